@@ -1,0 +1,20 @@
+"""How a workload tells the build what to compile for one variant; standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One shared library: CUDA sources, preprocessor definitions and extra nvcc flags.
+
+    Two variants with equal recipes share one library.
+    """
+
+    sources: tuple[Path, ...]
+    """Absolute paths of .cu files; headers beside them are found by the depfile."""
+    defines: Mapping[str, str | int] = field(default_factory=dict)
+    flags: tuple[str, ...] = ()

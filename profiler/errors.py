@@ -1,0 +1,70 @@
+"""Every error that this project raises on purpose, and the exit code of each family.
+
+    ProfilerError                1   our own fault
+    ├── SpecError                2   the experiment file is wrong
+    ├── UsageError               2   the command line or a given file is wrong
+    │   └── ParseError           2   a tool's output could not be read at all
+    ├── EnvironmentUnusable      3   the machine cannot do this; says the remedy
+    └── Interrupted            130   stopped by the user; what was measured is kept
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """Process exit codes, as documented for the command line."""
+
+    COMPLETE = 0
+    OWN_FAULT = 1
+    BAD_USAGE = 2
+    ENVIRONMENT = 3
+    SOME_CELLS_FAILED = 4
+    GATE_TRIPPED = 5
+    INTERRUPTED = 130
+
+
+class ProfilerError(Exception):
+    """Base of all errors of this project.
+
+    The message says what happened, where (file, line, field) and, in `remedy`, what to do.
+    """
+
+    exit_code: ExitCode = ExitCode.OWN_FAULT
+
+    def __init__(self, message: str, *, remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return self.message if self.remedy is None else f"{self.message}\n  Remedy: {self.remedy}"
+
+
+class SpecError(ProfilerError):
+    """The experiment file is wrong: unknown key, illegal value, missing baseline."""
+
+    exit_code = ExitCode.BAD_USAGE
+
+
+class UsageError(ProfilerError):
+    """The command line asks for something that does not exist or does not fit."""
+
+    exit_code = ExitCode.BAD_USAGE
+
+
+class ParseError(UsageError):
+    """A tool's output could not be read at all (an unreadable row is only a warning)."""
+
+
+class EnvironmentUnusable(ProfilerError):  # noqa: N818 - reads as the sentence it is
+    """The machine cannot do what was asked; `remedy` says what would change that."""
+
+    exit_code = ExitCode.ENVIRONMENT
+
+
+class Interrupted(ProfilerError):  # noqa: N818 - the field's word
+    """Stopped by the user; everything measured so far is in the run folder."""
+
+    exit_code = ExitCode.INTERRUPTED

@@ -1,0 +1,223 @@
+"""The words of the house as frozen data: what passes between the stages.
+
+Nothing here reads files, starts processes or knows pandas.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SCHEMA_VERSION = 1
+"""Version of every JSON document that this project writes."""
+
+Params = Mapping[str, str | int | float | bool | None]
+"""The parameters of one variant or problem: a flat mapping of YAML scalars."""
+
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.=-]+")
+_MAX_SLUG = 96
+
+
+def slug(name: str) -> str:
+    """Turn any name into an id made of `[A-Za-z0-9_.=-]`.
+
+    A name that had to be changed or cut gets six hex digits of its own hash, so that two names never
+    share an id and an id never depends on its neighbours.
+    """
+    safe = _UNSAFE.sub("_", name).strip("_")
+    if safe == name and len(name) <= _MAX_SLUG:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    return f"{safe[: _MAX_SLUG - 7]}-{digest}"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kernel version or configuration of a workload."""
+
+    id: str
+    name: str
+    params: Params = field(default_factory=dict)
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One set of sizes and types."""
+
+    id: str
+    name: str
+    params: Params = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One variant on one problem; `id` is unique, stable and made of `[A-Za-z0-9_.=-]`."""
+
+    id: str
+    variant: Variant
+    problem: Problem
+
+
+def cell_id(variant: Variant, problem: Problem) -> str:
+    """Id of the cell of a variant and a problem."""
+    return f"{variant.id}..{problem.id}"
+
+
+@dataclass(frozen=True)
+class Exclusion:
+    """A rule that removed variants, problems or cells from the plan, and how many."""
+
+    reason: str
+    count: int
+    stage: str
+    """What was counted: `variant`, `problem` or `cell`."""
+    examples: tuple[str, ...] = ()
+
+
+class SessionKind(StrEnum):
+    """What a session is for; decides metrics, blocks and passes."""
+
+    TIMING = "timing"
+    COUNTERS = "counters"
+
+
+@dataclass(frozen=True)
+class Visit:
+    """One measurement of one cell in one block; the smallest thing that resume can skip."""
+
+    cell: str
+    block: int
+
+
+@dataclass(frozen=True)
+class SessionPlan:
+    """One child process under one tool: which cells it visits, in which order.
+
+    `visits` are grouped by problem (the cells of one problem share its inputs), then by block, and
+    are in random order within a block.
+    """
+
+    name: str
+    collector: str
+    kind: SessionKind
+    metrics: tuple[str, ...]
+    """Names of the catalogue, or raw ncu names."""
+    visits: tuple[Visit, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that will be measured, before anything is."""
+
+    experiment: str
+    seed: int
+    cells: tuple[Cell, ...]
+    excluded: tuple[Exclusion, ...]
+    sessions: tuple[SessionPlan, ...]
+
+
+class Outcome(StrEnum):
+    """What became of a cell."""
+
+    MEASURED = "measured"
+    DUPLICATE = "duplicate"
+    """Same machine code as another variant: that one was measured for both."""
+    COMPILE_FAILED = "compile_failed"
+    WRONG_RESULT = "wrong_result"
+    RAISED = "raised"
+    OUT_OF_MEMORY = "out_of_memory"
+    ILLEGAL_ADDRESS = "illegal_address"
+    CRASHED = "crashed"
+    TIMED_OUT = "timed_out"
+    NO_KERNEL = "no_kernel"
+    """The range of the cell launched nothing that the tool saw."""
+    NOT_MEASURED = "not_measured"
+    """Nothing went wrong with it, but no sample came: interrupted, or not in the recording."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether this outcome is the cell's own failure (exit code 4)."""
+        return self not in (Outcome.MEASURED, Outcome.DUPLICATE, Outcome.NOT_MEASURED)
+
+
+@dataclass(frozen=True)
+class CellStatus:
+    """Outcome of one cell, its cause in words, and which requested metrics did not come back."""
+
+    cell: str
+    outcome: Outcome
+    cause: str = ""
+    duplicate_of: str | None = None
+    """Id of the cell whose samples this one shares."""
+    missing_metrics: tuple[str, ...] = ()
+    max_abs_error: float | None = None
+    max_rel_error: float | None = None
+    flops: float | None = None
+    bytes: float | None = None
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """Static facts of one `__global__` function, from ptxas."""
+
+    name: str
+    registers: int | None = None
+    spill_store_bytes: int | None = None
+    spill_load_bytes: int | None = None
+    stack_bytes: int | None = None
+    shared_bytes: int | None = None
+    """Static shared memory; dynamic shared memory is only known at launch."""
+    constant_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class BuildResult:
+    """What the build of one variant gave."""
+
+    variant: str
+    """Variant id."""
+    ok: bool
+    library: str | None = None
+    """Path of the shared library, None where the variant needs no build or it failed."""
+    recipe_hash: str | None = None
+    """Hash of command line, compiler and sources: the name in the cache."""
+    code_hash: str | None = None
+    """Hash of the machine code (device code and launch code), not of the file."""
+    kernels: tuple[KernelFacts, ...] = ()
+    duplicate_of: str | None = None
+    """Id of the first variant with the same machine code."""
+    error: str = ""
+    """The compiler's own words."""
+    command: str = ""
+    cached: bool = False
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Everything about the machine that could change a number; no names, no paths, no variables."""
+
+    gpu: str | None = None
+    gpu_uuid: str | None = None
+    compute_capability: str | None = None
+    sm_count: int | None = None
+    memory_bytes: int | None = None
+    l2_bytes: int | None = None
+    driver: str | None = None
+    cuda_driver: str | None = None
+    nvcc: str | None = None
+    ncu: str | None = None
+    torch: str | None = None
+    python: str | None = None
+    cpu: str | None = None
+    max_sm_clock_mhz: int | None = None
+    max_memory_clock_mhz: int | None = None
+    peak_dram_bytes_per_s: float | None = None
+    clock_control: str | None = None
+    cache_control: str | None = None
+    git_commit: str | None = None
+    git_dirty: bool | None = None
+    profiler_version: str | None = None

@@ -1,0 +1,1 @@
+"""The child process: imports torch, launches kernels inside NVTX ranges, never imports profiler."""
