@@ -1,0 +1,141 @@
+"""Warnings as typed values that travel with the results, and the only place where their words stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Severity(StrEnum):
+    """How much a notice takes away from the results."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class NoticeKind(StrEnum):
+    """Every notice that this project can attach to results."""
+
+    REPLAYED = "replayed"
+    UNLOCKED_CLOCKS = "unlocked_clocks"
+    FEW_BLOCKS = "few_blocks"
+    FAILED_CELLS = "failed_cells"
+    WRONG_RESULTS = "wrong_results"
+    NOT_MEASURED = "not_measured"
+    MISSING_METRICS = "missing_metrics"
+    DUPLICATE_CODE = "duplicate_code"
+    SESSION_DIED = "session_died"
+    NO_BASELINE = "no_baseline"
+    NO_BUILD = "no_build"
+    CSV_TRUNCATED = "csv_truncated"
+    CSV_BAD_ROWS = "csv_bad_rows"
+    CSV_BAD_CELLS = "csv_bad_cells"
+    CSV_NO_UNITS = "csv_no_units"
+    CSV_TOOL_MESSAGE = "csv_tool_message"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """One warning: its kind, and the values that its words need."""
+
+    kind: NoticeKind
+    values: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of a kind of notice; `text` and `remedy` are format strings over the values."""
+
+    severity: Severity
+    text: str
+    remedy: str = ""
+
+
+WORDS: Mapping[NoticeKind, Words] = {
+    NoticeKind.REPLAYED: Words(
+        Severity.WARNING,
+        "Replayed recording: measured on {gpu} at {when} with {ncu}, not on this machine.",
+        "Run it on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
+    ),
+    NoticeKind.UNLOCKED_CLOCKS: Words(
+        Severity.INFO,
+        "The GPU's clocks were not locked (clock control: {clock_control}).",
+        "Compare cycles beside durations, or set collect.clock_control to base where that is allowed.",
+    ),
+    NoticeKind.FEW_BLOCKS: Words(
+        Severity.WARNING,
+        "Only {blocks} timing blocks: numbers are shown, but fewer than {needed} cannot support a verdict.",
+        "Raise collect.blocks or pass --blocks {needed}.",
+    ),
+    NoticeKind.FAILED_CELLS: Words(
+        Severity.ERROR,
+        "{count} of {total} cells failed: {causes}.",
+        "See the outcome column under Every cell; fix the variant and run the same command again.",
+    ),
+    NoticeKind.WRONG_RESULTS: Words(
+        Severity.ERROR,
+        "{count} cells gave a wrong result and are not ranked: {cells}.",
+        "Compare the kernel with its reference at that problem.",
+    ),
+    NoticeKind.NOT_MEASURED: Words(
+        Severity.WARNING,
+        "{count} of {total} cells have no samples.",
+        "Run the same command again: it measures only what is missing.",
+    ),
+    NoticeKind.MISSING_METRICS: Words(
+        Severity.WARNING,
+        "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
+        "Check the names with `ncu --query-metrics`; ncu drops unknown names silently.",
+    ),
+    NoticeKind.DUPLICATE_CODE: Words(
+        Severity.INFO,
+        "{count} variants have the machine code of another and were measured once: {pairs}.",
+    ),
+    NoticeKind.SESSION_DIED: Words(
+        Severity.WARNING,
+        "Session {session} ended early ({cause}); {kept} samples were kept and the rest was measured again.",
+    ),
+    NoticeKind.NO_BASELINE: Words(
+        Severity.WARNING,
+        "No sample of the baseline {baseline} for: {problems}; ratios are missing there.",
+    ),
+    NoticeKind.NO_BUILD: Words(
+        Severity.INFO,
+        "Variants without a build step (run by the workload itself): {variants}.",
+    ),
+    NoticeKind.CSV_TRUNCATED: Words(
+        Severity.WARNING,
+        "{file}: ends in the middle of a row; the {rows} whole rows before it were kept.",
+    ),
+    NoticeKind.CSV_BAD_ROWS: Words(
+        Severity.WARNING,
+        "{file}: {count} rows do not fit the header and were left out (first at line {line}).",
+        "A double quote inside an NVTX range name breaks ncu's CSV: keep to [A-Za-z0-9_.=:;|-].",
+    ),
+    NoticeKind.CSV_BAD_CELLS: Words(
+        Severity.WARNING,
+        "{file}: {count} values of {metric} are not numbers and are treated as missing (first: {example}).",
+    ),
+    NoticeKind.CSV_NO_UNITS: Words(
+        Severity.WARNING,
+        "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
+    ),
+    NoticeKind.CSV_TOOL_MESSAGE: Words(Severity.WARNING, "{file}: ncu said: {text}"),
+}
+
+
+def severity(notice: Notice) -> Severity:
+    """How serious a notice is."""
+    return WORDS[notice.kind].severity
+
+
+def text(notice: Notice) -> str:
+    """The sentence of a notice."""
+    return WORDS[notice.kind].text.format_map(notice.values)
+
+
+def remedy(notice: Notice) -> str:
+    """What to do about it; empty where nothing needs doing."""
+    return WORDS[notice.kind].remedy.format_map(notice.values)
