@@ -7,6 +7,7 @@ the process leaves a journal that names the culprit.
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -127,10 +128,18 @@ def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole records of a journal; a last line cut off by a crash is left out."""
-    if not path.exists():
+    """Yield the whole records of a journal; a last line cut off by a crash is left out.
+
+    A journal that is absent has no records; one that was compressed (`<name>.gz`) is found.
+    """
+    packed = path.with_name(f"{path.name}.gz")
+    if path.exists():
+        content = path.read_bytes()
+    elif packed.exists():
+        content = gzip.decompress(packed.read_bytes())
+    else:
         return
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in content.decode("utf-8", errors="replace").splitlines():
         try:
             record = json.loads(line)
         except json.JSONDecodeError:

@@ -1,0 +1,310 @@
+"""The run folder: the only place where a run keeps anything, written so that a kill loses nothing.
+
+    reports/<experiment>/<YYYYmmdd-HHMMSS>/
+      run.json     created, seed, environment, workload hash, cell keys, seconds per stage
+      spec.yaml    the text as given
+      build.json   one BuildResult per variant
+      raw/<attempt>/   session.json (before it starts), result.json (after it ended), job.json,
+                       journal.jsonl, ncu.csv(.gz), report.ncu-rep, stdout.txt, stderr.txt
+
+What became of the cells is never stored apart: it is read from the attempts, each time. So a run
+that was killed at any moment, a finished run and a recording are loaded by the same code.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import UsageError
+from profiler.model import SCHEMA_VERSION, BuildResult, Environment, KernelFacts
+
+RUN_FILE = "run.json"
+SPEC_FILE = "spec.yaml"
+BUILD_FILE = "build.json"
+SESSION_FILE = "session.json"
+RESULT_FILE = "result.json"
+JOB_FILE = "job.json"
+JOURNAL_FILE = "journal.jsonl"
+CSV_FILE = "ncu.csv"
+TOOL_REPORT_FILE = "report.ncu-rep"
+PAGE_FILE = "index.html"
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees either the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON document atomically; NaN is refused, missing is null."""
+    write_atomic(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The content of run.json."""
+
+    experiment: str
+    created: str
+    """Local time, ISO 8601 with offset."""
+    seed: int
+    environment: Environment
+    keys: Mapping[str, str]
+    """Cell id → hash of everything that could change its numbers."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Stage → seconds spent in it, added up over resumed executions."""
+    complete: bool = False
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """One process under one tool, as written before it starts."""
+
+    session: str
+    collector: str
+    kind: str
+    metrics: tuple[str, ...]
+    """Names of the catalogue or raw ncu names."""
+    keys: Mapping[str, str]
+    """Cell id → key at the time; rows of a cell whose key is another today are not used."""
+    command: str
+    """The exact command line, for people."""
+    visit: Mapping[str, Any] | None = None
+    """Cell and block, where one process measures one visit (external commands)."""
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """How an attempt ended, as written after it; absent when the orchestrator was killed."""
+
+    cause: str
+    seconds: float
+    culprit: str | None = None
+    outcome: str | None = None
+    """model.Outcome value of the culprit."""
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt as found on disk."""
+
+    folder: Path
+    record: AttemptRecord
+    result: AttemptResult | None
+
+    @property
+    def journal(self) -> Path:
+        """The runner's journal."""
+        return self.folder / JOURNAL_FILE
+
+    def csv(self) -> Path | None:
+        """The tool's CSV, compressed or not; None where it wrote none."""
+        for name in (CSV_FILE, f"{CSV_FILE}.gz"):
+            if (self.folder / name).exists():
+                return self.folder / name
+        return None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run folder on disk."""
+
+    path: Path
+
+    def write_spec(self, text: str) -> None:
+        """Keep the spec as it was given."""
+        write_atomic(self.path / SPEC_FILE, text)
+
+    def spec_text(self) -> str:
+        """The spec as it was given."""
+        return (self.path / SPEC_FILE).read_text(encoding="utf-8")
+
+    def write_record(self, record: RunRecord) -> None:
+        """Write run.json."""
+        write_json(self.path / RUN_FILE, asdict(record))
+
+    def record(self) -> RunRecord:
+        """Read run.json; raises UsageError where it is no run folder or of another version."""
+        data = _read_json(self.path / RUN_FILE)
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path}: written by another version (schema {data.get('schema_version')}, "
+                f"this one reads {SCHEMA_VERSION})"
+            )
+        return RunRecord(**{**data, "environment": Environment(**data["environment"])})
+
+    def write_builds(self, builds: Iterable[BuildResult]) -> None:
+        """Write build.json."""
+        write_json(self.path / BUILD_FILE, {"builds": [asdict(build) for build in builds]})
+
+    def builds(self) -> tuple[BuildResult, ...]:
+        """Read build.json; empty where nothing had to be built."""
+        if not (self.path / BUILD_FILE).exists():
+            return ()
+        return tuple(_build(data) for data in _read_json(self.path / BUILD_FILE)["builds"])
+
+    def new_attempt(self, record: AttemptRecord) -> Path:
+        """Make the folder of a new attempt and write its session.json."""
+        raw = self.path / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        number = 1 + sum(1 for _ in raw.glob(f"{record.session}.*"))
+        folder = raw / f"{record.session}.{number:03d}"
+        folder.mkdir()
+        write_json(folder / SESSION_FILE, asdict(record))
+        return folder
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """All attempts in the order in which they were made."""
+        files = sorted((self.path / "raw").glob(f"*/{SESSION_FILE}"), key=_age)
+        return tuple(_attempt(file.parent) for file in files)
+
+
+def _age(file: Path) -> tuple[str, int]:
+    session, _, number = file.parent.name.rpartition(".")
+    return session, int(number) if number.isdecimal() else 0
+
+
+def _attempt(folder: Path) -> Attempt:
+    data = _read_json(folder / SESSION_FILE)
+    record = AttemptRecord(**{**data, "metrics": tuple(data["metrics"])})
+    result = None
+    if (folder / RESULT_FILE).exists():
+        result = AttemptResult(**_read_json(folder / RESULT_FILE))
+    return Attempt(folder, record, result)
+
+
+def _build(data: dict[str, Any]) -> BuildResult:
+    kernels = tuple(KernelFacts(**kernel) for kernel in data["kernels"])
+    return BuildResult(**{**data, "kernels": kernels})
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UsageError(f"{path.parent}: not a run folder (no {path.name})") from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: damaged: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: damaged: not a JSON object")
+    return data
+
+
+def finish_attempt(folder: Path, result: AttemptResult) -> None:
+    """Write how an attempt ended, and compress its CSV."""
+    write_json(folder / RESULT_FILE, asdict(result))
+    compress(folder / CSV_FILE)
+
+
+def compress(path: Path) -> None:
+    """Replace a file by its gzip; atomic, and without a time stamp so that bytes repeat."""
+    if not path.exists():
+        return
+    target = path.with_name(f"{path.name}.gz")
+    temporary = path.with_name(f".{path.name}.gz")
+    with (
+        path.open("rb") as source,
+        temporary.open("wb") as raw,
+        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as sink,
+    ):
+        shutil.copyfileobj(source, sink)
+    temporary.replace(target)
+    path.unlink()
+
+
+def create_run(out: Path, experiment: str, now: datetime) -> RunFolder:
+    """Make a new run folder `<out>/<experiment>/<time>`; never one that exists."""
+    stamp = now.strftime("%Y%m%d-%H%M%S")
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        path = out / experiment / f"{stamp}{suffix}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return RunFolder(path)
+    raise UsageError(f"{out / experiment}: too many runs in one second")
+
+
+def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
+    """The run folders under `out`, oldest first."""
+    files = out.glob(f"{experiment or '*'}/*/{RUN_FILE}")
+    return tuple(RunFolder(file.parent) for file in sorted(files, key=lambda file: file.parent.name))
+
+
+def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
+    """The newest run of the experiment, if at least one of its cells has the key of today."""
+    for run in reversed(runs(out, experiment)):
+        try:
+            record = run.record()
+        except UsageError:
+            continue
+        if any(record.keys.get(cell) == key for cell, key in keys.items()):
+            return run
+        return None
+    return None
+
+
+def find_recording(spec: Path, experiment: str) -> Path | None:
+    """The recording that lies beside a spec: `recordings/<experiment>/`."""
+    folder = spec.parent / "recordings" / experiment
+    return folder if (folder / RUN_FILE).exists() else None
+
+
+RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, JOURNAL_FILE)
+
+
+def write_recording(run: RunFolder, target: Path, private: Sequence[tuple[str, str]]) -> None:
+    """Copy what a replay needs from a run folder: no tool reports, no console output, no job files.
+
+    `private` are (text, replacement) pairs: folders of this machine, longest first; they are
+    replaced in every file that is copied, the CSV too.
+    """
+    if target.exists():
+        shutil.rmtree(target)
+    for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
+        if (run.path / name).exists():
+            write_atomic(target / name, _clean((run.path / name).read_text("utf-8"), private))
+    for attempt in run.attempts():
+        folder = target / "raw" / attempt.folder.name
+        for name in RECORDED_NAMES:
+            if (attempt.folder / name).exists():
+                write_atomic(folder / name, _clean((attempt.folder / name).read_text("utf-8"), private))
+        source = attempt.csv()
+        if source is not None:
+            write_atomic(folder / CSV_FILE, _clean(_read_text(source), private))
+            compress(folder / CSV_FILE)
+        compress(folder / JOURNAL_FILE)
+
+
+def _read_text(path: Path) -> str:
+    if path.suffix == ".gz":
+        return gzip.decompress(path.read_bytes()).decode("utf-8", errors="replace")
+    return path.read_text("utf-8", errors="replace")
+
+
+def _clean(content: str, private: Sequence[tuple[str, str]]) -> str:
+    for old, new in private:
+        content = content.replace(old, new)
+    return content
