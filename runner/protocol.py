@@ -16,8 +16,14 @@ from typing import Any, TextIO
 
 PROTOCOL_VERSION = 1
 NVTX_DOMAIN = "profiler"
+EXIT_BAD_JOB = 2
+"""The job or the workload could not be read; the journal says why in `session_failed`."""
+EXIT_NO_DEVICE = 3
+"""torch or the device that the job asks for is not there; so does `session_failed`."""
 EXIT_CONTEXT_LOST = 75
 """The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
+EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -58,7 +64,7 @@ class Job:
     workload: str
     """Dotted module name (`kernels.softmax.workload`) or path of a Python file."""
     collector: str
-    """`ncu`: launch inside the range and synchronise; `timer`: also time `repeats` launches."""
+    """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches."""
     device: str
     """`cuda` or `cpu`."""
     seed: int
@@ -69,27 +75,33 @@ class Job:
     """By dtype name (`float16`), with `default` for the rest; empty: the workload's own."""
     warmups: int = 3
     repeats: int = 1
-    """Launches per visit, each its own sample (timer) or its own range (ncu)."""
+    """Timed launches per visit, each its own sample; `ncu` always launches once a visit."""
     check: bool = True
     version: int = PROTOCOL_VERSION
 
 
 # Journal events, in the order in which a cell meets them. Every record has `event` and `time`
 # (seconds since the epoch); those about a cell have `cell`, those about a block `block`.
-SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python
+SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens)
+SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block
 FINISHED = "finished"  # cell, phase, block; phase measure: durations_ns (list, timer only)
 FAILED = "failed"  # cell, phase, block, outcome (model.Outcome value), cause
 SESSION_FINISHED = "session_finished"
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
-# max_abs_error, max_rel_error), `describe` has flops and bytes, `warmup`, `measure` is one block.
-INPUTS = "inputs"  # of a problem: `cell` is the first cell of that problem
+# max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
+# flops and bytes, `warmup`, `measure` is one block. `inputs` and `reference` belong to a problem:
+# their `cell` is the first cell that is visited there, `problem` names the problem, and when one of
+# them fails every cell of that problem that is left gets a FAILED record.
+INPUTS = "inputs"
+REFERENCE = "reference"
 PREPARE = "prepare"
 CHECK = "check"
 DESCRIBE = "describe"
 WARMUP = "warmup"
 MEASURE = "measure"
+PROBLEM_PHASES = frozenset({INPUTS, REFERENCE})
 
 
 def range_name(cell: str, block: int) -> str:
@@ -111,14 +123,30 @@ def write_job(job: Job, path: Path) -> None:
 
 
 def read_job(path: Path) -> Job:
-    """Read a job; raises ValueError where the version is not ours, KeyError or TypeError on damage."""
+    """Read a job; raises OSError where there is none, ValueError where it is not one of ours."""
     data = json.loads(path.read_text(encoding="utf-8"))
-    if data.get("version") != PROTOCOL_VERSION:
-        raise ValueError(f"{path}: job version {data.get('version')}, this runner speaks {PROTOCOL_VERSION}")
-    data["cells"] = tuple(JobCell(**cell) for cell in data["cells"])
-    data["visits"] = tuple(JobVisit(**visit) for visit in data["visits"])
-    data["tolerances"] = {key: Tolerance(**value) for key, value in data["tolerances"].items()}
-    return Job(**data)
+    version = data.get("version") if isinstance(data, dict) else None
+    if version != PROTOCOL_VERSION:
+        raise ValueError(f"{path}: job version {version}, this runner speaks {PROTOCOL_VERSION}")
+    try:
+        job = _job(data)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: not a whole job: {error}") from error
+    unknown = {visit.cell for visit in job.visits} - {cell.id for cell in job.cells}
+    if unknown:
+        raise ValueError(f"{path}: visits to cells that the job does not have: {sorted(unknown)}")
+    return job
+
+
+def _job(data: dict[str, Any]) -> Job:
+    return Job(
+        **{
+            **data,
+            "cells": tuple(JobCell(**cell) for cell in data["cells"]),
+            "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
+            "tolerances": {key: Tolerance(**value) for key, value in data["tolerances"].items()},
+        }
+    )
 
 
 def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:
