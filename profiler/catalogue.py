@@ -1,0 +1,629 @@
+"""The data of the metric catalogue: one entry per metric, and nothing that computes.
+
+Names of ncu metrics, their passes and what exists on which architecture are from captures on an
+H200 (ncu 2025.3.1) and from the PerfWorks host library of CUPTI 13.0; the meaning of each counter
+is from the metrics reference of the Nsight Compute Profiling Guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+Better = Literal["lower", "higher"]
+
+DEFAULT = "default"
+"""Key of `Metric.ncu` for every architecture that has no entry of its own."""
+
+SECTOR_BYTES = 32
+"""Bytes of one cache sector: the unit of traffic between L1, L2 and DRAM."""
+
+TIME = "gpu__time_duration.sum"
+"""The raw metric that percentages are weighted by when several kernels share a range."""
+
+ISSUED = "smsp__inst_issued.sum"
+"""The raw metric that values per issued instruction are weighted by."""
+
+
+class PassClass(StrEnum):
+    """What collecting a metric costs."""
+
+    STATIC = "static"
+    """Known from the launch or the build: no counter, no pass."""
+    SINGLE = "single"
+    """Fits in one pass with all others of this class, on compute capability 8.0 to 10.0."""
+    MULTI = "multi"
+    """Needs passes of its own: the kernel is replayed."""
+    DERIVED = "derived"
+    """Computed from other metrics and from what the workload says about itself."""
+
+
+class Combine(StrEnum):
+    """How the values of several kernels in one range become one value."""
+
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    WEIGHTED = "weighted"
+    """Mean weighted by `Metric.weight` (the duration unless the entry says otherwise)."""
+    RATIO_OF_SUMS = "ratio_of_sums"
+    """100 · Σ numerator ÷ Σ denominator; weighted by time where the parts did not come back."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: its name in frames, what ncu calls it, and how to read it."""
+
+    name: str
+    """Column name, with its unit as suffix."""
+    label: str
+    """Short form for people: table heads, axes."""
+    unit: str
+    """Unit as shown; empty for plain counts."""
+    pass_class: PassClass
+    definition: str
+    """One or two sentences for the glossary."""
+    source: str = "ncu"
+    """Where the value comes from: `ncu`, `ptxas` or `computed`."""
+    better: Better | None = None
+    """Direction that is better by itself; None where more or less is neither."""
+    ncu: Mapping[str, str | None] = field(default_factory=dict)
+    """Raw ncu name by compute capability (`12.0`), by its major number (`12`) or `default`.
+
+    None: the metric does not exist there.
+    """
+    combine: Combine = Combine.SUM
+    weight: str = TIME
+    """Raw ncu name of the weight, for `Combine.WEIGHTED`."""
+    numerator: str | None = None
+    denominator: str | None = None
+    """Raw ncu names of the parts, for `Combine.RATIO_OF_SUMS`."""
+    scale: float = 1.0
+    """Raw value in ncu's base unit times this is the value in `unit`."""
+    needs: tuple[str, ...] = ()
+    """Metrics of this catalogue that a derived metric is computed from."""
+    aliases: tuple[str, ...] = ()
+    """Other raw ncu names of the same quantity, as older versions or other sections write it."""
+    details: tuple[tuple[str, str], ...] = ()
+    """(section, label) of this metric on ncu's details page."""
+    decimals: int = 0
+    """Digits after the point that are worth showing."""
+
+
+_SOL = "GPU Speed Of Light Throughput"
+_MEMORY = "Memory Workload Analysis"
+_LAUNCH = "Launch Statistics"
+_OCCUPANCY = "Occupancy"
+_INSTRUCTIONS = "Instruction Statistics"
+
+_TIMING = (
+    Metric(
+        "duration_ns",
+        "Duration",
+        "ns",
+        PassClass.SINGLE,
+        "Time on the GPU from the start of a kernel to its end, added over the kernels of the "
+        "range. Gaps between kernels are not in it.",
+        better="lower",
+        ncu={DEFAULT: TIME},
+        aliases=("gpu__time_duration.avg", "gpu__time_duration.max"),
+        details=((_SOL, "Duration"),),
+    ),
+    Metric(
+        "cycles",
+        "Cycles",
+        "cycle",
+        PassClass.SINGLE,
+        "Elapsed cycles of the SM that took longest. Unlike the duration it does not change with "
+        "the clock, except where memory, which has a clock of its own, is the limit.",
+        better="lower",
+        ncu={DEFAULT: "sm__cycles_elapsed.max"},
+        aliases=("gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
+        details=((_SOL, "Elapsed Cycles"),),
+    ),
+)
+
+_LAUNCHES = (
+    Metric(
+        "registers",
+        "Registers",
+        "register/thread",
+        PassClass.STATIC,
+        "Registers per thread; the largest where a range has several kernels.",
+        ncu={DEFAULT: "launch__registers_per_thread"},
+        combine=Combine.MAX,
+        details=((_LAUNCH, "Registers Per Thread"),),
+    ),
+    Metric(
+        "shared_static_bytes",
+        "Static shared memory",
+        "byte/block",
+        PassClass.STATIC,
+        "Shared memory per block that the kernel declares with a fixed size.",
+        ncu={DEFAULT: "launch__shared_mem_per_block_static"},
+        combine=Combine.MAX,
+        details=((_LAUNCH, "Static Shared Memory Per Block"),),
+    ),
+    Metric(
+        "shared_dynamic_bytes",
+        "Dynamic shared memory",
+        "byte/block",
+        PassClass.STATIC,
+        "Shared memory per block that the launch asks for.",
+        ncu={DEFAULT: "launch__shared_mem_per_block_dynamic"},
+        combine=Combine.MAX,
+        details=((_LAUNCH, "Dynamic Shared Memory Per Block"),),
+    ),
+    Metric(
+        "block_size",
+        "Block size",
+        "thread",
+        PassClass.STATIC,
+        "Threads per block; the largest where a range has several kernels.",
+        ncu={DEFAULT: "launch__block_size"},
+        combine=Combine.MAX,
+        details=((_LAUNCH, "Block Size"),),
+    ),
+    Metric(
+        "grid_size",
+        "Grid size",
+        "block",
+        PassClass.STATIC,
+        "Blocks per launch; the largest where a range has several kernels.",
+        ncu={DEFAULT: "launch__grid_size"},
+        combine=Combine.MAX,
+        details=((_LAUNCH, "Grid Size"),),
+    ),
+    Metric(
+        "waves",
+        "Waves",
+        "wave/SM",
+        PassClass.STATIC,
+        "How often the blocks of the grid fill the GPU. Just above a whole number, the last wave "
+        "leaves most SMs idle.",
+        ncu={DEFAULT: "launch__waves_per_multiprocessor"},
+        combine=Combine.WEIGHTED,
+        details=((_LAUNCH, "Waves Per SM"),),
+        decimals=2,
+    ),
+    Metric(
+        "theoretical_occupancy_pct",
+        "Theoretical occupancy",
+        "%",
+        PassClass.STATIC,
+        "Warps that registers, shared memory and block size let reside on an SM, in percent of "
+        "what the SM can hold.",
+        better="higher",
+        ncu={DEFAULT: "sm__maximum_warps_per_active_cycle_pct"},
+        combine=Combine.WEIGHTED,
+        details=((_OCCUPANCY, "Theoretical Occupancy"),),
+        decimals=1,
+    ),
+)
+
+_ONE_PASS = (
+    Metric(
+        "achieved_occupancy_pct",
+        "Achieved occupancy",
+        "%",
+        PassClass.SINGLE,
+        "Warps that were resident on an SM on average while it was active, in percent of what "
+        "the SM can hold.",
+        better="higher",
+        ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
+        combine=Combine.WEIGHTED,
+        details=((_OCCUPANCY, "Achieved Occupancy"),),
+        decimals=1,
+    ),
+    Metric(
+        "l1_hit_pct",
+        "L1 hit rate",
+        "%",
+        PassClass.SINGLE,
+        "Share of the sectors looked up in L1 that were there. Data that goes past L1 (TMA, "
+        "bypassing asynchronous copies) is not looked up and not counted.",
+        better="higher",
+        ncu={DEFAULT: "l1tex__t_sector_hit_rate.pct"},
+        combine=Combine.WEIGHTED,
+        details=((_MEMORY, "L1/TEX Hit Rate"),),
+        decimals=1,
+    ),
+    Metric(
+        "dram_read_bytes",
+        "DRAM read",
+        "byte",
+        PassClass.SINGLE,
+        "Bytes read from device memory.",
+        better="lower",
+        ncu={DEFAULT: "dram__bytes_read.sum", "12": "dram__bytes_op_read.sum"},
+    ),
+    Metric(
+        "dram_write_bytes",
+        "DRAM written",
+        "byte",
+        PassClass.SINGLE,
+        "Bytes written to device memory. Results that still lie in L2 when the kernel ends are "
+        "not in it.",
+        better="lower",
+        ncu={DEFAULT: "dram__bytes_write.sum", "12": "dram__bytes_op_write.sum"},
+    ),
+    Metric(
+        "l2_bytes",
+        "L2 traffic",
+        "byte",
+        PassClass.SINGLE,
+        "Bytes that were asked of the L2 cache, from all sides.",
+        better="lower",
+        ncu={DEFAULT: "lts__t_bytes.sum"},
+    ),
+    Metric(
+        "tensor_pipe_pct",
+        "Tensor pipe",
+        "%",
+        PassClass.SINGLE,
+        "Cycles in which the tensor pipe was busy, in percent of the cycles in which an SM was "
+        "active. On compute capability 9.0 packed half-precision arithmetic of ordinary code "
+        "counts too.",
+        better="higher",
+        ncu={
+            DEFAULT: "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+            "10": "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active",
+        },
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+    Metric(
+        "instructions",
+        "Instructions",
+        "inst",
+        PassClass.SINGLE,
+        "Warp instructions executed.",
+        better="lower",
+        ncu={DEFAULT: "smsp__inst_executed.sum"},
+        details=((_INSTRUCTIONS, "Executed Instructions"),),
+    ),
+    Metric(
+        "instructions_issued",
+        "Instructions issued",
+        "inst",
+        PassClass.SINGLE,
+        "Warp instructions issued. More than were executed means that some were issued again.",
+        better="lower",
+        ncu={DEFAULT: ISSUED},
+        details=((_INSTRUCTIONS, "Issued Instructions"),),
+    ),
+)
+
+_SEVERAL_PASSES = (
+    Metric(
+        "l2_hit_pct",
+        "L2 hit rate",
+        "%",
+        PassClass.MULTI,
+        "Share of the sectors looked up in L2 that were there. It is put together from two "
+        "passes and varies more than other counters.",
+        better="higher",
+        ncu={DEFAULT: "lts__t_sector_hit_rate.pct"},
+        combine=Combine.RATIO_OF_SUMS,
+        numerator="lts__t_sectors_lookup_hit.sum",
+        denominator="lts__t_sectors.sum",
+        details=((_MEMORY, "L2 Hit Rate"),),
+        decimals=1,
+    ),
+    Metric(
+        "bank_conflicts",
+        "Bank conflicts",
+        "",
+        PassClass.MULTI,
+        "Extra turns of the shared-memory data banks because threads of one warp needed the same "
+        "bank.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"},
+    ),
+    Metric(
+        "compute_throughput_pct",
+        "Compute throughput",
+        "%",
+        PassClass.MULTI,
+        "How busy the busiest part of the SM was, in percent of what it can sustain.",
+        better="higher",
+        ncu={DEFAULT: "sm__throughput.avg.pct_of_peak_sustained_elapsed"},
+        combine=Combine.WEIGHTED,
+        details=((_SOL, "Compute (SM) Throughput"), (_SOL, "SOL SM")),
+        decimals=1,
+    ),
+    Metric(
+        "memory_throughput_pct",
+        "Memory throughput",
+        "%",
+        PassClass.MULTI,
+        "How busy the busiest part of the memory system was (L1, L2, DRAM or the ways between "
+        "them), in percent of what it can sustain.",
+        better="higher",
+        ncu={DEFAULT: "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"},
+        combine=Combine.WEIGHTED,
+        details=((_SOL, "Memory Throughput"), (_SOL, "SOL Memory")),
+        decimals=1,
+    ),
+    Metric(
+        "dram_throughput_pct",
+        "DRAM throughput",
+        "%",
+        PassClass.MULTI,
+        "How busy the DRAM interface was, in percent of what it can sustain.",
+        better="higher",
+        ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
+        combine=Combine.WEIGHTED,
+        details=((_SOL, "DRAM Throughput"),),
+        decimals=1,
+    ),
+    Metric(
+        "local_load_bytes",
+        "Local memory loads",
+        "byte",
+        PassClass.MULTI,
+        "Bytes loaded from local memory: spilled registers, and arrays that the compiler could not "
+        "keep in registers.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"},
+        scale=SECTOR_BYTES,
+    ),
+    Metric(
+        "local_store_bytes",
+        "Local memory stores",
+        "byte",
+        PassClass.MULTI,
+        "Bytes stored to local memory: spilled registers, and arrays that the compiler could not "
+        "keep in registers.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"},
+        scale=SECTOR_BYTES,
+    ),
+)
+
+STALL_PREFIX = "stall_"
+
+STALL_CAUSES: Mapping[str, str] = MappingProxyType(
+    {
+        "barrier": "at a barrier for the other warps of the block",
+        "branch_resolving": "for the target of a branch",
+        "dispatch_stall": "for the dispatcher, which held instructions back",
+        "drain": "at its end for its last stores to leave",
+        "gmma": "for a warpgroup matrix instruction (compute capability 9.0 only)",
+        "imc_miss": "for a constant that was not in the immediate-constant cache",
+        "lg_throttle": "for room in the queue of local and global memory instructions",
+        "long_scoreboard": "for data from global, local, surface or texture memory",
+        "math_pipe_throttle": "for an arithmetic pipe that was busy",
+        "membar": "at a memory fence",
+        "mio_throttle": "for room in the queue of shared-memory and special-function instructions",
+        "misc": "for a cause that has no counter of its own",
+        "no_instruction": "for its next instruction: an instruction-cache miss or a jump",
+        "not_selected": "ready to go while another warp was chosen",
+        "selected": "for nothing: it issued",
+        "short_scoreboard": "for the result of a shared-memory or special-function instruction",
+        "sleeping": "because it was put to sleep",
+        "tex_throttle": "for room in the queue of texture instructions",
+        "wait": "for the fixed latency of its previous instruction",
+    }
+)
+"""What a warp waits for, by ncu's stall reason."""
+
+_STALL_EXCEPTIONS: Mapping[str, Mapping[str, str | None]] = {
+    "gmma": {DEFAULT: None, "9.0": "{name}"},
+    "imc_miss": {DEFAULT: "{name}", "10": None},
+}
+
+
+def _stall(reason: str, cause: str) -> Metric:
+    raw = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+    where = _STALL_EXCEPTIONS.get(reason, {DEFAULT: "{name}"})
+    return Metric(
+        f"{STALL_PREFIX}{reason}",
+        f"Stall: {reason.replace('_', ' ')}",
+        "warp/issue",
+        PassClass.MULTI,
+        f"Warps that waited {cause}, on average when an instruction was issued; about the cycles "
+        "that a warp spends so between two of its instructions.",
+        ncu={key: raw if name else None for key, name in where.items()},
+        combine=Combine.WEIGHTED,
+        weight=ISSUED,
+        decimals=2,
+    )
+
+
+_STALLS = tuple(_stall(reason, cause) for reason, cause in STALL_CAUSES.items())
+
+_BUILD = (
+    Metric(
+        "spill_store_bytes",
+        "Spill stores",
+        "byte/thread",
+        PassClass.STATIC,
+        "Bytes per thread in the store instructions that ptxas added to spill registers.",
+        source="ptxas",
+        better="lower",
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "spill_load_bytes",
+        "Spill loads",
+        "byte/thread",
+        PassClass.STATIC,
+        "Bytes per thread in the load instructions that ptxas added to bring spilled registers "
+        "back.",
+        source="ptxas",
+        better="lower",
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "stack_bytes",
+        "Stack frame",
+        "byte/thread",
+        PassClass.STATIC,
+        "Local memory that ptxas reserved per thread.",
+        source="ptxas",
+        better="lower",
+        combine=Combine.MAX,
+    ),
+)
+
+
+def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
+    name: str,
+    label: str,
+    unit: str,
+    definition: str,
+    needs: tuple[str, ...],
+    better: Better | None = "higher",
+    decimals: int = 1,
+) -> Metric:
+    return Metric(
+        name,
+        label,
+        unit,
+        PassClass.DERIVED,
+        definition,
+        source="computed",
+        better=better,
+        needs=needs,
+        decimals=decimals,
+    )
+
+
+_DERIVED = (
+    _derived(
+        "tflops",
+        "TFLOP/s",
+        "TFLOP/s",
+        "Operations that the workload states for the problem, divided by the duration.",
+        ("duration_ns",),
+    ),
+    _derived(
+        "gbps",
+        "Effective bandwidth",
+        "GB/s",
+        "Least traffic to device memory that the workload states for the problem, divided by the "
+        "duration (1 GB = 10⁹ bytes).",
+        ("duration_ns",),
+    ),
+    _derived(
+        "dram_gbps",
+        "DRAM bandwidth",
+        "GB/s",
+        "Bytes read from and written to device memory, divided by the duration (1 GB = 10⁹ bytes).",
+        ("duration_ns", "dram_read_bytes", "dram_write_bytes"),
+    ),
+    _derived(
+        "peak_dram_pct",
+        "DRAM bandwidth of peak",
+        "%",
+        "DRAM bandwidth in percent of what the memory clock and bus width of this GPU allow.",
+        ("duration_ns", "dram_read_bytes", "dram_write_bytes"),
+    ),
+    _derived(
+        "memory_efficiency_pct",
+        "Memory efficiency",
+        "%",
+        "Least traffic that the workload states, in percent of the bytes that moved to and from "
+        "device memory. Above 100 % when results stay in L2.",
+        ("dram_read_bytes", "dram_write_bytes"),
+    ),
+    _derived(
+        "arithmetic_intensity",
+        "Arithmetic intensity",
+        "FLOP/byte",
+        "Operations that the workload states per byte that moved to or from device memory.",
+        ("dram_read_bytes", "dram_write_bytes"),
+        better=None,
+        decimals=2,
+    ),
+    _derived(
+        "sm_clock_ghz",
+        "SM clock",
+        "GHz",
+        "Cycles divided by duration: the clock that the SMs ran at.",
+        ("cycles", "duration_ns"),
+        better=None,
+        decimals=3,
+    ),
+    _derived(
+        "kernels",
+        "Kernels",
+        "",
+        "Kernels launched inside the range.",
+        (),
+        better="lower",
+        decimals=0,
+    ),
+)
+
+CATALOGUE: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            *_TIMING,
+            *_ONE_PASS,
+            *_SEVERAL_PASSES,
+            *_STALLS,
+            *_LAUNCHES,
+            *_BUILD,
+            *_DERIVED,
+        )
+    }
+)
+"""Every metric that this project knows by a name of its own."""
+
+_STALL_NAMES = tuple(metric.name for metric in _STALLS if metric.name != "stall_selected")
+
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "timing": ("duration_ns", "cycles"),
+        "default": (
+            "duration_ns",
+            "cycles",
+            "registers",
+            "shared_static_bytes",
+            "shared_dynamic_bytes",
+            "waves",
+            "theoretical_occupancy_pct",
+            "achieved_occupancy_pct",
+            "l1_hit_pct",
+            "l2_hit_pct",
+            "dram_read_bytes",
+            "dram_write_bytes",
+            "l2_bytes",
+            "bank_conflicts",
+            "compute_throughput_pct",
+            "memory_throughput_pct",
+            "dram_throughput_pct",
+            "tensor_pipe_pct",
+            "instructions",
+            "stall_long_scoreboard",
+            "stall_short_scoreboard",
+            "stall_barrier",
+            "stall_math_pipe_throttle",
+            "stall_mio_throttle",
+            "stall_lg_throttle",
+            "stall_wait",
+            "stall_not_selected",
+        ),
+        "launch": tuple(metric.name for metric in _LAUNCHES),
+        "memory": (
+            "l1_hit_pct",
+            "l2_hit_pct",
+            "dram_read_bytes",
+            "dram_write_bytes",
+            "l2_bytes",
+            "bank_conflicts",
+            "memory_throughput_pct",
+            "dram_throughput_pct",
+        ),
+        "spills": ("local_load_bytes", "local_store_bytes"),
+        "stalls": _STALL_NAMES,
+        "all": tuple(metric.name for metric in CATALOGUE.values() if metric.ncu),
+    }
+)
+"""Names that stand for several metrics in `collect.metrics`."""
