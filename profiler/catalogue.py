@@ -67,7 +67,7 @@ class Metric:
     definition: str
     """One or two sentences for the glossary."""
     source: str = "ncu"
-    """Where the value comes from: `ncu`, `ptxas` or `computed`."""
+    """Where the value comes from: `ncu`, `timer`, `ptxas` or `computed`."""
     better: Better | None = None
     """Direction that is better by itself; None where more or less is neither."""
     ncu: Mapping[str, str | None] = field(default_factory=dict)
@@ -123,6 +123,16 @@ _TIMING = (
         ncu={DEFAULT: "sm__cycles_elapsed.max"},
         aliases=("gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
         details=((_SOL, "Elapsed Cycles"),),
+    ),
+    Metric(
+        "timer_duration_ns",
+        "Duration (timer)",
+        "ns",
+        PassClass.STATIC,
+        "Time of one launch by CUDA events, or by the process clock on a CPU, outside of ncu and "
+        "with warm clocks. Never compared with the duration that ncu measures.",
+        source="timer",
+        better="lower",
     ),
 )
 
@@ -227,7 +237,9 @@ _ONE_PASS = (
         "bypassing asynchronous copies) is not looked up and not counted.",
         better="higher",
         ncu={DEFAULT: "l1tex__t_sector_hit_rate.pct"},
-        combine=Combine.WEIGHTED,
+        combine=Combine.RATIO_OF_SUMS,
+        numerator="l1tex__t_sectors_lookup_hit.sum",
+        denominator="l1tex__t_sectors.sum",
         details=((_MEMORY, "L1/TEX Hit Rate"),),
         decimals=1,
     ),

@@ -139,9 +139,12 @@ def _with_needs(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _companions(name: str) -> tuple[str, ...]:
-    """Raw names that must come back beside a metric so that several kernels can be combined."""
+    """Raw names to ask for beside a metric so that several kernels can be combined.
+
+    Not for metrics of one pass: more counters could cost them a second.
+    """
     metric = CATALOGUE.get(name)
-    if metric is None:
+    if metric is None or metric.pass_class is not PassClass.MULTI:
         return ()
     weight = metric.weight if metric.combine is Combine.WEIGHTED else None
     own_weight = weight if weight != TIME else None

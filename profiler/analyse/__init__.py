@@ -1,0 +1,1 @@
+"""Pure functions over frames: samples, summaries, rankings, limits."""

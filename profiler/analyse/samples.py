@@ -1,0 +1,356 @@
+"""The frame of samples: one row per profiled range (or timed launch), one column per metric."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.combine import Codes, Ranges, combine_metric
+from profiler.errors import ProfilerError
+from profiler.metrics import CATALOGUE, GROUPS, absent_on, raw_sources
+from profiler.model import Cell, CellStatus, Environment, SessionKind, Variant, slug
+from runner import protocol
+
+SAMPLE_COLUMNS = (
+    "session",
+    "collector",
+    "kind",
+    "cell",
+    "block",
+    "repeat",
+    "kernels",
+    "kernel_names",
+)
+"""What says where a sample comes from; every other column of the frame is a metric.
+
+`kernels` is NaN where the collector does not see kernels (timer); it is a metric, too.
+"""
+
+ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
+"""Metrics that an imported file is asked for even where it has none of them."""
+
+_NUMBERS = re.compile(r"\d+")
+
+
+class NvtxRange(Protocol):
+    """One NVTX range around a launch, as the parser gives it."""
+
+    @property
+    def domain(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def name(self) -> str: ...  # noqa: D102
+
+
+def metric_columns(samples: pd.DataFrame) -> tuple[str, ...]:
+    """The metrics of a frame of samples, in its order."""
+    return tuple(str(name) for name in samples.columns if name not in SAMPLE_COLUMNS)
+
+
+def check_samples(samples: pd.DataFrame) -> None:
+    """Raise `ProfilerError` where a frame lacks a column that every frame of samples has."""
+    missing = [name for name in SAMPLE_COLUMNS if name not in samples.columns]
+    if missing:
+        raise ProfilerError(f"Not a frame of samples: no column {', '.join(missing)}.")
+
+
+def empty_samples() -> pd.DataFrame:
+    """A frame of samples without rows."""
+    return _typed(pd.DataFrame({name: [] for name in SAMPLE_COLUMNS}))
+
+
+def _typed(samples: pd.DataFrame) -> pd.DataFrame:
+    return samples.astype({"block": "int64", "repeat": "int64", "kernels": "float64"})
+
+
+# ---- from ncu ------------------------------------------------------------------------------------
+
+
+def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one session
+    launches: pd.DataFrame,
+    *,
+    session: str,
+    collector: str,
+    kind: SessionKind | str,
+    metrics: Sequence[str],
+    compute_capability: str | None = None,
+    finished: Collection[tuple[str, int]] | None = None,
+) -> pd.DataFrame:
+    """One row per (cell, block) range of our NVTX domain, its kernels combined by the catalogue.
+
+    `launches` has one row per launch: `kernel`, `nvtx` (the ranges around it) and raw ncu metrics
+    in base units. `finished` are the visits whose range was closed: others may lack kernels and are
+    left out; None takes all. A metric that is missing for one kernel of a range is NaN.
+    """
+    if launches.empty:
+        return empty_samples()
+    keys, codes = _number_visits(launches["nvtx"], finished)
+    if not keys:
+        return empty_samples()
+    ours = codes >= 0
+    ranges = Ranges(launches[ours].reset_index(drop=True), codes[ours], len(keys))
+    identity = pd.DataFrame(
+        {
+            "session": session,
+            "collector": collector,
+            "kind": SessionKind(kind).value,
+            "cell": [cell for cell, _ in keys],
+            "block": [block for _, block in keys],
+            "repeat": 0,
+            "kernels": ranges.kernels(),
+            "kernel_names": _kernel_names(ranges),
+        }
+    )
+    return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def _visit(ranges: Iterable[NvtxRange] | None) -> tuple[str, int] | None:
+    """Cell and block of the innermost range that is ours."""
+    for item in reversed(tuple(ranges or ())):
+        if item.domain == protocol.NVTX_DOMAIN:
+            visit = protocol.parse_range_name(item.name)
+            if visit is not None:
+                return visit
+    return None
+
+
+def _number_visits(
+    nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[tuple[str, int]] | None
+) -> tuple[list[tuple[str, int]], Codes]:
+    """Visits in order of appearance, and the number of each launch's visit; -1 for none of ours."""
+    allowed = None if finished is None else set(finished)
+    numbers: dict[tuple[str, int], int] = {}
+    codes: list[int] = []
+    for ranges in nvtx:
+        visit = _visit(ranges)
+        ours = visit is not None and (allowed is None or visit in allowed)
+        codes.append(numbers.setdefault(visit, len(numbers)) if visit and ours else -1)
+    return list(numbers), np.array(codes, dtype=np.intp)
+
+
+def _kernel_names(ranges: Ranges) -> list[str]:
+    """Distinct kernel names of each range, in launch order."""
+    names: list[dict[str, None]] = [{} for _ in range(ranges.count)]
+    for code, kernel in zip(ranges.codes, ranges.launches["kernel"], strict=True):
+        names[code][str(kernel)] = None
+    return ["; ".join(distinct) for distinct in names]
+
+
+def _with_metrics(
+    identity: pd.DataFrame,
+    ranges: Ranges,
+    metrics: Sequence[str],
+    compute_capability: str | None,
+) -> pd.DataFrame:
+    measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
+    columns = {name: combine_metric(ranges, name, compute_capability) for name in measured}
+    return _typed(pd.concat([identity, pd.DataFrame(columns, index=identity.index)], axis=1))
+
+
+def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one session
+    launches: pd.DataFrame,
+    *,
+    cell: str,
+    block: int,
+    session: str,
+    collector: str,
+    kind: SessionKind | str,
+    metrics: Sequence[str],
+    compute_capability: str | None = None,
+) -> pd.DataFrame:
+    """One row per launch of an external command, told apart by kernel, grid and block.
+
+    Each combination is a cell of its own, `<cell>..<kernel>..g<grid>..b<block>`; its launches are
+    numbered as repeats.
+    """
+    if launches.empty:
+        return empty_samples()
+    launches = launches.reset_index(drop=True)
+    shapes = [
+        f"{cell}..{slug(str(kernel))}..g{_shape(grid)}..b{_shape(threads)}"
+        for kernel, grid, threads in zip(
+            launches["kernel"], launches["grid_size"], launches["block_size"], strict=True
+        )
+    ]
+    identity = pd.DataFrame(
+        {
+            "session": session,
+            "collector": collector,
+            "kind": SessionKind(kind).value,
+            "cell": shapes,
+            "block": block,
+            "repeat": pd.Series(shapes, dtype=object).groupby(shapes).cumcount(),
+            "kernels": 1,
+            "kernel_names": launches["kernel"].astype(str),
+        }
+    )
+    ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
+    return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def _shape(size: object) -> str:
+    """`(32, 4, 1)` or (32, 4, 1) as `32x4x1`."""
+    return "x".join(_NUMBERS.findall(str(size)))
+
+
+def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, ...]:
+    """The cells that external commands turned out to have, one per kernel, grid and block.
+
+    A cell whose command gave one combination keeps its variant, so that it can be compared with a
+    baseline; with several, each is a variant of its own.
+    """
+    parts: dict[str, dict[str, str]] = {cell.id: {} for cell in cells}
+    seen = samples[["cell", "kernel_names"]].drop_duplicates()
+    for key, kernel in seen.itertuples(index=False):
+        owners = [cell.id for cell in cells if str(key).startswith(f"{cell.id}..")]
+        if owners:
+            parts[max(owners, key=len)][str(key)] = str(kernel)
+    return tuple(
+        Cell(
+            key,
+            cell.variant if len(parts[cell.id]) == 1 else _part(cell, key, kernel),
+            cell.problem,
+        )
+        for cell in cells
+        for key, kernel in parts[cell.id].items()
+    )
+
+
+def _part(cell: Cell, key: str, kernel: str) -> Variant:
+    suffix = key.removeprefix(cell.id)
+    shape = suffix.split("..", 2)[-1].replace("..", " ")
+    variant = cell.variant
+    return Variant(
+        f"{variant.id}{suffix}", f"{variant.name}: {kernel} {shape}", variant.params, variant.note
+    )
+
+
+def friendly_from_raw(launches: pd.DataFrame) -> pd.DataFrame:
+    """Metrics of the catalogue for each launch of a file of any GPU and version; NaN where absent.
+
+    Columns: every metric that the file has under one of its raw names, and `ALWAYS_IMPORTED`. Same
+    index as `launches`.
+    """
+    columns: dict[str, pd.Series[Any]] = {}
+    for name in GROUPS["all"]:
+        present = [raw for raw in (*raw_sources(name), name) if raw in launches.columns]
+        if not present and name not in ALWAYS_IMPORTED:
+            continue
+        values = pd.Series(np.nan, index=launches.index, dtype="float64")
+        for raw in present:
+            own = pd.to_numeric(launches[raw], errors="coerce").astype("float64")
+            scale = 1.0 if raw == name else CATALOGUE[name].scale
+            values = values.where(values.notna(), own * scale)
+        columns[name] = values
+    return pd.DataFrame(columns, index=launches.index)
+
+
+# ---- from the timer ------------------------------------------------------------------------------
+
+
+def samples_from_journal(
+    records: Iterable[Mapping[str, Any]],
+    *,
+    session: str,
+    collector: str = "timer",
+    kind: SessionKind | str = SessionKind.TIMING,
+) -> pd.DataFrame:
+    """One row per timed launch of a journal's finished visits, with `duration_ns`."""
+    rows = [
+        (session, collector, SessionKind(kind).value, cell, block, repeat, np.nan, "", duration)
+        for cell, block, durations in _timings(records)
+        for repeat, duration in enumerate(durations)
+    ]
+    samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "duration_ns"])
+    return _typed(samples).astype({"duration_ns": "float64"})
+
+
+def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int, Sequence[float]]]:
+    for record in records:
+        if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE:
+            yield str(record["cell"]), int(record["block"]), record.get("durations_ns") or ()
+
+
+# ---- what follows from samples -------------------------------------------------------------------
+
+
+def add_derived(
+    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], environment: Environment
+) -> pd.DataFrame:
+    """Add those derived metrics of the catalogue for which the samples hold what they need.
+
+    FLOPs and bytes are those that the workload stated for the cell. Returns a new frame.
+    """
+    flops = _stated(samples, {key: status.flops for key, status in statuses.items()})
+    least = _stated(samples, {key: status.bytes for key, status in statuses.items()})
+    duration = _numbers(samples, "duration_ns")
+    moved = _numbers(samples, "dram_read_bytes") + _numbers(samples, "dram_write_bytes")
+    peak = environment.peak_dram_bytes_per_s or np.nan
+    derived = {
+        "tflops": _divide(flops, duration) / 1e3,
+        "gbps": _divide(least, duration),
+        "dram_gbps": _divide(moved, duration),
+        "peak_dram_pct": 100 * _divide(moved, duration) * 1e9 / peak,
+        "memory_efficiency_pct": 100 * _divide(least, moved),
+        "arithmetic_intensity": _divide(flops, moved),
+        "sm_clock_ghz": _divide(_numbers(samples, "cycles"), duration),
+    }
+    known = {name: values for name, values in derived.items() if values.notna().any()}
+    return samples.assign(**known)
+
+
+def _stated(samples: pd.DataFrame, by_cell: Mapping[str, float | None]) -> pd.Series[Any]:
+    return samples["cell"].map(by_cell).astype("float64")
+
+
+def _numbers(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
+    if name not in samples.columns:
+        return pd.Series(np.nan, index=samples.index, dtype="float64")
+    return samples[name].astype("float64")
+
+
+def _divide(numerator: pd.Series[Any], denominator: pd.Series[Any]) -> pd.Series[Any]:
+    """Quotient; NaN, not infinity, where the denominator is 0."""
+    return numerator / denominator.where(denominator != 0)
+
+
+def missing_metrics(
+    samples: pd.DataFrame, requested: Iterable[str], compute_capability: str | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Requested metrics that no sample of a cell has, by cell; only cells that lack one.
+
+    What the build gives is not expected in samples. With a compute capability, what ncu cannot
+    measure there is not expected either.
+    """
+    names = [name for name in dict.fromkeys(requested) if _is_expected(name)]
+    if compute_capability is not None:
+        absent = set(absent_on(names, compute_capability))
+        names = [name for name in names if name not in absent]
+    values = samples.reindex(columns=["cell", *names])
+    present = values[names].notna().groupby(values["cell"], sort=False).any()
+    lacking = ((str(cell), row[~row].index) for cell, row in present.iterrows())
+    return {cell: tuple(map(str, lost)) for cell, lost in lacking if len(lost)}
+
+
+def _is_expected(name: str) -> bool:
+    metric = CATALOGUE.get(name)
+    return metric is None or metric.source in {"ncu", "computed"}
+
+
+def share_duplicates(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
+    """Give cells with the machine code of another the samples of the one that was measured.
+
+    Returns a new frame with the copied rows at its end; nothing is copied for a cell that has
+    samples of its own.
+    """
+    measured = set(samples["cell"])
+    twins = {
+        status.cell: status.duplicate_of
+        for status in statuses.values()
+        if status.duplicate_of in measured and status.cell not in measured
+    }
+    copies = [samples[samples["cell"] == twin].assign(cell=cell) for cell, twin in twins.items()]
+    return pd.concat([samples, *copies], ignore_index=True) if copies else samples.copy()
