@@ -1,0 +1,71 @@
+"""Per tool: the command to run, the files that come back, what its errors mean.
+
+Nothing here starts a measurement: `profiler.execute` runs what these modules describe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from profiler.errors import EnvironmentUnusable
+from profiler.model import Outcome
+
+STDOUT = "stdout.txt"
+STDERR = "stderr.txt"
+"""Names of the files, in the folder of an attempt, that keep what a session printed."""
+
+_LONGEST_TAIL = 2000
+
+
+@dataclass(frozen=True)
+class Command:
+    """One process to start: no shell, `env` on top of the environment of the orchestrator."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, Path] = field(default_factory=dict)
+    """What the tool writes, by role: `log` (text and CSV of ncu), `report` (.ncu-rep)."""
+    wraps_target: bool = False
+    """Whether the process is a tool that starts the target, so that it can die apart from it."""
+
+
+class Collector(Protocol):
+    """What a session runs under."""
+
+    @property
+    def name(self) -> str:
+        """The word for it in plans and jobs: `ncu` or `timer`."""
+
+    def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
+        """Command that runs the runner on `job`; its files go to `folder`.
+
+        `metrics` are names of the tool, not of the catalogue.
+        """
+
+    def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
+        """Error of the machine (permission, driver, missing package) that `folder` tells of."""
+
+    def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
+        """Outcome and cause of the cell that ran when the session died, where the tool says."""
+
+    def salvage_command(self, folder: Path) -> Command | None:
+        """Command that gets results out of what a killed tool left behind; None: nothing to get.
+
+        Its `log` holds them; it is to be put behind what the session's own log has.
+        """
+
+
+def read_text(path: Path) -> str:
+    """Text of a file that a tool may not have written, or may have cut off; empty where absent."""
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def tail(text: str, lines: int = 15) -> str:
+    """Last lines of a tool's output, short enough for a message."""
+    return "\n".join(text.rstrip().splitlines()[-lines:])[-_LONGEST_TAIL:]

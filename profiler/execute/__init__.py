@@ -1,0 +1,1 @@
+"""Starting processes: builds, sessions, their locks, time limits and recovery."""

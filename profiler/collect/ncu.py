@@ -1,0 +1,367 @@
+"""Nsight Compute: finding it, the command line, and what its messages mean.
+
+Facts about options and messages: ncu 2025.3.1 on an H200, `ncu --help`, and the documents at
+docs.nvidia.com/nsight-compute (NsightComputeCli, ProfilingGuide).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.collect import STDERR, STDOUT, Command, read_text
+from profiler.collect.timer import diagnose_runner, runner_argv
+from profiler.errors import EnvironmentUnusable
+from profiler.model import Outcome
+
+LOG = "ncu.csv"
+REPORT = "report.ncu-rep"
+SALVAGED = "salvaged.csv"
+"""Names of ncu's files in the folder of an attempt. The extension is given because it changes:
+ncu 2026.3 writes `.ncu-repz` where none is named."""
+
+MINIMUM_VERSION = (2025, 1)
+"""Oldest release whose `ncu --help` was seen to list `--rename-kernels` (2025.1.1). Without
+`--rename-kernels off`, a file in the user's home can change kernel names; so older is refused."""
+
+NVTX_INCLUDE = "regex:profiler@.*/"
+"""All push/pop ranges of the domain `profiler` (`runner.protocol.NVTX_DOMAIN`); the slash is what
+makes it a push/pop filter."""
+
+_ENVIRONMENT_VARIABLE = "PROFILER_NCU"
+_VERSION = re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE)
+_VERSION_TIMEOUT_S = 60.0
+_INSTALL_FOLDERS = ("usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
+
+
+@dataclass(frozen=True)
+class LaunchFilter:
+    """Which launches of a program that we did not write are profiled."""
+
+    kernel: str | None = None
+    """Exact function name, or `regex:<expression>`; None: every kernel."""
+    skip: int | None = None
+    """Matching launches to let pass first."""
+    count: int | None = None
+    """Matching launches to profile."""
+    kill_after: bool = False
+    """End the program after `count` launches."""
+
+
+@dataclass(frozen=True)
+class Ncu:
+    """Collector that puts the runner, or an external command, under ncu."""
+
+    path: Path
+    cache_control: str = "all"
+    clock_control: str = "none"
+    python: str | None = None
+    name: str = "ncu"
+
+    def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
+        """Command of a session: the runner under ncu, only kernels inside our NVTX ranges."""
+        return self._command(runner_argv(job, self.python), folder, metrics, nvtx=True)
+
+    def external_command(
+        self,
+        target: Sequence[str],
+        folder: Path,
+        metrics: Sequence[str],
+        launches: LaunchFilter,
+    ) -> Command:
+        """Command that profiles a program without ranges of ours, by kernel name and launch."""
+        return self._command(target, folder, metrics, nvtx=False, launches=launches)
+
+    def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
+        """Error of the machine that the files of an attempt tell of."""
+        stdout, stderr = read_text(folder / STDOUT), read_text(folder / STDERR)
+        found = diagnose(read_text(folder / LOG), stdout, stderr)
+        if found is not None or returncode == 0:
+            return found
+        return diagnose_runner(stderr)
+
+    def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
+        """What the log says about the kernel that was running when the session died."""
+        return cell_fault(read_text(folder / LOG))
+
+    def salvage_command(self, folder: Path) -> Command | None:
+        """Command that prints the rows of a report whose ncu was killed before it printed them.
+
+        ncu writes the report as it goes and the CSV only at its end (seen with 2025.3.1). None
+        where there is no report, or where the log has its rows already.
+        """
+        report, salvaged = folder / REPORT, folder / SALVAGED
+        if not report.exists() or has_rows(read_text(folder / LOG)):
+            return None
+        argv = (
+            *(str(self.path), "--import", str(report), "--csv", "--page", "raw", "--nvtx"),
+            *("--config-file", "off", "--rename-kernels", "off", "--print-units", "base"),
+            *("--log-file", str(salvaged)),
+        )
+        return Command(argv, env={"LC_ALL": "C"}, files={"log": salvaged})
+
+    def _command(
+        self,
+        target: Sequence[str],
+        folder: Path,
+        metrics: Sequence[str],
+        *,
+        nvtx: bool,
+        launches: LaunchFilter | None = None,
+    ) -> Command:
+        log, report = folder / LOG, folder / REPORT
+        arguments = command(
+            target,
+            metrics=metrics,
+            log_file=log,
+            report=report,
+            cache_control=self.cache_control,
+            clock_control=self.clock_control,
+            nvtx=nvtx,
+            launches=launches,
+        )
+        return Command(
+            argv=(str(self.path), *arguments),
+            env={"LC_ALL": "C"},  # ncu prints thousands separators by locale
+            files={"log": log, "report": report},
+            wraps_target=True,
+        )
+
+
+def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Path:
+    """Path of ncu: `PROFILER_NCU`, then PATH, then NVIDIA's install folders, newest first.
+
+    Raises EnvironmentUnusable where there is none. `root` is where the install folders are looked
+    for.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = environ.get(_ENVIRONMENT_VARIABLE)
+    if chosen:
+        if shutil.which(chosen) is None:
+            raise EnvironmentUnusable(
+                f"{_ENVIRONMENT_VARIABLE}={chosen} is not a program that can be run.",
+                remedy=f"Set {_ENVIRONMENT_VARIABLE} to the path of ncu, or unset it.",
+            )
+        return Path(chosen)
+    on_path = shutil.which("ncu", path=environ.get("PATH", os.defpath))
+    if on_path:
+        return Path(on_path)
+    for pattern in _INSTALL_FOLDERS:
+        for candidate in sorted(root.glob(pattern), key=_numbers, reverse=True):
+            if os.access(candidate, os.X_OK) and candidate.is_file():
+                return candidate
+    raise EnvironmentUnusable(
+        "Nsight Compute (ncu) was not found.",
+        remedy="Install it with the CUDA toolkit or from developer.nvidia.com/nsight-compute, "
+        f"put it on PATH, or set {_ENVIRONMENT_VARIABLE} to its path.",
+    )
+
+
+def _numbers(path: Path) -> tuple[int, ...]:
+    """Numbers of a path, so that 2025.10 sorts above 2025.9."""
+    return tuple(int(number) for number in re.findall(r"\d+", str(path)))
+
+
+def ncu_version(path: Path) -> str:
+    """Version of ncu (`2025.3.1.0`); raises EnvironmentUnusable where it cannot be run."""
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_VERSION_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EnvironmentUnusable(
+            f"{path} --version cannot be run: {error}", remedy="Install Nsight Compute again."
+        ) from error
+    found = _VERSION.search(done.stdout)
+    if found is None:
+        raise EnvironmentUnusable(
+            f"{path} --version printed no version (exit code {done.returncode}): "
+            f"{(done.stdout + done.stderr).strip()[:300]}",
+            remedy="Check that this is Nsight Compute; set PROFILER_NCU to the right one.",
+        )
+    return found[1]
+
+
+def require_version(version: str) -> None:
+    """Raise EnvironmentUnusable where ncu lacks options that every session needs."""
+    if tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VERSION:
+        raise _too_old(f"ncu {version} is too old")
+
+
+def _too_old(message: str) -> EnvironmentUnusable:
+    minimum = ".".join(str(part) for part in MINIMUM_VERSION)
+    return EnvironmentUnusable(
+        f"{message}: {minimum} or newer is needed for --rename-kernels and --config-file.",
+        remedy=f"Install Nsight Compute {minimum} or newer, or set PROFILER_NCU to one.",
+    )
+
+
+def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
+    target: Sequence[str],
+    *,
+    metrics: Sequence[str],
+    log_file: Path,
+    report: Path,
+    cache_control: str,
+    clock_control: str,
+    nvtx: bool = True,
+    launches: LaunchFilter | None = None,
+) -> list[str]:
+    """Arguments for ncu (without ncu itself) that profile `target`.
+
+    `metrics` are full ncu names. `nvtx` limits profiling to kernels inside our ranges; ranges are
+    recorded in the CSV either way. No `--null-stdin`: the session has no terminal and an empty
+    stdin.
+    """
+    arguments = [
+        # Files of the user's that would change a run without a trace.
+        *("--config-file", "off"),
+        *("--rename-kernels", "off"),
+        *("--print-units", "base"),
+        "--csv",
+        *("--page", "raw"),
+        # Their defaults change between releases.
+        *("--clock-control", clock_control),
+        *("--cache-control", cache_control),
+        *("--target-processes", "all"),
+        *("--metrics", ",".join(metrics)),
+        *("--log-file", str(log_file)),
+        *("-f", "-o", str(report)),
+        "--nvtx",
+    ]
+    if nvtx:
+        arguments += ["--nvtx-include", NVTX_INCLUDE]
+    if launches is not None:
+        arguments += _filter_arguments(launches)
+    return [*arguments, *target]
+
+
+def _filter_arguments(launches: LaunchFilter) -> list[str]:
+    arguments: list[str] = []
+    if launches.kernel is not None:
+        arguments += ["--kernel-name", launches.kernel]
+    if launches.skip is not None:
+        arguments += ["--launch-skip", str(launches.skip)]
+    if launches.count is not None:
+        arguments += ["--launch-count", str(launches.count)]
+    if launches.kill_after:
+        arguments += ["--kill", "yes"]
+    return arguments
+
+
+_PERMISSION = (
+    "ncu may not read the GPU's performance counters (ERR_NVGPUCTRPERM).",
+    "Run as root or with CAP_SYS_ADMIN (CAP_PERFMON from driver 565), in a container with "
+    "--cap-add=SYS_ADMIN; or allow all users: put `options nvidia "
+    "NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/, rebuild the initramfs and "
+    "reboot. Under WSL: in the NVIDIA Control Panel of Windows. "
+    "See developer.nvidia.com/ERR_NVGPUCTRPERM.",
+)
+
+_MESSAGES: Sequence[tuple[re.Pattern[str], str, str]] = (
+    (re.compile(r"ERR_NVGPUCTRPERM"), *_PERMISSION),
+    (
+        re.compile(r"driver resource was unavailable", re.IGNORECASE),
+        "Another tool is using the GPU's performance counters.",
+        "Pause DCGM (`dcgmi profile --pause`) and end other ncu, nsys or CUPTI processes on this "
+        "GPU.",
+    ),
+    (
+        re.compile(r"Failed to open/create lock file|InterprocessLockFailed"),
+        "ncu cannot open its lock file in the temporary folder: it belongs to another user.",
+        "Set TMPDIR to a folder of your own and run again.",
+    ),
+    (
+        re.compile(r"Cuda driver is not compatible", re.IGNORECASE),
+        "The NVIDIA driver and this Nsight Compute do not fit together.",
+        "Update the driver, or set PROFILER_NCU to the ncu of a toolkit that the driver knows.",
+    ),
+    (
+        re.compile(r"LibraryNotLoaded"),
+        "ncu cannot load the driver's profiling library.",
+        "The driver's user-space libraries must match its kernel module; in a container, mount "
+        "them with the NVIDIA container toolkit. Sandboxes such as gVisor cannot profile.",
+    ),
+    (
+        re.compile(r"MIG instance", re.IGNORECASE),
+        "Some of the metrics belong to units that MIG instances share, and cannot be read in one.",
+        "Leave those metrics out, or measure on a GPU without MIG.",
+    ),
+    (
+        re.compile(r"did not match any section", re.IGNORECASE),
+        "ncu does not know a section that was asked for.",
+        "Check the name with `ncu --list-sections`.",
+    ),
+    (
+        re.compile(r"Failed to find metric", re.IGNORECASE),
+        "ncu does not know a metric that was asked for.",
+        "Check the name with `ncu --query-metrics`; names differ between architectures.",
+    ),
+    (
+        re.compile(r"No kernels were profiled"),
+        "ncu saw no kernel to profile.",
+        "The workload must launch its kernels on the GPU, on the thread that opened the range; for "
+        "an external command, check the kernel filter and the launches to skip.",
+    ),
+)
+"""Messages of ncu that mean the machine or the request, not a cell: pattern, message, remedy."""
+
+_UNKNOWN_OPTION = re.compile(r"unrecogni[sz]ed option", re.IGNORECASE)
+
+
+def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
+    """Say what ncu's messages tell is wrong with the machine or the request, or None.
+
+    Exit codes say little: ncu was seen to leave with 0 after ERR_NVGPUCTRPERM and when nothing was
+    profiled. Only lines that ncu marks as its own (`==ERROR==`) count, since a program may print
+    anything.
+    """
+    said = _tool_lines(log, stdout, stderr)
+    if _UNKNOWN_OPTION.search(said):
+        return _too_old("ncu does not know an option that it was given")
+    for pattern, message, remedy in _MESSAGES:
+        if pattern.search(said):
+            return EnvironmentUnusable(_quoting(message, said, pattern), remedy=remedy)
+    return None
+
+
+def cell_fault(log: str) -> tuple[Outcome, str] | None:
+    """Outcome and cause that ncu's log gives for the kernel it was profiling when the session died.
+
+    After a faulting kernel ncu prints `LaunchFailed` and ends the program with SIGKILL itself, so
+    the program never reports the fault (seen with an illegal address on an H200).
+    """
+    if re.search(r"^==ERROR== LaunchFailed", log, re.MULTILINE):
+        return (
+            Outcome.ILLEGAL_ADDRESS,
+            "the kernel faulted under ncu, most often at an illegal address (LaunchFailed)",
+        )
+    return None
+
+
+def has_rows(log: str) -> bool:
+    """Whether a log of ncu has reached its CSV."""
+    return log.startswith('"ID"') or '\n"ID"' in log
+
+
+def _tool_lines(*texts: str) -> str:
+    lines = (line for text in texts for line in text.splitlines())
+    marked = (line for line in lines if line.startswith(("==ERROR==", "==WARNING==")))
+    ours = (line for line in marked if "The application returned an error code" not in line)
+    return "\n".join(ours)
+
+
+def _quoting(message: str, said: str, pattern: re.Pattern[str]) -> str:
+    line = next(line for line in said.splitlines() if pattern.search(line))
+    return f"{message}\n  ncu said: {line[:400]}"
