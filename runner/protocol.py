@@ -130,7 +130,7 @@ def read_job(path: Path) -> Job:
         raise ValueError(f"{path}: job version {version}, this runner speaks {PROTOCOL_VERSION}")
     try:
         job = _job(data)
-    except (KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError) as error:
         raise ValueError(f"{path}: not a whole job: {error}") from error
     unknown = {visit.cell for visit in job.visits} - {cell.id for cell in job.cells}
     if unknown:

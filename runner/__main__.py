@@ -1,0 +1,100 @@
+"""`python -m runner JOB.json`: measure what a job says, in this process."""
+
+from __future__ import annotations
+
+import argparse
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from runner import protocol
+from runner.journal import Journal
+from runner.protocol import Job
+
+
+class TerminatedError(BaseException):
+    """SIGTERM came; no workload's `except Exception` shall swallow it."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one job; the exit codes are those of `runner.protocol`."""
+    path = _parser().parse_args(arguments).job
+    faulthandler.enable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        job = protocol.read_job(path)
+        stream = Path(job.journal).open("a", encoding="utf-8")  # noqa: SIM115 - closed below
+    except (OSError, ValueError) as error:
+        _tell(f"cannot read the job or open its journal: {error}")
+        return protocol.EXIT_BAD_JOB
+    with stream:
+        return _run(job, Journal(stream))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m runner", description=__doc__)
+    parser.add_argument("job", type=Path, help="a job as JSON; see runner/protocol.py")
+    return parser
+
+
+def _terminate(_signal: int, _frame: object) -> None:
+    raise TerminatedError
+
+
+def _run(job: Job, journal: Journal) -> int:
+    try:
+        return _run_session(job, journal)
+    except KeyboardInterrupt:
+        return protocol.EXIT_INTERRUPTED
+    except TerminatedError:
+        return protocol.EXIT_TERMINATED
+
+
+def _run_session(job: Job, journal: Journal) -> int:
+    try:
+        import torch  # noqa: F401, PLC0415 - takes seconds, which --help need not wait for
+    except ImportError as error:
+        return _refuse(journal, protocol.EXIT_NO_DEVICE, f"torch cannot be imported: {error}")
+    from runner import device, session, workload  # noqa: PLC0415 - they import torch
+
+    try:
+        opened = session.open_session(job, journal)
+    except (workload.WorkloadError, ValueError) as error:
+        if error.__cause__ is not None:
+            traceback.print_exception(error.__cause__)
+        return _refuse(journal, protocol.EXIT_BAD_JOB, str(error))
+    except device.DeviceMissingError as error:
+        return _refuse(journal, protocol.EXIT_NO_DEVICE, str(error))
+    try:
+        opened.run()
+    except session.ContextLostError:
+        return protocol.EXIT_CONTEXT_LOST
+    return 0
+
+
+def _refuse(journal: Journal, code: int, cause: str) -> int:
+    journal.write(protocol.SESSION_FAILED, cause=cause)
+    _tell(cause)
+    return code
+
+
+def _tell(line: str) -> None:
+    print(f"runner: {line}", file=sys.stderr)  # noqa: T201 - the orchestrator keeps stderr
+
+
+def _leave(code: int) -> None:
+    """End the process; with a lost context at once, because destructors would only crash on it."""
+    if code == protocol.EXIT_CONTEXT_LOST:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    _leave(main())

@@ -1,0 +1,240 @@
+"""Poison the outputs, launch, and compare every element with the reference."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from runner.protocol import Tolerance
+from runner.timing import Launch
+
+REGION_ELEMENTS = 1 << 22
+"""Elements compared at a time: each float64 temporary is 32 MiB, whatever the tensors' size."""
+
+# What is allowed where neither the job nor the workload says: the documented defaults of
+# torch.testing.assert_close; one rounding step for smaller floats; nothing for integers.
+_DEFAULT_TOLERANCES = {
+    torch.float16: Tolerance(1e-5, 1e-3),
+    torch.bfloat16: Tolerance(1e-5, 1.6e-2),
+    torch.float32: Tolerance(1e-5, 1.3e-6),
+    torch.float64: Tolerance(1e-7, 1e-7),
+    torch.complex64: Tolerance(1e-5, 1.3e-6),
+    torch.complex128: Tolerance(1e-7, 1e-7),
+}
+
+Tensors = tuple[torch.Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Errors:
+    """Largest errors over the elements that are finite on both sides; None where none are.
+
+    The relative error leaves out elements whose expected value is 0.
+    """
+
+    max_abs: float | None
+    max_rel: float | None
+
+
+class WrongResultError(Exception):
+    """A result is not the reference; `errors` is None where they could not be compared."""
+
+    def __init__(self, message: str, errors: Errors | None = None) -> None:
+        super().__init__(message)
+        self.errors = errors
+
+
+def as_tensors(value: Any, what: str) -> Tensors:
+    """A tensor or a sequence of tensors as a tuple; TypeError for anything else."""
+    tensors = tuple(value) if isinstance(value, tuple | list) else (value,)
+    for tensor in tensors:
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{what} must be a tensor or a tuple of tensors, not {type(tensor)}")
+    return tensors
+
+
+def run_poisoned(launch: Launch) -> Tensors:
+    """Outputs of a launch that found poison wherever it does not write.
+
+    A launch that declares its `outputs` has them poisoned. Otherwise the first launch shows what is
+    allocated, and the second one is likely to get the same memory again, poisoned in between.
+    """
+    declared = getattr(launch, "outputs", None)
+    if declared is None:
+        made = [
+            (t.shape, t.dtype, t.device) for t in as_tensors(launch(), "the result of the launch")
+        ]
+        poison([torch.empty(shape, dtype=dtype, device=where) for shape, dtype, where in made])
+        return as_tensors(launch(), "the result of the launch")
+    outputs = as_tensors(declared, "`outputs`")
+    poison(outputs)
+    result = launch()
+    return outputs if result is None else as_tensors(result, "the result of the launch")
+
+
+def poison(tensors: Sequence[torch.Tensor]) -> None:
+    """Fill with what no kernel would leave: NaN, a large pattern in integers, True in booleans."""
+    for tensor in tensors:
+        if tensor.dtype == torch.bool:
+            tensor.fill_(True)
+        elif tensor.is_floating_point() or tensor.is_complex():
+            tensor.fill_(math.nan)
+        else:
+            tensor.fill_(torch.iinfo(tensor.dtype).max // 10 * 7)
+
+
+def tolerance_for(dtype: torch.dtype, *layers: Mapping[str, Tolerance]) -> Tolerance:
+    """The bound for a dtype: the first layer that names it or has a `default` decides."""
+    name = str(dtype).removeprefix("torch.")
+    for layer in layers:
+        found = layer.get(name, layer.get("default"))
+        if found is not None:
+            return found
+    if dtype in _DEFAULT_TOLERANCES:
+        return _DEFAULT_TOLERANCES[dtype]
+    if dtype.is_floating_point:
+        return Tolerance(0.0, torch.finfo(dtype).eps)
+    return Tolerance(0.0, 0.0)
+
+
+def compare(got: Tensors, expected: Tensors, *layers: Mapping[str, Tolerance]) -> Errors:
+    """Largest errors of outputs that match their references; WrongResultError where one does not.
+
+    An element matches where |got - expected| <= absolute + relative * |expected|, in float64. NaN
+    matches only NaN, and an infinity only itself.
+    """
+    if len(got) != len(expected):
+        raise WrongResultError(f"{len(got)} outputs, but the reference has {len(expected)}")
+    for number, (output, reference) in enumerate(zip(got, expected, strict=True)):
+        _require_comparable(number, output, reference)
+    tallies = [
+        _Tally(tolerance_for(output.dtype, *layers)).count(output, reference)
+        for output, reference in zip(got, expected, strict=True)
+    ]
+    errors = Errors(
+        _largest(tally.max_abs for tally in tallies), _largest(tally.max_rel for tally in tallies)
+    )
+    complaints = [
+        tally.complaint(number, got[number], expected[number])
+        for number, tally in enumerate(tallies)
+        if tally.wrong
+    ]
+    if complaints:
+        raise WrongResultError("; ".join(complaints), errors)
+    return errors
+
+
+def _require_comparable(number: int, got: torch.Tensor, expected: torch.Tensor) -> None:
+    if got.shape != expected.shape:
+        raise WrongResultError(
+            f"output {number}: shape {tuple(got.shape)}, expected {tuple(expected.shape)}"
+        )
+    if _family(got.dtype) != _family(expected.dtype):
+        raise WrongResultError(
+            f"output {number}: dtype {got.dtype}, but the reference is {expected.dtype}"
+        )
+
+
+def _family(dtype: torch.dtype) -> str:
+    """Kind of number: the reference may be wider than the output, but not of another kind."""
+    if dtype.is_complex:
+        return "complex"
+    if dtype.is_floating_point:
+        return "floating"
+    return "bool" if dtype == torch.bool else "integer"
+
+
+class _Tally:
+    """Counts the wrong elements of one output, region by region, and keeps the worst."""
+
+    def __init__(self, tolerance: Tolerance) -> None:
+        self.tolerance = tolerance
+        self.wrong = 0
+        self.worst = -math.inf
+        self.worst_at: tuple[int, ...] = ()
+        self.max_abs: float | None = None
+        self.max_rel: float | None = None
+
+    def count(self, got: torch.Tensor, expected: torch.Tensor) -> _Tally:
+        for region in regions(tuple(got.shape)):
+            here = _widen(got[region])
+            there = _widen(expected[region].to(got.device))
+            self._count_region(region, here, there)
+        return self
+
+    def _count_region(
+        self, region: tuple[slice, ...], got: torch.Tensor, expected: torch.Tensor
+    ) -> None:
+        difference = (got - expected).abs().to(torch.float64)
+        magnitude = expected.abs().to(torch.float64)
+        finite = torch.isfinite(got) & torch.isfinite(expected)
+        bound = self.tolerance.absolute + self.tolerance.relative * magnitude
+        same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
+        wrong = ~(same | (finite & (difference <= bound)))
+        nonzero = finite & (magnitude > 0)
+        self.max_abs = _largest((self.max_abs, _maximum(difference[finite])))
+        self.max_rel = _largest((self.max_rel, _maximum((difference / magnitude)[nonzero])))
+        wrong_here = int(wrong.sum())
+        if wrong_here:
+            self.wrong += wrong_here
+            self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(wrong, -math.inf))
+
+    def _keep_worst(self, region: tuple[slice, ...], difference: torch.Tensor) -> None:
+        flat = difference.argmax()
+        worst = float(difference.max())
+        if worst > self.worst:
+            self.worst = worst
+            local = torch.unravel_index(flat, difference.shape)
+            self.worst_at = tuple(
+                part.start + int(index) for part, index in zip(region, local, strict=True)
+            )
+
+    def complaint(self, number: int, got: torch.Tensor, expected: torch.Tensor) -> str:
+        value, wanted = got[self.worst_at].item(), expected[self.worst_at].item()
+        unwritten = value != value and wanted == wanted  # noqa: PLR0124 - NaN is not itself
+        return (
+            f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
+            f"{list(self.worst_at)}: got {_show(value)}, expected {_show(wanted)} (allowed: "
+            f"{self.tolerance.absolute:g} + {self.tolerance.relative:g} * |expected|)"
+            + ("; nan is also what an element that was never written holds" if unwritten else "")
+        )
+
+
+def regions(shape: tuple[int, ...], limit: int = REGION_ELEMENTS) -> Iterator[tuple[slice, ...]]:
+    """Cut a shape into index regions of at most `limit` elements, first dimensions first."""
+    if not shape:
+        yield ()
+        return
+    inner = math.prod(shape[1:])
+    if inner > limit:
+        for row in range(shape[0]):
+            for rest in regions(shape[1:], limit):
+                yield (slice(row, row + 1), *rest)
+        return
+    rows = max(1, limit // max(1, inner))
+    for start in range(0, shape[0] if inner else 0, rows):
+        stop = min(start + rows, shape[0])
+        yield (slice(start, stop), *(slice(0, size) for size in shape[1:]))
+
+
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
+    """In the widest type of its family; integers stay exact, which float64 would not keep."""
+    if tensor.is_complex():
+        return tensor.to(torch.complex128)
+    return tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
+
+
+def _maximum(values: torch.Tensor) -> float | None:
+    return float(values.max()) if values.numel() else None
+
+
+def _largest(values: Any) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _show(value: complex | bool) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.6g}"

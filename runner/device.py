@@ -1,0 +1,89 @@
+"""The device that a session runs on, and what must be asked of it between phases."""
+
+from __future__ import annotations
+
+import gc
+import platform
+from abc import ABC, abstractmethod
+
+import torch
+
+
+class DeviceMissingError(Exception):
+    """The device that the job asks for is not on this machine."""
+
+
+class Device(ABC):
+    """Where tensors live and launches run."""
+
+    torch_device: torch.device
+    name: str
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Wait until all work is done; raise what any of it did wrong."""
+
+    def settle(self) -> None:
+        """Wait, and see to it that no error is left that a later phase would be blamed for."""
+        self.wait()
+
+    def release(self) -> None:
+        """Give memory back that nothing refers to any more."""
+        gc.collect()
+
+    def trouble(self) -> Exception | None:
+        """The error that the device still has to report, if any."""
+        try:
+            self.settle()
+        except Exception as error:
+            return error
+        return None
+
+
+class CpuDevice(Device):
+    """The processor: every launch is done when it returns."""
+
+    def __init__(self) -> None:
+        self.torch_device = torch.device("cpu")
+        self.name = platform.processor() or platform.machine()
+
+    def wait(self) -> None:
+        """Nothing is ever pending."""
+
+
+class CudaDevice(Device):
+    """The current CUDA device and its current stream."""
+
+    def __init__(self) -> None:
+        if not torch.cuda.is_available():
+            raise DeviceMissingError(f"torch {torch.__version__} sees no CUDA device")
+        self.torch_device = torch.device("cuda")
+        self.name = torch.cuda.get_device_name()
+        self._canary = torch.zeros(1, device=self.torch_device)
+
+    def wait(self) -> None:
+        """Wait for all streams of the device."""
+        torch.cuda.synchronize()
+
+    def settle(self) -> None:
+        """Launch something harmless, then wait.
+
+        A refused launch (a block too large, say) stays pending in the CUDA runtime until the next
+        launch is checked, and would be blamed on that one.
+        """
+        self._canary.zero_()
+        self.wait()
+
+    def release(self) -> None:
+        """Collect garbage, then return the allocator's free blocks to the device."""
+        super().release()
+        torch.cuda.empty_cache()
+
+
+def open_device(name: str) -> Device:
+    """The device of a job (`cuda` or `cpu`); DeviceMissingError where it is not there."""
+    if name == "cuda":
+        return CudaDevice()
+    if name == "cpu":
+        return CpuDevice()
+    raise DeviceMissingError(f"no such kind of device: {name!r}; known are cuda and cpu")

@@ -1,0 +1,94 @@
+"""From an exception to the outcome of a cell, in the words of the user's own file."""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from runner.check import WrongResultError
+
+# Values of `profiler.model.Outcome`, which this side must not import.
+WRONG_RESULT = "wrong_result"
+OUT_OF_MEMORY = "out_of_memory"
+ILLEGAL_ADDRESS = "illegal_address"
+RAISED = "raised"
+
+_MAX_CAUSE = 500
+
+# The words of cudaGetErrorString, and the names that a ctypes launcher may put in its message.
+_ILLEGAL_ADDRESS = re.compile(
+    r"illegal memory access|misaligned address|operation not supported on global/shared address"
+    r"|cudaError(IllegalAddress|MisalignedAddress|InvalidAddressSpace)"
+    r"|CUDA_ERROR_(ILLEGAL|MISALIGNED)_ADDRESS",
+    re.IGNORECASE,
+)
+# CUDA's own, cuBLAS's, and torch's for host memory (a plain RuntimeError).
+_OUT_OF_MEMORY = re.compile(
+    r"CUDA(_| error: | )out.of.memory|cudaErrorMemoryAllocation|CUBLAS_STATUS_ALLOC_FAILED"
+    r"|can't allocate memory",
+    re.IGNORECASE,
+)
+# "Tried to allocate 20.00 GiB" (CUDA), "Unable to allocate 7.1 PiB" (NumPy), "… 4096 bytes" (CPU).
+_ASKED_FOR = re.compile(r"(?:tried|unable) to allocate ([\d.]+) ?([KMGTPE]i?B|bytes|B)\b", re.I)
+_UNIT_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a cell's failure is called and why it happened."""
+
+    outcome: str
+    cause: str
+
+    def seen_after(self, earlier: Failure) -> Failure:
+        """An earlier exception explained by this error of the device, if that says more."""
+        if earlier.outcome != RAISED or self.outcome == RAISED:
+            return earlier
+        return Failure(self.outcome, f"{self.cause} (seen after {earlier.cause})")
+
+
+def diagnose(error: BaseException, source: Path) -> Failure:
+    """Outcome and cause of an exception that reached the runner from the workload in `source`."""
+    if isinstance(error, WrongResultError):
+        return Failure(WRONG_RESULT, str(error))
+    message = str(error)
+    if isinstance(error, MemoryError | torch.OutOfMemoryError) or (
+        isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(message)
+    ):
+        return Failure(OUT_OF_MEMORY, _out_of_memory(message))
+    outcome = RAISED
+    if isinstance(error, RuntimeError | OSError) and _ILLEGAL_ADDRESS.search(message):
+        outcome = ILLEGAL_ADDRESS
+    return Failure(outcome, describe(error, source))
+
+
+def describe(error: BaseException, source: Path) -> str:
+    """Type, first line of the message, and the innermost line of `source` that led there."""
+    words = f"{type(error).__name__}: {_first_line(str(error))}".removesuffix(": ")
+    place = _innermost(error, source)
+    return words if place is None else f"{words} ({place})"
+
+
+def _innermost(error: BaseException, source: Path) -> str | None:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if Path(frame.filename) == source]
+    if not own:
+        return None
+    return f"{source.name}:{own[-1].lineno} in {own[-1].name}"
+
+
+def _out_of_memory(message: str) -> str:
+    asked = _ASKED_FOR.search(message)
+    if asked is None:
+        return f"out of memory: {_first_line(message)}".removesuffix(": ")
+    size = round(float(asked[1]) * 1024 ** _UNIT_POWERS.get(asked[2][0].upper(), 0))
+    return f"out of memory: asked for {size} bytes"
+
+
+def _first_line(message: str) -> str:
+    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    return line if len(line) <= _MAX_CAUSE else f"{line[:_MAX_CAUSE]}…"

@@ -1,0 +1,252 @@
+"""The walk over a job: problems, their cells, then their blocks; a failure costs one cell."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from runner import check, protocol, ranges
+from runner.check import Tensors, WrongResultError
+from runner.device import Device, DeviceMissingError, open_device
+from runner.failures import Failure, diagnose
+from runner.journal import Journal
+from runner.protocol import Job, JobCell, JobVisit
+from runner.timing import Launch, Stopwatch, make_stopwatch
+from runner.workload import Workload, load_workload
+
+
+class PhaseFailedError(Exception):
+    """A phase failed and the journal says so; the cells concerned are not visited any more."""
+
+
+class ContextLostError(Exception):
+    """The device refuses all further work of this process; the journal names the culprit."""
+
+
+class Session:
+    """One job in this process, with everything that it needs at hand."""
+
+    def __init__(
+        self,
+        job: Job,
+        workload: Workload,
+        device: Device,
+        stopwatch: Stopwatch,
+        journal: Journal,
+    ) -> None:
+        self._job = job
+        self._workload = workload
+        self._device = device
+        self._stopwatch = stopwatch
+        self._journal = journal
+        self._cells = {cell.id: cell for cell in job.cells}
+        self._failed: set[str] = set()
+
+    def run(self) -> None:
+        """Visit everything; raises ContextLostError where this process cannot go on."""
+        self._journal.write(protocol.SESSION_STARTED, **_circumstances(self._job, self._device))
+        # Backward passes stay on this thread, and so inside the range that this thread pushed.
+        with torch.no_grad(), torch.autograd.set_multithreading_enabled(False):
+            for _, visits in groupby(self._job.visits, key=self._problem_of):
+                self._run_problem(tuple(visits))
+                self._device.release()
+        self._journal.write(protocol.SESSION_FINISHED)
+
+    def _problem_of(self, visit: JobVisit) -> str:
+        return self._cells[visit.cell].problem
+
+    def _run_problem(self, visits: Sequence[JobVisit]) -> None:
+        """Prepare and check every cell of a problem first, then measure the blocks."""
+        ids = dict.fromkeys(visit.cell for visit in visits)
+        cells = [self._cells[cell] for cell in ids if cell not in self._failed]
+        if not cells:
+            return
+        try:
+            inputs, expected = self._set_up(cells)
+        except PhaseFailedError:
+            return
+        launches = {cell.id: self._ready_or_none(cell, inputs, expected) for cell in cells}
+        del expected
+        self._device.release()
+        for visit in visits:
+            launch = launches.get(visit.cell)
+            if launch is not None and not self._measured(visit, launch):
+                launches[visit.cell] = launch = None
+                self._device.release()
+
+    def _ready_or_none(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch | None:
+        with suppress(PhaseFailedError):
+            return self._make_ready(cell, inputs, expected)
+        # Only here is the exception gone, and with it what its frames held.
+        self._device.release()
+        return None
+
+    def _set_up(self, cells: Sequence[JobCell]) -> tuple[Any, Tensors | None]:
+        """Inputs and reference of a problem; where one fails, all cells of the problem do."""
+        problem = cells[0].problem_params
+        with self._phase(protocol.INPUTS, cells):
+            torch.manual_seed(self._job.seed)
+            inputs = self._workload.make_inputs(
+                dict(problem), self._device.torch_device, self._job.seed
+            )
+        if not self._job.check:
+            return inputs, None
+        with self._phase(protocol.REFERENCE, cells):
+            reference = self._workload.reference(dict(problem), inputs)
+            expected = check.as_tensors(reference, "the reference")
+        return inputs, expected
+
+    def _make_ready(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch:
+        """Everything that a cell needs before its first block."""
+        launch = self._prepare(cell, inputs)
+        if expected is not None:
+            self._check(cell, launch, expected)
+        self._describe(cell)
+        self._warm_up(cell, launch)
+        return launch
+
+    def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
+        with self._phase(protocol.PREPARE, [cell]):
+            torch.manual_seed(self._job.seed)
+            launch = self._workload.prepare(
+                dict(cell.variant_params),
+                dict(cell.problem_params),
+                inputs,
+                None if cell.library is None else Path(cell.library),
+            )
+            if not callable(launch):
+                raise TypeError(f"prepare must return a callable, not {type(launch)}")
+        return launch
+
+    def _check(self, cell: JobCell, launch: Launch, expected: Tensors) -> None:
+        with self._phase(protocol.CHECK, [cell]) as findings:
+            got = check.run_poisoned(launch)
+            self._device.settle()  # a launch may have used a stream of its own
+            errors = check.compare(got, expected, self._job.tolerances, self._workload.tolerances)
+            findings.update(_error_fields(errors))
+
+    def _describe(self, cell: JobCell) -> None:
+        with self._phase(protocol.DESCRIBE, [cell]) as findings:
+            for name, amount in (("flops", self._workload.flops), ("bytes", self._workload.bytes)):
+                value = None if amount is None else amount(dict(cell.problem_params))
+                findings[name] = None if value is None else float(value)
+
+    def _warm_up(self, cell: JobCell, launch: Launch) -> None:
+        with self._phase(protocol.WARMUP, [cell]):
+            for _ in range(self._job.warmups):
+                launch()
+
+    def _measured(self, visit: JobVisit, launch: Launch) -> bool:
+        with suppress(PhaseFailedError):
+            self._measure(visit, launch)
+            return True
+        return False
+
+    def _measure(self, visit: JobVisit, launch: Launch) -> None:
+        cell = self._cells[visit.cell]
+        with self._phase(protocol.MEASURE, [cell], block=visit.block) as findings:
+            with ranges.visit_range(visit.cell, visit.block):
+                durations = self._stopwatch.measure(launch)
+            if durations is not None:
+                findings["durations_ns"] = durations
+
+    @contextmanager
+    def _phase(
+        self, phase: str, cells: Sequence[JobCell], block: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Journal a phase of the first cell; the findings go into its FINISHED record.
+
+        All work is waited for inside, so that an error is blamed on the phase that caused it.
+        Raises PhaseFailedError after all `cells` were journalled as failed.
+        """
+        where: dict[str, Any] = {"phase": phase}
+        if block is not None:
+            where["block"] = block
+        if phase in protocol.PROBLEM_PHASES:
+            where["problem"] = cells[0].problem
+        self._journal.write(protocol.STARTED, cell=cells[0].id, **where)
+        findings: dict[str, Any] = {}
+        try:
+            yield findings
+            self._device.settle()
+        except (Exception, SystemExit) as error:
+            self._give_up(error, cells, where)
+            raise PhaseFailedError from None
+        self._journal.write(protocol.FINISHED, cell=cells[0].id, **where, **findings)
+
+    def _give_up(
+        self, error: BaseException, cells: Sequence[JobCell], where: dict[str, Any]
+    ) -> None:
+        """Journal the failure of cells; ContextLostError where the device is lost with them."""
+        failure, lost = self._diagnose(error)
+        if not isinstance(error, WrongResultError):
+            traceback.print_exception(error)
+        _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
+        known = _error_fields(getattr(error, "errors", None))
+        extra = known if isinstance(error, WrongResultError) else {}
+        for cell in cells:
+            self._failed.add(cell.id)
+            self._journal.write(
+                protocol.FAILED,
+                cell=cell.id,
+                **where,
+                outcome=failure.outcome,
+                cause=failure.cause,
+                **extra,
+            )
+        if lost:
+            raise ContextLostError(failure.cause) from None
+
+    def _diagnose(self, error: BaseException) -> tuple[Failure, bool]:
+        """What went wrong, and whether the device is lost: it then repeats its error for ever."""
+        failure = diagnose(error, self._workload.source)
+        late = self._device.trouble()
+        if late is None:
+            return failure, False
+        failure = diagnose(late, self._workload.source).seen_after(failure)
+        return failure, self._device.trouble() is not None
+
+
+def open_session(job: Job, journal: Journal) -> Session:
+    """Load the workload and open the device of a job.
+
+    Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector.
+    """
+    workload = load_workload(job.workload)
+    try:
+        device = open_device(job.device)
+        stopwatch = make_stopwatch(job.collector, device, job.repeats)
+    except RuntimeError as error:
+        raise DeviceMissingError(f"torch cannot use the device: {error}") from error
+    return Session(job, workload, device, stopwatch, journal)
+
+
+def _tell(line: str) -> None:
+    print(f"runner: {line}", file=sys.stderr)  # noqa: T201 - the orchestrator keeps stderr
+
+
+def _circumstances(job: Job, device: Device) -> dict[str, Any]:
+    return {
+        "session": job.session,
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "cuda": torch.version.cuda,
+        "device": device.name,
+        "nvtx": ranges.tool_listens(),
+    }
+
+
+def _error_fields(errors: check.Errors | None) -> dict[str, float | None]:
+    if errors is None:
+        return {"max_abs_error": None, "max_rel_error": None}
+    return {"max_abs_error": errors.max_abs, "max_rel_error": errors.max_rel}

@@ -1,0 +1,93 @@
+"""Loading a workload: a module of this repo by its dotted name, or a user's own Python file."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from runner.protocol import Tolerance
+from runner.timing import Launch
+
+Parameters = dict[str, Any]
+Amount = Callable[[Parameters], float | None]
+
+
+class WorkloadError(Exception):
+    """The workload cannot be imported, or lacks a function that every workload has."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """The functions of a workload module; see `docs/workloads.md`."""
+
+    source: Path
+    make_inputs: Callable[[Parameters, Any, int], Any]
+    reference: Callable[[Parameters, Any], Any]
+    prepare: Callable[[Parameters, Parameters, Any, Path | None], Launch]
+    flops: Amount | None
+    bytes: Amount | None
+    tolerances: Mapping[str, Tolerance]
+
+
+def load_workload(name: str) -> Workload:
+    """Import a workload by dotted module name, or by path where the name ends in `.py`.
+
+    Raises WorkloadError; its cause is the user's own exception where there is one.
+    """
+    try:
+        module = _import_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        words = f"{type(error).__name__}: {error}"
+        raise WorkloadError(f"cannot import workload {Path(name).name}: {words}") from error
+    return Workload(
+        source=Path(inspect.getfile(module)),
+        make_inputs=_function(module, "make_inputs", "problem, device, seed"),
+        reference=_function(module, "reference", "problem, inputs"),
+        prepare=_function(module, "prepare", "variant, problem, inputs, library"),
+        flops=getattr(module, "flops", None),
+        bytes=getattr(module, "bytes", None),
+        tolerances=_tolerances(module),
+    )
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import a file under a name of its own, with its folder on sys.path for its siblings."""
+    path = path.resolve()
+    # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
+    name = f"workload_file_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"not a Python file: {path.name}")
+    sys.path.insert(0, str(path.parent))
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickle look their module up there while it is still being executed.
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _function(module: ModuleType, name: str, arguments: str) -> Callable[..., Any]:
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise WorkloadError(f"{module.__name__} has no function {name}({arguments})")
+    return function  # type: ignore[no-any-return]  # the signature is the user's promise
+
+
+def _tolerances(module: ModuleType) -> dict[str, Tolerance]:
+    given = getattr(module, "TOLERANCES", {})
+    try:
+        return {
+            dtype: Tolerance(float(absolute), float(relative))
+            for dtype, (absolute, relative) in given.items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise WorkloadError(
+            f"{module.__name__}: TOLERANCES must map dtype names to (absolute, relative): {error}"
+        ) from error
