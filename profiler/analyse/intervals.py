@@ -1,0 +1,73 @@
+"""Confidence intervals of medians, many at a time."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import numpy.typing as npt
+from scipy import stats
+
+Floats = npt.NDArray[np.float64]
+
+CONFIDENCE = 0.95
+FEWEST = 3
+"""Fewer values than this have no interval: resampling two values says nothing about a third."""
+RESAMPLES = 999
+"""The ends of a 95 % interval are then its 25th value from below and from above."""
+SEED = 20260101
+"""Any fixed number: the same samples always give the same interval."""
+_CHUNK = 1024
+"""Rows per call: bounds the memory of the resamples, 65 MB for rows of 8 values."""
+
+
+def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
+    """95 % bootstrap interval (BCa) of the median of each row.
+
+    `rows` is (count, n) without NaN; both results are (count,). NaN where n is below `FEWEST`; the
+    value itself where all values of a row are equal. BCa has no answer where leaving out any one
+    value never moves the median; the percentile interval stands in there.
+    """
+    count, n = rows.shape
+    if n < FEWEST:
+        return np.full(count, np.nan), np.full(count, np.nan)
+    low, high = rows[:, 0].copy(), rows[:, 0].copy()
+    varied = np.flatnonzero(np.ptp(rows, axis=1) > 0)
+    for start in range(0, len(varied), _CHUNK):
+        chosen = varied[start : start + _CHUNK]
+        low[chosen], high[chosen] = _bootstrap(rows[chosen])
+    return low, high
+
+
+def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
+    with warnings.catch_warnings():
+        # Degenerate rows are answered below.
+        warnings.simplefilter("ignore", category=stats.DegenerateDataWarning)
+        warnings.simplefilter("ignore", category=RuntimeWarning)
+        result = stats.bootstrap(
+            (rows,),
+            _medians,
+            axis=-1,
+            vectorized=True,
+            n_resamples=RESAMPLES,
+            confidence_level=CONFIDENCE,
+            method="BCa",
+            random_state=np.random.default_rng(SEED),
+        )
+    tail = (1 - CONFIDENCE) / 2
+    percentiles = np.quantile(result.bootstrap_distribution, [tail, 1 - tail], axis=-1)
+    found = (result.confidence_interval.low, result.confidence_interval.high)
+    unanswered = np.isnan(found[0]) | np.isnan(found[1])
+    low, high = (
+        np.where(unanswered, fallback, own)
+        for own, fallback in zip(found, percentiles, strict=True)
+    )
+    return low, high
+
+
+def _medians(values: Floats, axis: int) -> Floats:
+    # Sorting short rows is three times faster than np.median, and this is where the time goes.
+    ordered = np.moveaxis(np.sort(values, axis=axis), axis, -1)
+    n = ordered.shape[-1]
+    middle: Floats = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
+    return middle

@@ -1,0 +1,217 @@
+"""The frame of summaries: one row per cell and metric, with interval, ratio and rank."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.analyse.intervals import Floats, median_intervals
+from profiler.analyse.samples import check_samples, metric_columns
+from profiler.metrics import better
+from profiler.model import Cell, SessionKind
+
+SUMMARY_COLUMNS = (
+    "cell",
+    "variant",
+    "problem",
+    "metric",
+    "n",
+    "median",
+    "mean",
+    "min",
+    "max",
+    "low",
+    "high",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "rank",
+)
+"""`variant` and `problem` are ids; `n` is the number of blocks."""
+
+TIMER_DURATION = "timer_duration_ns"
+"""The timer's durations, where ncu measured durations too: never in one number with those."""
+
+_KEY = ["metric", "cell"]
+
+
+def summarise(
+    samples: pd.DataFrame,
+    *,
+    cells: Sequence[Cell],
+    baseline: str | None = None,
+    ranked: Collection[str] | None = None,
+) -> pd.DataFrame:
+    """Summarise every metric of every cell.
+
+    A block counts once: the median of its repeats. Each metric is taken from one kind of session
+    only: timing before counters, ncu before timer. `baseline` is a variant id; `ranked` the ids of
+    the cells that may have a rank, None for all. Rows are in the order of `cells`, then of the
+    columns of `samples`; a cell has no row for a metric that it has no sample of.
+    """
+    check_samples(samples)
+    metrics, values = _by_metric(samples)
+    plan = _plan_frame(cells)
+    blocks = _block_values(values, plan)
+    if blocks.empty:
+        return _empty_summary()
+    summary = _statistics(blocks)
+    summary = summary.join(_ratios(blocks, summary["median"], plan, baseline)).reset_index()
+    summary = summary.merge(plan, left_on="cell", right_index=True)
+    summary["rank"] = _ranks(summary, metrics, plan, ranked)
+    summary = summary.sort_values(["cell", "metric"], ignore_index=True)
+    summary["metric"] = summary["metric"].map(dict(enumerate(metrics)))
+    summary["cell"] = summary["id"]
+    return summary[list(SUMMARY_COLUMNS)]
+
+
+def _empty_summary() -> pd.DataFrame:
+    texts = ("cell", "variant", "problem", "metric")
+    columns = {name: "object" if name in texts else "float64" for name in SUMMARY_COLUMNS}
+    return pd.DataFrame({name: [] for name in SUMMARY_COLUMNS}).astype(columns)
+
+
+def _plan_frame(cells: Sequence[Cell]) -> pd.DataFrame:
+    """Cells by their number in the plan: numbers sort in plan order and group faster than ids."""
+    rows = [(cell.id, cell.variant.id, cell.problem.id) for cell in cells]
+    return pd.DataFrame(rows, columns=["id", "variant", "problem"])
+
+
+# ---- one value per metric, cell and block --------------------------------------------------------
+
+
+def _by_metric(samples: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
+    """Names of metrics, and their samples as rows of (metric number, cell id, block, value)."""
+    source = _source_rank(samples)
+    metrics: list[str] = []
+    parts: list[pd.DataFrame] = []
+
+    def take(name: str, column: str, rows: pd.Series[bool]) -> None:
+        part = samples.loc[rows, ["cell", "block", column]].set_axis(
+            ["id", "block", "value"], axis=1
+        )
+        parts.append(part.assign(metric=len(metrics)))
+        metrics.append(name)
+
+    for column in (*metric_columns(samples), "kernels"):
+        known = samples[column].notna()
+        if known.any():
+            best = source[known].min()
+            take(column, column, known & (source == best))
+    if "duration_ns" in metrics:
+        known = samples["duration_ns"].notna()
+        if source[known].min() == _NCU_TIMING and (source[known] == _TIMER).any():
+            take(TIMER_DURATION, "duration_ns", known & (source == _TIMER))
+    values = pd.concat(parts) if parts else pd.DataFrame(columns=["id", "block", "value", "metric"])
+    return metrics, values
+
+
+_NCU_TIMING, _TIMER, _COUNTERS = 0, 1, 2
+
+
+def _source_rank(samples: pd.DataFrame) -> pd.Series[int]:
+    """Which session to believe first: replayed counter passes last."""
+    rank = np.where(samples["collector"] == "timer", _TIMER, _NCU_TIMING)
+    rank = np.where(samples["kind"] == SessionKind.COUNTERS.value, _COUNTERS, rank)
+    return pd.Series(rank, index=samples.index, dtype="int64")
+
+
+def _block_values(values: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
+    """Rows of (metric, cell, block, value), sorted; the median where a block has repeats."""
+    numbers = pd.Series(plan.index, index=plan["id"])
+    values = values.assign(cell=values["id"].map(numbers)).dropna(subset=["cell"])
+    if values.empty:
+        return pd.DataFrame(columns=[*_KEY, "block", "value"])
+    values = values.astype({"cell": "int64", "value": "float64"})
+    return values.groupby([*_KEY, "block"])["value"].median().reset_index()
+
+
+# ---- statistics ----------------------------------------------------------------------------------
+
+
+def _statistics(blocks: pd.DataFrame) -> pd.DataFrame:
+    """Count, median, mean, extremes and interval, by metric and cell."""
+    grouped = blocks.groupby(_KEY)["value"]
+    table = pd.DataFrame(
+        {
+            "n": grouped.count(),
+            "median": grouped.median(),
+            "mean": grouped.mean(),
+            "min": grouped.min(),
+            "max": grouped.max(),
+        }
+    )
+    low, high = _group_intervals(blocks["value"].to_numpy(), table["n"].to_numpy())
+    return table.assign(low=low, high=high)
+
+
+def _group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tuple[Floats, Floats]:
+    """Intervals of groups that lie one after the other in `values`, all of one size at a time."""
+    low, high = np.full(len(sizes), np.nan), np.full(len(sizes), np.nan)
+    starts = np.cumsum(sizes) - sizes
+    for n in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == n)
+        rows = values[starts[chosen, np.newaxis] + np.arange(n)]
+        low[chosen], high[chosen] = median_intervals(rows)
+    return low, high
+
+
+# ---- ratio to the baseline -----------------------------------------------------------------------
+
+
+def _ratios(
+    blocks: pd.DataFrame, medians: pd.Series[float], plan: pd.DataFrame, baseline: str | None
+) -> pd.DataFrame:
+    """Value ÷ baseline value of the same problem, with its interval, by metric and cell.
+
+    Paired by block where both have blocks in common and all values are positive: exp of the median
+    log ratio. Else the ratio of the medians, without an interval.
+    """
+    own = plan.loc[plan["variant"] == baseline].drop_duplicates("problem")
+    twin = plan["problem"].map(pd.Series(own.index, index=own["problem"]))
+    plain = _ratio_of_medians(medians, twin)
+    paired = _paired_ratios(blocks, twin)
+    joined = paired.reindex(medians.index)
+    return joined.assign(ratio=joined["ratio"].where(joined["ratio"].notna(), plain))
+
+
+def _ratio_of_medians(medians: pd.Series[float], twin: pd.Series[float]) -> pd.Series[float]:
+    keys = medians.index.to_frame(index=False)
+    twins = pd.MultiIndex.from_arrays([keys["metric"], keys["cell"].map(twin)], names=_KEY)
+    reference = pd.Series(medians.reindex(twins).to_numpy(), index=medians.index)
+    return (medians / reference).where((reference > 0) & (medians >= 0))
+
+
+def _paired_ratios(blocks: pd.DataFrame, twin: pd.Series[float]) -> pd.DataFrame:
+    rows = blocks.assign(twin=blocks["cell"].map(twin))
+    reference = blocks.rename(columns={"cell": "twin", "value": "reference"})
+    pairs = rows.merge(reference, on=["metric", "twin", "block"])
+    positive = (pairs["value"] > 0) & (pairs["reference"] > 0)
+    usable = positive.groupby([pairs["metric"], pairs["cell"]]).transform("all")
+    pairs = pairs[usable.astype(bool)].sort_values([*_KEY, "block"])
+    pairs = pairs.assign(log=np.log(pairs["value"] / pairs["reference"]))
+    grouped = pairs.groupby(_KEY)["log"]
+    low, high = _group_intervals(pairs["log"].to_numpy(), grouped.count().to_numpy())
+    ratio = np.exp(grouped.median())
+    return pd.DataFrame({"ratio": ratio, "ratio_low": np.exp(low), "ratio_high": np.exp(high)})
+
+
+# ---- ranks ---------------------------------------------------------------------------------------
+
+
+def _ranks(
+    summary: pd.DataFrame,
+    metrics: Sequence[str],
+    plan: pd.DataFrame,
+    ranked: Collection[str] | None,
+) -> pd.Series[float]:
+    """1 is best within a problem; equal medians share the better rank."""
+    signs = {"lower": 1.0, "higher": -1.0, None: np.nan}
+    sign = summary["metric"].map({i: signs[better(name)] for i, name in enumerate(metrics)})
+    allowed = summary["id"].isin(plan["id"] if ranked is None else list(ranked))
+    score = (summary["median"] * sign).where(allowed)
+    return score.groupby([summary["problem"], summary["metric"]]).rank(method="min")
