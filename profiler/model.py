@@ -118,6 +118,8 @@ class Plan:
     cells: tuple[Cell, ...]
     excluded: tuple[Exclusion, ...]
     sessions: tuple[SessionPlan, ...]
+    baseline: str | None = None
+    """Id of the variant that ratios refer to."""
 
 
 class Outcome(StrEnum):

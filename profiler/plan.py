@@ -1,0 +1,239 @@
+"""Experiment → plan: cells, exclusions with reasons, and what each session visits in which order.
+
+Pure and deterministic: the same spec gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from profiler import metrics
+from profiler.expand import (
+    MAX_COMBINATIONS,
+    Expanded,
+    Tally,
+    check_rule_keys,
+    expand,
+    first_match,
+    nothing_left,
+    value_text,
+)
+from profiler.model import (
+    SCHEMA_VERSION,
+    Cell,
+    Exclusion,
+    Params,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+    cell_id,
+)
+from profiler.select import select_cells
+from profiler.space import Space
+from profiler.spec import CommandWorkload, Experiment, LoadedSpec, did_you_mean
+
+NCU_TIMING = "ncu-timing"
+NCU_COUNTERS = "ncu-counters"
+TIMER = "timer"
+
+
+def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:
+    """Plan an experiment; `only` keeps the cells that a filter names (see `select_cells`).
+
+    Cells are in the order of the spec, problem by problem. Raises `SpecError` where the spec leaves
+    nothing to measure, has no such baseline, or its command has a placeholder that nothing fills;
+    `UsageError` where `only` names what does not exist.
+    """
+    experiment = loaded.experiment
+    expanded = expand(loaded, space)
+    baseline = _baseline(loaded, expanded)
+    cells, excluded = _cells(loaded, space, expanded)
+    if all(cell.variant.id != baseline.id for cell in cells):
+        raise loaded.error(
+            ("baseline",), f"every cell of the baseline '{baseline.name}' is excluded"
+        )
+    _check_placeholders(loaded, cells)
+    if only is not None:
+        cells = select_cells(cells, only, baseline.id)
+    return Plan(
+        experiment=experiment.name,
+        seed=experiment.collect.seed,
+        cells=cells,
+        excluded=(*expanded.excluded, *excluded),
+        sessions=tuple(_sessions(experiment, cells)),
+        baseline=baseline.id,
+    )
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON, for `profiler plan --json`."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": plan.experiment,
+        "seed": plan.seed,
+        "baseline": plan.baseline,
+        "cells": [_cell_document(cell) for cell in plan.cells],
+        "excluded": [
+            {
+                "reason": each.reason,
+                "count": each.count,
+                "stage": each.stage,
+                "examples": list(each.examples),
+            }
+            for each in plan.excluded
+        ],
+        "sessions": [
+            {
+                "name": session.name,
+                "collector": session.collector,
+                "kind": session.kind.value,
+                "metrics": list(session.metrics),
+                "visits": len(session.visits),
+            }
+            for session in plan.sessions
+        ],
+    }
+
+
+def _cell_document(cell: Cell) -> dict[str, Any]:
+    return {
+        "id": cell.id,
+        "variant": cell.variant.name,
+        "problem": cell.problem.name,
+        "variant_params": dict(cell.variant.params),
+        "problem_params": dict(cell.problem.params),
+    }
+
+
+def command_values(cell: Cell) -> dict[str, str]:
+    """What the placeholders of an external command stand for in a cell, by name."""
+    params: Params = {**cell.variant.params, **cell.problem.params}
+    names = {"variant": cell.variant.name, "problem": cell.problem.name}
+    return names | {key: value_text(value) for key, value in params.items()}
+
+
+# ---- cells ---------------------------------------------------------------------------------------
+
+
+def _baseline(loaded: LoadedSpec, expanded: Expanded) -> Variant:
+    """The variant that the spec names, or the first one."""
+    wanted = loaded.experiment.baseline
+    if wanted is None:
+        return expanded.variants[0]
+    by_name = {variant.name: variant for variant in expanded.variants}
+    found = by_name.get(expanded.aliases.get(wanted, wanted))
+    if found is not None:
+        return found
+    raise loaded.error(("baseline",), _no_baseline(wanted, expanded, by_name))
+
+
+def _no_baseline(wanted: str, expanded: Expanded, by_name: Mapping[str, Variant]) -> str:
+    if wanted in expanded.left_out:
+        return f"the variant '{wanted}' is excluded: {expanded.left_out[wanted]}"
+    return f"there is no variant '{wanted}'{did_you_mean(wanted, by_name)}"
+
+
+def _cells(
+    loaded: LoadedSpec, space: Space, expanded: Expanded
+) -> tuple[tuple[Cell, ...], tuple[Exclusion, ...]]:
+    """The cells that no rule and no check removes, and what was removed."""
+    rules = loaded.experiment.exclude
+    count = len(expanded.variants) * len(expanded.problems)
+    if count > MAX_COMBINATIONS:
+        raise loaded.error(("variants",), f"{count} cells are more than {MAX_COMBINATIONS}")
+    check_rule_keys(loaded, ("exclude",), rules, _keys(expanded))
+    tally = Tally("cell")
+    tally.expect(rule.words for rule in rules)
+    kept = []
+    for problem in expanded.problems:
+        for variant in expanded.variants:
+            cell = Cell(cell_id(variant, problem), variant, problem)
+            rule = first_match(rules, _values(variant, problem)) if rules else None
+            reason = rule.words if rule else space.check_cell(variant.params, problem.params)
+            if reason is None:
+                kept.append(cell)
+            else:
+                tally.add(reason, cell.id)
+    if not kept:
+        raise nothing_left(loaded, ("exclude",), "cells", tally.exclusions())
+    return tuple(kept), tally.exclusions()
+
+
+def _keys(expanded: Expanded) -> set[str]:
+    of_variants = {key for variant in expanded.variants for key in variant.params}
+    return {
+        "variant",
+        "problem",
+        *of_variants,
+        *(key for problem in expanded.problems for key in problem.params),
+    }
+
+
+def _values(variant: Variant, problem: Problem) -> Params:
+    names = {"variant": variant.name, "problem": problem.name}
+    return {**variant.params, **problem.params, **names}
+
+
+def _check_placeholders(loaded: LoadedSpec, cells: Iterable[Cell]) -> None:
+    workload = loaded.experiment.workload
+    if not isinstance(workload, CommandWorkload):
+        return
+    for cell in cells:
+        known = command_values(cell)
+        for name in workload.placeholders:
+            if name not in known:
+                raise loaded.error(
+                    ("workload", "command"),
+                    f"nothing fills {{{name}}} for variant '{cell.variant.name}' and problem "
+                    f"'{cell.problem.name}'{did_you_mean(name, known)}",
+                )
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
+def _sessions(experiment: Experiment, cells: Sequence[Cell]) -> Iterator[SessionPlan]:
+    collect = experiment.collect
+    single, multi = metrics.split_by_pass(metrics.expand(collect.metrics))
+
+    def session(
+        name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
+    ) -> SessionPlan:
+        blocks = collect.counter_samples if kind is SessionKind.COUNTERS else collect.blocks
+        visits = tuple(_visits(cells, name, blocks, collect.seed))
+        return SessionPlan(name, collector, kind, names, visits)
+
+    for collector in collect.collectors:
+        if collector == "timer":
+            yield session(TIMER, collector, SessionKind.TIMING, ("duration_ns",))
+            continue
+        yield session(NCU_TIMING, collector, SessionKind.TIMING, single)
+        if multi:
+            yield session(NCU_COUNTERS, collector, SessionKind.COUNTERS, multi)
+
+
+def _visits(cells: Sequence[Cell], session: str, blocks: int, seed: int) -> Iterator[Visit]:
+    """Problem by problem, block by block; within a block in an order of its own.
+
+    The order of a block depends on nothing but the seed, the session, the problem, the block and
+    which cells there are: more blocks leave those before them as they were.
+    """
+    by_problem: dict[str, list[str]] = {}
+    for cell in cells:
+        by_problem.setdefault(cell.problem.id, []).append(cell.id)
+    for problem, ids in by_problem.items():
+        for block in range(blocks):
+            order = sorted(ids)
+            _order(seed, session, problem, block).shuffle(order)
+            yield from (Visit(cell, block) for cell in order)
+
+
+def _order(seed: int, session: str, problem: str, block: int) -> random.Random:
+    digest = hashlib.sha256(f"{seed}|{session}|{problem}|{block}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 - an order, not a secret

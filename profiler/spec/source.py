@@ -1,0 +1,244 @@
+"""Reading YAML so that every later complaint can name its line.
+
+`yaml.safe_load` and nothing more powerful, with two differences: `1e-3` is a number (YAML 1.1 asks
+for `1.0e-3`), and what YAML would silently misread is refused (see `_misreading`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from profiler.errors import SpecError
+
+Key = str | int
+FieldPath = tuple[Key, ...]
+
+_STRING = "tag:yaml.org,2002:str"
+_INTEGER = "tag:yaml.org,2002:int"
+_FLOAT = "tag:yaml.org,2002:float"
+_MERGE = "tag:yaml.org,2002:merge"
+_OCTAL = re.compile(r"[-+]?0[0-7_]+")
+
+
+class _Loader(yaml.SafeLoader):
+    """`yaml.SafeLoader` that reads `1e-3` as a number."""
+
+
+_Loader.add_implicit_resolver(
+    _FLOAT,
+    re.compile(r"[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+@dataclass(frozen=True, order=True)
+class Fault:
+    """One thing that is wrong in a file, and where."""
+
+    line: int
+    field: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Document:
+    """A YAML file: its text, its data, and its nodes, which know their lines."""
+
+    path: Path
+    text: str
+    data: dict[str, Any]
+    root: yaml.Node
+    faults: tuple[Fault, ...]
+    """What is wrong before any field is looked at: duplicate keys, misread values."""
+
+    def line(self, field: FieldPath) -> int:
+        """Line (from 1) of a field, or of its nearest ancestor that is in the file."""
+        mark = self.root.start_mark
+        node = self.root
+        for key in field:
+            found = _step(node, key)
+            if found is not None:
+                mark, node = found
+        return mark.line + 1
+
+    def holds(self, field: FieldPath) -> bool:
+        """Whether the file itself has this field."""
+        return self._node(field) is not None
+
+    def is_mapping(self, field: FieldPath) -> bool:
+        """Whether the file has a mapping at this field."""
+        return isinstance(self._node(field), yaml.MappingNode)
+
+    def _node(self, field: FieldPath) -> yaml.Node | None:
+        node = self.root
+        for key in field:
+            found = _step(node, key)
+            if found is None:
+                return None
+            node = found[1]
+        return node
+
+
+def read_document(path: Path) -> Document:
+    """Read a YAML file whose top level is a mapping.
+
+    Raises `SpecError` where the file cannot be read, is not UTF-8, is not YAML, is empty, or is
+    anything but one mapping.
+    """
+    text = _read_text(path)
+    try:
+        root, faults, data = _load(text)
+    except yaml.YAMLError as error:
+        raise SpecError(_yaml_message(path, text, error)) from error
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"{path}:1: cannot be read as YAML: {error}") from error
+    if root is None:
+        raise SpecError(
+            f"{path}:1: the file is empty", remedy="docs/spec.md shows a whole example."
+        )
+    if not isinstance(data, dict):
+        raise SpecError(
+            f"{path}:{root.start_mark.line + 1}: the top level must be a mapping (`name: …`), "
+            f"not {kind_of(data)}"
+        )
+    return Document(path, text, data, root, faults)
+
+
+def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:
+    """Nodes, faults and data of a text; the data is `{}` where faults make it unreadable."""
+    loader = _Loader(text)
+    root = loader.get_single_node()
+    if root is None:
+        return None, (), None
+    # Before the data is made, because that step writes merged keys (`<<`) into the nodes.
+    faults = tuple(_structure_faults(root))
+    try:
+        data = loader.construct_document(root)
+    except (yaml.YAMLError, ValueError):
+        if not faults:
+            raise
+        data = {}
+    return root, faults, data
+
+
+def _read_text(path: Path) -> str:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError as error:
+        raise SpecError(f"{path}: there is no such file") from error
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise SpecError(
+            f"{path}:{line}: the file is not UTF-8 (byte 0x{raw[error.start]:02x})",
+            remedy="Save it as UTF-8.",
+        ) from error
+
+
+def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark is not None else 1
+        words = " ".join(part for part in (error.context, error.problem) if part)
+        return f"{path}:{line}: not valid YAML: {words}"
+    position = getattr(error, "position", 0)
+    line = text.count("\n", 0, position) + 1
+    return f"{path}:{line}: not valid YAML: {getattr(error, 'reason', error)}"
+
+
+def parse_value(text: str) -> Any:
+    """Read one YAML value, as it would be read on the right of a colon.
+
+    Raises `ValueError` where it is not YAML or YAML would misread it.
+    """
+    try:
+        _root, faults, data = _load(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"not valid YAML: {getattr(error, 'problem', None) or error}") from error
+    if faults:
+        raise ValueError(faults[0].text)
+    return data
+
+
+def kind_of(value: object) -> str:
+    """What a value is, in the words of YAML."""
+    names = {
+        dict: "a mapping",
+        list: "a list",
+        str: "text",
+        bool: "true or false",
+        int: "a number",
+        float: "a number",
+        type(None): "nothing",
+    }
+    return names.get(type(value), f"a {type(value).__name__}")
+
+
+def field_name(field: Sequence[Key]) -> str:
+    """`("variants", "list", 2)` as `variants.list[2]`."""
+    parts = (f"[{key}]" if isinstance(key, int) else f".{key}" for key in field)
+    return "".join(parts).removeprefix(".")
+
+
+def _step(node: yaml.Node, key: Key) -> tuple[yaml.Mark, yaml.Node] | None:
+    """The mark and the node of one key; a later pair wins, as it does in the data."""
+    if isinstance(node, yaml.MappingNode):
+        for name, value in reversed(node.value):
+            if isinstance(name, yaml.ScalarNode) and name.value == key:
+                return name.start_mark, value
+    if isinstance(node, yaml.SequenceNode) and isinstance(key, int) and key < len(node.value):
+        return node.value[key].start_mark, node.value[key]
+    return None
+
+
+def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
+    """Walk the nodes once; aliases are not followed twice, so they cannot make it explode."""
+    seen: set[int] = set()
+    waiting: list[tuple[FieldPath, yaml.Node]] = [((), root)]
+    while waiting:
+        field, node = waiting.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, yaml.MappingNode):
+            yield from _key_faults(field, node)
+            waiting += [((*field, str(key.value)), value) for key, value in node.value]
+        elif isinstance(node, yaml.SequenceNode):
+            waiting += [((*field, index), item) for index, item in enumerate(node.value)]
+        elif isinstance(node, yaml.ScalarNode) and (words := _misreading(node)):
+            yield Fault(node.start_mark.line + 1, field_name(field), words)
+
+
+def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:
+    first_line: dict[str, int] = {}
+    for key, _value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode) or key.tag not in (_STRING, _MERGE):
+            written = key.value if isinstance(key, yaml.ScalarNode) else "of several values"
+            words = f"the key {written} is not text to YAML; put it in quotes"
+            yield Fault(line, field_name(field), words)
+        elif key.value in first_line:
+            words = f"this key is already on line {first_line[key.value]}"
+            yield Fault(line, field_name((*field, key.value)), words)
+        else:
+            first_line[key.value] = line
+
+
+def _misreading(node: yaml.ScalarNode) -> str | None:
+    """Why YAML would not read this value as it was meant: `64:32` is 3872 to it, and 010 is 8."""
+    if node.tag in (_INTEGER, _FLOAT) and ":" in node.value:
+        return f"YAML reads {node.value} as a number in base 60; put it in quotes"
+    if node.tag == _INTEGER and _OCTAL.fullmatch(node.value):
+        return f"YAML reads {node.value} as octal; drop the leading zero or put it in quotes"
+    if node.tag == "tag:yaml.org,2002:timestamp":
+        return f"YAML reads {node.value} as a date; put it in quotes"
+    return None
