@@ -129,8 +129,8 @@ _TIMING = (
         "Duration (timer)",
         "ns",
         PassClass.STATIC,
-        "Time of one launch by CUDA events, or by the process clock on a CPU, outside of ncu and "
-        "with warm clocks. Never compared with the duration that ncu measures.",
+        "Time of one launch by CUDA events on a GPU, or by the process clock on a CPU, outside "
+        "of ncu. Never compared with the duration that ncu measures.",
         source="timer",
         better="lower",
     ),

@@ -135,7 +135,8 @@ def _kernel_names(ranges: Ranges) -> list[str]:
     """Distinct kernel names of each range, in launch order."""
     names: list[dict[str, None]] = [{} for _ in range(ranges.count)]
     for code, kernel in zip(ranges.codes, ranges.launches["kernel"], strict=True):
-        names[code][str(kernel)] = None
+        if isinstance(kernel, str):
+            names[code][kernel] = None
     return ["; ".join(distinct) for distinct in names]
 
 
@@ -169,11 +170,11 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     if launches.empty:
         return empty_samples()
     launches = launches.reset_index(drop=True)
+    kernels = [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
+    sizes = zip(kernels, launches["grid_size"], launches["block_size"], strict=True)
     shapes = [
-        f"{cell}..{slug(str(kernel))}..g{_shape(grid)}..b{_shape(threads)}"
-        for kernel, grid, threads in zip(
-            launches["kernel"], launches["grid_size"], launches["block_size"], strict=True
-        )
+        f"{cell}..{slug(kernel)}..g{_shape(grid)}..b{_shape(threads)}"
+        for kernel, grid, threads in sizes
     ]
     identity = pd.DataFrame(
         {
@@ -184,7 +185,7 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
             "block": block,
             "repeat": pd.Series(shapes, dtype=object).groupby(shapes).cumcount(),
             "kernels": 1,
-            "kernel_names": launches["kernel"].astype(str),
+            "kernel_names": kernels,
         }
     )
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
