@@ -1,0 +1,235 @@
+"""Ninja files for recipes: one shared library per distinct recipe, in a cache named by content.
+
+    <build root>/<arch>/build.ninja
+    <build root>/<arch>/<recipe hash>/<source>.o  .d  .log     one of each per source
+    <build root>/<arch>/<recipe hash>/library.so
+
+The recipe hash covers the command line (without absolute paths), the compiler's version text, and
+the names and contents of the sources and of the headers beside them: another checkout of the same
+tree has the same hashes. Headers from elsewhere are watched by ninja through the depfiles.
+
+ninja runs in `<build root>/<arch>` and all outputs are relative to it, so that the build root may
+have any name. The names of sources may hold anything but the characters that nvcc's own shell or
+ninja would take for something else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from ninja import Writer, escape
+
+from kernels.recipe import Recipe
+
+COMPILE_FLAGS = (
+    "-std=c++17",
+    "-O3",
+    # For the source view of Nsight Compute; it changes debug sections only, not the code.
+    "-lineinfo",
+    "-Xptxas",
+    "-v",
+    # Machine code is read back out of the object to find variants with the same code.
+    "--no-compress",
+    "-Xcompiler",
+    "-fPIC",
+)
+BUILD_FILE = "build.ninja"
+LIBRARY_NAME = "library.so"
+HEADER_SUFFIXES = frozenset({".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc"})
+
+UNREADABLE = frozenset('$`"\\|\n')
+"""nvcc passes names in double quotes to a shell; ninja cannot escape a `|`."""
+
+_NO_WRAP = 1 << 30
+"""Wrapping would drop a space from a name with two spaces in a row."""
+
+_ARCH = re.compile(r"sm_(\d{2,3}[af]?)")
+_ABSOLUTE = re.compile(r"/[^\s=,:;]+")
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """The nvcc that builds: where it is, and the text of `nvcc --version`."""
+
+    path: Path
+    version: str
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """One source of a library; paths of outputs are relative to the folder of the ninja file."""
+
+    source: Path
+    object: PurePosixPath
+    depfile: PurePosixPath
+    log: PurePosixPath
+    command: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Library:
+    """What one recipe becomes for one architecture."""
+
+    recipe_hash: str
+    compilations: tuple[Compilation, ...]
+    library: PurePosixPath
+    link_log: PurePosixPath
+    link_command: tuple[str, ...]
+    command: str
+    """The compile command for people: without absolute paths, the same on every machine."""
+
+
+def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
+    """Give the name and the commands of a recipe's library; reads its sources, writes nothing.
+
+    Raises ValueError for an architecture that is no `sm_` name and for sources that cannot be built
+    together or at all by their names, and OSError for a source that cannot be read.
+    """
+    _check_sources(recipe.sources)
+    flags = _flags(recipe, arch)
+    command = _portable_command(recipe, flags)
+    digest = _recipe_hash(recipe, command, compiler.version)
+    folder = PurePosixPath(digest)
+    compilations = tuple(_compilation(source, folder, flags, compiler) for source in recipe.sources)
+    library = folder / LIBRARY_NAME
+    link = (str(compiler.path), "-shared", *_gencode(arch), *recipe.flags, "-o", str(library))
+    return Library(
+        recipe_hash=digest,
+        compilations=compilations,
+        library=library,
+        link_log=folder / "link.log",
+        link_command=(*link, *(str(one.object) for one in compilations)),
+        command=command,
+    )
+
+
+def write_ninja(libraries: Iterable[Library], folder: Path) -> Path:
+    """Write the ninja file of these libraries (equal ones once) and make their folders."""
+    distinct = {library.recipe_hash: library for library in libraries}
+    for digest in distinct:
+        (folder / digest).mkdir(parents=True, exist_ok=True)
+    path = folder / BUILD_FILE
+    with path.open("w", encoding="utf-8") as stream:
+        # The stubs of ninja say that it takes a str; it writes to a stream.
+        writer = Writer(stream, width=_NO_WRAP)  # type: ignore[arg-type]
+        writer.variable("ninja_required_version", "1.10")
+        writer.rule("compile", command="$run", depfile="$dependencies", description="compile $out")
+        writer.rule("link", command="$run", description="link $out")
+        for library in distinct.values():
+            _write_library(writer, library)
+    return path
+
+
+def depfile_paths(text: str) -> tuple[str, ...]:
+    """Give the dependencies that a depfile (Make syntax, as nvcc writes it) names."""
+    _, _, dependencies = text.replace("\\\n", " ").partition(": ")
+    names = re.findall(r"(?:\\.|\S)+", dependencies)
+    return tuple(re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in names)
+
+
+def content_hash(path: Path) -> str:
+    """SHA-256 of a file's content, in hex."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _check_sources(sources: Sequence[Path]) -> None:
+    stems = [source.stem for source in sources]
+    if not stems or len(set(stems)) != len(stems):
+        # Objects are named after their source and would overwrite each other.
+        raise ValueError(f"a recipe needs sources of different names, got {stems}")
+    for source in sources:
+        if UNREADABLE & set(str(source)):
+            characters = " ".join(sorted(UNREADABLE - {"\n"}))
+            raise ValueError(
+                f"nvcc cannot read {str(source)!r}: its path holds one of {characters}"
+            )
+
+
+def _flags(recipe: Recipe, arch: str) -> tuple[str, ...]:
+    defines = (f"-D{name}={value}" for name, value in sorted(recipe.defines.items()))
+    return (*COMPILE_FLAGS, *_gencode(arch), *defines, *recipe.flags)
+
+
+def _gencode(arch: str) -> tuple[str, ...]:
+    match = _ARCH.fullmatch(arch)
+    if match is None:
+        raise ValueError(f"{arch!r} is no architecture like sm_90")
+    return "-gencode", f"arch=compute_{match[1]},code={arch}"
+
+
+def _compilation(
+    source: Path, folder: PurePosixPath, flags: Sequence[str], compiler: Compiler
+) -> Compilation:
+    output = folder / f"{source.stem}.o"
+    depfile = output.with_suffix(".d")
+    command = (str(compiler.path), "-c", *flags, "-MMD", "-MF", str(depfile), str(source))
+    return Compilation(
+        source=source,
+        object=output,
+        depfile=depfile,
+        log=output.with_suffix(".log"),
+        command=(*command, "-o", str(output)),
+    )
+
+
+def _portable_command(recipe: Recipe, flags: Sequence[str]) -> str:
+    """Write the compile command with paths relative to the first source's folder."""
+    base = recipe.sources[0].parent
+
+    def relative(match: re.Match[str]) -> str:
+        return os.path.relpath(match[0], base) if Path(match[0]).exists() else match[0]
+
+    portable = (_ABSOLUTE.sub(relative, flag) for flag in flags)
+    names = (os.path.relpath(source, base) for source in recipe.sources)
+    return shlex.join(("nvcc", "-c", *portable, *names))
+
+
+def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
+    base = recipe.sources[0].parent
+    digest = hashlib.sha256()
+    for text in (command, compiler_version):
+        digest.update(hashlib.sha256(text.encode()).digest())
+    files = {os.path.relpath(path, base): path for path in _watched_files(recipe)}
+    for name, path in sorted(files.items()):
+        digest.update(hashlib.sha256(name.encode()).digest())
+        digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()
+
+
+def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
+    """Return the sources and every header in their folders."""
+    folders = {source.parent for source in recipe.sources}
+    headers = (
+        path for folder in folders for path in folder.iterdir() if path.suffix in HEADER_SUFFIXES
+    )
+    return (*recipe.sources, *headers)
+
+
+def _write_library(writer: Writer, library: Library) -> None:
+    for one in library.compilations:
+        writer.build(
+            [str(one.object)],
+            "compile",
+            [str(one.source)],
+            variables={
+                "run": _shell(one.command, one.log),
+                "dependencies": str(one.depfile),
+            },
+        )
+    writer.build(
+        [str(library.library)],
+        "link",
+        [str(one.object) for one in library.compilations],
+        variables={"run": _shell(library.link_command, library.link_log)},
+    )
+
+
+def _shell(command: Sequence[str], log: PurePosixPath) -> str:
+    """Write a command line for the shell that ninja starts, escaped for ninja."""
+    return escape(f"{shlex.join(command)} > {shlex.quote(str(log))} 2>&1")

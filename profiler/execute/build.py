@@ -1,0 +1,342 @@
+"""Building the variants: nvcc through ninja, the facts of each library, and who is whose twin.
+
+Next to each library lies `facts.json`: what was read from it, and the hash of every file that it
+was compiled from. Where those hashes still hold, nothing is started and nothing is parsed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import ninja
+from filelock import FileLock
+
+from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
+from kernels.recipe import Recipe
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.model import SCHEMA_VERSION, BuildResult, KernelFacts, Variant
+from profiler.parse.machine_code import code_hash
+from profiler.parse.ptxas import parse_ptxas_log
+
+FACTS_FILE = "facts.json"
+ERROR_LINES = 30
+"""Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
+
+_ARCH = re.compile(r"sm_\d{2,3}[af]?")
+_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+_NINJA_STATUS = "[%f/%t] "
+
+Progress = Callable[[int, int], None]
+"""Called after each step of ninja with the number of steps done and of all steps."""
+
+
+def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyword
+    variants: Sequence[Variant],
+    recipes: Mapping[str, Recipe | None],
+    *,
+    arch: str,
+    build_root: Path,
+    jobs: int | None = None,
+    on_progress: Progress | None = None,
+) -> tuple[BuildResult, ...]:
+    """Build what the variants need for one architecture; results in the order of the variants.
+
+    `recipes` maps variant ids to recipes; None is a variant that needs no build. A variant that
+    fails to compile has `ok` False and the compiler's words in `error`; the others are built all
+    the same. `duplicate_of` names the first variant with the same machine code. `jobs`: parallel
+    compilations, None lets ninja choose.
+
+    Raises UsageError for an architecture that this nvcc cannot build, and EnvironmentUnusable
+    where nvcc or ninja is missing.
+    """
+    wanted = {variant.id: recipes[variant.id] for variant in variants}
+    if all(recipe is None for recipe in wanted.values()):
+        return tuple(BuildResult(variant.id, ok=True) for variant in variants)
+    compiler = find_compiler()
+    check_arch(arch, compiler.path)
+    folder = build_root.resolve() / arch
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / ".lock"):
+        builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
+        built = _build_libraries(_libraries(builds.values()), folder, jobs, on_progress)
+    results = (_result(variant.id, builds[variant.id], built) for variant in variants)
+    return _with_duplicates(results)
+
+
+def find_nvcc() -> Path:
+    """Give the path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
+
+    Raises EnvironmentUnusable where it is nowhere.
+    """
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    candidates = [shutil.which("nvcc")]
+    candidates += [shutil.which("nvcc", path=str(Path(root) / "bin")) for root in roots if root]
+    for candidate in candidates:
+        if candidate is not None:
+            return Path(candidate)
+    raise EnvironmentUnusable(
+        "nvcc was not found on PATH, below CUDA_HOME, or in /usr/local/cuda",
+        remedy="Install the CUDA toolkit, or put its bin folder on PATH.",
+    )
+
+
+def nvcc_version(nvcc: Path) -> str:
+    """Text of `nvcc --version`; raises EnvironmentUnusable where nvcc does not run."""
+    return _ask(nvcc, "--version")
+
+
+def find_compiler() -> Compiler:
+    """Find nvcc and its version text; raises EnvironmentUnusable."""
+    nvcc = find_nvcc()
+    return Compiler(nvcc, nvcc_version(nvcc))
+
+
+def check_arch(arch: str, nvcc: Path) -> None:
+    """Raise UsageError unless this nvcc builds for `arch` (`sm_90`, `sm_90a`, …)."""
+    if _ARCH.fullmatch(arch) is None:
+        raise UsageError(f"{arch!r} is no GPU architecture", remedy="Write it like sm_90.")
+    known = _ask(nvcc, "--list-gpu-code").split()
+    # The list leaves out the architecture-specific (a) and family-specific (f) forms.
+    if arch.rstrip("af") not in known:
+        raise UsageError(
+            f"this nvcc cannot build for {arch}", remedy=f"It knows: {', '.join(known)}."
+        )
+
+
+def find_ninja() -> Path:
+    """Give the path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
+    found = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
+    if found is None:
+        raise EnvironmentUnusable(
+            "the program ninja was not found", remedy="python -m pip install --force ninja"
+        )
+    return Path(found)
+
+
+# One variant: a library that was planned, a reason why it cannot be, or nothing to build.
+_Build = Library | str | None
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a built library, as kept in `facts.json`; or why there is none."""
+
+    library: str | None = None
+    code_hash: str | None = None
+    kernels: tuple[KernelFacts, ...] = ()
+    error: str = ""
+    cached: bool = False
+
+
+def _ask(nvcc: Path, option: str) -> str:
+    try:
+        done = subprocess.run([nvcc, option], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EnvironmentUnusable(
+            f"{nvcc} {option} failed: {error}", remedy="Repair the CUDA toolkit."
+        ) from error
+    return done.stdout.strip()
+
+
+def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:
+    if recipe is None:
+        return None
+    try:
+        return plan_library(recipe, arch, compiler)
+    except ValueError as error:
+        return str(error)
+    except OSError as error:
+        return f"{Path(error.filename or '').name}: {error.strerror}"
+
+
+def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
+    return {build.recipe_hash: build for build in builds if isinstance(build, Library)}
+
+
+def _build_libraries(
+    libraries: Mapping[str, Library], folder: Path, jobs: int | None, on_progress: Progress | None
+) -> dict[str, _Facts]:
+    """Take from the cache what still holds, build the rest, and read the facts of what is new."""
+    hash_once = cache(content_hash)
+    facts: dict[str, _Facts] = {}
+    for digest, library in libraries.items():
+        cached = _cached_facts(folder / digest, library, hash_once)
+        if cached is not None:
+            facts[digest] = cached
+    missing = [library for digest, library in libraries.items() if digest not in facts]
+    if missing:
+        _forget_failures(missing, folder)
+        complaint = _run_ninja(write_ninja(missing, folder), jobs, on_progress)
+        for library in missing:
+            facts[library.recipe_hash] = _new_facts(library, folder, complaint, hash_once)
+    return facts
+
+
+def _forget_failures(libraries: Iterable[Library], folder: Path) -> None:
+    """Remove the logs of earlier attempts, so that a log always tells of this one."""
+    for library in libraries:
+        if not (folder / library.library).exists():
+            for log in _logs(library):
+                (folder / log).unlink(missing_ok=True)
+
+
+def _run_ninja(build_file: Path, jobs: int | None, on_progress: Progress | None) -> str:
+    """Build everything that can be built; return what ninja said, for when a log is missing."""
+    command = [str(find_ninja()), "-f", build_file.name, "-k", "0"]
+    if jobs is not None:
+        command += ["-j", str(jobs)]
+    said: list[str] = []
+    with subprocess.Popen(
+        command,
+        cwd=build_file.parent,
+        env={**os.environ, "NINJA_STATUS": _NINJA_STATUS},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                said.append(line)
+                step = _STEP.match(line)
+                if step and on_progress is not None:
+                    on_progress(int(step[1]), int(step[2]))
+        except BaseException:
+            process.terminate()  # ninja then stops its compilers and removes half-written objects.
+            raise
+    return "".join(line for line in said if not _STEP.match(line))
+
+
+def _cached_facts(
+    folder: Path, library: Library, hash_once: Callable[[Path], str]
+) -> _Facts | None:
+    """Return the facts of a library whose sources and headers are still the same, or None."""
+    try:
+        data = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
+        if (
+            data["schema_version"] != SCHEMA_VERSION
+            or not (folder.parent / library.library).exists()
+        ):
+            return None
+        for name, digest in data["dependencies"].items():
+            if hash_once(Path(name)) != digest:
+                return None
+        kernels = tuple(KernelFacts(**kernel) for kernel in data["kernels"])
+        return _Facts(
+            library=str(folder.parent / library.library),
+            code_hash=data["code_hash"],
+            kernels=kernels,
+            cached=True,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # Damaged or gone: built again.
+
+
+def _new_facts(
+    library: Library, folder: Path, complaint: str, hash_once: Callable[[Path], str]
+) -> _Facts:
+    path = folder / library.library
+    if not path.exists():
+        return _Facts(error=_error(library, folder, complaint))
+    try:
+        code = code_hash(*(folder / one.object for one in library.compilations))
+    except ParseError:
+        code = None  # The library is good all the same; it only cannot be compared with others.
+    logs = (folder / one.log for one in library.compilations)
+    facts = _Facts(
+        library=str(path),
+        code_hash=code,
+        kernels=tuple(kernel for log in logs for kernel in parse_ptxas_log(_read(log))),
+    )
+    _write_facts(facts, folder / library.recipe_hash, _dependencies(library, folder, hash_once))
+    return facts
+
+
+def _dependencies(
+    library: Library, folder: Path, hash_once: Callable[[Path], str]
+) -> dict[str, str]:
+    """Hash of each file that the library was compiled from, by its path."""
+    names = {
+        folder / name
+        for one in library.compilations
+        for name in depfile_paths(_read(folder / one.depfile))
+    }
+    return {str(name): hash_once(name) for name in sorted(names)}
+
+
+def _write_facts(facts: _Facts, folder: Path, dependencies: Mapping[str, str]) -> None:
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "code_hash": facts.code_hash,
+        "kernels": [asdict(kernel) for kernel in facts.kernels],
+        "dependencies": dependencies,
+    }
+    draft = folder / f"{FACTS_FILE}.new"
+    draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    draft.replace(folder / FACTS_FILE)
+
+
+def _error(library: Library, folder: Path, complaint: str) -> str:
+    """Give the compiler's own words, without the paths of this build."""
+    texts = [_read(folder / log) for log in _logs(library)]
+    text = "\n".join(text for text in texts if text.strip()) or complaint
+    sources = {str(one.source.parent) for one in library.compilations}
+    for name in sorted((*sources, str(folder)), key=len, reverse=True):
+        text = text.replace(f"{name}/", "")
+    lines = [line for line in text.splitlines() if line.strip() and "ptxas info" not in line]
+    return "\n".join(lines[-ERROR_LINES:])
+
+
+def _logs(library: Library) -> tuple[str, ...]:
+    return (*(str(one.log) for one in library.compilations), str(library.link_log))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _result(variant: str, build: _Build, built: Mapping[str, _Facts]) -> BuildResult:
+    if build is None:
+        return BuildResult(variant, ok=True)
+    if isinstance(build, str):
+        return BuildResult(variant, ok=False, error=build)
+    facts = built[build.recipe_hash]
+    return BuildResult(
+        variant=variant,
+        ok=facts.library is not None,
+        library=facts.library,
+        recipe_hash=build.recipe_hash,
+        code_hash=facts.code_hash,
+        kernels=facts.kernels,
+        error=facts.error,
+        command=build.command,
+        cached=facts.cached,
+    )
+
+
+def _with_duplicates(results: Iterable[BuildResult]) -> tuple[BuildResult, ...]:
+    """Point each result at the first one with the same machine code."""
+    return tuple(_mark_duplicates(results))
+
+
+def _mark_duplicates(results: Iterable[BuildResult]) -> Iterator[BuildResult]:
+    first: dict[str, str] = {}
+    for result in results:
+        if result.code_hash is None:
+            yield result
+            continue
+        original = first.setdefault(result.code_hash, result.variant)
+        twin = original if original != result.variant else None
+        yield replace(result, duplicate_of=twin)

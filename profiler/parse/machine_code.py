@@ -1,0 +1,320 @@
+"""Identity of a program by its machine code, read from the object file that nvcc writes.
+
+Two objects have the same hash where the GPU and the host would execute the same instructions with
+the same resources: names of kernels and functions, debug sections, notes and paths do not count.
+Launch code does count, because the grid and block that a kernel gets are part of the program.
+
+The device part lies in the section `.nv_fatbin`: containers of entries, each a header and a cubin
+(an ELF file) or PTX text. Layout of the headers: fatbinary_section.h and fatBinaryCtl.h of the CUDA
+toolkit, and objects of nvcc 13.0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+from elftools.elf.relocation import RelocationSection
+from elftools.elf.sections import Section, Symbol, SymbolTableSection
+
+from profiler.errors import ParseError
+
+_CONTAINER_MAGIC = 0xBA55ED50
+_CONTAINER_HEADER = struct.Struct("<IHHQ")  # magic, version, bytes of this header, bytes after it
+_ENTRY_HEADER = struct.Struct("<HHIQ")  # kind, version, bytes of this header, bytes of the payload
+_ENTRY_ARCH_OFFSET = 28  # sm version as a 32-bit number: 90
+_ENTRY_PTX = 1
+_ENTRY_CUBIN = 2
+
+# Attributes of `.nv.info`: a format byte, an attribute byte, then a value of two bytes or, in the
+# format 4, a size of two bytes and that many bytes. Codes by the names that nvdisasm gives them.
+_INFO_SIZED = 4
+_INFO_PARAM_CBANK = 0x0A  # starts with a symbol index, and those depend on names
+_INFO_EXTERNS = 0x0F  # is a list of symbol indices
+# The limit that launch bounds set for the register allocator: where it does not bind, it changes
+# nothing but this attribute. The registers that a kernel takes are in REGCOUNT.
+_INFO_MAXREG_COUNT = 0x1B
+_INFO_IGNORED = frozenset({_INFO_EXTERNS, _INFO_MAXREG_COUNT})
+
+# Sections of a cubin that make the program; the rest is symbols, debug information and notes.
+_DEVICE_SECTION = re.compile(
+    r"\.(text|nv\.shared|nv\.local|nv\.constant\d+|nv\.info)\.(?P<owner>.+)"
+)
+_DEVICE_GLOBALS = re.compile(r"\.nv\.(global|constant\d+|shared)(\.init)?")
+_HOST_SECTION = re.compile(r"\.(text|rodata|data|bss|init_array|fini_array|tbss|tdata)(\..+)?")
+_STRINGS = re.compile(r"\.rodata(\..+)?\.str.*")
+_PC_RELATIVE = frozenset({2, 4, 9, 41, 42})  # R_X86_64_PC32, PLT32, GOTPCREL, GOTPCRELX, REX_…
+_PC_BIAS = 4  # these count from the end of their four bytes
+
+
+def code_hash(*objects: Path) -> str:
+    """SHA-256 over the machine code of object files: device code, its resources, and launch code.
+
+    Raises ParseError for a file that is no object of nvcc, or whose device code is compressed.
+    """
+    return _digest(*(_object_digest(path) for path in objects))
+
+
+def _object_digest(path: Path) -> bytes:
+    try:
+        with path.open("rb") as stream:
+            elf = ELFFile(stream)
+            device, kernels = _device_code(elf)
+            host = _host_code(elf, kernels)
+    except (ELFError, struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ParseError(f"{path.name}: machine code cannot be read: {error}") from error
+    except OSError as error:
+        raise ParseError(f"{path.name}: cannot be opened: {error.strerror}") from error
+    return _digest(device, host).encode()
+
+
+def _digest(*parts: bytes) -> str:
+    """Hash parts so that moving bytes from one part to the next changes the result."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(struct.pack("<Q", len(part)))
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _digest_all(parts: Iterable[bytes]) -> bytes:
+    """Hash parts whose order does not matter."""
+    return _digest(*sorted(parts)).encode()
+
+
+# Relocations
+
+
+@dataclass(frozen=True)
+class _Relocation:
+    """One relocation; `target` is a symbol's name, or its section's where it has none."""
+
+    offset: int
+    kind: int
+    addend: int
+    target: str
+    section: int | None
+    """Index of the section that defines the target, None where another object does."""
+    value: int
+
+
+def _relocations(elf: ELFFile) -> dict[str, list[_Relocation]]:
+    """Give the relocations of each section by its name."""
+    found: dict[str, list[_Relocation]] = {}
+    for section in elf.iter_sections():
+        if not isinstance(section, RelocationSection):
+            continue
+        table = elf.get_section(section["sh_link"])
+        if not isinstance(table, SymbolTableSection):
+            continue
+        target = elf.get_section(section["sh_info"]).name
+        for relocation in section.iter_relocations():
+            symbol = table.get_symbol(relocation["r_info_sym"])
+            found.setdefault(target, []).append(_relocation(elf, symbol, relocation.entry))
+    return found
+
+
+def _relocation(elf: ELFFile, symbol: Symbol, entry: Mapping[str, int]) -> _Relocation:
+    index = symbol["st_shndx"]
+    defined = index if isinstance(index, int) else None
+    name = symbol.name
+    if not name and defined is not None:
+        name = elf.get_section(defined).name
+    return _Relocation(
+        offset=entry["r_offset"],
+        kind=entry["r_info_type"],
+        addend=entry.get("r_addend", 0),
+        target=name,
+        section=defined,
+        value=symbol["st_value"],
+    )
+
+
+# Device code
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One image of a fatbin: its kind, its sm version and its bytes."""
+
+    kind: int
+    arch: int
+    payload: bytes
+
+
+def _device_code(elf: ELFFile) -> tuple[bytes, dict[str, bytes]]:
+    """Digest of all device code, and the digest of each device function by its symbol name."""
+    section = elf.get_section_by_name(".nv_fatbin")
+    if section is None:
+        return b"", {}
+    images: list[bytes] = []
+    kernels: dict[str, list[bytes]] = {}
+    for entry in _entries(section.data()):
+        header = struct.pack("<II", entry.kind, entry.arch)
+        if entry.kind == _ENTRY_CUBIN:
+            functions, rest = _cubin(entry.payload)
+            images.append(header + _digest_all([*functions.values(), rest]))
+            for name, digest in functions.items():
+                kernels.setdefault(name, []).append(header + digest)
+        else:
+            images.append(header + _digest(entry.payload).encode())
+    return _digest_all(images), {name: _digest_all(parts) for name, parts in kernels.items()}
+
+
+def _entries(data: bytes) -> Iterator[_Entry]:
+    """Walk the containers of `.nv_fatbin` and the entries in each."""
+    position = 0
+    while position + _CONTAINER_HEADER.size <= len(data):
+        magic, _, header, size = _CONTAINER_HEADER.unpack_from(data, position)
+        if magic != _CONTAINER_MAGIC:
+            position += 8  # Containers are aligned to 8 bytes; between them lies padding.
+            continue
+        yield from _container(data[position + header : position + header + size])
+        position += header + size
+
+
+def _container(data: bytes) -> Iterator[_Entry]:
+    position = 0
+    while position + _ENTRY_HEADER.size <= len(data):
+        kind, _, header, size = _ENTRY_HEADER.unpack_from(data, position)
+        if header < _ENTRY_HEADER.size:
+            raise ParseError("machine code cannot be read: unknown layout of the fatbin")
+        (arch,) = struct.unpack_from("<I", data, position + _ENTRY_ARCH_OFFSET)
+        payload = data[position + header : position + header + size]
+        if kind == _ENTRY_CUBIN and not payload.startswith(b"\x7fELF"):
+            raise ParseError(
+                "machine code cannot be read: the device code is compressed",
+                remedy="Compile with --no-compress.",
+            )
+        if kind in (_ENTRY_CUBIN, _ENTRY_PTX):
+            yield _Entry(kind, arch, payload)
+        position += header + size
+
+
+def _cubin(image: bytes) -> tuple[dict[str, bytes], bytes]:
+    """Digest of each function of a cubin, and one of what belongs to no function."""
+    elf = ELFFile(io.BytesIO(image))
+    owned: dict[str, list[bytes]] = {}
+    rest: list[bytes] = []
+    names = {match["owner"] for match in _matches(elf, r"\.text\.(?P<owner>.+)")}
+    relocations = _relocations(elf)
+    for section in elf.iter_sections():
+        match = _DEVICE_SECTION.fullmatch(section.name)
+        if match and match["owner"] in names:
+            owned.setdefault(match["owner"], []).append(_device_section(section, match[1]))
+        elif _DEVICE_GLOBALS.fullmatch(section.name):
+            rest.append(section.name.encode() + _content(section))
+    for section_name, lines in relocations.items():
+        match = _DEVICE_SECTION.fullmatch(section_name)
+        if match and match["owner"] in names:
+            owned[match["owner"]].extend(_device_relocation(line, names) for line in lines)
+    for name, attribute in _function_attributes(elf):
+        owned.setdefault(name, []).append(attribute)
+    return {name: _digest_all(parts) for name, parts in owned.items()}, _digest_all(rest)
+
+
+def _matches(elf: ELFFile, pattern: str) -> Iterator[re.Match[str]]:
+    for section in elf.iter_sections():
+        if match := re.fullmatch(pattern, section.name):
+            yield match
+
+
+def _device_section(section: Section, kind: str) -> bytes:
+    if kind == "nv.info":
+        attributes = (value for code, value in _info(section.data()) if code not in _INFO_IGNORED)
+        return kind.encode() + _digest_all(attributes)
+    return kind.encode() + _content(section)
+
+
+def _content(section: Section) -> bytes:
+    """Give the size of a section, and its bytes where the file holds them."""
+    held = b"" if section["sh_type"] == "SHT_NOBITS" else section.data()
+    return struct.pack("<Q", section["sh_size"]) + held
+
+
+def _info(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Walk the attributes of a `.nv.info` section, without the symbol indices in them."""
+    position = 0
+    while position + 4 <= len(data):
+        kind, attribute, size = struct.unpack_from("<BBH", data, position)
+        end = position + 4 + (size if kind == _INFO_SIZED else 0)
+        value = data[position:end]
+        if attribute == _INFO_PARAM_CBANK:
+            value = value[:4] + value[8:]
+        yield attribute, value
+        position = end
+
+
+def _function_attributes(elf: ELFFile) -> Iterator[tuple[str, bytes]]:
+    """Give what `.nv.info` says about functions: registers, frame and stack sizes."""
+    section = elf.get_section_by_name(".nv.info")
+    table = elf.get_section_by_name(".symtab")
+    if section is None or not isinstance(table, SymbolTableSection):
+        return
+    for _, value in _info(section.data()):
+        index = int.from_bytes(value[4:8], "little")
+        if len(value) == 12 and index < table.num_symbols():  # a symbol index and one number
+            symbol = table.get_symbol(index)
+            if symbol["st_info"]["type"] == "STT_FUNC":
+                yield symbol.name, value[:4] + value[8:]
+
+
+def _device_relocation(line: _Relocation, functions: set[str]) -> bytes:
+    """Forget the names of functions; what they do is in the digest of the function."""
+    target = line.target.removeprefix(".text.")
+    named = "function" if target in functions else _DEVICE_SECTION.sub(r".\1", line.target)
+    return f"{line.offset} {line.kind} {line.addend} {named}".encode()
+
+
+# Host code
+
+
+def _host_code(elf: ELFFile, kernels: Mapping[str, bytes]) -> bytes:
+    """Digest of the host sections, and of which kernel each launch in them reaches."""
+    relocations = _relocations(elf)
+    parts: list[bytes] = []
+    for section in elf.iter_sections():
+        if not _HOST_SECTION.fullmatch(section.name) or _STRINGS.fullmatch(section.name):
+            continue  # Strings count where they are used: kernel names are among them.
+        lines = relocations.get(section.name, [])
+        targets = (_host_relocation(elf, line, kernels) for line in lines)
+        parts.append(section.name.encode() + _content(section) + _digest(*targets).encode())
+    return _digest_all([*parts, *_stubs(elf, kernels)])
+
+
+def _host_relocation(elf: ELFFile, line: _Relocation, kernels: Mapping[str, bytes]) -> bytes:
+    head = struct.pack("<QI", line.offset, line.kind)
+    if line.target in kernels:
+        return head + kernels[line.target]
+    if line.section is None:
+        return head + f"{line.target} {line.addend}".encode()
+    section = elf.get_section(line.section)
+    position = line.value + line.addend + (_PC_BIAS if line.kind in _PC_RELATIVE else 0)
+    if _STRINGS.fullmatch(section.name):
+        return head + _string(section.data(), position, kernels)
+    return head + f"{section.name} {position}".encode()
+
+
+def _string(data: bytes, position: int, kernels: Mapping[str, bytes]) -> bytes:
+    """Return the C string at a position; a kernel's name, by which it registers, as its digest."""
+    text = data[position:].split(b"\0", 1)[0]
+    return kernels.get(text.decode("utf-8", "replace"), text)
+
+
+def _stubs(elf: ELFFile, kernels: Mapping[str, bytes]) -> Iterator[bytes]:
+    """Say where the host function stands that launches each kernel: it has the kernel's name."""
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return
+    for symbol in table.iter_symbols():
+        index = symbol["st_shndx"]
+        if symbol.name in kernels and isinstance(index, int):
+            where = f"{elf.get_section(index).name} {symbol['st_value']} "
+            yield where.encode() + kernels[symbol.name]

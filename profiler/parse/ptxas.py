@@ -1,0 +1,76 @@
+"""Static facts of kernels from the messages of `ptxas -v`.
+
+The messages of one kernel, as nvcc 11 to 13 print them; other lines may stand between:
+
+    ptxas info    : Compiling entry function 'scale' for 'sm_90'
+    ptxas info    : Function properties for scale
+        0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
+    ptxas info    : Used 8 registers, used 1 barriers, 256 bytes smem, 380 bytes cmem[0]
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from profiler.model import KernelFacts
+
+_ENTRY = re.compile(r"Compiling entry function '(?P<name>[^']+)' for '(?P<arch>[^']+)'")
+_PROPERTIES = re.compile(r"Function properties for '?(?P<name>[^\s']+)")
+_STACK = re.compile(
+    r"(?P<stack>\d+) bytes stack frame, "
+    r"(?P<store>\d+) bytes spill stores, (?P<load>\d+) bytes spill loads"
+)
+_REGISTERS = re.compile(r"Used (\d+) registers")
+_SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
+_CONSTANT = re.compile(r"(\d+)(?:\+\d+)? bytes cmem\[\d+\]")
+
+
+def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ...]:
+    """Return the facts of each `__global__` function in a log, in the order of the log.
+
+    Names are as ptxas prints them (mangled unless `extern "C"`). Functions that are not kernels are
+    left out. With `arch` (`sm_90`) only what was compiled for it counts; without, a log of several
+    architectures gives a kernel once for each. A fact that the log does not hold is None.
+    """
+    kernels: dict[tuple[str, str], KernelFacts] = {}
+    entry: tuple[str, str] | None = None
+    function: str | None = None
+    for line in text.splitlines():
+        if match := _ENTRY.search(line):
+            entry, function = (match["arch"], match["name"]), None
+            kernels[entry] = KernelFacts(match["name"])
+        elif match := _PROPERTIES.search(line):
+            function = match["name"]
+        elif entry is not None:
+            kernels[entry] = _read(line, kernels[entry], function)
+    return tuple(
+        facts for (compiled_for, _), facts in kernels.items() if arch in (None, compiled_for)
+    )
+
+
+def _read(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:
+    """Add what one line says; properties of another function do not belong to the kernel."""
+    if (match := _STACK.search(line)) and function == facts.name:
+        return replace(
+            facts,
+            stack_bytes=int(match["stack"]),
+            spill_store_bytes=int(match["store"]),
+            spill_load_bytes=int(match["load"]),
+        )
+    if match := _REGISTERS.search(line):
+        return replace(
+            facts,
+            registers=int(match[1]),
+            # ptxas leaves smem out of this line where a kernel declares none: a known zero.
+            shared_bytes=_total(_SHARED.findall(line)) or 0,
+            # cmem, in contrast, nvcc 13 leaves out for sm_90 although kernels have parameters.
+            constant_bytes=_total(_CONSTANT.findall(line)),
+        )
+    return facts
+
+
+def _total(numbers: Iterable[str]) -> int | None:
+    values = [int(number) for number in numbers]
+    return sum(values) if values else None
