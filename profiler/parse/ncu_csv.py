@@ -1,0 +1,190 @@
+"""Reads the CSV of ncu, raw or details page, from any of its versions.
+
+    bytes -> byte_lines (gzip, UTF-16) -> ncu_lines (which lines are rows) -> ncu_raw or
+    ncu_details (values in base units) -> ncu_launches (one frame)
+
+Only ParseError is ever raised, and only where there is nothing to read; what could not be read in a
+file that has rows is said in notices.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TextIO
+
+import pandas as pd
+
+from profiler.errors import ParseError
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.byte_lines import EXPORT_REMEDY, ByteStream, LineSource
+from profiler.parse.ncu_details import DetailsTable, RuleRow
+from profiler.parse.ncu_launches import LAUNCH_COLUMNS, BadCells, Launches
+from profiler.parse.ncu_lines import Header, Scanner
+from profiler.parse.ncu_raw import CONSTANT_PREFIXES, RawTable
+from profiler.parse.nvtx_cells import NvtxRange, RangeKind
+
+__all__ = [
+    "CONSTANT_PREFIXES",
+    "LAUNCH_COLUMNS",
+    "RULE_COLUMNS",
+    "NcuTable",
+    "NvtxRange",
+    "RangeKind",
+    "parse_ncu_csv",
+    "read_ncu_csv",
+]
+
+RULE_COLUMNS = RuleRow._fields
+"""Columns of `NcuTable.rules`; RuleRow describes them."""
+
+Page = Literal["raw", "details"]
+
+_SHOWN_MESSAGES = 3
+
+
+@dataclass(frozen=True)
+class NcuTable:
+    """What one file of ncu holds."""
+
+    launches: pd.DataFrame
+    """One row per launch in the order of the file: LAUNCH_COLUMNS, then one column per metric.
+
+    Metrics are named as ncu names them (a label of a details page that is not known stays
+    `Section: Label`), float64 in base units, NaN where missing; metrics whose values are words are
+    strings. `id` is int64; `process_id`, `context`, `device` are Int64; the rest are strings, with
+    missing ones where the file has no such column (range replay has no block and no grid).
+    """
+    rules: pd.DataFrame
+    """Advice of ncu's rules, RULE_COLUMNS; empty for a raw page."""
+    units: Mapping[str, str]
+    """Base unit by metric; empty for plain counts and for words."""
+    attributes: Mapping[str, str | float]
+    """`device__attribute_*` of the first row: name, SMs, clocks, compute capability of the GPU."""
+    messages: tuple[str, ...]
+    """Distinct `==PROF==`, `==WARNING==` and `==ERROR==` lines."""
+    notices: tuple[Notice, ...]
+    page: Page
+    """Page of the first table."""
+
+
+def read_ncu_csv(path: Path, *, columns: Collection[str] | None = None) -> NcuTable:
+    """Read a file of ncu, compressed by gzip or not.
+
+    `columns` are the metrics to keep; by default all but CONSTANT_PREFIXES. Raises ParseError where
+    the file cannot be opened or holds no table of ncu.
+    """
+    try:
+        with path.open("rb") as stream:
+            return _parse(stream, path.name, columns)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ParseError(f"{path}: cannot be read: {reason}") from error
+
+
+def parse_ncu_csv(
+    source: bytes | str | ByteStream | TextIO,
+    name: str = "ncu.csv",
+    *,
+    columns: Collection[str] | None = None,
+) -> NcuTable:
+    """Parse output of ncu that is already at hand; `name` stands for it in messages."""
+    if isinstance(source, str):
+        source = source.encode("utf-8", "replace")
+    if isinstance(source, bytes):
+        return _parse(io.BytesIO(source), name, columns)
+    if isinstance(source, io.TextIOBase):
+        return parse_ncu_csv(source.read(), name, columns=columns)
+    return _parse(source, name, columns)  # type: ignore[arg-type]  # a TextIO that is no TextIOBase
+
+
+@dataclass
+class _Reading:
+    """What has been read so far."""
+
+    columns: Collection[str] | None
+    launches: Launches = field(default_factory=Launches)
+    rules: list[RuleRow] = field(default_factory=list)
+    units: dict[str, str] = field(default_factory=dict)
+    attributes: dict[str, str | float] = field(default_factory=dict)
+    without_units: bool = False
+    page: Page | None = None
+
+    def read(self, header: Header, scanner: Scanner) -> None:
+        """Read one table."""
+        self.page = self.page or ("details" if header.is_details else "raw")
+        if header.is_details:
+            self._read_details(header, scanner)
+        else:
+            self._read_raw(header, scanner)
+
+    def _read_details(self, header: Header, scanner: Scanner) -> None:
+        table = DetailsTable(header, self.launches, self.rules, self.columns)
+        table.read(scanner)
+        self.units |= table.units
+        self.without_units |= "Metric Unit" not in header.names
+
+    def _read_raw(self, header: Header, scanner: Scanner) -> None:
+        before = len(self.launches)
+        table = RawTable(header, self.launches, self.columns)
+        table.read(scanner)
+        self.units |= table.units
+        self.attributes = self.attributes or dict(table.attributes)
+        self.without_units |= not table.has_units and len(self.launches) > before
+
+
+def _parse(stream: ByteStream, name: str, columns: Collection[str] | None) -> NcuTable:
+    scanner = Scanner(LineSource(stream, name))
+    reading = _Reading(columns)
+    while (header := scanner.next_header()) is not None:
+        reading.read(header, scanner)
+    if reading.page is None:
+        raise _no_table(name, scanner)
+    launches, bad_cells = reading.launches.frame()
+    return NcuTable(
+        launches=launches,
+        rules=_rule_frame(reading.rules),
+        units=reading.units,
+        attributes=reading.attributes,
+        messages=scanner.messages,
+        notices=_notices(name, reading, scanner, bad_cells, len(launches)),
+        page=reading.page,
+    )
+
+
+def _no_table(name: str, scanner: Scanner) -> ParseError:
+    said = [text for text in scanner.messages if not text.startswith("==PROF==")]
+    detail = f"; ncu said: {' '.join(said[:_SHOWN_MESSAGES])}" if said else ""
+    return ParseError(f"{name}: no ncu table found{detail}", remedy=None if said else EXPORT_REMEDY)
+
+
+def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
+    frame = pd.DataFrame(rules, columns=list(RULE_COLUMNS))
+    return frame.astype({"launch": "int64", "id": "int64", "speedup_pct": "float64"})
+
+
+def _notices(
+    name: str, reading: _Reading, scanner: Scanner, bad_cells: list[BadCells], rows: int
+) -> tuple[Notice, ...]:
+    notices = [
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": name, "text": text})
+        for text in scanner.messages
+        if text.startswith("==ERROR==")
+    ]
+    if scanner.truncated:
+        notices.append(Notice(NoticeKind.CSV_TRUNCATED, {"file": name, "rows": rows}))
+    if scanner.bad_rows:
+        place = {"count": scanner.bad_rows, "line": scanner.first_bad_line}
+        notices.append(Notice(NoticeKind.CSV_BAD_ROWS, {"file": name, **place}))
+    if reading.without_units:
+        notices.append(Notice(NoticeKind.CSV_NO_UNITS, {"file": name}))
+    notices.extend(
+        Notice(
+            NoticeKind.CSV_BAD_CELLS,
+            {"file": name, "count": bad.count, "metric": bad.metric, "example": bad.example},
+        )
+        for bad in bad_cells
+    )
+    return tuple(notices)

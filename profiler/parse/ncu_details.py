@@ -1,0 +1,147 @@
+"""Details pages of ncu's CSV: one row per metric of a launch, and rows of advice by ncu's rules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from profiler.parse.ncu_labels import metric_name
+from profiler.parse.ncu_launches import IdentityColumns, Launches, Piece, Words, launch_id
+from profiler.parse.ncu_lines import Header, Scanner, split_row
+from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
+from profiler.parse.ncu_raw import TEXT_METRICS
+from profiler.units import base_unit
+
+
+class RuleRow(NamedTuple):
+    """Advice of one of ncu's rules on one launch. Speedups of `global` and `local` never add up."""
+
+    launch: int
+    """Row number of the launch in the frame of launches."""
+    id: int
+    section: str
+    """Identifier (`SpeedOfLight`), not the section's name in metric rows."""
+    rule: str
+    type: str
+    """`INF`, `OPT` or `WRN`."""
+    description: str
+    speedup_pct: float
+    """Estimated speedup in percent; NaN where the rule gives none."""
+    speedup_type: str | None
+    """`global`: of the whole launch; `local`: of the part that the rule looks at."""
+
+
+class _Cell(NamedTuple):
+    launch: int
+    text: str
+    unit: str
+
+
+class DetailsTable:
+    """Reads the rows of one details table into `launches` and `rules`."""
+
+    def __init__(
+        self,
+        header: Header,
+        launches: Launches,
+        rules: list[RuleRow],
+        columns: Collection[str] | None = None,
+    ) -> None:
+        self._launches = launches
+        self._rules = rules
+        self._columns = columns
+        self._width = len(header.names)
+        self._position = {name: i for i, name in reversed(list(enumerate(header.names)))}
+        self._identity_columns = IdentityColumns(header.names)
+        self._value_at = self._position["Metric Value"]
+        self._start = len(launches)
+        self._rows: dict[tuple[str, str], int] = {}
+        self._cells: dict[str, dict[int, _Cell]] = {}
+        self._advice: list[tuple[int, list[str]]] = []
+        self.units: dict[str, str] = {}
+
+    def read(self, scanner: Scanner) -> None:
+        """Read all rows of the table."""
+        for line in scanner.rows():
+            fields = split_row(line)
+            if fields is None or not self._add(fields):
+                scanner.reject(line)
+        style = detect_style(cell.text for cells in self._cells.values() for cell in cells.values())
+        if self._cells:
+            self._launches.add_values(self._piece(style))
+        self._rules.extend(self._rule(row, fields, style) for row, fields in self._advice)
+
+    def _get(self, fields: Sequence[str], header: str) -> str:
+        position = self._position.get(header, self._width)
+        return fields[position] if position < len(fields) else ""
+
+    def _add(self, fields: list[str]) -> bool:
+        """Take one row; false where it is neither a metric nor a rule."""
+        number = launch_id(fields[0])
+        name = self._get(fields, "Metric Name")
+        rule = self._get(fields, "Rule Name")
+        fits = self._value_at < len(fields) <= self._width
+        if number is None or not fits or not (name or (rule and len(fields) == self._width)):
+            return False
+        row = self._launch(number, fields)
+        if name:
+            self._add_metric(row, name, fields)
+        if rule and len(fields) == self._width:
+            self._advice.append((row, fields))
+        return True
+
+    def _launch(self, number: int, fields: list[str]) -> int:
+        key = (fields[0], self._get(fields, "Process ID"))
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = len(self._launches)
+            identity = self._launches.add_identity(self._identity_columns.identity(fields))
+            nvtx = self._launches.add_nvtx(self._identity_columns.ranges(fields))
+            self._launches.add_launch(number, identity, nvtx)
+        return row
+
+    def _add_metric(self, row: int, name: str, fields: list[str]) -> None:
+        metric = metric_name(self._get(fields, "Section Name"), name)
+        if self._columns is not None and metric not in self._columns:
+            return
+        unit = self._get(fields, "Metric Unit")
+        cell = _Cell(row, fields[self._value_at], unit)
+        # Sections share metrics; where one of them has no value, the other may.
+        known = self._cells.setdefault(metric, {}).get(row)
+        if known is None or parse_number(known.text) != parse_number(known.text):
+            self._cells[metric][row] = cell
+        if unit or metric not in self.units:
+            self.units[metric] = base_unit(unit).unit
+
+    def _piece(self, style: NumberStyle) -> Piece:
+        names = tuple(self._cells)
+        values = np.full((len(names), len(self._launches) - self._start), np.nan)
+        words: dict[str, Words] = {}
+        for position, name in enumerate(names):
+            texts: list[tuple[int, str]] = []
+            for cell in self._cells[name].values():
+                number = None if name in TEXT_METRICS else parse_number(cell.text, style)
+                if number is None:
+                    texts.append((cell.launch - self._start, cell.text))
+                else:
+                    scaled = number * base_unit(cell.unit).factor
+                    values[position, cell.launch - self._start] = scaled
+            if texts:
+                offsets, found = zip(*sorted(texts), strict=True)
+                words[name] = (np.array(offsets, dtype=np.intp), np.array(found, dtype=object))
+        return Piece(self._start, names, values, words)
+
+    def _rule(self, row: int, fields: list[str], style: NumberStyle) -> RuleRow:
+        speedup = parse_number(self._get(fields, "Estimated Speedup"), style)
+        return RuleRow(
+            launch=row,
+            id=self._launches.ids[row],
+            section=self._get(fields, "Section Name"),
+            rule=self._get(fields, "Rule Name"),
+            type=self._get(fields, "Rule Type"),
+            description=self._get(fields, "Rule Description"),
+            speedup_pct=np.nan if speedup is None else speedup,
+            speedup_type=self._get(fields, "Estimated Speedup Type") or None,
+        )

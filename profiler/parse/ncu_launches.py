@@ -1,0 +1,234 @@
+"""Collects launches and their values, table by table, into one frame."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.parse.nvtx_cells import NvtxRange, parse_ranges
+
+Floats = npt.NDArray[np.float64]
+Words = tuple[npt.NDArray[np.intp], npt.NDArray[Any]]
+"""Rows in which a metric has words instead of numbers, and the words."""
+
+LAUNCH_COLUMNS = (
+    "id", "process_id", "process", "kernel", "context", "stream", "block_size", "grid_size",
+    "device", "cc", "nvtx",
+)  # fmt: skip
+"""Columns that every launch has, whatever was measured. `nvtx` holds tuples of NvtxRange."""
+
+IDENTITY_HEADERS: Mapping[str, str] = {
+    "ID": "id",
+    "Process ID": "process_id",
+    "Process Name": "process",
+    "Kernel Name": "kernel",
+    "Context": "context",
+    "Stream": "stream",
+    "Block Size": "block_size",
+    "Grid Size": "grid_size",
+    "Device": "device",
+    "CC": "cc",
+}
+PUSH_POP_HEADER = "thread Domain:"
+START_END_HEADER = "Id:Domain:"
+# Not metrics, and not kept: the host's name is private.
+IGNORED_HEADERS = frozenset({"Host Name", "Kernel Time"})
+
+_INTEGER_COLUMNS = ("process_id", "context", "device")
+_TEXT_COLUMNS = ("process", "kernel", "stream", "block_size", "grid_size", "cc")
+_NONE = ("", "n/a")
+_MAX_DIGITS = 18
+"""Decimal digits that always fit into 64 bits."""
+
+
+def is_identity(header: str) -> bool:
+    """Whether a header names something about the launch itself, not a metric."""
+    return (
+        header in IDENTITY_HEADERS
+        or header in IGNORED_HEADERS
+        or header.startswith((PUSH_POP_HEADER, START_END_HEADER))
+    )
+
+
+class IdentityColumns:
+    """Where the identity of a launch stands in the rows of one table."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        position = {name: index for index, name in reversed(list(enumerate(names)))}
+        self._positions = {
+            column: position[header]
+            for header, column in IDENTITY_HEADERS.items()
+            if header in position
+        }
+        self._nvtx = tuple(
+            next((i for i, name in enumerate(names) if name.startswith(start)), None)
+            for start in (PUSH_POP_HEADER, START_END_HEADER)
+        )
+
+    def identity(self, fields: Sequence[str]) -> dict[str, str | None]:
+        """Cells by launch column, None where the cell or the column is missing."""
+        cells: dict[str, str | None] = {}
+        for column, position in self._positions.items():
+            cell = fields[position] if position < len(fields) else ""
+            cells[column] = None if cell in _NONE else cell
+        return cells
+
+    def ranges(self, fields: Sequence[str]) -> tuple[NvtxRange, ...]:
+        """NVTX ranges that were open."""
+        push_pop, start_end = (
+            "" if i is None or i >= len(fields) else fields[i] for i in self._nvtx
+        )
+        return parse_ranges(push_pop, start_end)
+
+
+def launch_id(text: str | bytes) -> int | None:
+    """The id of a launch, None where the text is no id."""
+    return int(text) if text.isdigit() and text.isascii() and len(text) <= _MAX_DIGITS else None
+
+
+@dataclass(frozen=True)
+class BadCells:
+    """Values of one metric that are words where numbers were expected."""
+
+    metric: str
+    count: int
+    example: str
+
+
+@dataclass
+class Piece:
+    """Values of a run of launches: one row of `values` per name; words stand beside it."""
+
+    start: int
+    names: tuple[str, ...]
+    values: Floats
+    words: Mapping[str, Words]
+    """By metric: offsets within this piece, and the words there."""
+
+
+@dataclass
+class Launches:
+    """Identities and values of all launches so far; `frame` ends the collection."""
+
+    ids: array[int] = field(default_factory=lambda: array("q"))
+    _identity_codes: array[int] = field(default_factory=lambda: array("q"))
+    _nvtx_codes: array[int] = field(default_factory=lambda: array("q"))
+    _identities: list[dict[str, str | None]] = field(default_factory=list)
+    _nvtx: list[tuple[NvtxRange, ...]] = field(default_factory=list)
+    _pieces: list[Piece] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def add_identity(self, identity: dict[str, str | None]) -> int:
+        """Keep an identity; launches then refer to it by the returned code."""
+        self._identities.append(identity)
+        return len(self._identities) - 1
+
+    def add_nvtx(self, ranges: tuple[NvtxRange, ...]) -> int:
+        """Keep NVTX ranges; launches then refer to them by the returned code."""
+        self._nvtx.append(ranges)
+        return len(self._nvtx) - 1
+
+    def add_launch(self, number: int, identity: int, nvtx: int) -> None:
+        """Add one launch by its id and the codes of its identity and its ranges."""
+        self.ids.append(number)
+        self._identity_codes.append(identity)
+        self._nvtx_codes.append(nvtx)
+
+    def add_values(self, piece: Piece) -> None:
+        """Add values of launches that were added before."""
+        self._pieces.append(piece)
+
+    def frame(self) -> tuple[pd.DataFrame, list[BadCells]]:
+        """One row per launch: `LAUNCH_COLUMNS`, then numbers, then metrics that are words.
+
+        Ends the collection: the pieces are given up as they are copied.
+        """
+        names = list(dict.fromkeys(name for piece in self._pieces for name in piece.names))
+        values, words = self._join(names)
+        is_text = [
+            name in words and bool(np.isnan(values[i]).all()) for i, name in enumerate(names)
+        ]
+        bad = [
+            _bad_cells(name, words[name])
+            for name, text in zip(names, is_text, strict=True)
+            if name in words and not text
+        ]
+        frame = pd.concat(
+            [
+                self._identity_frame(),
+                _number_frame(names, values, is_text),
+                self._text_frame(
+                    {name: words[name] for name, text in zip(names, is_text, strict=True) if text}
+                ),
+            ],
+            axis=1,
+        )
+        return frame, bad
+
+    def _join(self, names: list[str]) -> tuple[Floats, dict[str, list[Words]]]:
+        """Values of all pieces, one row per name, and the words that stand among them."""
+        row_of = {name: row for row, name in enumerate(names)}
+        values = np.full((len(names), len(self)), np.nan)
+        words: dict[str, list[Words]] = {}
+        while self._pieces:
+            piece = self._pieces.pop()
+            stop = piece.start + piece.values.shape[1]
+            values[[row_of[name] for name in piece.names], piece.start : stop] = piece.values
+            for name, (offsets, texts) in piece.words.items():
+                words.setdefault(name, []).append((offsets + piece.start, texts))
+        return values, words
+
+    def _text_frame(self, words_by_name: Mapping[str, list[Words]]) -> pd.DataFrame:
+        columns = {}
+        for name, words in words_by_name.items():
+            column = np.full(len(self), None, dtype=object)
+            for rows, texts in words:
+                column[rows] = texts
+            columns[name] = column
+        return pd.DataFrame(columns, index=pd.RangeIndex(len(self)))
+
+    def _identity_frame(self) -> pd.DataFrame:
+        codes = np.asarray(self._identity_codes, dtype=np.intp)
+        columns: dict[str, Any] = {"id": np.asarray(self.ids, dtype=np.int64)}
+        for name in LAUNCH_COLUMNS[1:-1]:
+            cells = [identity.get(name) for identity in self._identities]
+            columns[name] = (
+                _integers(cells, codes) if name in _INTEGER_COLUMNS else _take(cells, codes)
+            )
+        columns["nvtx"] = pd.Series(
+            _take(self._nvtx, np.asarray(self._nvtx_codes, dtype=np.intp)), dtype=object
+        )
+        return pd.DataFrame(columns)
+
+
+def _number_frame(names: list[str], values: Floats, is_text: list[bool]) -> pd.DataFrame:
+    """Frame of the metrics that are numbers, in one block: a hundred blocks are slow to use."""
+    if any(is_text):
+        values = values[~np.array(is_text)]
+    numeric = [name for name, text in zip(names, is_text, strict=True) if not text]
+    return pd.DataFrame(values.T, columns=pd.Index(numeric, dtype=object), copy=False)
+
+
+def _bad_cells(name: str, words: list[Words]) -> BadCells:
+    first = min(words, key=lambda pair: int(pair[0][0]))
+    return BadCells(name, sum(len(rows) for rows, _ in words), str(first[1][0]))
+
+
+def _take(cells: Sequence[Any], codes: npt.NDArray[np.intp]) -> npt.NDArray[Any]:
+    distinct = np.fromiter(cells, dtype=object, count=len(cells))
+    return distinct[codes]
+
+
+def _integers(cells: Sequence[str | None], codes: npt.NDArray[np.intp]) -> pd.arrays.IntegerArray:
+    numbers = [None if cell is None else launch_id(cell) for cell in cells]
+    values = np.array([number or 0 for number in numbers], dtype=np.int64)
+    missing = np.array([number is None for number in numbers], dtype=bool)
+    return pd.arrays.IntegerArray(values[codes], missing[codes])

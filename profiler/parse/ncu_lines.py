@@ -1,0 +1,217 @@
+"""Which lines of a file belong to a table of ncu.
+
+Tool messages (`==PROF==`, `==WARNING==`, `==ERROR==`) and the program's own output may stand
+before, between and after the rows, and several tables may follow each other in one file.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from profiler.parse.byte_lines import LineSource
+
+_MESSAGE = re.compile(rb"==(?:PROF|WARNING|ERROR)==.*")
+# One such line per launch, with the percentage of each pass: no news, and 100,000 of them.
+_PROGRESS = re.compile(rb'==PROF== Profiling "')
+_HEADER = re.compile(rb'"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?')
+# Output without a newline at its end stands before the row on the same line.
+_GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","')
+_LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*)[,;\t]')
+_QUOTED_ROW = re.compile(rb'"\d*"?(?:,|$)')
+
+
+@dataclass(frozen=True)
+class Header:
+    """Header line of one table, and the units row under it where there is one."""
+
+    names: tuple[str, ...]
+    units: tuple[str, ...] | None
+    delimiter: str
+    quoted: bool
+    """Otherwise another program saved the file again."""
+
+    @property
+    def is_details(self) -> bool:
+        """Whether each row is one metric of a launch, and not a whole launch."""
+        return "Metric Name" in self.names and "Metric Value" in self.names
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows are written as ncu itself writes them."""
+        return self.quoted and self.delimiter == ","
+
+
+class _Event(NamedTuple):
+    is_header: bool
+    line: bytes
+
+
+class Scanner:
+    """Walks over a file: `next_header`, then all `rows` of that table, until there is no header."""
+
+    def __init__(self, source: LineSource) -> None:
+        self._source = source
+        self._events = self._walk()
+        self._pushed: _Event | None = None
+        self._pending: Header | None = None
+        self._header: Header | None = None
+        self._messages: dict[str, None] = {}
+        self.bad_rows = 0
+        self.first_bad_line = 0
+        self._cut = False
+
+    @property
+    def messages(self) -> tuple[str, ...]:
+        """Distinct lines of the tool, in order, without the progress of single launches."""
+        return tuple(self._messages)
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the file ended inside a row."""
+        return self._cut or self._source.damaged
+
+    def next_header(self) -> Header | None:
+        """Header of the next table, None at the end of the file."""
+        while self._pending is None:
+            event = self._next()
+            if event is None:
+                return None
+            if event.is_header:
+                self._pending = self._read_header(event.line)
+        self._header, self._pending = self._pending, None
+        return self._header
+
+    def rows(self) -> Iterator[bytes]:
+        """Lines that look like rows of the current table, each as ncu writes it.
+
+        A raw page that goes on under the same header and units is still the same table.
+        """
+        while (event := self._next()) is not None:
+            if not event.is_header:
+                yield event.line
+                continue
+            header = self._read_header(event.line)
+            if header is not None and (header.is_details or header != self._header):
+                self._pending = header
+                return
+
+    def reject(self, line: bytes) -> None:
+        """Say that the line that was taken last is no row after all."""
+        self._note_message(line)
+        if self._source.open_end:
+            self._cut = True
+        elif _QUOTED_ROW.match(line):
+            self.bad_rows += 1
+            self.first_bad_line = self.first_bad_line or self._source.number
+
+    def _next(self) -> _Event | None:
+        if self._pushed is not None:
+            event, self._pushed = self._pushed, None
+            return event
+        return next(self._events, None)
+
+    def _walk(self) -> Iterator[_Event]:
+        for line in self._source:
+            if line[:1] == b'"' and not line.startswith(b'"ID"') and self._plain_rows:
+                yield _Event(False, line)
+            else:
+                yield from self._classify(line)
+
+    @property
+    def _plain_rows(self) -> bool:
+        return self._header is None or self._header.is_plain
+
+    def _classify(self, line: bytes) -> Iterator[_Event]:
+        """Everything but the usual row: header, message, row in foreign dress, program output."""
+        if _HEADER.match(line):
+            yield _Event(True, line)
+        elif (row := self._foreign_row(line)) is not None:
+            yield _Event(False, row)
+        elif not self._note_message(line) and (glued := _GLUED.search(line)) and glued.start():
+            rest = line[glued.start() :]
+            yield _Event(bool(_HEADER.match(rest)), rest)
+
+    def _note_message(self, line: bytes) -> bool:
+        match = _MESSAGE.search(line)
+        if match is None:
+            return False
+        if not _PROGRESS.match(match[0]):
+            self._messages.setdefault(match[0].decode("utf-8", "replace").strip())
+        return True
+
+    def _foreign_row(self, line: bytes) -> bytes | None:
+        """A row with unquoted cells or another delimiter, rewritten as ncu would write it."""
+        header = self._header
+        if header is None or not _LOOSE_ROW.match(line):
+            return None
+        text = line.decode("utf-8", "replace")
+        if self._source.open_end and not text.endswith('"'):
+            self._cut = True  # an unquoted last cell may have lost its end
+            return None
+        fields = strict_fields(text, header.delimiter)
+        if fields is None or not (header.is_details or len(fields) == len(header.names)):
+            return None
+        return quote_row(fields)
+
+    def _read_header(self, line: bytes) -> Header | None:
+        """Header of this line with the units row that may follow; None where it is not whole."""
+        match = _HEADER.match(line)
+        delimiter = match[1].decode() if match else ","
+        names = strict_fields(line.decode("utf-8", "replace"), delimiter)
+        if names is None or names[0] != "ID" or self._source.open_end:
+            self.reject(line)
+            return None
+        plain = Header(tuple(names), None, delimiter, line.startswith(b'"'))
+        if plain.is_details:
+            return plain
+        self._header, before = plain, self._header  # how to read the units row
+        units = self._read_units(len(names))
+        self._header = before
+        return Header(plain.names, units, delimiter, plain.quoted)
+
+    def _read_units(self, count: int) -> tuple[str, ...] | None:
+        event = self._next()
+        if event is None or event.is_header or not event.line.startswith(b'"",'):
+            self._pushed = event
+            return None
+        fields = split_row(event.line)
+        if fields is None or len(fields) != count:
+            self.reject(event.line)
+            return None
+        return tuple(fields)
+
+
+def strict_fields(text: str, delimiter: str = ",") -> list[str] | None:
+    """Fields of one CSV line, None where its quotes do not fit."""
+    try:
+        return next(csv.reader([text], delimiter=delimiter, strict=True), None)
+    except csv.Error:
+        return None
+
+
+def quote_row(fields: list[str]) -> bytes:
+    """A CSV line with every field quoted."""
+    return ('"' + '","'.join(field.replace('"', '""') for field in fields) + '"').encode(
+        "utf-8", "replace"
+    )
+
+
+def split_row(line: bytes) -> list[str] | None:
+    """Fields of a row in which every field is quoted, or empty at the end; None where broken."""
+    body = line.rstrip(b",")
+    if len(body) < 2 or not (body.startswith(b'"') and body.endswith(b'"')):
+        return None
+    joined = body[1:-1].replace(b'","', b"\n")
+    if has_stray_quote(joined):
+        return strict_fields(line.decode("utf-8", "replace"))
+    text = joined.replace(b'""', b'"').decode("utf-8", "replace")
+    return text.split("\n") + [""] * (len(line) - len(body))
+
+
+def has_stray_quote(cells: bytes) -> bool:
+    """Whether cells hold a double quote that is not doubled."""
+    return b'"' in cells.replace(b'""', b"")

@@ -1,0 +1,89 @@
+"""Numbers as ncu writes them: separators of the machine's locale, and words for "nothing"."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+MISSING = (
+    "", "no data", "n/a", "N/A", "nan", "NaN", "-nan", "-nan(ind)", "(!) nan", "(!) n/a",
+    "(!) no data", "(!)",
+    # A ratio whose denominator was zero was not measured either.
+    "inf", "-inf", "(!) inf", "(!) -inf",
+)  # fmt: skip
+"""Cells that say that there is no value; `(!)` is how ncu marks a metric that went wrong."""
+
+_MISSING = frozenset(MISSING)
+
+
+@dataclass(frozen=True)
+class NumberStyle:
+    """How numbers are written in one table; ncu follows the locale of the machine it ran on."""
+
+    thousands: str = ","
+    decimal: str = "."
+    spaced: bool = False
+    """Thousands are set apart by a space or an apostrophe."""
+
+
+C_LOCALE = NumberStyle()
+CONTINENTAL = NumberStyle(thousands=".", decimal=",")
+
+# 0xff and 0xa0 are the no-break space of DOS and Windows code pages; decoded, they are U+FFFD.
+_SPACES = " \u00a0\u2009\u202f'\u2019\ufffd"
+SPACED_BYTES = re.compile(
+    rb"(?<=\d)(?:\xe2\x80\xaf|\xe2\x80\x89|\xe2\x80\x99|\xc2\xa0|[ '\xa0\xff])(?=\d{3})"
+)
+"""A separator of thousands that is a space or an apostrophe, in UTF-8 or a code page."""
+
+_SPACED = re.compile(rf"-?\d{{1,3}}(?:[{_SPACES}]\d{{3}})+(?:[.,]\d+)?")
+_SEPARATORS = re.compile(rf"(?<=\d)[{_SPACES}](?=\d{{3}})")
+
+
+def _evidence(thousands: str, decimal: str) -> re.Pattern[str]:
+    """Numbers that can only be read one way: `1,234,567`, `1,234.5`, `73.20`, but not `117.344`."""
+    t, d = re.escape(thousands), re.escape(decimal)
+    return re.compile(
+        rf"-?(?:\d{{1,3}}(?:{t}\d{{3}}){{2,}}(?:{d}\d+)?"
+        rf"|\d{{1,3}}(?:{t}\d{{3}})+{d}\d+"
+        rf"|\d+{d}(?:\d{{1,2}}|\d{{4,}}))"
+    )
+
+
+_C_EVIDENCE = _evidence(",", ".")
+_CONTINENTAL_EVIDENCE = _evidence(".", ",")
+
+
+def detect_style(cells: Iterable[str]) -> NumberStyle:
+    """Tell the style from numbers that allow one reading only; the C locale where none does."""
+    spaced = votes = 0
+    for cell in cells:
+        if _SPACED.fullmatch(cell):
+            spaced += 1
+            cell = _SEPARATORS.sub("", cell)  # noqa: PLW2901 - the rest of the cell still votes
+        votes += bool(_CONTINENTAL_EVIDENCE.fullmatch(cell)) - bool(_C_EVIDENCE.fullmatch(cell))
+    style = CONTINENTAL if votes > 0 else C_LOCALE
+    return NumberStyle(style.thousands, style.decimal, spaced=True) if spaced else style
+
+
+@lru_cache(maxsize=65536)
+def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
+    """The number in a cell, NaN where the cell says that there is none, None where it is a word."""
+    stripped = text.strip()
+    if stripped in _MISSING:
+        return math.nan
+    plain = stripped.removeprefix("(!)").strip()
+    if style.spaced:
+        plain = _SEPARATORS.sub("", plain)
+    plain = plain.replace(style.thousands, "").replace(style.decimal, ".")
+    # float() also takes "1_000" and "infinity", which ncu never writes as numbers.
+    if not plain or not set(plain) <= set("0123456789+-.eE"):
+        return None
+    try:
+        value = float(plain)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) else math.nan

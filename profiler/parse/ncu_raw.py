@@ -1,0 +1,281 @@
+"""Raw pages of ncu's CSV: one wide row per launch."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import islice
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.errors import ParseError
+from profiler.parse.ncu_launches import (
+    IdentityColumns,
+    Launches,
+    Piece,
+    Words,
+    is_identity,
+    launch_id,
+)
+from profiler.parse.ncu_lines import Header, Scanner, has_stray_quote, quote_row, split_row
+from profiler.parse.ncu_numbers import (
+    C_LOCALE,
+    MISSING,
+    SPACED_BYTES,
+    NumberStyle,
+    detect_style,
+    parse_number,
+)
+from profiler.units import base_unit, is_known
+
+ATTRIBUTE_PREFIX = "device__attribute_"
+CONSTANT_PREFIXES = (ATTRIBUTE_PREFIX, "c2clink__", "numa__", "nvlink__")
+"""Facts of the machine that every row repeats: two thirds of the columns.
+
+Left out unless asked for; those of the device are kept once, in `attributes`."""
+
+TEXT_METRICS = frozenset(
+    {
+        "launch__kernel_name",
+        "launch__cluster_scheduling_policy",
+        "launch__func_cache_config",
+        # A list such as `0,1,2` must not be read as a number with thousands.
+        "launch__tpc_enabled",
+    }
+)
+"""Columns that hold words even where every word is made of digits."""
+
+_BATCH_ROWS = 8192
+_KEPT_CONSTANTS = 16
+"""One for each device of a large machine."""
+_SEPARATOR = b'","'
+
+
+class RawTable:
+    """Reads the rows of one raw table into `launches`."""
+
+    def __init__(
+        self, header: Header, launches: Launches, columns: Collection[str] | None = None
+    ) -> None:
+        self._launches = launches
+        self._width = len(header.names)
+        self._head = 1 + max(i for i, name in enumerate(header.names) if is_identity(name))
+        self._identity_columns = IdentityColumns(header.names[: self._head])
+        self._names, units = _names_and_units(header, self._head)
+        self._wanted = _wanted_positions(self._names, columns)
+        self._skip = min(self._wanted, default=0)
+        self._constants: list[bytes] = [] if self._skip else [b""]
+        self._factors = [base_unit(unit).factor for unit in units]
+        self.has_units = header.units is not None
+        self.units = {self._names[i]: base_unit(units[i]).unit for i in self._wanted}
+        self.attributes: Mapping[str, str | float] = {}
+        self._style = C_LOCALE
+        self._identity_codes: dict[tuple[bytes, ...], int] = {}
+        self._nvtx_codes: dict[tuple[bytes, ...], int] = {}
+        nvtx = [i for i in range(1, self._head) if _is_nvtx(header.names[i])]
+        rest = [i for i in range(1, self._head) if i not in nvtx]
+        self._nvtx_cells, self._rest_cells = _picker(nvtx), _picker(rest)
+
+    def read(self, scanner: Scanner) -> None:
+        """Read all rows; raises ParseError only where pandas refuses what was checked before."""
+        lines = scanner.rows()
+        for line in lines:
+            fields = split_row(line)
+            if fields is not None and len(fields) == self._width:
+                self._learn(fields)
+                self._read_batches(scanner, _chain(line, lines))
+                return
+            scanner.reject(line)
+
+    def _learn(self, fields: list[str]) -> None:
+        """What the first row tells about all: how numbers are written, and on which device."""
+        cells = fields[self._head :]
+        self._style = detect_style(cells)
+        self.attributes = {
+            name: _attribute(cell, self._style)
+            for name, cell in zip(self._names, cells, strict=True)
+            if name.startswith(ATTRIBUTE_PREFIX) and parse_number(cell) == parse_number(cell)
+        }
+
+    def _read_batches(self, scanner: Scanner, lines: Iterable[bytes]) -> None:
+        tails = self._tails(scanner, lines)
+        while True:
+            start = len(self._launches)
+            batch = list(islice(tails, _BATCH_ROWS))
+            if not batch:
+                return
+            if self._wanted:
+                self._launches.add_values(self._values(batch, start))
+
+    def _tails(self, scanner: Scanner, lines: Iterable[bytes]) -> Iterator[bytes]:
+        """Register the launch of each whole row, and give the part of it that holds the metrics."""
+        for line in lines:
+            tail = self._quick(line)
+            if tail is None:
+                tail = self._slow(line)
+            if tail is None:
+                scanner.reject(line)
+            else:
+                yield tail
+
+    def _quick(self, line: bytes) -> bytes | None:
+        """The usual row, told by counting; None where it needs a closer look."""
+        parts = line.split(_SEPARATOR, self._head)
+        if len(parts) <= self._head:
+            return None
+        number = launch_id(parts[0][1:])
+        tail = self._skip_constants(parts.pop())
+        rest = len(self._names) - self._skip
+        if number is None or tail is None or tail.count(b'"') != 2 * rest - 1:
+            return None
+        if tail.count(_SEPARATOR) != rest - 1 or not tail.endswith(b'"'):
+            return None
+        codes = self._codes(parts)
+        if codes is None:
+            return None
+        self._launches.add_launch(number, *codes)
+        return b'"' + tail
+
+    def _skip_constants(self, tail: bytes) -> bytes | None:
+        """Cut off the leading columns that nobody wants: the same bytes in nearly every row."""
+        for constants in self._constants:
+            if tail.startswith(constants):
+                return tail[len(constants) :]
+        return None
+
+    def _codes(self, parts: list[bytes]) -> tuple[int, int] | None:
+        rest, nvtx = self._rest_cells(parts), self._nvtx_cells(parts)
+        identity_code, nvtx_code = self._identity_codes.get(rest), self._nvtx_codes.get(nvtx)
+        if identity_code is not None and nvtx_code is not None:
+            return identity_code, nvtx_code
+        if has_stray_quote(b"\n".join(parts)[1:]):
+            return None
+        fields = [part.replace(b'""', b'"').decode("utf-8", "replace") for part in parts]
+        if identity_code is None:
+            identity_code = self._launches.add_identity(self._identity_columns.identity(fields))
+            self._identity_codes[rest] = identity_code
+        if nvtx_code is None:
+            nvtx_code = self._launches.add_nvtx(self._identity_columns.ranges(fields))
+            self._nvtx_codes[nvtx] = nvtx_code
+        return identity_code, nvtx_code
+
+    def _slow(self, line: bytes) -> bytes | None:
+        """Any row, read with care; learns the constants that the quick way skips."""
+        fields = split_row(line)
+        if fields is None or len(fields) != self._width:
+            return None
+        number = launch_id(fields[0])
+        if number is None:
+            return None
+        self._learn_constants(fields[self._head : self._head + self._skip])
+        identity = self._launches.add_identity(self._identity_columns.identity(fields))
+        nvtx = self._launches.add_nvtx(self._identity_columns.ranges(fields))
+        self._launches.add_launch(number, identity, nvtx)
+        return quote_row(fields[self._head + self._skip :])
+
+    def _learn_constants(self, fields: list[str]) -> None:
+        if fields:
+            constants = quote_row(fields)[1:-1] + _SEPARATOR
+            self._constants = [constants, *self._constants][:_KEPT_CONSTANTS]
+
+    def _values(self, tails: list[bytes], start: int) -> Piece:
+        frame = self._frame(tails)
+        names = tuple(self._names[i] for i in self._wanted)
+        values = np.empty((len(names), len(tails)))
+        words: dict[str, Words] = {}
+        for row, position in enumerate(self._wanted):
+            column = frame[position - self._skip]
+            numbers, offsets = _numbers(column, self._style, self._names[position])
+            np.multiply(numbers, self._factors[position], out=values[row])
+            if len(offsets):
+                texts = column.to_numpy(dtype=object)[offsets]
+                words[self._names[position]] = (offsets, texts)
+        values[np.isinf(values)] = np.nan
+        return Piece(start, names, values, words)
+
+    def _frame(self, tails: list[bytes]) -> pd.DataFrame:
+        data = b"\n".join(tails)
+        if self._style.spaced:
+            data = SPACED_BYTES.sub(b"", data)
+        positions = [i - self._skip for i in self._wanted]
+        try:
+            frame = pd.read_csv(
+                io.BytesIO(data),
+                header=None,
+                names=range(len(self._names) - self._skip),
+                usecols=positions,
+                dtype={p: str for p in positions if self._names[p + self._skip] in TEXT_METRICS},
+                thousands=self._style.thousands,
+                decimal=self._style.decimal,
+                na_values=list(MISSING),
+                keep_default_na=False,
+                skip_blank_lines=False,
+                low_memory=False,
+                encoding_errors="replace",
+            )
+        except (ValueError, OverflowError) as error:
+            raise ParseError(f"ncu rows could not be read: {error}") from error
+        if len(frame) != len(tails):
+            raise ParseError(f"ncu rows could not be read: {len(frame)} of {len(tails)} came back")
+        return frame
+
+
+def _names_and_units(header: Header, head: int) -> tuple[list[str], list[str]]:
+    """Metric names and their units, from the units row or else from `name [unit]`."""
+    names = list(header.names[head:])
+    if header.units is not None:
+        return names, list(header.units[head:])
+    units = [""] * len(names)
+    for i, name in enumerate(names):
+        label, bracket, unit = name.removesuffix("]").rpartition(" [")
+        if bracket and name.endswith("]") and is_known(unit):
+            names[i], units[i] = label, unit
+    return names, units
+
+
+def _wanted_positions(names: list[str], columns: Collection[str] | None) -> list[int]:
+    """Positions of the columns to keep: those asked for, or all that can differ between rows."""
+    first = {name: i for i, name in reversed(list(enumerate(names)))}
+    if columns is not None:
+        return sorted(first[name] for name in set(columns) if name in first)
+    return sorted(i for name, i in first.items() if not name.startswith(CONSTANT_PREFIXES))
+
+
+def _is_nvtx(header: str) -> bool:
+    return is_identity(header) and "Domain:" in header
+
+
+def _picker(positions: list[int]) -> Any:
+    """A function that takes the cells at these positions, always as a tuple."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda cells: tuple(cells[i] for i in positions)
+
+
+def _chain(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from others
+
+
+def _attribute(cell: str, style: NumberStyle) -> str | float:
+    number = parse_number(cell, style)
+    return cell if number is None else number
+
+
+def _numbers(
+    column: pd.Series[Any], style: NumberStyle, name: str
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
+    """Numbers of a column, and the offsets of the cells that hold words instead."""
+    if column.dtype.kind in "iuf":
+        return column.to_numpy(dtype=np.float64), np.empty(0, dtype=np.intp)
+    codes, distinct = pd.factorize(column)
+    numbers = [
+        None if name in TEXT_METRICS else parse_number(str(text), style) for text in distinct
+    ]
+    is_word = np.array([number is None for number in numbers] + [False], dtype=bool)
+    values = np.array([np.nan if n is None else n for n in numbers] + [np.nan])
+    return values[codes], np.flatnonzero(is_word[codes])

@@ -1,0 +1,78 @@
+"""The two NVTX columns of ncu's CSV: which ranges were open around a launch.
+
+A push/pop cell reads `475  "<item>"  "<item>" ` with the thread id first and the outermost range
+first; a start/end cell reads ` "0:<item>" ` with the id of the range before each item. An item is
+`Domain:Name:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg`, and nothing in it is escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import NamedTuple
+
+DEFAULT_DOMAIN = "<default domain>"
+"""What ncu writes where a range has no domain of its own."""
+
+
+class RangeKind(StrEnum):
+    """How a range was opened."""
+
+    PUSH_POP = "push_pop"
+    START_END = "start_end"
+
+
+class NvtxRange(NamedTuple):
+    """One NVTX range that was open when a kernel was launched."""
+
+    domain: str
+    """Empty for the default domain."""
+    name: str
+    kind: RangeKind
+    thread: int | None
+    """Thread id of a push/pop range; None for a start/end range, which belongs to no thread."""
+
+
+_ITEM = re.compile(r'(?:(\d{1,18})\s+)?"([^"]*)"')
+
+# Names may hold colons. Where the message repeats the name (registered strings do) or is `none`,
+# the six fields after the name can be told from it with certainty.
+_FIELDS = re.compile(r"([^:]*):(.*):[^:]*:[^:]*:[^:]*:[^:]*:(?:none:none|[^:]+:\2)", re.DOTALL)
+
+
+def parse_ranges(push_pop: str, start_end: str = "") -> tuple[NvtxRange, ...]:
+    """Ranges of one launch: the push/pop ones outermost first, then the start/end ones.
+
+    Text that is not an NVTX cell gives no ranges; nothing raises.
+    """
+    return (*_push_pop(push_pop), *_start_end(start_end))
+
+
+def _push_pop(cell: str) -> list[NvtxRange]:
+    ranges: list[NvtxRange] = []
+    thread: int | None = None
+    for match in _ITEM.finditer(cell):
+        if match[1] is not None:
+            thread = int(match[1])
+        domain, name = _domain_and_name(match[2])
+        ranges.append(NvtxRange(domain, name, RangeKind.PUSH_POP, thread))
+    return ranges
+
+
+def _start_end(cell: str) -> list[NvtxRange]:
+    ranges = []
+    for match in _ITEM.finditer(cell):
+        range_id, separator, item = match[2].partition(":")
+        known = separator and range_id.isdecimal()
+        domain, name = _domain_and_name(item if known else match[2])
+        ranges.append(NvtxRange(domain, name, RangeKind.START_END, None))
+    return ranges
+
+
+def _domain_and_name(item: str) -> tuple[str, str]:
+    match = _FIELDS.fullmatch(item)
+    if match:
+        domain, name = match[1], match[2]
+    else:
+        domain, _, name = item.rsplit(":", 6)[0].partition(":")
+    return ("" if domain == DEFAULT_DOMAIN else domain), name
