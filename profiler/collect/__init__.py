@@ -28,8 +28,8 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, Path] = field(default_factory=dict)
     """What the tool writes, by role: `log` (text and CSV of ncu), `report` (.ncu-rep)."""
-    wraps_target: bool = False
-    """Whether the process is a tool that starts the target, so that it can die apart from it."""
+    cwd: Path | None = None
+    """Folder to run in; None: that of the orchestrator."""
 
 
 class Collector(Protocol):
@@ -39,6 +39,10 @@ class Collector(Protocol):
     def name(self) -> str:
         """The word for it in plans and jobs: `ncu` or `timer`."""
 
+    @property
+    def wraps_target(self) -> bool:
+        """Whether it is a process that starts the runner, and so can die apart from it."""
+
     def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
         """Command that runs the runner on `job`; its files go to `folder`.
 
@@ -47,6 +51,9 @@ class Collector(Protocol):
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine (permission, driver, missing package) that `folder` tells of."""
+
+    def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
+        """Error of a session in which the tool saw nothing at all to measure."""
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """Outcome and cause of the cell that ran when the session died, where the tool says."""

@@ -62,6 +62,7 @@ class Ncu:
     clock_control: str = "none"
     python: str | None = None
     name: str = "ncu"
+    wraps_target: bool = True
 
     def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
         """Command of a session: the runner under ncu, only kernels inside our NVTX ranges."""
@@ -84,6 +85,10 @@ class Ncu:
         if found is not None or returncode == 0:
             return found
         return diagnose_runner(stderr)
+
+    def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
+        """Say so where ncu profiled no kernel in the whole session."""
+        return no_kernels(read_text(folder / LOG))
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """What the log says about the kernel that was running when the session died."""
@@ -129,7 +134,6 @@ class Ncu:
             argv=(str(self.path), *arguments),
             env={"LC_ALL": "C"},  # ncu prints thousands separators by locale
             files={"log": log, "report": report},
-            wraps_target=True,
         )
 
 
@@ -308,12 +312,6 @@ _MESSAGES: Sequence[tuple[re.Pattern[str], str, str]] = (
         "ncu does not know a metric that was asked for.",
         "Check the name with `ncu --query-metrics`; names differ between architectures.",
     ),
-    (
-        re.compile(r"No kernels were profiled"),
-        "ncu saw no kernel to profile.",
-        "The workload must launch its kernels on the GPU, on the thread that opened the range; for "
-        "an external command, check the kernel filter and the launches to skip.",
-    ),
 )
 """Messages of ncu that mean the machine or the request, not a cell: pattern, message, remedy."""
 
@@ -334,6 +332,21 @@ def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
         if pattern.search(said):
             return EnvironmentUnusable(_quoting(message, said, pattern), remedy=remedy)
     return None
+
+
+def no_kernels(log: str) -> EnvironmentUnusable | None:
+    """Say that nothing matched, where ncu's log does.
+
+    Apart from `diagnose`, because it is also what the log of a session says whose first cell
+    crashed before it launched anything.
+    """
+    if "No kernels were profiled" not in log:
+        return None
+    return EnvironmentUnusable(
+        "ncu saw no kernel to profile.",
+        remedy="A workload must launch on the GPU, from the thread that calls it. For an external "
+        "command check the kernel filter, launch_skip and launch_count, and that it runs at all.",
+    )
 
 
 def cell_fault(log: str) -> tuple[Outcome, str] | None:

@@ -70,6 +70,7 @@ class Timer:
 
     python: str | None = None
     name: str = "timer"
+    wraps_target: bool = False
 
     def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
         """Command of a session; a timer has no metrics to choose and no files but the journal."""
@@ -79,6 +80,11 @@ class Timer:
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the runner's stderr tells of."""
         return diagnose_runner(read_text(folder / STDERR)) if returncode != 0 else None
+
+    def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
+        """Nothing: the runner measures whatever a workload does."""
+        del folder
+        return None
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """Nothing: without a tool, the runner sees every fault itself."""

@@ -157,7 +157,7 @@ sys.exit(9)
 def test_a_tool_may_write_its_results_after_its_target_was_ended(target, tmp_path):
     inner, journal = target("start(); step('started', 'a'); time.sleep(600)")
     rows = tmp_path / "rows"
-    command = Command((sys.executable, "-c", TOOL, str(rows), *inner.argv), wraps_target=True)
+    command = Command((sys.executable, "-c", TOOL, str(rows), *inner.argv))
     result = run_session(command, folder=tmp_path, journal=journal, limits=HASTY)
     assert rows.read_text() == "rows after target -9"
     assert (result.cause, result.returncode) == (Cause.TIMED_OUT, 9)
@@ -166,7 +166,7 @@ def test_a_tool_may_write_its_results_after_its_target_was_ended(target, tmp_pat
 def test_without_journal_the_innermost_process_is_ended_first(tmp_path):
     rows = tmp_path / "rows"
     sleeper = (sys.executable, "-c", "import time; time.sleep(600)")
-    command = Command((sys.executable, "-c", TOOL, str(rows), *sleeper), wraps_target=True)
+    command = Command((sys.executable, "-c", TOOL, str(rows), *sleeper))
     limits = Limits(step_s=1.0, grace_s=5)
     result = run_session(command, folder=tmp_path, journal=None, limits=limits)
     assert rows.read_text() == "rows after target -9"
