@@ -1,0 +1,201 @@
+"""The first lines of a page: which is best, by how much, how sure, and what limits it.
+
+No sentence says "faster" or "slower": that is a verdict, which needs a test that is not made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.analyse.limits import LimitKind, limit
+from profiler.model import Problem
+from profiler.render import numbers
+from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
+from profiler.render.overall import correct_rows, excludes_one
+from profiler.render.roles import Ranking
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a sentence."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """One of the four cards."""
+
+    question: str
+    answer: str
+    detail: str
+
+
+Sentence = tuple[Part, ...]
+
+
+def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
+    """Answer in one to three sentences: overall, at the largest problem, and coverage."""
+    lookup = ranking.lookup
+    found = [_overall_sentence(ranking), _largest_sentence(ranking), _everywhere_sentence(ranking)]
+    return (*(one for one in found if one), _coverage_sentence(lookup))
+
+
+def _overall_sentence(ranking: Ranking) -> Sentence:
+    row = ranking.best_standing
+    baseline = ranking.lookup.baseline
+    if ranking.best is None:
+        return (Part("No variant has a correct and measured result.", strong=True),)
+    if row is None or baseline is None or row.best is None or row.worst is None:
+        return ()
+    if len(row.ratios) < 2:
+        return ()
+    over = "all" if row.complete else "the"
+    return (
+        Part(f"Over {over} {len(row.ratios)} problems "),
+        Part(row.variant.name, strong=True),
+        Part(f" {_verb(ranking.lookup)} "),
+        Part(numbers.ratio(row.geometric_mean), strong=True),
+        Part(f" the {_noun(ranking.lookup)} of {baseline.name} (geometric mean; best "),
+        Part(f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name}, worst "),
+        Part(f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})."),
+    )
+
+
+def _largest_sentence(ranking: Ranking) -> Sentence:
+    lookup = ranking.lookup
+    problem = lookup.largest_problem
+    if problem is None:
+        return ()
+    cell, value = _best_other(ranking, problem)
+    where = (
+        f"At {problem.name}" if len(lookup.problems) == 1 else f"At the largest, {problem.name},"
+    )
+    shown = numbers.show(value.median, lookup.primary.unit)
+    opening = (Part(f"{where} the best is "), Part(cell, strong=True), Part(f" with {shown}"))
+    if lookup.baseline is None or numbers.is_missing(value.ratio):
+        return (*opening, Part("."))
+    return (
+        *opening,
+        Part(": "),
+        Part(numbers.ratio(value.ratio), strong=True),
+        Part(f" the {_noun(lookup)} of {lookup.baseline.name} "),
+        Part(f"{numbers.interval(value.ratio_low, value.ratio_high)}{_certainty(value)}."),
+    )
+
+
+def _best_other(ranking: Ranking, problem: Problem) -> tuple[str, Value]:
+    """Best variant of a problem that is not the baseline; the baseline where it stands alone."""
+    ranked = ranking.lookup.ranked(problem)
+    baseline = ranking.lookup.baseline
+    others = [pair for pair in ranked if pair[0].variant != baseline] or ranked
+    return others[0][0].variant.name, others[0][1]
+
+
+def _certainty(value: Value) -> str:
+    if numbers.is_missing(value.ratio_low):
+        return ", without an interval"
+    verb = "excludes" if excludes_one(value) else "includes"
+    return f"; the interval {verb} 1"
+
+
+def _everywhere_sentence(ranking: Ranking) -> Sentence:
+    row = ranking.best_standing
+    total = len(ranking.lookup.best_by_problem)
+    if row is None or row.regret is None or total < 2:
+        return ()
+    first = len(ranking.best_or_tied.get(row.variant.id, ()))
+    text = f"{row.variant.name} is best or tied at {first} of {total} problems"
+    if row.complete and not numbers.is_missing(row.regret.worst_pct):
+        worst = next(one for one in ranking.lookup.problems if one.id == row.regret.worst_problem)
+        cost = f"{row.regret.worst_pct:.1f}\u202f%"
+        text += f"; used everywhere it costs at most {cost} against the best (at {worst.name})"
+    return (Part(f"{text}."),)
+
+
+def _coverage_sentence(lookup: Lookup) -> Sentence:
+    total = len(lookup.report.plan.cells)
+    counts = [
+        f"{count} {OUTCOME_WORDS[outcome]}"
+        for outcome, count in lookup.outcome_counts().items()
+        if outcome.failed or outcome.value == "not_measured"
+    ]
+    rest = f" ({', '.join(counts)})" if counts else ""
+    return (Part(f"{lookup.measured_count()} of {total} cells measured{rest}."),)
+
+
+def cards(ranking: Ranking) -> tuple[Card, ...]:
+    """Best, by how much, is it real, what limits it."""
+    return (
+        _best_card(ranking),
+        _difference_card(ranking),
+        _reality_card(ranking),
+        _limit_card(ranking),
+    )
+
+
+def _best_card(ranking: Ranking) -> Card:
+    row = ranking.best_standing
+    if ranking.best is None:
+        return Card("Best", numbers.MISSING, "no correct result was measured")
+    first = len(ranking.best_or_tied.get(ranking.best.id, ()))
+    total = len(ranking.lookup.best_by_problem)
+    detail = f"best or tied at {first} of {total} problems"
+    if row is not None and not row.complete:
+        detail += f"; measured at {len(row.ratios)}"
+    return Card("Best", ranking.best.name, detail)
+
+
+def _difference_card(ranking: Ranking) -> Card:
+    row, baseline = ranking.best_standing, ranking.lookup.baseline
+    question = "By how much"
+    if baseline is None or row is None or row.best is None or row.worst is None:
+        return Card(question, numbers.MISSING, "no baseline to compare with")
+    against = f"the {_noun(ranking.lookup)} of {baseline.name}"
+    if len(row.ratios) == 1:
+        value = row.best[1]
+        between = numbers.interval(value.ratio_low, value.ratio_high)
+        return Card(question, numbers.ratio(value.ratio), f"{against} {between}")
+    span = f"{numbers.ratio(row.best[1].ratio)} to {numbers.ratio(row.worst[1].ratio)}"
+    detail = f"{against}: geometric mean, {span} by problem"
+    return Card(question, numbers.ratio(row.geometric_mean), detail)
+
+
+def _reality_card(ranking: Ranking) -> Card:
+    row = ranking.best_standing
+    question = "Is it real"
+    if row is None or not row.ratios:
+        return Card(question, numbers.MISSING, "no ratio to a baseline")
+    sizes = [
+        ranking.lookup.at(row.variant, problem, ranking.lookup.report.primary).n
+        for problem, _ in row.ratios
+    ]
+    samples = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    detail = f"95\u202f% intervals of the ratio exclude 1; {samples} blocks a cell, no verdict yet"
+    return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
+
+
+def _limit_card(ranking: Ranking) -> Card:
+    question = "What limits it"
+    problem, best = ranking.lookup.largest_problem, ranking.best
+    if problem is None or best is None:
+        return Card(question, numbers.MISSING, "nothing was measured")
+    cell = ranking.lookup.cells.get((best.id, problem.id))
+    found = limit(correct_rows(ranking.lookup), cell.id) if cell else None
+    if found is None or found.kind is LimitKind.UNKNOWN:
+        return Card(question, numbers.MISSING, "percent of peak was not collected")
+    busy = {"compute": found.compute_pct, "memory": found.memory_pct, "DRAM": found.dram_pct}
+    parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
+    detail = f"{parts} of peak at {problem.name}"
+    if found.stalls:
+        detail += f"; warps wait most for {found.stalls[0].reason.replace('_', ' ')}"
+    return Card(question, str(found.kind), detail)
+
+
+def _noun(lookup: Lookup) -> str:
+    return "time" if lookup.report.primary == "duration_ns" else lookup.primary.label.lower()
+
+
+def _verb(lookup: Lookup) -> str:
+    return "takes" if lookup.report.primary == "duration_ns" else "has"

@@ -1,0 +1,236 @@
+"""From look-ups to the tables that figures draw, and to figures with their words around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from profiler.model import Problem, Variant, slug
+from profiler.render import figures, numbers, svg
+from profiler.render.figures import Axis
+from profiler.render.labels import Label
+from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup, distinct, is_number, varying
+from profiler.render.roles import Ranking
+
+MOST_BARS = 32
+MOST_DOTS = 15
+MOST_PANELS = 12
+MOST_PROBLEM_FIGURES = 16
+MOST_METRIC_FIGURES = 10
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure in the page: what it is called, how to read it, and its drawing."""
+
+    id: str
+    title: str
+    reading: str
+    drawing: Markup
+
+
+def bar_chart(ranking: Ranking, metric: Label, problem: Problem) -> Chart:
+    """Bars of a metric for all variants at one problem."""
+    table, left_out = bar_table(ranking, metric, problem)
+    title = f"{metric.label} by variant at {problem.name}"
+    reading = "Bar: median. Thin line: 95\u202f% interval of the median, where it can be seen."
+    if left_out:
+        reading += f" {left_out} more variants stand in the main table only."
+    return _chart(
+        f"bars-{metric.name}",
+        title,
+        reading,
+        figures.bars(table, Axis(metric.label, metric.unit)),
+    )
+
+
+def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.bars`, best first, and how many variants had no room."""
+    rows = ranking.sorted_at(problem, metric.name)
+    kept = _keep(ranking, [variant for variant, _ in rows], MOST_BARS)
+    table = [
+        {
+            "name": variant.name,
+            "value": value.median,
+            "low": value.low,
+            "high": value.high,
+            "text": numbers.show(value.median, metric.unit)
+            if value.known
+            else _short_reason(ranking.lookup, variant, problem),
+            "role": ranking.role(variant),
+            "mark": ranking.lookup.marks[variant.id],
+        }
+        for variant, value in rows
+        if variant.id in kept
+    ]
+    return pd.DataFrame(table), len(rows) - len(table)
+
+
+def dot_chart(ranking: Ranking, problem: Problem) -> Chart | None:
+    """Ratios to the baseline at one problem with their intervals; None without any ratio."""
+    table, left_out = dot_table(ranking, problem)
+    baseline = ranking.lookup.baseline
+    if table.empty or baseline is None:
+        return None
+    metric = ranking.lookup.primary
+    reading = f"Dashed line: {baseline.name}. Bar: 95\u202f% interval of the paired ratio."
+    if left_out:
+        reading += f" The best {len(table) - 1} are shown; {left_out} more stand in the main table."
+    number = ranking.lookup.problems.index(problem)
+    return _chart(
+        f"dots-{number}",
+        f"{metric.label} relative to {baseline.name} at {problem.name}",
+        reading,
+        figures.dots(table, f"{metric.label} \u00f7 that of {figures.shorten(baseline.name, 30)}"),
+    )
+
+
+def dot_table(ranking: Ranking, problem: Problem) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.dots`: the best variants and the baseline, and how many had no room."""
+    rows = [
+        (variant, value)
+        for variant, value in ranking.sorted_at(problem, ranking.lookup.report.primary)
+        if pd.notna(value.ratio)
+    ]
+    baseline = ranking.lookup.report.baseline
+    kept = [
+        (variant, value)
+        for number, (variant, value) in enumerate(rows)
+        if number < MOST_DOTS or variant.id == baseline
+    ]
+    table = [
+        {
+            "name": variant.name,
+            "ratio": value.ratio,
+            "low": value.ratio_low,
+            "high": value.ratio_high,
+            "role": ranking.role(variant),
+            "mark": ranking.lookup.marks[variant.id],
+        }
+        for variant, value in kept
+    ]
+    return pd.DataFrame(table), len(rows) - len(kept)
+
+
+def line_chart(ranking: Ranking, metric: Label) -> Chart | None:
+    """A metric over the problem's main numeric parameter; None where there is nothing to draw."""
+    parameter = main_parameter(ranking.lookup.problems)
+    if parameter is None:
+        return None
+    table, left_out = line_table(ranking, metric, parameter)
+    if table["value"].notna().sum() == 0:
+        return None
+    reading = "A line per variant; the best three and the baseline are drawn in colour."
+    if left_out:
+        reading += f" {left_out} more panels would follow: see the table."
+    return _chart(
+        f"lines-{metric.name}",
+        f"{metric.label} over {parameter}",
+        reading,
+        figures.lines(table, parameter, Axis(metric.label, metric.unit)),
+    )
+
+
+def main_parameter(problems: Sequence[Problem]) -> str | None:
+    """Choose the numeric problem parameter with the most values, the last one where several tie."""
+    values = {key: distinct(problems, key) for key in varying(problems)}
+    candidates = [(len(found), key) for key, found in values.items() if all(map(is_number, found))]
+    best = max((count for count, _ in candidates), default=0)
+    return next((key for count, key in reversed(candidates) if count == best), None)
+
+
+def line_table(ranking: Ranking, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.lines`, and how many panels had no room."""
+    groups = _panels(ranking.lookup.problems, parameter)
+    shown = list(groups)[:MOST_PANELS]
+    table = [
+        {
+            "panel": panel,
+            "name": variant.name,
+            "role": ranking.role(variant),
+            "mark": ranking.lookup.marks[variant.id],
+            "x": float(problem.params[parameter] or 0),
+            "value": _correct_median(ranking.lookup, variant, problem, metric.name),
+        }
+        for panel in shown
+        for problem in groups[panel]
+        for variant in ranking.lookup.variants
+    ]
+    return pd.DataFrame(table), len(groups) - len(shown)
+
+
+def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:
+    others = [key for key in varying(problems) if key != parameter]
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        name = ", ".join(f"{key} = {problem.params.get(key)}" for key in others)
+        groups.setdefault(name, []).append(problem)
+    return groups
+
+
+def pair_chart(
+    ranking: Ranking, identifier: str, title: str, metrics: Sequence[Label], problem: Problem
+) -> Chart | None:
+    """Compare several metrics of the best variant and the baseline at one problem."""
+    best, baseline = ranking.best, ranking.lookup.baseline
+    if best is None or baseline is None or not metrics:
+        return None
+    table = pair_table(ranking, metrics, problem)
+    figure = figures.pairs(table, Axis("", metrics[0].unit), (best.name, baseline.name))
+    reading = f"Blue: {best.name}, the best over all problems. Orange: {baseline.name}."
+    return _chart(identifier, f"{title} at {problem.name}", reading, figure)
+
+
+def pair_table(ranking: Ranking, metrics: Sequence[Label], problem: Problem) -> pd.DataFrame:
+    """Rows for `figures.pairs`; NaN where a value is missing."""
+    arms = {"best": ranking.best, "baseline": ranking.lookup.baseline}
+    return pd.DataFrame(
+        [
+            {"name": metric.label}
+            | {
+                role: NAN
+                if variant is None
+                else _correct_median(ranking.lookup, variant, problem, metric.name)
+                for role, variant in arms.items()
+            }
+            for metric in metrics
+        ]
+    )
+
+
+def problem_charts(ranking: Ranking) -> Iterator[Chart]:
+    """Ratio figures for the problems, the largest first; at most `MOST_PROBLEM_FIGURES`."""
+    largest = ranking.lookup.largest_problem
+    ordered = sorted(ranking.lookup.problems, key=lambda problem: problem != largest)
+    for problem in ordered[:MOST_PROBLEM_FIGURES]:
+        chart = dot_chart(ranking, problem)
+        if chart is not None:
+            yield chart
+
+
+def _chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:
+    identifier = slug(f"figure-{identifier}")
+    return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
+
+
+def _keep(ranking: Ranking, variants: Sequence[Variant], most: int) -> set[str]:
+    """Ids of the first variants of a list, the baseline always among them."""
+    kept = {variant.id for variant in variants[:most]}
+    baseline = ranking.lookup.baseline
+    return kept | {baseline.id} if baseline else kept
+
+
+def _correct_median(lookup: Lookup, variant: Variant, problem: Problem, metric: str) -> float:
+    correct = lookup.correct(lookup.cells.get((variant.id, problem.id)))
+    return lookup.at(variant, problem, metric).median if correct else NAN
+
+
+def _short_reason(lookup: Lookup, variant: Variant, problem: Problem) -> str:
+    cell = lookup.cells.get((variant.id, problem.id))
+    if cell is None:
+        return "not in the plan"
+    return "no value" if lookup.correct(cell) else OUTCOME_WORDS[lookup.status(cell).outcome]

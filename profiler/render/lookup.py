@@ -1,0 +1,220 @@
+"""A report made ready for look-ups: which value, which variant, which outcome; no statistics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
+from profiler.render.labels import Label, label
+from profiler.report import Report
+
+NAN = float("nan")
+_COUNTED_AS_CORRECT = (Outcome.MEASURED, Outcome.DUPLICATE)
+
+OUTCOME_WORDS: Mapping[Outcome, str] = {
+    Outcome.MEASURED: "measured",
+    Outcome.DUPLICATE: "same machine code",
+    Outcome.COMPILE_FAILED: "compile failed",
+    Outcome.WRONG_RESULT: "wrong result",
+    Outcome.RAISED: "raised an error",
+    Outcome.OUT_OF_MEMORY: "out of memory",
+    Outcome.ILLEGAL_ADDRESS: "illegal address",
+    Outcome.CRASHED: "crashed",
+    Outcome.TIMED_OUT: "timed out",
+    Outcome.NO_KERNEL: "no kernel seen",
+    Outcome.NOT_MEASURED: "not measured",
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """One metric of one cell, as in the summary; NaN where there is none."""
+
+    n: int = 0
+    median: float = NAN
+    mean: float = NAN
+    min: float = NAN
+    max: float = NAN
+    low: float = NAN
+    high: float = NAN
+    ratio: float = NAN
+    ratio_low: float = NAN
+    ratio_high: float = NAN
+    rank: float = NAN
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number at all."""
+        return math.isfinite(self.median)
+
+
+NOTHING = Value()
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup:
+    """The look-ups that every part of the page shares."""
+
+    report: Report
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        """Variants in the order of the plan."""
+        return tuple({cell.variant.id: cell.variant for cell in self.report.plan.cells}.values())
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems in the order of the plan."""
+        return tuple({cell.problem.id: cell.problem for cell in self.report.plan.cells}.values())
+
+    @cached_property
+    def cells(self) -> Mapping[tuple[str, str], Cell]:
+        """Cells by (variant id, problem id)."""
+        return {(cell.variant.id, cell.problem.id): cell for cell in self.report.plan.cells}
+
+    @cached_property
+    def marks(self) -> Mapping[str, int]:
+        """Index of each variant id: how the page's script knows it."""
+        return {variant.id: index for index, variant in enumerate(self.variants)}
+
+    @cached_property
+    def problem_numbers(self) -> Mapping[str, int]:
+        """Index of each problem id, in the order of the plan."""
+        return {problem.id: index for index, problem in enumerate(self.problems)}
+
+    @cached_property
+    def baseline(self) -> Variant | None:
+        """The variant that the spec compares with, None where there is none in the plan."""
+        return next((one for one in self.variants if one.id == self.report.baseline), None)
+
+    @cached_property
+    def measured_metrics(self) -> tuple[Label, ...]:
+        """Every metric of the summary: those to be shown first, then the rest."""
+        present = dict.fromkeys(self.report.summary["metric"])
+        first = [name for name in self.report.metrics if name in present]
+        return tuple(label(name) for name in dict.fromkeys([*first, *present]))
+
+    @cached_property
+    def shown_metrics(self) -> tuple[Label, ...]:
+        """Metrics of the main table, the primary one first."""
+        names = self.report.metrics or tuple(one.name for one in self.measured_metrics)
+        return tuple(label(name) for name in dict.fromkeys([self.report.primary, *names]))
+
+    @property
+    def primary(self) -> Label:
+        """The metric that decides which variant is best."""
+        return label(self.report.primary)
+
+    @cached_property
+    def _values(self) -> Mapping[tuple[str, str], Value]:
+        columns = ["cell", "metric", *Value.__dataclass_fields__]
+        frame = self.report.summary.reindex(columns=columns)
+        frame["n"] = frame["n"].fillna(0).astype(int)
+        rows = zip(*(frame[column].tolist() for column in columns), strict=True)
+        return {(str(cell), str(metric)): Value(*rest) for cell, metric, *rest in rows}
+
+    def value(self, cell: Cell, metric: str) -> Value:
+        """Summary of a metric in a cell; a cell with another's machine code shows that one's."""
+        found = self._values.get((cell.id, metric))
+        if found is None:
+            twin = self.status(cell).duplicate_of
+            found = self._values.get((twin, metric)) if twin else None
+        return found or NOTHING
+
+    def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """Summary of a metric for a variant and a problem, where that cell is planned."""
+        cell = self.cells.get((variant.id, problem.id))
+        return self.value(cell, metric) if cell else NOTHING
+
+    def status(self, cell: Cell) -> CellStatus:
+        """Outcome of a cell; one that nobody reports on was not measured."""
+        return self.report.statuses.get(cell.id) or CellStatus(cell.id, Outcome.NOT_MEASURED)
+
+    def correct(self, cell: Cell | None) -> bool:
+        """Whether a cell may be ranked: it was measured and its result was right."""
+        return cell is not None and self.status(cell).outcome in _COUNTED_AS_CORRECT
+
+    def ranked(self, problem: Problem) -> list[tuple[Cell, Value]]:
+        """Cells of a problem that may be compared, best first, by the rank in the summary."""
+        cells = (self.cells.get((variant.id, problem.id)) for variant in self.variants)
+        found = [
+            (cell, self.value(cell, self.report.primary))
+            for cell in cells
+            if cell is not None and self.correct(cell)
+        ]
+        known = [pair for pair in found if math.isfinite(pair[1].rank) and pair[1].known]
+        return sorted(known, key=lambda pair: pair[1].rank)
+
+    @cached_property
+    def best_by_problem(self) -> Mapping[str, tuple[Cell, Value]]:
+        """Best cell by problem id; a problem without a correct cell is not in it."""
+        ranked = ((problem.id, self.ranked(problem)) for problem in self.problems)
+        return {problem: cells[0] for problem, cells in ranked if cells}
+
+    @cached_property
+    def largest_problem(self) -> Problem | None:
+        """The problem that takes longest: the one that single-problem figures show."""
+        if not self.best_by_problem:
+            return None
+        return max(
+            (one for one in self.problems if one.id in self.best_by_problem),
+            key=lambda one: self.best_by_problem[one.id][1].median,
+        )
+
+    def why_missing(self, cell: Cell | None, metric: str) -> str:
+        """Say in words why a cell has no value of a metric."""
+        if cell is None:
+            return "not in the plan"
+        status = self.status(cell)
+        if status.outcome not in _COUNTED_AS_CORRECT:
+            return f"{OUTCOME_WORDS[status.outcome]}: {status.cause}".rstrip(": ")
+        if metric in status.missing_metrics:
+            return "asked for, but the tool did not deliver it"
+        return "not collected for this cell"
+
+    def outcome_counts(self) -> Mapping[Outcome, int]:
+        """Count the cells by outcome, in the order of `Outcome`."""
+        outcomes = [self.status(cell).outcome for cell in self.report.plan.cells]
+        return {outcome: outcomes.count(outcome) for outcome in Outcome if outcome in outcomes}
+
+    def measured_count(self) -> int:
+        """Count the cells that have a number to show."""
+        return sum(self.correct(cell) for cell in self.report.plan.cells)
+
+
+def varying(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
+    """Name the parameters that differ among variants or problems, in the order of first mention."""
+    rows = [dict(item.params) for item in items]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return tuple(key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1)
+
+
+def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
+    """List the different values of a parameter; numbers in their order, else by first mention."""
+    values = list(
+        {_hashable(item.params.get(key)): item.params.get(key) for item in items}.values()
+    )
+    if all(is_number(value) for value in values):
+        values.sort(key=lambda value: float(value or 0))
+    return tuple(values)
+
+
+def is_number(value: object) -> bool:
+    """Whether a parameter is a quantity (a yes or no is not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def empty_if_nan(value: float) -> float | None:
+    """Turn NaN into None, as JSON and templates need it."""
+    return None if pd.isna(value) else float(value)
+
+
+def _hashable(value: object) -> tuple[str, object]:
+    # 1, 1.0 and True are equal in Python, but different words in a spec.
+    return type(value).__name__, value

@@ -1,0 +1,115 @@
+"""How a run was measured: machine, tools, what was left out, what was started, what words mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from profiler.model import Environment, Outcome
+from profiler.render import numbers
+from profiler.render.labels import Label
+from profiler.render.lookup import Lookup
+
+_ENVIRONMENT_WORDS: tuple[tuple[str, str, str], ...] = (
+    ("gpu", "GPU", ""),
+    ("compute_capability", "Compute capability", ""),
+    ("gpu_uuid", "GPU UUID", ""),
+    ("sm_count", "SMs", ""),
+    ("memory_bytes", "Device memory", "byte"),
+    ("l2_bytes", "L2 cache", "byte"),
+    ("peak_dram_bytes_per_s", "Peak DRAM bandwidth", "byte/s"),
+    ("max_sm_clock_mhz", "Highest SM clock", "MHz"),
+    ("max_memory_clock_mhz", "Highest memory clock", "MHz"),
+    ("clock_control", "Clock control", ""),
+    ("cache_control", "Cache control", ""),
+    ("driver", "Driver", ""),
+    ("cuda_driver", "CUDA of the driver", ""),
+    ("nvcc", "nvcc", ""),
+    ("ncu", "ncu", ""),
+    ("torch", "torch", ""),
+    ("python", "Python", ""),
+    ("cpu", "CPU", ""),
+    ("profiler_version", "Profiler", ""),
+    ("git_commit", "Commit", ""),
+)
+
+
+@dataclass(frozen=True)
+class SessionRow:
+    """One planned session, and the command that ran it."""
+
+    name: str
+    collector: str
+    kind: str
+    visits: int
+    blocks: int
+    metrics: tuple[str, ...]
+    command: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """Everything that the last section shows."""
+
+    environment: tuple[tuple[str, str], ...]
+    funnel: tuple[tuple[str, int], ...]
+    sessions: tuple[SessionRow, ...]
+    other_commands: tuple[tuple[str, str], ...]
+    stages: tuple[tuple[str, str], ...]
+    glossary: tuple[Label, ...]
+
+
+def method(lookup: Lookup) -> Method:
+    """Collect what the section shows; what was not recorded is left out, never guessed."""
+    report = lookup.report
+    named = {session.name for session in report.plan.sessions}
+    return Method(
+        environment=tuple(_environment(report.environment)),
+        funnel=tuple(_funnel(lookup)),
+        sessions=tuple(
+            SessionRow(
+                session.name,
+                session.collector,
+                str(session.kind),
+                len(session.visits),
+                len({visit.block for visit in session.visits}),
+                session.metrics,
+                report.commands.get(session.name, ""),
+            )
+            for session in report.plan.sessions
+        ),
+        other_commands=tuple(
+            (name, command) for name, command in report.commands.items() if name not in named
+        ),
+        stages=tuple((name, numbers.seconds(value)) for name, value in report.stages.items()),
+        glossary=lookup.measured_metrics,
+    )
+
+
+def _environment(environment: Environment) -> Iterator[tuple[str, str]]:
+    for name, words, unit in _ENVIRONMENT_WORDS:
+        value = getattr(environment, name)
+        if value is None:
+            continue
+        text = numbers.show(float(value), unit) if unit else str(value)
+        if name == "git_commit" and environment.git_dirty:
+            text += " with uncommitted changes"
+        yield words, text
+
+
+def _funnel(lookup: Lookup) -> Iterator[tuple[str, int]]:
+    """Count the cells that were left after each step."""
+    plan = lookup.report.plan
+    excluded = sum(one.count for one in plan.excluded if one.stage == "cell")
+    counts = lookup.outcome_counts()
+    left = len(plan.cells)
+    if excluded:
+        yield "possible", left + excluded
+    yield "planned", left
+    left -= counts.get(Outcome.COMPILE_FAILED, 0)
+    yield "built", left
+    left -= counts.get(Outcome.DUPLICATE, 0)
+    yield "distinct machine code", left
+    left -= counts.get(Outcome.WRONG_RESULT, 0)
+    yield "right result, or not checked", left
+    yield "measured", counts.get(Outcome.MEASURED, 0)

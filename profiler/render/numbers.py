@@ -1,0 +1,130 @@
+"""Numbers as people read them; the raw number always stands beside them in the page."""
+
+from __future__ import annotations
+
+import math
+
+MISSING = "\u2013"
+TIMES = "\N{MULTIPLICATION SIGN}"
+_NARROW_SPACE = "\u202f"
+_DIGITS = 4
+_EXACT_BELOW = 1_000_000
+
+_SCALES: dict[str, tuple[tuple[float, str], ...]] = {
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
+    "us": ((1e6, "s"), (1e3, "ms"), (1, "µs")),
+    "s": ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")),
+    "byte": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
+    "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/s")),
+    "GB/s": ((1e3, "TB/s"), (1, "GB/s"), (1e-3, "MB/s")),
+    "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1, "FLOP")),
+    "TFLOP/s": ((1e3, "PFLOP/s"), (1, "TFLOP/s"), (1e-3, "GFLOP/s"), (1e-6, "MFLOP/s")),
+    "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1, "Hz")),
+    "MHz": ((1e3, "GHz"), (1, "MHz")),
+    "GHz": ((1, "GHz"), (1e-3, "MHz")),
+}
+_ALIASES = {
+    "bytes": "byte",
+    "B": "byte",
+    "B/s": "byte/s",
+    "bytes/s": "byte/s",
+    "GB_per_s": "GB/s",
+    "TFLOPS": "TFLOP/s",
+    "tflop/s": "TFLOP/s",
+    "hz": "Hz",
+    "percent": "%",
+    "pct": "%",
+}
+_COUNTS = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1, ""))
+
+
+def is_missing(value: float | None) -> bool:
+    """Whether there is no number (None, NaN or infinite)."""
+    return value is None or not math.isfinite(value)
+
+
+def significant(value: float, digits: int = _DIGITS) -> str:
+    """Write a number with this many significant digits, without an exponent where it fits."""
+    if value == 0:
+        return "0"
+    if 1e-4 <= abs(value) < 10 ** (digits + 2):
+        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        text = f"{value:.{places}f}"
+        return text.rstrip("0").rstrip(".") if "." in text and float(text) == int(value) else text
+    return f"{value:.{digits}g}"
+
+
+def show(value: float | None, unit: str = "") -> str:
+    """Write a value in the prefix that reads best: 412300 ns is `412.3 µs`; no number is a dash."""
+    if value is None or is_missing(value):
+        return MISSING
+    unit = _ALIASES.get(unit, unit)
+    if unit == "%":
+        return f"{value:.1f}{_NARROW_SPACE}%"
+    if unit in _SCALES:
+        size, name = scale(abs(value), unit)
+        return f"{significant(value / size)}{_NARROW_SPACE}{name}"
+    return _count(value)
+
+
+def scale(largest: float, unit: str) -> tuple[float, str]:
+    """Find the divisor and unit name that suit a largest value, for a column or an axis."""
+    unit = _ALIASES.get(unit, unit)
+    if unit in _SCALES:
+        steps = _SCALES[unit]
+        return next(((size, name) for size, name in steps if largest >= size), steps[-1])
+    if unit == "%":
+        return 1.0, "%"
+    size, prefix = next(
+        ((size, name) for size, name in _COUNTS if largest >= max(size, _EXACT_BELOW)), (1.0, "")
+    )
+    return size, f"{prefix} {unit}".strip()
+
+
+def ratio(value: float | None) -> str:
+    """Write a ratio to a baseline with the sign of multiplication: 0.620 times."""
+    if value is None or is_missing(value):
+        return MISSING
+    return (f"{value:.3f}" if abs(value) < 10 else significant(value, 3)) + TIMES
+
+
+def interval(low: float | None, high: float | None, unit: str | None = None) -> str:
+    """Write an interval as `[low, high]`; without a unit, of ratios. Empty where there is none."""
+    if low is None or high is None or is_missing(low) or is_missing(high):
+        return ""
+    if unit is None:
+        return f"[{ratio(low).rstrip(TIMES)}, {ratio(high).rstrip(TIMES)}]"
+    return f"[{show(low, unit)}, {show(high, unit)}]"
+
+
+def half_width(value: float | None, low: float | None, high: float | None) -> str:
+    """Write half the width of an interval in percent of the value: `±0.4 %`."""
+    if value is None or low is None or high is None or value == 0:
+        return ""
+    if any(is_missing(number) for number in (value, low, high)):
+        return ""
+    return f"±{50 * abs((high - low) / value):.1f}{_NARROW_SPACE}%"
+
+
+def seconds(value: float) -> str:
+    """Write a wall time: `3.2 s`, `4 min 05 s`, `1 h 02 min`."""
+    if value < 60:
+        return f"{value:.1f} s"
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest:02d} s"
+    return f"{minutes // 60} h {minutes % 60:02d} min"
+
+
+def raw(value: float) -> str:
+    """Write a number for machines: nine significant digits, more than any tool delivers."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.9g}"
+
+
+def _count(value: float) -> str:
+    if abs(value) < _EXACT_BELOW:
+        if value == int(value):
+            return f"{int(value):,}".replace(",", _NARROW_SPACE)
+        return significant(value)
+    size, prefix = next((size, name) for size, name in _COUNTS if abs(value) >= size)
+    return f"{significant(value / size)}{_NARROW_SPACE}{prefix}"

@@ -1,0 +1,96 @@
+"""How the variants stand over all problems: the numbers of `profiler.analyse`, per variant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profiler.analyse import ranking as analysis
+from profiler.model import Problem, Variant
+from profiler.render.lookup import NAN, Lookup, Value
+
+RatioOf = tuple[Problem, Value]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How one variant does against the baseline, and as the only one for everything."""
+
+    variant: Variant
+    ratios: tuple[RatioOf, ...]
+    """Problems with a ratio to the baseline, in the order of the plan."""
+    complete: bool
+    """Whether it has a rank at every problem that any variant has."""
+    geometric_mean: float
+    best: RatioOf | None
+    worst: RatioOf | None
+    regret: analysis.Regret | None
+
+    @property
+    def excluding_one(self) -> int:
+        """Count the problems at which the interval of the ratio does not reach 1."""
+        return sum(excludes_one(value) for _, value in self.ratios)
+
+
+def standings(lookup: Lookup) -> tuple[Standing, ...]:
+    """Every variant, best first: complete ones before those that lack a problem."""
+    summary = correct_rows(lookup)
+    metric = lookup.report.primary
+    means = {one.variant: one for one in analysis.overall(summary, metric)}
+    regrets = {one.variant: one for one in analysis.one_for_all(summary, metric)}
+    order = {name: number for number, name in enumerate(means or regrets)}
+    rows = [
+        _standing(lookup, variant, means.get(variant.id), regrets.get(variant.id))
+        for variant in lookup.variants
+    ]
+    last = len(order)
+    return tuple(sorted(rows, key=lambda row: (not row.complete, order.get(row.variant.id, last))))
+
+
+def correct_rows(lookup: Lookup) -> pd.DataFrame:
+    """Give the rows of the summary that may be compared: those of correct results."""
+    correct = [cell.id for cell in lookup.report.plan.cells if lookup.correct(cell)]
+    summary = lookup.report.summary
+    return summary[summary["cell"].isin(correct)]
+
+
+def best_or_tied(lookup: Lookup) -> Mapping[str, frozenset[str]]:
+    """Give, by variant id, the problems where it is best, or where the samples cannot tell."""
+    found: dict[str, set[str]] = {}
+    for one in analysis.best_per_problem(correct_rows(lookup), lookup.report.primary):
+        for variant in (one.variant, *(tied.variant for tied in one.tied)):
+            found.setdefault(variant, set()).add(one.problem)
+    return {variant: frozenset(problems) for variant, problems in found.items()}
+
+
+def excludes_one(value: Value) -> bool:
+    """Whether the interval of a ratio is known and lies wholly on one side of 1."""
+    return value.ratio_low > 1 or value.ratio_high < 1
+
+
+def _standing(
+    lookup: Lookup,
+    variant: Variant,
+    mean: analysis.VariantOverall | None,
+    regret: analysis.Regret | None,
+) -> Standing:
+    pairs = tuple(
+        (problem, value)
+        for problem in lookup.problems
+        if lookup.correct(lookup.cells.get((variant.id, problem.id)))
+        and math.isfinite((value := lookup.at(variant, problem, lookup.report.primary)).ratio)
+    )
+    higher = lookup.primary.better == "higher"
+    ordered = sorted(pairs, key=lambda pair: pair[1].ratio, reverse=higher)
+    return Standing(
+        variant=variant,
+        ratios=pairs,
+        complete=regret is not None and not regret.missing,
+        geometric_mean=mean.geomean_ratio if mean else NAN,
+        best=ordered[0] if ordered else None,
+        worst=ordered[-1] if ordered else None,
+        regret=regret,
+    )

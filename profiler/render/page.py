@@ -1,0 +1,189 @@
+"""The page of a run: one self-contained HTML file that opens from disk, without network."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from profiler import notices
+from profiler.errors import UsageError
+from profiler.model import BuildResult
+from profiler.notices import Notice, NoticeKind, Severity
+from profiler.render import charts, compare, details, embed, tables
+from profiler.render.answer import cards, sentences
+from profiler.render.charts import Chart
+from profiler.render.labels import Label
+from profiler.render.lookup import Lookup
+from profiler.render.method import method
+from profiler.render.roles import Ranking
+from profiler.render.why import why
+from profiler.report import PAGE_KINDS, Report
+
+_SEVERITY_WORDS = {
+    Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
+    Severity.WARNING: ("\u25b2", "Warning"),
+    Severity.INFO: ("\u25cf", "Note"),
+}
+_SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+
+
+@dataclass(frozen=True)
+class NoticeRow:
+    """A notice as the page shows it: symbol, word and colour say the same."""
+
+    severity: str
+    symbol: str
+    word: str
+    text: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class MetricBlock:
+    """One metric: its figures and their table."""
+
+    label: Label
+    charts: tuple[Chart, ...]
+    rows: tuple[tables.Row, ...]
+
+
+def render_page(report: Report) -> str:
+    """Render a run as HTML.
+
+    Raises `UsageError` for a kind of page that does not exist.
+    """
+    if report.kind not in PAGE_KINDS:
+        known = ", ".join(PAGE_KINDS)
+        raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {known}.")
+    lookup = Lookup(report)
+    ranking = Ranking(lookup)
+    parts = {
+        "report": report,
+        "primary": lookup.primary,
+        "sentences": sentences(ranking),
+        "cards": cards(ranking),
+        "notice_rows": notice_rows(report.notices),
+        "method": method(lookup),
+        "why": why(ranking),
+        **_figures(ranking),
+        **_tables(ranking),
+    }
+    return render("page.html", parts)
+
+
+def render(template: str, parts: dict[str, Any]) -> str:
+    """Fill a template; styles and script come with it."""
+    return (
+        _environment()
+        .get_template(template)
+        .render(css=_asset("page.css"), script=_asset("page.js"), **parts)
+    )
+
+
+def notice_rows(found: Sequence[Notice]) -> tuple[NoticeRow, ...]:
+    """Put notices into words, the most serious first; a replay stands in its banner as well."""
+    rows = [
+        NoticeRow(
+            str(notices.severity(notice)),
+            *_SEVERITY_WORDS[notices.severity(notice)],
+            notices.text(notice),
+            notices.remedy(notice),
+        )
+        for notice in sorted(found, key=_seriousness)
+    ]
+    return tuple(dict.fromkeys(rows))
+
+
+def _seriousness(notice: Notice) -> tuple[bool, int]:
+    order = _SEVERITY_ORDER.index(notices.severity(notice))
+    return (notice.kind is not NoticeKind.REPLAYED, order)
+
+
+def _figures(ranking: Ranking) -> dict[str, Any]:
+    lookup = ranking.lookup
+    problem_charts = tuple(charts.problem_charts(ranking))
+    blocks = tuple(
+        _metric_block(ranking, metric)
+        for metric in lookup.shown_metrics[: charts.MOST_METRIC_FIGURES]
+        if metric in lookup.measured_metrics
+    )
+    shown = len(lookup.problems) if lookup.baseline else 0
+    return {
+        "heat": tables.heat(ranking),
+        "heat_legend": _heat_legend(),
+        "problem_charts": problem_charts,
+        "left_out_problems": max(0, shown - charts.MOST_PROBLEM_FIGURES),
+        "metric_blocks": blocks,
+        "left_out_metrics": len(lookup.measured_metrics) - len(blocks),
+    }
+
+
+def _metric_block(ranking: Ranking, metric: Label) -> MetricBlock:
+    problem = ranking.lookup.largest_problem
+    drawn = [charts.line_chart(ranking, metric)]
+    if problem is not None:
+        drawn.insert(0, charts.bar_chart(ranking, metric, problem))
+    found = tuple(chart for chart in drawn if chart is not None)
+    return MetricBlock(metric, found, tables.metric_rows(ranking, metric))
+
+
+def _heat_legend() -> tuple[str, ...]:
+    """Words under the colours, by class from far better to far worse."""
+    steps = [f"{2**edge:.2f}" for edge in tables.HEAT_EDGES]
+    below = [f"{2**-edge:.2f}" for edge in reversed(tables.HEAT_EDGES)]
+    return (*(f"<{step}" for step in below), "1", *(f">{step}" for step in steps))
+
+
+def _tables(ranking: Ranking) -> dict[str, Any]:
+    lookup = ranking.lookup
+    comparisons = compare.comparisons(ranking)
+    facets = tables.facets(lookup)
+    cell_details, complete = details.details(lookup)
+    return {
+        "table": tables.main_table(ranking),
+        "comparisons": comparisons,
+        "facets": facets[0],
+        "cell_numbers": {cell.id: number for number, cell in enumerate(lookup.report.plan.cells)},
+        "builds": tables.build_rows(lookup),
+        "build_heads": tables.BUILD_HEADS,
+        "code_groups": _code_groups(lookup, lookup.report.builds),
+        "details": cell_details,
+        "all_samples": complete,
+        "data": embed.dump(embed.payload(lookup, comparisons, facets)),
+    }
+
+
+def _code_groups(lookup: Lookup, builds: Sequence[BuildResult]) -> tuple[tuple[str, ...], ...]:
+    """Names of variants that share their machine code, the measured one first."""
+    names = {variant.id: variant.name for variant in lookup.variants}
+    groups: dict[str, list[str]] = {}
+    for build in builds:
+        if build.duplicate_of:
+            own = groups.setdefault(
+                build.duplicate_of, [names.get(build.duplicate_of, build.duplicate_of)]
+            )
+            own.append(names.get(build.variant, build.variant))
+    return tuple(tuple(group) for group in groups.values())
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("profiler.render"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@cache
+def _asset(name: str) -> Markup:
+    text = files("profiler.render").joinpath("assets", name).read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - a file of this package, with nothing of a user in it

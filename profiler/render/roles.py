@@ -1,0 +1,80 @@
+"""Which variants stand out in figures and tables: the best, the baseline, the runners-up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.model import Problem, Variant
+from profiler.render.lookup import Lookup, Value
+from profiler.render.overall import Standing, best_or_tied, standings
+
+_RUNNERS_UP = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """The order of the variants over all problems, and the part that each plays in figures."""
+
+    lookup: Lookup
+
+    @cached_property
+    def standings(self) -> tuple[Standing, ...]:
+        """Every variant with its ratios, best first; without a baseline by its cost everywhere."""
+        return standings(self.lookup)
+
+    @cached_property
+    def best_standing(self) -> Standing | None:
+        """The variant to recommend for all problems; the baseline only where it stands alone."""
+        ranked = [row for row in self.standings if row.regret is not None]
+        others = [row for row in ranked if row.variant != self.lookup.baseline]
+        return next(iter(others or ranked), None)
+
+    @property
+    def best(self) -> Variant | None:
+        """The variant to recommend for all problems."""
+        return self.best_standing.variant if self.best_standing else None
+
+    @cached_property
+    def order(self) -> tuple[Variant, ...]:
+        """Variants, best first."""
+        return tuple(row.variant for row in self.standings)
+
+    @cached_property
+    def best_or_tied(self) -> Mapping[str, frozenset[str]]:
+        """Problems where a variant is best or not told apart from the best, by variant id."""
+        return best_or_tied(self.lookup)
+
+    @cached_property
+    def roles(self) -> Mapping[str, str]:
+        """Role in figures by variant id; whoever is not named plays `other`."""
+        special = (self.best, self.lookup.baseline)
+        named = {self.best.id: "best"} if self.best else {}
+        if self.lookup.baseline:
+            named[self.lookup.baseline.id] = "baseline"
+        runners = [variant for variant in self.order if variant not in special]
+        for number, variant in enumerate(runners[:_RUNNERS_UP], start=1):
+            named[variant.id] = f"series-{number}"
+        return named
+
+    def role(self, variant: Variant) -> str:
+        """Role of a variant in figures."""
+        return self.roles.get(variant.id, "other")
+
+    def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
+        """All variants at a problem: correct ones by their rank or value, then those without."""
+        pairs = [(one, self._correct_value(one, problem, metric)) for one in self.lookup.variants]
+        known = [pair for pair in pairs if pair[1].known]
+        unknown = [pair for pair in pairs if not pair[1].known]
+        return [*sorted(known, key=lambda pair: _order(pair[1])), *unknown]
+
+    def _correct_value(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        correct = self.lookup.correct(self.lookup.cells.get((variant.id, problem.id)))
+        return self.lookup.at(variant, problem, metric) if correct else Value()
+
+
+def _order(value: Value) -> tuple[float, float]:
+    """By rank; metrics without a direction have none and go by value."""
+    return (value.rank if math.isfinite(value.rank) else math.inf, value.median)

@@ -1,0 +1,160 @@
+"""From a matplotlib figure to SVG that can stand many times in one page, in light and in dark."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Set
+from typing import Any
+from xml.etree import ElementTree
+
+import matplotlib as mpl
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+# Figures are drawn in these colours and nothing else; each stands for a CSS variable, so that the
+# page's light and dark schemes reach into the figures. The values are arbitrary and never seen.
+INK = "#010203"
+MUTED = "#040506"
+GRID = "#070809"
+BEST = "#0a0b0c"
+BASELINE = "#0d0e0f"
+OTHER = "#101112"
+SERIES = ("#131415", "#161718", "#191a1b")
+
+_VARIABLES = {
+    INK: "--ink",
+    MUTED: "--muted",
+    GRID: "--grid",
+    BEST: "--best",
+    BASELINE: "--baseline",
+    OTHER: "--other",
+    SERIES[0]: "--series-1",
+    SERIES[1]: "--series-2",
+    SERIES[2]: "--series-3",
+}
+_MARK = "mark"
+_STYLE: dict[str, Any] = {
+    "svg.fonttype": "none",  # real text: selectable, searchable, in the page's font
+    "svg.hashsalt": "profiler",
+    "font.family": "sans-serif",
+    "font.size": 9,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": GRID,
+    "axes.titlesize": 9,
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.formatter.useoffset": False,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "text.parse_math": False,  # a `$` in a kernel name is a `$`
+}
+
+_MARK_ID = re.compile(rf"{_MARK}-(\d+)")
+_COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)), re.IGNORECASE)
+_FONT = re.compile(r"font-family: [^;]*(?:; )?")
+_FONT_SHORTHAND = re.compile(r"(font: (?:[\w.]+ )*?[\d.]+px) [^;]*")
+_LONG_DECIMAL = re.compile(r"(\.\d{2})\d+")
+_SPACE = re.compile(r"\s+")
+_LEFT_OUT = ("metadata", "style")
+_POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
+
+
+def style() -> Any:
+    """Give the settings under which every figure must be made and saved."""
+    return dict(_STYLE)
+
+
+def mark(index: int) -> str:
+    """Make the gid of an artist that belongs to a variant: the page's script lights it up."""
+    return f"{_MARK}-{index}"
+
+
+def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
+    """Inline SVG of a figure.
+
+    `prefix` must be unique in the page: all ids get it. `label` names the figure for those who
+    cannot see it, `description` says what it shows.
+    """
+    stream = io.StringIO()
+    with mpl.rc_context(style()):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - written by matplotlib just now
+    _strip(root)
+    referenced = set(_references(root))
+    for element in root.iter():
+        _restyle(element)
+        _rename(element, prefix, referenced)
+    _dress(root, label, description)
+    return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
+
+
+def _strip(root: ElementTree.Element) -> None:
+    """Leave out what only a file needs: namespaces, metadata, style sheets, white space."""
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.tail = None
+        if element.tag not in {"text", "tspan"}:
+            element.text = None
+        for name in [name for name in element.attrib if name.startswith("{")]:
+            element.attrib[name.rpartition("}")[2]] = element.attrib.pop(name)
+        for child in list(element):
+            if child.tag.rpartition("}")[2] in _LEFT_OUT:
+                element.remove(child)
+
+
+def _references(root: ElementTree.Element) -> Iterator[str]:
+    for element in root.iter():
+        for name in ("href", "clip-path"):
+            target = element.get(name, "").removeprefix("url(").removesuffix(")")
+            if target.startswith("#"):
+                yield target[1:]
+
+
+def _restyle(element: ElementTree.Element) -> None:
+    if "style" in element.attrib:
+        text = _FONT.sub("", _FONT_SHORTHAND.sub(r"\1 inherit", element.attrib["style"]))
+        element.set(
+            "style", _COLOUR.sub(lambda match: f"var({_VARIABLES[match[0].lower()]})", text)
+        )
+    for name in ("d", "x", "y", "transform"):
+        if name in element.attrib:
+            text = _SPACE.sub(" ", element.attrib[name]).strip()
+            element.set(name, _LONG_DECIMAL.sub(r"\1", text))
+
+
+def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> None:
+    """Prefix the ids that are pointed at, drop the others, and turn our gids into data."""
+    identifier = element.attrib.pop("id", "")
+    if match := _MARK_ID.fullmatch(identifier):
+        element.set("class", _MARK)
+        element.set("data-variant", match[1])
+    elif identifier in referenced:
+        element.set("id", f"{prefix}-{identifier}")
+    for name in ("href", "clip-path"):
+        if name in element.attrib:
+            element.set(name, element.attrib[name].replace("#", f"#{prefix}-", 1))
+
+
+def _dress(root: ElementTree.Element, label: str, description: str) -> None:
+    view_box = root.get("viewBox", "0 0 1 1")
+    width = float(view_box.split()[2]) * _POINTS_TO_PIXELS
+    root.attrib.clear()
+    root.attrib.update(
+        {
+            "viewBox": view_box,
+            "style": f"max-width:{width:.0f}px",
+            "role": "img",
+            "aria-label": f"{label}. {description}",
+        }
+    )

@@ -1,0 +1,392 @@
+"""The tables of the page as plain rows: heat map, main table, one metric, builds, exclusions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
+from profiler.render import numbers
+from profiler.render.labels import Label
+from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value, distinct, varying
+from profiler.render.roles import Ranking
+
+HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
+"""Steps of |log2 ratio| between the classes of colour: about 1, 6, 15, 37, 74 and 146 percent."""
+_MOST_FACET_VALUES = 12
+
+
+@dataclass(frozen=True)
+class Datum:
+    """One value in a table: as shown, raw for sorting, and what stands behind it."""
+
+    text: str = numbers.MISSING
+    raw: str | None = None
+    """Raw number; None where the value is missing."""
+    title: str = ""
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table whose heads are elsewhere."""
+
+    name: str
+    mark: int
+    role: str
+    data: tuple[Datum, ...]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Ratio of every variant at every problem, best variant first."""
+
+    against: str
+    heads: tuple[tuple[str, tuple[str, ...]], ...]
+    """Parameter and its value at each problem: one head row each."""
+    problems: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def heat(ranking: Ranking) -> Heat:
+    """Ratios to the baseline; without one, to the best variant of each problem."""
+    lookup = ranking.lookup
+    standing = {row.variant.id: row for row in ranking.standings}
+    against = lookup.baseline.name if lookup.baseline else "the best of each problem"
+    rows = []
+    for variant in ranking.order:
+        mean = standing[variant.id].geometric_mean
+        first = Datum(
+            numbers.ratio(mean), _raw(mean), _mean_title(len(standing[variant.id].ratios))
+        )
+        data = [_heat_datum(ranking, variant, problem) for problem in lookup.problems]
+        rows.append(
+            Row(
+                variant.name,
+                lookup.marks[variant.id],
+                ranking.role(variant),
+                (first, *data),
+                variant.note,
+            )
+        )
+    keys = varying(lookup.problems)
+    heads = tuple(
+        (key, tuple(str(problem.params.get(key, "")) for problem in lookup.problems))
+        for key in keys
+    )
+    names = tuple(problem.name for problem in lookup.problems)
+    return Heat(against, heads, names, tuple(rows))
+
+
+def _mean_title(count: int) -> str:
+    return f"geometric mean over {count} problems" if count else "no ratio to the baseline"
+
+
+def _heat_datum(ranking: Ranking, variant: Variant, problem: Problem) -> Datum:
+    lookup = ranking.lookup
+    cell = lookup.cells.get((variant.id, problem.id))
+    metric = lookup.primary
+    if cell is None or not lookup.correct(cell):
+        reason = lookup.why_missing(cell, metric.name)
+        failed = cell is not None and lookup.status(cell).outcome.failed
+        return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
+    value = lookup.value(cell, metric.name)
+    ratio, low, high = _ratio_in_heat(ranking, problem, value)
+    if not math.isfinite(ratio):
+        return Datum(title=lookup.why_missing(cell, metric.name) or "no ratio", css="none")
+    title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
+    best = lookup.best_by_problem.get(problem.id)
+    mark = " top" if best and best[0] == cell else ""
+    return Datum(
+        f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
+        numbers.raw(ratio),
+        f"{title} {numbers.interval(low, high)}".rstrip(),
+        heat_class(ratio, lower_is_better=metric.better != "higher") + mark,
+    )
+
+
+def _ratio_in_heat(ranking: Ranking, problem: Problem, value: Value) -> tuple[float, float, float]:
+    if ranking.lookup.baseline is not None:
+        return value.ratio, value.ratio_low, value.ratio_high
+    best = ranking.lookup.best_by_problem.get(problem.id)
+    ratio = value.median / best[1].median if best and best[1].median else math.nan
+    return ratio, math.nan, math.nan
+
+
+def heat_class(ratio: float, *, lower_is_better: bool = True) -> str:
+    """CSS class of a ratio: `h-6` (far better) over `h0` to `h6` (far worse)."""
+    if not ratio > 0:
+        return "none"
+    logarithm = math.log2(ratio) if lower_is_better else -math.log2(ratio)
+    step = sum(abs(logarithm) >= edge for edge in HEAT_EDGES)
+    return f"h{-step if logarithm < 0 else step}" if step else "h0"
+
+
+@dataclass(frozen=True)
+class Column:
+    """Head of one column of the main table."""
+
+    key: str
+    label: str
+    hint: str
+    numeric: bool
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """One cell in the main table."""
+
+    cell: Cell
+    mark: int
+    role: str
+    words: tuple[Datum, ...]
+    """Problem parameters."""
+    outcome: str
+    outcome_css: str
+    cause: str
+    primary: Datum
+    spread: Datum
+    ratio: Datum
+    rank: Datum
+    data: tuple[Datum, ...]
+    """Other metrics."""
+
+
+@dataclass(frozen=True)
+class MainTable:
+    """Every cell, with heads and what it can be filtered by."""
+
+    parameters: tuple[str, ...]
+    constants: tuple[str, ...]
+    primary: Label
+    metrics: tuple[Label, ...]
+    rows: tuple[CellRow, ...]
+
+
+MOST_COLUMNS = 12
+
+
+def main_table(ranking: Ranking) -> MainTable:
+    """All cells, by problem and best first within each."""
+    lookup = ranking.lookup
+    keys = varying(lookup.problems)
+    constants = {
+        key: value
+        for problem in lookup.problems
+        for key, value in problem.params.items()
+        if key not in keys
+    }
+    metrics = tuple(one for one in lookup.shown_metrics if one != lookup.primary)[:MOST_COLUMNS]
+    rows = tuple(
+        _cell_row(ranking, lookup.cells[variant.id, problem.id], keys, metrics)
+        for problem in lookup.problems
+        for variant, _ in ranking.sorted_at(problem, lookup.report.primary)
+        if (variant.id, problem.id) in lookup.cells
+    )
+    fixed = tuple(f"{key} = {value}" for key, value in constants.items())
+    return MainTable(keys, fixed, lookup.primary, metrics, rows)
+
+
+def _cell_row(
+    ranking: Ranking, cell: Cell, keys: Sequence[str], metrics: Sequence[Label]
+) -> CellRow:
+    lookup = ranking.lookup
+    status = lookup.status(cell)
+    value = lookup.value(cell, lookup.report.primary)
+    correct = lookup.correct(cell)
+    width = numbers.half_width(value.median, value.low, value.high)
+    spread = (value.high - value.low) / 2 / value.median if width else math.nan
+    return CellRow(
+        cell=cell,
+        mark=lookup.marks[cell.variant.id],
+        role=ranking.role(cell.variant),
+        words=tuple(_parameter(cell.problem, key) for key in keys),
+        outcome=OUTCOME_WORDS[status.outcome],
+        outcome_css=outcome_css(status.outcome),
+        cause=status.cause,
+        primary=datum(lookup, cell, lookup.primary),
+        spread=Datum(
+            width or numbers.MISSING,
+            _raw(spread),
+            numbers.interval(value.low, value.high, lookup.primary.unit) or "no interval",
+        ),
+        ratio=ratio_datum(value.ratio, value.ratio_low, value.ratio_high, correct=correct),
+        rank=_rank(value, correct=correct),
+        data=tuple(datum(lookup, cell, metric) for metric in metrics),
+    )
+
+
+def datum(lookup: Lookup, cell: Cell, metric: Label) -> Datum:
+    """Median of a metric in a cell, or a dash with the reason why there is none."""
+    value = lookup.value(cell, metric.name)
+    if not value.known:
+        return Datum(title=lookup.why_missing(cell, metric.name), css="none")
+    title = numbers.interval(value.low, value.high, metric.unit)
+    return Datum(
+        numbers.show(value.median, metric.unit), numbers.raw(value.median), f"{title} n={value.n}"
+    )
+
+
+def ratio_datum(ratio: float, low: float, high: float, *, correct: bool) -> Datum:
+    """Ratio to a baseline; that of a wrong result is not shown."""
+    if not correct or not math.isfinite(ratio):
+        return Datum(title="no ratio" if correct else "not compared: no correct result", css="none")
+    between = numbers.interval(low, high)
+    return Datum(numbers.ratio(ratio), numbers.raw(ratio), between or "ratio of medians")
+
+
+def _rank(value: Value, *, correct: bool) -> Datum:
+    if not correct or not math.isfinite(value.rank):
+        return Datum(title="not ranked", css="none")
+    return Datum(f"{value.rank:g}", numbers.raw(value.rank))
+
+
+def _parameter(problem: Problem, key: str) -> Datum:
+    value = problem.params.get(key)
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return Datum("" if value is None else str(value), str(value) if number else None)
+
+
+def outcome_css(outcome: Outcome) -> str:
+    """CSS class of an outcome."""
+    if outcome.failed:
+        return "bad"
+    return "good" if outcome == Outcome.MEASURED else "plain"
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One group of check boxes: a cell passes with any of the checked values."""
+
+    label: str
+    values: tuple[str, ...]
+    index: Mapping[str, int]
+
+
+def facets(lookup: Lookup) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
+    """Groups to filter by, and for every cell of the plan its value in each group."""
+    found: list[Facet] = []
+    columns: list[list[int]] = []
+    for label, items, side in (
+        ("problem", lookup.problems, "problem"),
+        ("variant", lookup.variants, "variant"),
+    ):
+        for key in varying(items):
+            values = tuple(str(value) for value in distinct(items, key))
+            if len(values) > _MOST_FACET_VALUES:
+                continue
+            index = {value: number for number, value in enumerate(values)}
+            found.append(Facet(f"{label} \u00b7 {key}", values, index))
+            columns.append(
+                [
+                    index[str(getattr(cell, side).params.get(key))]
+                    for cell in lookup.report.plan.cells
+                ]
+            )
+    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in lookup.outcome_counts())
+    index = {word: number for number, word in enumerate(outcomes)}
+    found.append(Facet("outcome", outcomes, index))
+    cells = lookup.report.plan.cells
+    columns.append([index[OUTCOME_WORDS[lookup.status(cell).outcome]] for cell in cells])
+    return tuple(found), tuple(zip(*columns, strict=True))
+
+
+def metric_rows(ranking: Ranking, metric: Label) -> tuple[Row, ...]:
+    """One metric as a table of variants by problems: the twin of that metric's figures."""
+    lookup = ranking.lookup
+    return tuple(
+        Row(
+            variant.name,
+            lookup.marks[variant.id],
+            ranking.role(variant),
+            tuple(_metric_datum(lookup, variant, problem, metric) for problem in lookup.problems),
+        )
+        for variant in ranking.order
+    )
+
+
+def _metric_datum(lookup: Lookup, variant: Variant, problem: Problem, metric: Label) -> Datum:
+    cell = lookup.cells.get((variant.id, problem.id))
+    if cell is None or not lookup.correct(cell):
+        return Datum(title=lookup.why_missing(cell, metric.name), css="none")
+    return datum(lookup, cell, metric)
+
+
+@dataclass(frozen=True)
+class BuildRow:
+    """What the build of one variant gave, for one of its kernels."""
+
+    variant: str
+    mark: int
+    kernel: str
+    facts: tuple[Datum, ...]
+    state: str
+    error: str
+
+
+BUILD_HEADS = (
+    "registers",
+    "spill stores (B)",
+    "spill loads (B)",
+    "stack (B)",
+    "static shared (B)",
+    "constant (B)",
+)
+
+
+def build_rows(lookup: Lookup) -> tuple[BuildRow, ...]:
+    """Static facts by variant and kernel, in the order of the builds."""
+    return tuple(row for build in lookup.report.builds for row in _build_rows(lookup, build))
+
+
+def _build_rows(lookup: Lookup, build: BuildResult) -> list[BuildRow]:
+    names = {variant.id: variant.name for variant in lookup.variants}
+    name = names.get(build.variant, build.variant)
+    mark = lookup.marks.get(build.variant, -1)
+    state = _build_state(build, names)
+    empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
+    if not build.kernels:
+        return [BuildRow(name, mark, "", empty, state, build.error)]
+    return [
+        BuildRow(
+            name,
+            mark,
+            kernel.name,
+            tuple(
+                _fact(fact)
+                for fact in (
+                    kernel.registers,
+                    kernel.spill_store_bytes,
+                    kernel.spill_load_bytes,
+                    kernel.stack_bytes,
+                    kernel.shared_bytes,
+                    kernel.constant_bytes,
+                )
+            ),
+            state,
+            build.error,
+        )
+        for kernel in build.kernels
+    ]
+
+
+def _fact(fact: int | None) -> Datum:
+    if fact is None:
+        return Datum(title="ptxas did not say", css="none")
+    return Datum(numbers.show(fact), str(fact))
+
+
+def _build_state(build: BuildResult, names: Mapping[str, str]) -> str:
+    if not build.ok:
+        return "compile failed"
+    if build.duplicate_of:
+        return f"same machine code as {names.get(build.duplicate_of, build.duplicate_of)}"
+    if build.library is None and build.recipe_hash is None:
+        return "no build step"
+    return "from the cache" if build.cached else "built"
+
+
+def _raw(value: float) -> str | None:
+    return numbers.raw(value) if math.isfinite(value) else None

@@ -1,0 +1,139 @@
+"""What went with the difference between the best variant and the baseline: counters compared."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from profiler.catalogue import STALL_PREFIX
+from profiler.model import Problem
+from profiler.render import numbers
+from profiler.render.charts import Chart, pair_chart, pair_table
+from profiler.render.labels import Label
+from profiler.render.roles import Ranking
+from profiler.render.tables import Datum
+
+# Reasons of warps that could run: nothing was in their way.
+_NOT_WAITING = (f"{STALL_PREFIX}selected", f"{STALL_PREFIX}not_selected")
+MOST_MOVED = 12
+MOST_STALLS = 8
+PEAKS = (
+    "compute_throughput_pct",
+    "memory_throughput_pct",
+    "dram_throughput_pct",
+    "peak_dram_pct",
+    "tensor_pipe_pct",
+    "achieved_occupancy_pct",
+    "l1_hit_pct",
+    "l2_hit_pct",
+)
+_STILL_UNDER = 0.01
+"""Counters that moved by less than this share are left out."""
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One counter of the best variant beside that of the baseline."""
+
+    label: Label
+    best: Datum
+    baseline: Datum
+    change: Datum
+
+
+@dataclass(frozen=True)
+class Why:
+    """Everything that the section shows; charts are None where their metrics were not collected."""
+
+    problem: str
+    best: str
+    baseline: str
+    peaks: Chart | None
+    peak_rows: tuple[Moved, ...]
+    stalls: Chart | None
+    stall_rows: tuple[Moved, ...]
+    moved: tuple[Moved, ...]
+
+
+def why(ranking: Ranking) -> Why | None:
+    """Compare the best variant with the baseline at the largest problem; None without either."""
+    problem = ranking.lookup.largest_problem
+    if problem is None or ranking.best is None or ranking.lookup.baseline is None:
+        return None
+    collected = {metric.name: metric for metric in ranking.lookup.measured_metrics}
+    peaks = [collected[name] for name in PEAKS if name in collected]
+    stalls = _largest_stalls(ranking, problem, list(collected.values()))
+    return Why(
+        problem=problem.name,
+        best=ranking.best.name,
+        baseline=ranking.lookup.baseline.name,
+        peaks=pair_chart(
+            ranking, "peaks", "Percent of peak, occupancy and hit rates", peaks, problem
+        ),
+        peak_rows=tuple(_moved(ranking, problem, metric) for metric in peaks),
+        stalls=pair_chart(ranking, "stalls", "What warps wait on", stalls, problem),
+        stall_rows=tuple(_moved(ranking, problem, metric) for metric in stalls),
+        moved=_most_moved(ranking, problem, list(collected.values())),
+    )
+
+
+def _largest_stalls(ranking: Ranking, problem: Problem, metrics: list[Label]) -> list[Label]:
+    stalls = [
+        metric
+        for metric in metrics
+        if metric.name.startswith(STALL_PREFIX) and metric.name not in _NOT_WAITING
+    ]
+    if not stalls:
+        return []
+    largest = pair_table(ranking, stalls, problem)[["best", "baseline"]].max(axis=1).tolist()
+    known = [(size, metric) for size, metric in zip(largest, stalls, strict=True) if size > 0]
+    known.sort(key=lambda pair: -pair[0])
+    return [metric for _, metric in known[:MOST_STALLS]]
+
+
+def _moved(ranking: Ranking, problem: Problem, metric: Label) -> Moved:
+    table = pair_table(ranking, [metric], problem)
+    best, baseline = float(table["best"][0]), float(table["baseline"][0])
+    return Moved(
+        metric,
+        _datum(best, metric),
+        _datum(baseline, metric),
+        _change(best, baseline, metric),
+    )
+
+
+def _most_moved(ranking: Ranking, problem: Problem, metrics: list[Label]) -> tuple[Moved, ...]:
+    """Counters by how far they moved on a log scale; appearing from or falling to 0 counts most."""
+    found = []
+    for metric in metrics:
+        row = pair_table(ranking, [metric], problem).iloc[0]
+        size = _movement(float(row["best"]), float(row["baseline"]))
+        if metric != ranking.lookup.primary and size > _STILL_UNDER:
+            found.append((size, _moved(ranking, problem, metric)))
+    found.sort(key=lambda pair: -pair[0])
+    return tuple(moved for _, moved in found[:MOST_MOVED])
+
+
+def _movement(best: float, baseline: float) -> float:
+    if not (math.isfinite(best) and math.isfinite(baseline)) or best == baseline:
+        return 0.0
+    if best <= 0 or baseline <= 0:
+        return math.inf
+    return abs(math.log(best / baseline))
+
+
+def _change(best: float, baseline: float, metric: Label) -> Datum:
+    if not (math.isfinite(best) and math.isfinite(baseline)):
+        return Datum(title="one of the two is missing", css="none")
+    if metric.unit == "%":
+        points = best - baseline
+        return Datum(f"{points:+.1f} points", numbers.raw(points))
+    if baseline == 0:
+        return Datum("unchanged" if best == 0 else "from 0", title="no ratio to 0")
+    return Datum(numbers.ratio(best / baseline), numbers.raw(best / baseline))
+
+
+def _datum(value: float, metric: Label) -> Datum:
+    if not math.isfinite(value):
+        return Datum(title="not collected", css="none")
+    return Datum(numbers.show(value, metric.unit), numbers.raw(value))

@@ -1,0 +1,278 @@
+"""A made-up run that has everything a page must cope with; no numbers here were measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.summary import summarise
+from profiler.model import (
+    BuildResult,
+    Cell,
+    CellStatus,
+    Environment,
+    Exclusion,
+    KernelFacts,
+    Outcome,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+    cell_id,
+    slug,
+)
+from profiler.notices import Notice, NoticeKind
+from profiler.report import ReplayInfo, Report
+
+HOSTILE = 'void k<a, b>("</script><img src=x onerror=alert(1)>")'
+HOSTILE_NAME = 'naive <b>&"quoted"</b> <!-- $x$'
+
+METRICS = (
+    "duration_ns",
+    "cycles",
+    "registers",
+    "l2_hit_pct",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "gbps",
+    "memory_throughput_pct",
+    "compute_throughput_pct",
+    "dram_throughput_pct",
+    "achieved_occupancy_pct",
+    "instructions",
+    "stall_long_scoreboard",
+    "stall_barrier",
+    "stall_wait",
+    "stall_not_selected",
+    "bank_conflicts",
+)
+ONCE = {"l2_hit_pct", "memory_throughput_pct", "compute_throughput_pct", "dram_throughput_pct"}
+
+_KERNELS = ("naive", "shared", "shuffle", "online", "vector")
+
+
+def variants(count: int = 28) -> tuple[Variant, ...]:
+    """The baseline, a hostile name, and a matrix of kernels."""
+    found = [
+        Variant("torch", "torch.softmax", {"kernel": "torch"}, note="the library"),
+        Variant(slug(HOSTILE_NAME), HOSTILE_NAME, {"kernel": "hostile"}),
+    ]
+    for number in range(count - 2):
+        kernel = _KERNELS[number % len(_KERNELS)]
+        block, width = 64 << (number // 10), (1, 4)[number // 5 % 2]
+        params = {"kernel": kernel, "block": block, "vec": width}
+        name = f"{kernel}-b{block}-v{width}"
+        found.append(Variant(slug(name), name, params))
+    return tuple(found)
+
+
+def problems() -> tuple[Problem, ...]:
+    """Three widths, two heights, two types; one parameter is the same everywhere."""
+    return tuple(
+        Problem(
+            f"{dtype}_{rows}x{columns}",
+            f"{dtype} {rows}\u00d7{columns}",
+            {"dtype": dtype, "rows": rows, "columns": columns, "axis": 1},
+        )
+        for dtype in ("fp16", "fp32")
+        for rows in (512, 65536)
+        for columns in (1024, 4096, 16384)
+    )
+
+
+def make_report(
+    variant_count: int = 28,
+    problem_list: tuple[Problem, ...] | None = None,
+    blocks: int = 8,
+    baseline: str | None = "torch",
+) -> Report:
+    """Build a run of `variant_count` variants on all problems, with failures of several kinds."""
+    chosen = variants(variant_count)
+    sizes = problems() if problem_list is None else problem_list
+    cells = tuple(
+        Cell(cell_id(variant, problem), variant, problem) for problem in sizes for variant in chosen
+    )
+    statuses = {cell.id: status for cell in cells if (status := _status(cell, chosen))}
+    samples = _samples(cells, statuses, blocks)
+    ranked = [one.cell for one in statuses.values() if not one.outcome.failed]
+    summary = summarise(samples, cells=cells, baseline=baseline, ranked=ranked)
+    return Report(
+        title="Row softmax: which kernel",
+        description="Five kernels with tunable block size and vector width against torch.",
+        experiment="softmax",
+        created="2026-03-04T05:06:07+00:00",
+        plan=_plan(cells, blocks),
+        statuses=statuses,
+        builds=tuple(_builds(chosen)),
+        environment=Environment(
+            gpu="NVIDIA H200",
+            compute_capability="9.0",
+            sm_count=132,
+            memory_bytes=150_000_000_000,
+            l2_bytes=62_914_560,
+            driver="580.159.04",
+            ncu="2025.3.1",
+            torch="2.11.0",
+            peak_dram_bytes_per_s=4.8e12,
+            clock_control="none",
+            cache_control="all",
+            git_commit="0123abcd",
+            git_dirty=True,
+        ),
+        samples=samples,
+        summary=summary,
+        baseline=baseline,
+        notices=_notices(len(cells)),
+        spec_text="name: softmax\nvariants:\n  note: '</pre><script>alert(2)</script>'\n",
+        spec_path="experiments/softmax.yaml",
+        commands={"timing": "ncu --csv --nvtx python -m runner job.json", "build": "ninja -C build"},
+        stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},
+        replay=ReplayInfo("NVIDIA H200", "2026-03-04T05:06:07+00:00", "ncu 2025.3.1"),
+        metrics=METRICS[:10],
+    )
+
+
+def without(report: Report, **changes: object) -> Report:
+    """Give the report with some fields changed."""
+    return dataclasses.replace(report, **changes)  # type: ignore[arg-type]
+
+
+def _status(cell: Cell, chosen: tuple[Variant, ...]) -> CellStatus | None:
+    number = next(index for index, one in enumerate(chosen) if one == cell.variant)
+    columns = int(cell.problem.params.get("columns") or 0)
+    if number == 5:
+        return CellStatus(cell.id, Outcome.COMPILE_FAILED, 'error: no "</td>" <here>')
+    if number == 6 and columns == 16384:
+        return CellStatus(cell.id, Outcome.WRONG_RESULT, "off by 0.3", max_abs_error=0.3)
+    if number == 7 and columns == 1024:
+        return CellStatus(cell.id, Outcome.TIMED_OUT, "no answer in 60 s")
+    if number == 8 and columns == 4096:
+        return None  # nobody reports on it: not measured
+    if number == 9:
+        twin = cell_id(chosen[4], cell.problem)
+        return CellStatus(cell.id, Outcome.DUPLICATE, duplicate_of=twin)
+    missing = ("bank_conflicts",) if number == 3 else ()
+    return CellStatus(
+        cell.id,
+        Outcome.MEASURED,
+        missing_metrics=missing,
+        max_abs_error=1e-3,
+        max_rel_error=2e-3,
+        flops=5.0 * columns,
+        bytes=4.0 * columns,
+    )
+
+
+def _samples(
+    cells: tuple[Cell, ...], statuses: Mapping[str, CellStatus], blocks: int
+) -> pd.DataFrame:
+    generator = np.random.default_rng(7)
+    rows = []
+    for index, cell in enumerate(cells):
+        status = statuses.get(cell.id)
+        measured = (Outcome.MEASURED, Outcome.WRONG_RESULT)
+        if status is None or status.outcome not in measured:
+            continue
+        values = _values(index, cell, generator)
+        wrong = 0.1 if status.outcome is Outcome.WRONG_RESULT else 1.0
+        for block in range(blocks):
+            noise = math.exp(generator.normal(0, 0.004))
+            row: dict[str, object] = {
+                "session": "timing",
+                "collector": "ncu",
+                "kind": SessionKind.TIMING.value,
+                "cell": cell.id,
+                "block": block,
+                "repeat": 0,
+                "kernels": 1.0,
+                "kernel_names": HOSTILE if "hostile" in str(cell.variant.params) else "softmax_k",
+            }
+            row |= {
+                name: value * (noise * wrong if name in ("duration_ns", "cycles") else 1.0)
+                for name, value in values.items()
+                if name not in status.missing_metrics and (name not in ONCE or block == 0)
+            }
+            rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _values(index: int, cell: Cell, generator: np.random.Generator) -> dict[str, float]:
+    params = cell.problem.params
+    size = float(params.get("rows") or 1) * float(params.get("columns") or 1)
+    width = 2.0 if params.get("dtype") == "fp16" else 4.0
+    kernel = str(cell.variant.params["kernel"])
+    speed = {"torch": 2.6, "naive": 1.4, "shared": 2.4, "shuffle": 3.1, "online": 3.4}
+    tuned = 1.0 + 0.05 * float(cell.variant.params.get("vec") or 1) / 4
+    bandwidth = speed.get(kernel, 3.7) * tuned * generator.uniform(0.93, 1.0)
+    traffic = 2 * size * width
+    duration = 1500 + traffic / bandwidth / 1e3
+    percent = min(99.0, 100 * traffic / duration / 4800)
+    return {
+        "duration_ns": duration,
+        "cycles": duration * 1.8,
+        "registers": float(24 + index % 7 * 8),
+        "l2_hit_pct": 50 + 10 * generator.uniform(),
+        "dram_read_bytes": traffic / 2,
+        "dram_write_bytes": traffic / 2 * generator.uniform(0.5, 0.9),
+        "gbps": traffic / duration,
+        "memory_throughput_pct": percent,
+        "compute_throughput_pct": percent * 0.6,
+        "dram_throughput_pct": percent * 0.95,
+        "achieved_occupancy_pct": 60 + 30 * generator.uniform(),
+        "instructions": size * 3,
+        "stall_long_scoreboard": 20 * generator.uniform(),
+        "stall_barrier": 5 * generator.uniform(),
+        "stall_wait": 2 * generator.uniform(),
+        "stall_not_selected": 30.0,
+        "bank_conflicts": 0.0 if kernel == "torch" else size / 8,
+    }
+
+
+def _plan(cells: tuple[Cell, ...], blocks: int) -> Plan:
+    visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
+    session = SessionPlan("timing", "ncu", SessionKind.TIMING, METRICS, visits)
+    excluded = (
+        Exclusion("a row does not fit into <shared> memory", 36, "cell", ("shared-b64-v1",)),
+        Exclusion("vec needs columns divisible by it", 4, "variant"),
+    )
+    return Plan("softmax", 42, cells, excluded, (session,))
+
+
+def _builds(chosen: tuple[Variant, ...]) -> list[BuildResult]:
+    found = []
+    for number, variant in enumerate(chosen):
+        if number == 0:
+            found.append(BuildResult(variant.id, ok=True))
+            continue
+        kernel = KernelFacts(HOSTILE if number == 1 else "softmax_k", 24 + number, 0, 8, 0, 4096)
+        failed = number == 5
+        found.append(
+            BuildResult(
+                variant.id,
+                ok=not failed,
+                recipe_hash=f"{number:08x}",
+                kernels=() if failed else (kernel,),
+                duplicate_of=chosen[4].id if number == 9 else None,
+                error="softmax.cu(12): error: expected a </pre><script>alert(3)</script>"
+                if failed
+                else "",
+            )
+        )
+    return found
+
+
+def _notices(total: int) -> tuple[Notice, ...]:
+    return (
+        Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"}),
+        Notice(NoticeKind.FAILED_CELLS, {"count": 20, "total": total, "causes": "<b>12</b> compile"}),
+        Notice(
+            NoticeKind.REPLAYED,
+            {"gpu": "NVIDIA H200", "when": "2026-03-04", "ncu": "ncu 2025.3.1"},
+        ),
+    )
