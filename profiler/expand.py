@@ -241,8 +241,8 @@ def _identity(params: Params) -> object:
 def identify(name: str, params: Params) -> str:
     """Id of a variant or problem, from its own name and parameters only.
 
-    A name made of parameters has its commas turned into dots, which keeps the id readable, where
-    that cannot be mistaken. No id doubles, begins or ends with the dots that join a cell's two halves.
+    A name made of parameters has its commas turned into dots where that cannot be mistaken, which
+    keeps the id readable. No id doubles the dots that join the halves of a cell id, or ends in one.
     """
     if name == default_name(params):
         values = [_unmistakable(value) for value in params.values()]

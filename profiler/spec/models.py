@@ -26,6 +26,7 @@ from profiler.spec.values import (
     Name,
     Names,
     Natural,
+    OrSingle,
     ParameterName,
     Positive,
     Scalar,
@@ -130,24 +131,8 @@ class Item(SpecModel):
         return schema
 
 
-def _as_grids(value: object) -> object:
-    return [value] if isinstance(value, dict) else value
-
-
 Items = Annotated[tuple[Item, ...], Field(min_length=1)]
-Matrix = Annotated[
-    tuple[Grid, ...],
-    BeforeValidator(_as_grids),
-    Field(min_length=1),
-]
-
-
-def _grid_or_list(schema: dict[str, Any]) -> None:
-    """A single mapping is short for a list of one."""
-    for option in schema.get("anyOf", []):
-        if option.get("type") == "array":
-            schema["anyOf"] = [option["items"], *schema["anyOf"]]
-            return
+Matrix = Annotated[tuple[Grid, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]
 
 
 class Variants(SpecModel):
@@ -161,7 +146,6 @@ class Variants(SpecModel):
         default=None,
         description="Parameter → value or list of values: every combination is a variant. "
         "A list of such mappings adds up.",
-        json_schema_extra=_grid_or_list,
     )
     exclude: Rules = Field(
         default=(), description="Combinations to leave out; the first rule counts."
@@ -182,7 +166,6 @@ class Problems(SpecModel):
         default=None,
         description="Parameter → value or list of values: every combination is a problem. "
         "A list of such mappings adds up.",
-        json_schema_extra=_grid_or_list,
     )
     exclude: Rules = Field(
         default=(), description="Combinations to leave out; the first rule counts."
@@ -197,15 +180,17 @@ class Problems(SpecModel):
 
 Collectors = Annotated[
     tuple[Literal["ncu", "timer"], ...],
-    BeforeValidator(as_list),
     Field(min_length=1),
+    BeforeValidator(as_list),
     AfterValidator(unique),
+    OrSingle(),
 ]
 Metrics = Annotated[
     tuple[Annotated[str, AfterValidator(_check_metric)], ...],
-    BeforeValidator(as_list),
     Field(min_length=1),
+    BeforeValidator(as_list),
     AfterValidator(unique),
+    OrSingle(),
 ]
 
 
@@ -307,8 +292,8 @@ class Experiment(SpecModel):
         description="By dtype of the output, with `default` for the rest. Default: the "
         "workload's own.",
     )
-    page: Page = Field(default_factory=Page, description="What the page shows.")
-    build: Build = Field(default_factory=Build, description="How CUDA sources are compiled.")
+    page: Page = Field(default_factory=Page, description="Which page to write.")
+    build: Build = Field(default_factory=Build, description="Compiler settings.")
 
     @model_validator(mode="after")
     def _command_needs_ncu(self) -> Self:

@@ -14,12 +14,13 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     PlainValidator,
     Strict,
     StringConstraints,
     WithJsonSchema,
 )
-from pydantic_core import PydanticCustomError
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from profiler.spec.source import kind_of
 
@@ -87,6 +88,17 @@ def unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
     return values
 
 
+class OrSingle:
+    """Tells editors that a single value may stand for a list of one."""
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Accept what the list holds, beside the list."""
+        schema = handler(core_schema)
+        return {"anyOf": [schema["items"], schema]}
+
+
 Scalar = Annotated[
     str | int | float | bool | None, PlainValidator(check_scalar), WithJsonSchema(SCALAR_SCHEMA)
 ]
@@ -101,16 +113,9 @@ Positive = Annotated[int, Strict(), Field(ge=1)]
 Natural = Annotated[int, Strict(), Field(ge=0)]
 Bound = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
-Values = Annotated[
-    tuple[Scalar, ...],
-    BeforeValidator(as_list),
-    Field(min_length=1),
-    WithJsonSchema(
-        {"anyOf": [SCALAR_SCHEMA, {"type": "array", "items": SCALAR_SCHEMA, "minItems": 1}]}
-    ),
-]
+Values = Annotated[tuple[Scalar, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]
 Grid = Annotated[dict[ParameterName, Values], Field(min_length=1)]
-Names = Annotated[tuple[Name, ...], BeforeValidator(as_list), AfterValidator(unique)]
+Names = Annotated[tuple[Name, ...], BeforeValidator(as_list), AfterValidator(unique), OrSingle()]
 
 
 class SpecModel(BaseModel):

@@ -16,6 +16,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     Tag,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import CoreSchema
@@ -42,6 +43,20 @@ def _check_regex(value: str) -> str:
         except re.error as error:
             raise wrong(f"is not a regular expression: {error}") from error
     return value
+
+
+_Command = Annotated[
+    tuple[Text, ...],
+    Field(min_length=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1},
+            ]
+        }
+    ),
+]
 
 
 class ModuleWorkload(SpecModel):
@@ -80,17 +95,10 @@ class ModuleWorkload(SpecModel):
 class CommandWorkload(SpecModel):
     """A program of your own, run as it is: one process per visit."""
 
-    command: tuple[Text, ...] = Field(
-        min_length=1,
+    command: _Command = Field(
         description="Command line with placeholders: `./sgemm {kernel} {size}`, or a list of "
         "arguments. A placeholder is a parameter of the variant or the problem, or `variant` or "
         "`problem` for their names. Write `{{` for a brace. No shell reads it.",
-        json_schema_extra={
-            "anyOf": [
-                {"type": "string"},
-                {"type": "array", "items": {"type": ["string", "number"]}},
-            ]
-        },
     )
     kernel: Annotated[Name, AfterValidator(_check_regex)] | None = Field(
         default=None,
