@@ -116,7 +116,7 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.CSV_BAD_CELLS: Words(
         Severity.WARNING,
-        "{file}: {count} values of {metric} are not numbers and are treated as missing (first: {example}).",
+        X,
     ),
     NoticeKind.CSV_NO_UNITS: Words(
         Severity.WARNING,

@@ -4,8 +4,9 @@
       run.json     created, seed, environment, workload hash, cell keys, seconds per stage
       spec.yaml    the text as given
       build.json   one BuildResult per variant
-      raw/<attempt>/   session.json (before it starts), result.json (after it ended), job.json,
-                       journal.jsonl, ncu.csv(.gz), report.ncu-rep, stdout.txt, stderr.txt
+      raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
+                       ended), job.json, journal.jsonl, ncu.csv(.gz), report.ncu-rep, stdout.txt,
+                       stderr.txt
 
 What became of the cells is never stored apart: it is read from the attempts, each time. So a run
 that was killed at any moment, a finished run and a recording are loaded by the same code.
@@ -32,10 +33,9 @@ SPEC_FILE = "spec.yaml"
 BUILD_FILE = "build.json"
 SESSION_FILE = "session.json"
 RESULT_FILE = "result.json"
-JOB_FILE = "job.json"
+COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
-TOOL_REPORT_FILE = "report.ncu-rep"
 PAGE_FILE = "index.html"
 
 
@@ -66,14 +66,15 @@ class RunRecord:
 
     experiment: str
     created: str
-    """Local time, ISO 8601 with offset."""
+    """Local time at which the run began, ISO 8601 with offset."""
     seed: int
     environment: Environment
     keys: Mapping[str, str]
     """Cell id → hash of everything that could change its numbers."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds spent in it, added up over resumed executions."""
-    complete: bool = False
+    overrides: tuple[str, ...] = ()
+    """`key=value` flags that were laid over the spec."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -88,8 +89,6 @@ class AttemptRecord:
     """Names of the catalogue or raw ncu names."""
     keys: Mapping[str, str]
     """Cell id → key at the time; rows of a cell whose key is another today are not used."""
-    command: str
-    """The exact command line, for people."""
     visit: Mapping[str, Any] | None = None
     """Cell and block, where one process measures one visit (external commands)."""
 
@@ -100,10 +99,9 @@ class AttemptResult:
 
     cause: str
     seconds: float
-    culprit: str | None = None
-    outcome: str | None = None
-    """model.Outcome value of the culprit."""
-    detail: str = ""
+    """Why it ended: `finished`, `died`, `timed_out`, `context_lost`."""
+    failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
 
 
 @dataclass(frozen=True)
@@ -118,6 +116,11 @@ class Attempt:
     def journal(self) -> Path:
         """The runner's journal."""
         return self.folder / JOURNAL_FILE
+
+    def command(self) -> str:
+        """The exact command line; empty where the profiler was stopped before it was known."""
+        file = self.folder / COMMAND_FILE
+        return file.read_text("utf-8").strip() if file.exists() else ""
 
     def csv(self) -> Path | None:
         """The tool's CSV, compressed or not; None where it wrote none."""
@@ -153,7 +156,13 @@ class RunFolder:
                 f"{self.path}: written by another version (schema {data.get('schema_version')}, "
                 f"this one reads {SCHEMA_VERSION})"
             )
-        return RunRecord(**{**data, "environment": Environment(**data["environment"])})
+        environment = Environment(**data["environment"])
+        overrides = tuple(data["overrides"])
+        return RunRecord(**{**data, "environment": environment, "overrides": overrides})
+
+    def exists(self) -> bool:
+        """Whether the run was begun, so that there is a record."""
+        return (self.path / RUN_FILE).exists()
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""
@@ -174,6 +183,14 @@ class RunFolder:
         folder.mkdir()
         write_json(folder / SESSION_FILE, asdict(record))
         return folder
+
+    def write_command(self, folder: Path, command: str) -> None:
+        """Keep the exact command line of an attempt."""
+        write_atomic(folder / COMMAND_FILE, command + "\n")
+
+    def attempt(self, folder: Path) -> Attempt:
+        """One attempt of this run."""
+        return _attempt(folder)
 
     def attempts(self) -> tuple[Attempt, ...]:
         """All attempts in the order in which they were made."""
@@ -234,9 +251,12 @@ def compress(path: Path) -> None:
     path.unlink()
 
 
-def create_run(out: Path, experiment: str, now: datetime) -> RunFolder:
-    """Make a new run folder `<out>/<experiment>/<time>`; never one that exists."""
-    stamp = now.strftime("%Y%m%d-%H%M%S")
+def create_run(out: Path, experiment: str, created: str) -> RunFolder:
+    """Make a new run folder `<out>/<experiment>/<time>`; never one that exists.
+
+    `created` is a local time in ISO 8601.
+    """
+    stamp = datetime.fromisoformat(created).strftime("%Y%m%d-%H%M%S")
     for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
         path = out / experiment / f"{stamp}{suffix}"
         try:
@@ -250,7 +270,9 @@ def create_run(out: Path, experiment: str, now: datetime) -> RunFolder:
 def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
     """The run folders under `out`, oldest first."""
     files = out.glob(f"{experiment or '*'}/*/{RUN_FILE}")
-    return tuple(RunFolder(file.parent) for file in sorted(files, key=lambda file: file.parent.name))
+    return tuple(
+        RunFolder(file.parent) for file in sorted(files, key=lambda file: file.parent.name)
+    )
 
 
 def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
@@ -272,7 +294,7 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
     return folder if (folder / RUN_FILE).exists() else None
 
 
-RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, JOURNAL_FILE)
+RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE, JOURNAL_FILE)
 
 
 def write_recording(run: RunFolder, target: Path, private: Sequence[tuple[str, str]]) -> None:
@@ -290,7 +312,9 @@ def write_recording(run: RunFolder, target: Path, private: Sequence[tuple[str, s
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:
             if (attempt.folder / name).exists():
-                write_atomic(folder / name, _clean((attempt.folder / name).read_text("utf-8"), private))
+                write_atomic(
+                    folder / name, _clean((attempt.folder / name).read_text("utf-8"), private)
+                )
         source = attempt.csv()
         if source is not None:
             write_atomic(folder / CSV_FILE, _clean(_read_text(source), private))

@@ -1,0 +1,123 @@
+"""From a run folder to a report: the one way for live runs, replayed recordings and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from profiler.analyse.caveats import caveats
+from profiler.analyse.samples import add_derived, share_duplicates
+from profiler.analyse.summary import summarise
+from profiler.errors import ExitCode
+from profiler.metrics import expand
+from profiler.model import CellStatus, Environment, Outcome, Plan
+from profiler.notices import Notice, NoticeKind
+from profiler.report import ReplayInfo, Report
+from profiler.results import Results, gather, load_attempt
+from profiler.spec import LoadedSpec
+from profiler.store import Attempt, RunFolder, RunRecord
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A report, and what the process shall say to its caller."""
+
+    report: Report
+    exit_code: ExitCode
+
+
+def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = False) -> Finished:
+    """Read everything that a run folder holds about the cells of a plan.
+
+    `replay`: the folder is a recording; its numbers count whatever the keys of today are.
+    """
+    record, builds = run.record(), run.builds()
+    environment = record.environment
+    attempts = run.attempts()
+    keys = None if replay else record.keys
+    capability = environment.compute_capability
+    loaded_attempts = [load_attempt(attempt, keys, capability) for attempt in attempts]
+    results = gather(plan, builds, loaded_attempts, capability)
+    samples = share_duplicates(results.samples, results.statuses)
+    samples = add_derived(samples, results.statuses, environment)
+    ranked = {cell for cell, status in results.statuses.items() if _counts(status)}
+    notices = caveats(
+        cells=results.cells,
+        statuses=results.statuses,
+        builds=builds,
+        samples=samples,
+        environment=environment,
+        baseline=plan.baseline,
+    )
+    replayed = _replay_info(record) if replay else None
+    report = Report(
+        title=loaded.experiment.title or loaded.experiment.name,
+        description=loaded.experiment.description,
+        experiment=loaded.experiment.name,
+        created=record.created,
+        plan=_with_cells(plan, results),
+        statuses=results.statuses,
+        builds=builds,
+        environment=environment,
+        samples=samples,
+        summary=summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked),
+        baseline=plan.baseline,
+        notices=(*_replay_notice(replayed), *notices, *results.notices),
+        spec_text=loaded.text,
+        spec_path=_shown_path(loaded),
+        commands=_commands(attempts),
+        stages=record.stages,
+        replay=replayed,
+        metrics=expand(loaded.experiment.collect.metrics),
+        kind=loaded.experiment.page.kind,
+    )
+    return Finished(report, _exit_code(results))
+
+
+def _shown_path(loaded: LoadedSpec) -> str:
+    """Path of the spec as a reader may type it: relative, never a folder of this machine."""
+    path = loaded.path
+    if not path.is_absolute():
+        return path.as_posix()
+    try:
+        return path.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return path.name
+
+
+def _counts(status: CellStatus) -> bool:
+    return status.outcome in (Outcome.MEASURED, Outcome.DUPLICATE)
+
+
+def _with_cells(plan: Plan, results: Results) -> Plan:
+    return replace(plan, cells=results.cells)
+
+
+def _replay_info(record: RunRecord) -> ReplayInfo:
+    environment: Environment = record.environment
+    return ReplayInfo(
+        gpu=environment.gpu or environment.cpu or "an unnamed machine",
+        when=record.created,
+        ncu=f"ncu {environment.ncu}" if environment.ncu else "the timer",
+    )
+
+
+def _replay_notice(replay: ReplayInfo | None) -> tuple[Notice, ...]:
+    if replay is None:
+        return ()
+    values = {"gpu": replay.gpu, "when": replay.when, "ncu": replay.ncu}
+    return (Notice(NoticeKind.REPLAYED, values),)
+
+
+def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
+    """Command line of the first attempt of each session; later ones differ in their folder only."""
+    commands: dict[str, str] = {}
+    for attempt in attempts:
+        commands.setdefault(attempt.record.session, attempt.command())
+    return commands
+
+
+def _exit_code(results: Results) -> ExitCode:
+    failed = any(status.outcome.failed for status in results.statuses.values())
+    return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE

@@ -1,0 +1,258 @@
+"""The command line: flags in, exit code out. What a command does stands in the modules it calls.
+
+Heavy imports happen inside the commands, so that `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from profiler.errors import ExitCode, Interrupted, ProfilerError
+
+app = typer.Typer(
+    name="profiler",
+    help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
+    epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
+    "Exit codes: 0 complete, 1 our own fault, 2 bad spec or usage, 3 environment unusable, "
+    "4 some cells failed, 5 a gate tripped, 130 interrupted.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment file (YAML).")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs are written.")]
+Json = Annotated[
+    str | None, typer.Option("--json", metavar="PATH|-", help="Also write JSON; - is stdout.")
+]
+Only = Annotated[
+    str | None,
+    typer.Option(
+        "--only", metavar="K=V,…", help="Only the cells that match; a|b for alternatives."
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Override a field of the spec; repeatable."),
+]
+Baseline = Annotated[
+    str | None, typer.Option("--baseline", metavar="NAME", help="Compare with this variant.")
+]
+Blocks = Annotated[
+    int | None, typer.Option("--blocks", metavar="N", min=1, help="Timing blocks; collect.blocks.")
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option("--timeout", metavar="S", min=0.1, help="Seconds one visit may take."),
+]
+Color = Annotated[
+    str,
+    typer.Option("--color", metavar="auto|always|never", help="Colour on the console."),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is started.")]
+
+DEFAULT_OUT = Path("reports")
+
+
+def _overrides(
+    given: list[str] | None, *, blocks: int | None, baseline: str | None, timeout: float | None
+) -> tuple[str, ...]:
+    named = {
+        "collect.blocks": blocks,
+        "baseline": baseline,
+        "collect.time_limit_s": timeout,
+    }
+    flags = (f"{key}={value}" for key, value in named.items() if value is not None)
+    return (*(given or ()), *flags)
+
+
+@app.command()
+def run(
+    spec: Spec,
+    only: Only = None,
+    blocks: Blocks = None,
+    set_: Set = None,
+    baseline: Baseline = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Measure everything again; the default is to go on.")
+    ] = False,
+    live: Annotated[
+        bool, typer.Option("--live", help="Refuse to replay a recording (exit code 3).")
+    ] = False,
+    replay: Annotated[
+        Path | None, typer.Option("--replay", metavar="DIR", help="Replay this recording or run.")
+    ] = None,
+    out: Out = DEFAULT_OUT,
+    json_: Json = None,
+    timeout: Timeout = None,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write the page.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    color: Color = "auto",
+) -> None:
+    """Build, check and measure every kernel variant, and write the page."""
+    from profiler.pipeline import Request, run_experiment
+    from profiler.progress import Narrator
+
+    request = Request(
+        spec=spec,
+        out=out,
+        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=timeout),
+        only=only,
+        fresh=fresh,
+        live=live,
+        replay=replay,
+        page=not no_report,
+    )
+    narrator = Narrator.for_terminal(color=color, quiet=quiet, verbose=verbose)
+    raise typer.Exit(run_experiment(request, narrator, json_target=json_))
+
+
+@app.command()
+def plan(
+    spec: Spec,
+    only: Only = None,
+    blocks: Blocks = None,
+    set_: Set = None,
+    baseline: Baseline = None,
+    json_: Json = None,
+    color: Color = "auto",
+) -> None:
+    """Show the cells, what is excluded and why, and the sessions; needs no GPU."""
+    from profiler.commands import show_plan
+
+    overrides = _overrides(set_, blocks=blocks, baseline=baseline, timeout=None)
+    show_plan(spec, overrides=overrides, only=only, json_target=json_, color=color)
+
+
+@app.command()
+def build(
+    spec: Spec,
+    arch: Annotated[
+        str | None, typer.Option("--arch", metavar="sm_NN", help="Default: that of the GPU here.")
+    ] = None,
+    only: Only = None,
+    set_: Set = None,
+    out: Out = DEFAULT_OUT,
+    json_: Json = None,
+    quiet: Quiet = False,
+    color: Color = "auto",
+) -> None:
+    """Compile every variant and show registers, spills and shared memory; needs no GPU."""
+    from profiler.commands import show_build
+
+    code = show_build(
+        spec,
+        overrides=tuple(set_ or ()),
+        arch=arch,
+        only=only,
+        out=out,
+        json_target=json_,
+        quiet=quiet,
+        color=color,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+def report(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    json_: Json = None,
+    color: Color = "auto",
+) -> None:
+    """Write the page of a run again, from its raw files; needs no GPU."""
+    from profiler.commands import rebuild_report
+
+    raise typer.Exit(rebuild_report(run_folder, json_target=json_, color=color))
+
+
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="CSV that ncu wrote.")],
+    json_: Json = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PAGE", help="Where the page is written.")
+    ] = None,
+    color: Color = "auto",
+) -> None:
+    """Read any ncu CSV that you already have: table and page, or JSON."""
+    from profiler.commands import import_files
+
+    import_files(files, json_target=json_, page=out, color=color)
+
+
+@app.command()
+def doctor(json_: Json = None, color: Color = "auto") -> None:
+    """Check everything that a run needs; exit code 3 when something essential is missing."""
+    from profiler.commands import show_doctor
+
+    raise typer.Exit(show_doctor(json_target=json_, color=color))
+
+
+@app.command("list")
+def list_(out: Out = DEFAULT_OUT, json_: Json = None, color: Color = "auto") -> None:
+    """List the runs that are in the reports folder."""
+    from profiler.commands import list_runs
+
+    list_runs(out, json_target=json_, color=color)
+
+
+@app.command()
+def record(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    target: Annotated[
+        Path, typer.Argument(metavar="DIR", help="e.g. experiments/recordings/NAME.")
+    ],
+) -> None:
+    """Make a recording of a run: its raw numbers, without paths, names and tool reports."""
+    from profiler.commands import make_recording
+
+    make_recording(run_folder, target)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON Schema of the experiment file, for editors."""
+    from profiler.commands import show_schema
+
+    show_schema()
+
+
+def _is_spec(argument: str) -> bool:
+    named = [(command.name, command.callback) for command in app.registered_commands]
+    names = {name or callback.__name__ for name, callback in named if callback is not None}
+    return not argument.startswith("-") and argument not in names
+
+
+def _fail(error: ProfilerError) -> NoReturn:
+    sys.stderr.write(f"profiler: {error}\n")
+    sys.exit(int(error.exit_code))
+
+
+def main() -> None:
+    """Entry point: `SPEC` alone means `run SPEC`; every known error becomes its exit code."""
+    arguments = sys.argv[1:]
+    if arguments and _is_spec(arguments[0]):
+        arguments = ["run", *arguments]
+    try:
+        app(args=arguments, prog_name="profiler")
+    except ProfilerError as error:
+        _fail(error)
+    except KeyboardInterrupt:
+        _fail(Interrupted("Interrupted."))
+    except BrokenPipeError:
+        # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(int(ExitCode.COMPLETE))
+    except Exception:
+        traceback.print_exc()
+        sys.stderr.write("profiler: this is our own fault; please report the lines above.\n")
+        sys.exit(int(ExitCode.OWN_FAULT))

@@ -1,0 +1,213 @@
+"""The commands other than `run`: each prints one thing, or writes it as JSON."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from profiler.assemble import assemble
+from profiler.doctor import essential_missing, run_checks
+from profiler.environment import probe_environment
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.imports import import_document, read_imports
+from profiler.measure import build_plan, variants_of
+from profiler.model import SCHEMA_VERSION, BuildResult, Plan
+from profiler.notices import remedy, text
+from profiler.output import write_json_target, write_results
+from profiler.plan import make_plan, plan_document
+from profiler.progress import Narrator, make_console
+from profiler.render.console import (
+    build_table,
+    doctor_table,
+    final_summary,
+    import_table,
+    plan_table,
+    runs_table,
+)
+from profiler.render.import_page import render_import_page
+from profiler.space import load_space
+from profiler.spec import LoadedSpec, json_schema, load_spec
+from profiler.store import SPEC_FILE, RunFolder, runs, write_atomic, write_recording
+
+
+def show_plan(
+    spec: Path,
+    *,
+    overrides: Sequence[str],
+    only: str | None,
+    json_target: str | None,
+    color: str,
+) -> None:
+    """`profiler plan`: cells, exclusions and sessions."""
+    _, plan = _plan(spec, overrides, only)
+    write_json_target(plan_document(plan), json_target)
+    if json_target != "-":
+        make_console(color).print(plan_table(plan))
+
+
+def _plan(spec: Path, overrides: Sequence[str], only: str | None) -> tuple[LoadedSpec, Plan]:
+    loaded = load_spec(spec, overrides=overrides)
+    space = load_space(loaded.experiment.workload, loaded.base)
+    return loaded, make_plan(loaded, space, only=only)
+
+
+def show_build(  # noqa: PLR0913 - the flags of the command
+    spec: Path,
+    *,
+    overrides: Sequence[str],
+    arch: str | None,
+    only: str | None,
+    out: Path,
+    json_target: str | None,
+    quiet: bool,
+    color: str,
+) -> ExitCode:
+    """`profiler build`: compile and show the static facts; SOME_CELLS_FAILED where one fails."""
+    loaded, plan = _plan(spec, overrides, only)
+    space = load_space(loaded.experiment.workload, loaded.base)
+    narrator = Narrator.for_terminal(color=color, quiet=quiet)
+    target = _architecture(arch, loaded)
+    builds = build_plan(
+        loaded.experiment,
+        variants_of(plan),
+        space,
+        arch=target,
+        build_root=out.resolve() / ".build",
+        on_progress=lambda done, total: narrator.say(f"[{done}/{total}]"),
+    )
+    write_json_target(_build_document(plan, builds, target), json_target)
+    if json_target != "-":
+        make_console(color).print(build_table(builds, variants_of(plan)))
+    failed = any(not build.ok for build in builds)
+    return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
+
+
+def _architecture(arch: str | None, loaded: LoadedSpec) -> str:
+    wanted = arch or loaded.experiment.build.arch
+    if wanted != "auto":
+        return wanted
+    capability = probe_environment().compute_capability
+    if capability is None:
+        raise EnvironmentUnusable(
+            "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
+        )
+    return f"sm_{capability.replace('.', '')}"
+
+
+def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
+    names = {variant.id: variant for variant in variants_of(plan)}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": plan.experiment,
+        "arch": arch,
+        "builds": [
+            {
+                "name": names[build.variant].name,
+                "params": dict(names[build.variant].params),
+                **asdict(build),
+            }
+            for build in builds
+        ],
+    }
+
+
+def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> ExitCode:
+    """`profiler report`: page, CSV and JSON again, from the raw files of a run."""
+    from profiler.output import report_document
+
+    run = RunFolder(folder)
+    record = run.record()
+    loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
+    space = load_space(loaded.experiment.workload, loaded.base)
+    plan = make_plan(loaded, space)
+    finished = assemble(run, loaded, plan)
+    page = write_results(finished.report, folder)
+    write_json_target(report_document(finished.report), json_target)
+    if json_target != "-":
+        console = make_console(color)
+        console.print(final_summary(finished.report))
+        console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    return finished.exit_code
+
+
+def import_files(
+    files: Sequence[Path], *, json_target: str | None, page: Path | None, color: str
+) -> None:
+    """`profiler import`: a table and a page of CSV files that the user already has."""
+    imported = read_imports(files)
+    write_json_target(import_document(imported), json_target)
+    if json_target == "-" and page is None:
+        return
+    target = page or Path(files[0]).with_suffix(".html")
+    names = [file.name for file in files]
+    write_atomic(target, render_import_page(imported.launches, imported.notices, names))
+    console = make_console(color, stderr=json_target == "-")
+    if json_target != "-":
+        console.print(import_table(imported.launches))
+    for notice in imported.notices:
+        line = f"{text(notice)} {remedy(notice)}".strip()
+        make_console(color, stderr=True).print(line, markup=False, soft_wrap=True)
+    console.print(f"Page: {target}", markup=False, soft_wrap=True)
+
+
+def show_doctor(*, json_target: str | None, color: str) -> ExitCode:
+    """`profiler doctor`: everything that a run needs."""
+    checks = run_checks()
+    document = {"schema_version": SCHEMA_VERSION, "checks": [asdict(check) for check in checks]}
+    write_json_target(document, json_target)
+    if json_target != "-":
+        make_console(color).print(doctor_table(checks))
+    return ExitCode.ENVIRONMENT if essential_missing(checks) else ExitCode.COMPLETE
+
+
+def list_runs(out: Path, *, json_target: str | None, color: str) -> None:
+    """`profiler list`: the runs under a folder, oldest first."""
+    found = [(run, run.record()) for run in runs(out)]
+    rows = [
+        {
+            "run": str(run.path),
+            "experiment": record.experiment,
+            "created": record.created,
+            "gpu": record.environment.gpu,
+            "cells": len(record.keys),
+        }
+        for run, record in found
+    ]
+    write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, json_target)
+    if json_target != "-":
+        make_console(color).print(runs_table(rows))
+
+
+def make_recording(folder: Path, target: Path) -> None:
+    """`profiler record`: what a replay needs, without what is private to this machine."""
+    run = RunFolder(folder)
+    run.record()
+    if target.exists() and not (target / "run.json").exists():
+        raise UsageError(f"{target} exists and is not a recording")
+    write_recording(run, target, _private_texts(folder))
+    make_console("auto").print(f"Recording: {target}", markup=False, soft_wrap=True)
+
+
+def _private_texts(folder: Path) -> list[tuple[str, str]]:
+    """Folders and names of this machine and what to write instead, longest first."""
+    pairs = {
+        str(folder.resolve()): "RUN",
+        str(Path.cwd()): ".",
+        sys.prefix: "PYTHON",
+        str(Path.home()): "HOME",
+        tempfile.gettempdir(): "TMP",
+        getpass.getuser(): "USER",
+    }
+    # A short name would also be found inside other words.
+    usable = {old: new for old, new in pairs.items() if len(old) > 4 or old.startswith("/")}
+    return sorted(usable.items(), key=lambda pair: -len(pair[0]))
+
+
+def show_schema() -> None:
+    """`profiler schema`: the JSON Schema of the experiment file."""
+    sys.stdout.write(json.dumps(json_schema(), indent=2) + "\n")

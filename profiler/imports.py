@@ -1,0 +1,80 @@
+"""`profiler import`: any ncu CSV that a user already has, as launches with friendly metrics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.samples import friendly_from_raw
+from profiler.model import SCHEMA_VERSION
+from profiler.notices import Notice, severity, text
+from profiler.parse.ncu_csv import LAUNCH_COLUMNS, read_ncu_csv
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """Launches of one or several files.
+
+    `launches`: the columns of a launch, then friendly metrics, then every other raw metric.
+    """
+
+    launches: pd.DataFrame
+    metrics: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+
+def read_imports(files: Sequence[Path]) -> Imported:
+    """Read files of any page and version; raises ParseError where one holds no table of ncu."""
+    frames: list[pd.DataFrame] = []
+    notices: list[Notice] = []
+    for file in files:
+        table = read_ncu_csv(file)
+        notices += table.notices
+        friendly = friendly_from_raw(table.launches)
+        frame = pd.concat([table.launches, friendly], axis=1)
+        frames.append(frame.loc[:, ~frame.columns.duplicated(keep="last")])
+    launches = pd.concat(frames, ignore_index=True)
+    metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
+    return Imported(launches, metrics, tuple(notices))
+
+
+def import_document(imported: Imported) -> dict[str, Any]:
+    """The launches as JSON; a value that is absent is null, never 0."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "launches": [
+            _launch(row, imported.metrics) for row in imported.launches.to_dict("records")
+        ],
+        "warnings": [
+            {"kind": n.kind.value, "severity": severity(n).value, "text": text(n)}
+            for n in imported.notices
+        ],
+    }
+
+
+def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
+    return {
+        "kernel": row["kernel"],
+        "id": _json(row["id"]),
+        "nvtx": [f"{item.domain}:{item.name}" for item in row["nvtx"] or ()],
+        "block_size": _json(row.get("block_size")),
+        "grid_size": _json(row.get("grid_size")),
+        "metrics": {name: _json(row[name]) for name in metrics},
+    }
+
+
+def _json(value: Any) -> Any:
+    if value is None or value is pd.NA:
+        return None
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if hasattr(value, "item"):
+        return _json(value.item())
+    return value

@@ -1,0 +1,120 @@
+"""What a run leaves behind for people and programs: page, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiler.errors import UsageError
+from profiler.model import SCHEMA_VERSION, CellStatus
+from profiler.notices import remedy, severity, text
+from profiler.plan import plan_document
+from profiler.render.page import render_page
+from profiler.report import Report
+from profiler.store import PAGE_FILE, write_atomic
+
+SAMPLES_FILE = "samples.csv"
+SUMMARY_FILE = "summary.csv"
+SUMMARY_JSON_FILE = "summary.json"
+
+
+def write_results(report: Report, folder: Path, *, page: bool = True) -> Path | None:
+    """Write samples.csv, summary.csv, summary.json and the page; returns the page's path."""
+    write_atomic(folder / SAMPLES_FILE, report.samples.to_csv(index=False))
+    write_atomic(folder / SUMMARY_FILE, report.summary.to_csv(index=False))
+    write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(report)))
+    if not page:
+        return None
+    write_atomic(folder / PAGE_FILE, render_page(report))
+    return folder / PAGE_FILE
+
+
+def report_document(report: Report) -> dict[str, Any]:
+    """The summary as one JSON document: raw numbers, units in the keys, missing is null."""
+    plan = plan_document(report.plan)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": report.experiment,
+        "created": report.created,
+        "replayed": asdict(report.replay) if report.replay else None,
+        "environment": asdict(report.environment),
+        "baseline": report.baseline,
+        "seconds": dict(report.stages),
+        "excluded": plan["excluded"],
+        "notices": [
+            {
+                "kind": n.kind.value,
+                "severity": severity(n).value,
+                "text": text(n),
+                "remedy": remedy(n),
+            }
+            for n in report.notices
+        ],
+        "builds": [asdict(build) for build in report.builds],
+        "cells": _cells(report),
+    }
+
+
+def _cells(report: Report) -> list[dict[str, Any]]:
+    metrics = _metrics_by_cell(report.summary)
+    return [
+        {
+            "id": cell.id,
+            "variant": cell.variant.name,
+            "problem": cell.problem.name,
+            "variant_params": dict(cell.variant.params),
+            "problem_params": dict(cell.problem.params),
+            **_status(report.statuses.get(cell.id)),
+            "metrics": metrics.get(cell.id, {}),
+        }
+        for cell in report.plan.cells
+    ]
+
+
+def _status(status: CellStatus | None) -> dict[str, Any]:
+    if status is None:
+        return {"outcome": "not_measured"}
+    document = asdict(status)
+    del document["cell"]
+    return document
+
+
+def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, float | None]]]:
+    values = [
+        name for name in summary.columns if name not in ("cell", "variant", "problem", "metric")
+    ]
+    cells: dict[str, dict[str, dict[str, float | None]]] = {}
+    for row in summary.to_dict("records"):
+        numbers = {name: finite(row[name]) for name in values}
+        cells.setdefault(str(row["cell"]), {})[str(row["metric"])] = numbers
+    return cells
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it: None for what is missing."""
+    return float(value) if math.isfinite(value) else None
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """JSON text; refuses NaN, because missing is null."""
+    return json.dumps(document, indent=1, allow_nan=False, default=str) + "\n"
+
+
+def write_json_target(document: Mapping[str, Any], target: str | None) -> None:
+    """Write JSON where `--json` points: a path, or `-` for stdout; nothing for None."""
+    if target is None:
+        return
+    if target == "-":
+        sys.stdout.write(dump(document))
+        return
+    try:
+        write_atomic(Path(target), dump(document))
+    except OSError as error:
+        raise UsageError(f"--json {target}: {error.strerror}") from error

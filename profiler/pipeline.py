@@ -1,0 +1,100 @@
+"""The whole story of a run, top to bottom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from profiler import notices
+from profiler.assemble import assemble
+from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.machine import Machine, find_machine
+from profiler.measure import Live, Stopwatch, measure
+from profiler.output import report_document, write_json_target, write_results
+from profiler.plan import make_plan
+from profiler.progress import Narrator
+from profiler.render.console import final_summary
+from profiler.report import Report
+from profiler.space import load_space
+from profiler.spec import LoadedSpec, load_spec
+from profiler.store import RunFolder, create_run, find_recording
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the command line asked for."""
+
+    spec: Path
+    out: Path
+    overrides: tuple[str, ...] = ()
+    only: str | None = None
+    fresh: bool = False
+    live: bool = False
+    """Refuse to replay."""
+    replay: Path | None = None
+    page: bool = True
+    created: str = field(
+        default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
+    )
+
+
+def run_experiment(request: Request, narrator: Narrator, *, json_target: str | None) -> ExitCode:
+    """Spec → plan → build → sessions → samples → summary → page; returns the exit code."""
+    watch = Stopwatch()
+    loaded = load_spec(request.spec, overrides=request.overrides)
+    space = load_space(loaded.experiment.workload, loaded.base)
+    plan = make_plan(loaded, space, only=request.only)
+    source = _machine_or_recording(request, loaded, narrator)
+    if isinstance(source, Machine):
+        live = Live(
+            loaded, plan, space, source, request.out.resolve(), request.fresh, request.created
+        )
+        run = measure(live, narrator, watch)
+        finished = assemble(run, loaded, plan)
+        folder = run.path
+    else:
+        finished = assemble(RunFolder(source), loaded, plan, replay=True)
+        folder = create_run(request.out, loaded.experiment.name, request.created).path
+    page = write_results(finished.report, folder, page=request.page)
+    _tell(finished.report, page, narrator, json_target)
+    return finished.exit_code
+
+
+def _machine_or_recording(
+    request: Request, loaded: LoadedSpec, narrator: Narrator
+) -> Machine | Path:
+    """This machine, if it can do the experiment; else a recording, which is said first."""
+    if request.replay is not None:
+        return _recording(request.replay, narrator)
+    try:
+        return find_machine(loaded.experiment)
+    except EnvironmentUnusable as problem:
+        recording = find_recording(loaded.path, loaded.experiment.name)
+        if request.live or recording is None:
+            raise
+        narrator.warn(f"Cannot measure here: {problem.message}")
+        return _recording(recording, narrator)
+
+
+def _recording(folder: Path, narrator: Narrator) -> Path:
+    record = RunFolder(folder).record()
+    environment = record.environment
+    tool = f"ncu {environment.ncu}" if environment.ncu else "the timer"
+    narrator.warn(
+        f"Replaying a recording: measured on {environment.gpu or environment.cpu} "
+        f"at {record.created} with {tool}, not on this machine."
+    )
+    return folder
+
+
+def _tell(report: Report, page: Path | None, narrator: Narrator, json_target: str | None) -> None:
+    write_json_target(report_document(report), json_target)
+    if json_target != "-":
+        narrator.results.print(final_summary(report))
+    for notice in report.notices:
+        narrator.say(f"{notices.severity(notice).value}: {notices.text(notice)}")
+    if page is not None:
+        (narrator.progress if json_target == "-" else narrator.results).print(
+            f"Page: {page}", markup=False, soft_wrap=True
+        )

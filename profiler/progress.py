@@ -1,0 +1,149 @@
+"""What a person sees while a run goes on: stderr for progress, stdout for results."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from profiler.errors import UsageError
+from profiler.model import Cell
+from runner import protocol
+
+Color = Literal["auto", "always", "never"]
+
+
+def make_console(color: str, *, stderr: bool = False) -> Console:
+    """Console for one stream; `color` is auto, always or never, and NO_COLOR is obeyed by auto."""
+    if color not in ("auto", "always", "never"):
+        raise UsageError(f"--color {color}: not one of auto, always, never")
+    stream = sys.stderr if stderr else sys.stdout
+    terminal = {"auto": None, "always": True, "never": False}[color]
+    no_color = color == "never" or (color == "auto" and "NO_COLOR" in os.environ)
+    width = None if stream.isatty() else 200
+    return Console(
+        stderr=stderr, force_terminal=terminal, no_color=no_color, width=width, highlight=False
+    )
+
+
+@dataclass
+class Narrator:
+    """Tells the story of a run: one live line on a terminal, one line per cell elsewhere."""
+
+    results: Console
+    progress: Console
+    quiet: bool = False
+    verbose: bool = False
+    clock: Callable[[], float] = time.monotonic
+    _bar: Progress | None = field(default=None, repr=False)
+
+    @classmethod
+    def for_terminal(cls, *, color: str, quiet: bool = False, verbose: bool = False) -> Narrator:
+        """Narrator on the process's own streams."""
+        return cls(
+            results=make_console(color),
+            progress=make_console(color, stderr=True),
+            quiet=quiet,
+            verbose=verbose,
+        )
+
+    def say(self, text: str) -> None:
+        """One line of progress."""
+        if not self.quiet:
+            self.progress.print(text, markup=False, soft_wrap=True)
+
+    def detail(self, text: str) -> None:
+        """One line for those who asked for more (`-v`)."""
+        if self.verbose:
+            self.say(text)
+
+    def warn(self, text: str) -> None:
+        """One line that is said even when quiet."""
+        self.progress.print(text, style="yellow", markup=False, soft_wrap=True)
+
+
+@dataclass
+class VisitProgress:
+    """Follows the journal of a session: counts visits, and says when a cell is done or failed."""
+
+    narrator: Narrator
+    title: str
+    cells: Mapping[str, Cell]
+    remaining: dict[str, int]
+    """Cell id → visits still to come."""
+    _total: int = 0
+    _done: int = 0
+    _cells_done: int = 0
+    _bar: Progress | None = None
+
+    def __enter__(self) -> VisitProgress:
+        """Show the live line where there is a terminal."""
+        self._total = sum(self.remaining.values())
+        if self.narrator.progress.is_terminal and not self.narrator.quiet:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TimeRemainingColumn(),
+                console=self.narrator.progress,
+                transient=True,
+            )
+            self._bar.add_task(self.title, total=self._total, rate="")
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the live line away."""
+        if self._bar is not None:
+            self._bar.stop()
+
+    def record(self, record: Mapping[str, object]) -> None:
+        """Take one record of the runner's journal."""
+        cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
+        if not isinstance(cell, str) or cell not in self.remaining:
+            return
+        if event == protocol.FINISHED and phase == protocol.MEASURE:
+            self.visited(cell, _microseconds(record))
+        elif event == protocol.FAILED:
+            self.failed(cell, f"{record.get('outcome')}: {record.get('cause')}")
+
+    def failed(self, cell: str, cause: str) -> None:
+        """Say that a cell failed; its remaining visits will not come."""
+        self._done += self.remaining.get(cell, 0)
+        self.remaining[cell] = 0
+        self._cell_done(cell, f"FAILED {cause.splitlines()[0] if cause else ''}")
+
+    def visited(self, cell: str, value: str = "") -> None:
+        """Count one visit; `value` is what is known of its result already."""
+        self._done += 1
+        self.remaining[cell] -= 1
+        if self._bar is not None:
+            task = self._bar.tasks[0]
+            rate = f"{task.speed:.1f}/s" if task.speed else ""
+            self._bar.update(task.id, completed=self._done, rate=rate)
+        if self.remaining[cell] == 0:
+            self._cell_done(cell, value)
+
+    def _cell_done(self, cell: str, text: str) -> None:
+        self._cells_done += 1
+        if self._bar is not None and not text.startswith("FAILED"):
+            return
+        known = self.cells[cell]
+        width = len(str(len(self.remaining)))
+        counter = f"[{self._cells_done:>{width}}/{len(self.remaining)}]"
+        self.narrator.say(f"{counter} {known.variant.name} {known.problem.name}  {text}".rstrip())
+
+
+def _microseconds(record: Mapping[str, object]) -> str:
+    durations = record.get("durations_ns")
+    if not isinstance(durations, list) or not durations:
+        return ""
+    middle = sorted(durations)[len(durations) // 2]
+    return f"{middle / 1000:.1f} us"

@@ -1,0 +1,315 @@
+"""From a run folder to samples and statuses: one loader for live runs and recordings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.samples import (
+    command_cells,
+    empty_samples,
+    metric_columns,
+    missing_metrics,
+    samples_from_command,
+    samples_from_journal,
+    samples_from_launches,
+)
+from profiler.errors import ParseError
+from profiler.model import BuildResult, Cell, CellStatus, Outcome, Plan, SessionKind, Visit
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
+from profiler.store import Attempt
+from profiler.twins import twins
+from runner import protocol
+
+_FINISHED = "finished"
+"""AttemptResult.cause of a session that ended as it should."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """What one attempt says about the cells whose key is still the same."""
+
+    attempt: Attempt
+    samples: pd.DataFrame
+    records: tuple[dict[str, Any], ...]
+    current: frozenset[str]
+    """Cells of the attempt whose key is still the same."""
+    notices: tuple[Notice, ...] = ()
+
+    def visits(self) -> set[Visit]:
+        """Visits that have a sample with a value; a faulting kernel leaves a row without any."""
+        own = self.attempt.record.visit
+        if own is not None:
+            return {Visit(own["cell"], own["block"])} if len(self.samples) else set()
+        return {
+            Visit(str(cell), int(block))
+            for cell, block in zip(self.samples["cell"], self.samples["block"], strict=True)
+        }
+
+    def unseen(self) -> set[str]:
+        """Cells that finished a visit in a session that ended well, without a kernel being seen."""
+        result = self.attempt.result
+        if result is None or result.cause != _FINISHED:
+            return set()
+        finished = {
+            Visit(record["cell"], record["block"])
+            for record in self.records
+            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE
+        }
+        return {visit.cell for visit in finished - self.visits()}
+
+
+def load_attempt(
+    attempt: Attempt, keys: Mapping[str, str] | None, compute_capability: str | None
+) -> Loaded:
+    """Read one attempt.
+
+    `keys` are those of today: rows of cells with another key are left out. None accepts every row,
+    for a recording.
+    """
+    current = _current_cells(attempt, keys)
+    records = tuple(
+        record
+        for record in protocol.read_journal(attempt.journal)
+        if "cell" not in record or record["cell"] in current
+    )
+    samples, notices = _read_samples(attempt, records, compute_capability)
+    samples = _with_values(_of_cells(samples, attempt, current))
+    return Loaded(attempt, samples, records, frozenset(current), notices)
+
+
+def _current_cells(attempt: Attempt, keys: Mapping[str, str] | None) -> set[str]:
+    recorded = attempt.record.keys
+    if keys is None:
+        return set(recorded)
+    return {cell for cell, key in recorded.items() if keys.get(cell) == key}
+
+
+def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:
+    visit = attempt.record.visit
+    if visit is not None:  # its samples have ids of their own, one per kernel, grid and block
+        return samples if visit["cell"] in current else samples.iloc[:0]
+    return samples[samples["cell"].isin(current)]
+
+
+def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
+    metrics = list(metric_columns(samples))
+    return samples[samples[metrics].notna().any(axis=1)] if metrics else samples.iloc[:0]
+
+
+def _read_samples(
+    attempt: Attempt, records: Sequence[Mapping[str, Any]], compute_capability: str | None
+) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
+    record = attempt.record
+    if record.collector == "timer":
+        return samples_from_journal(records, session=record.session, kind=record.kind), ()
+    table = _read_csv(attempt)
+    if table is None:
+        return empty_samples(), ()
+    if record.visit is not None:
+        samples = samples_from_command(
+            table.launches,
+            cell=record.visit["cell"],
+            block=record.visit["block"],
+            session=record.session,
+            collector=record.collector,
+            kind=record.kind,
+            metrics=record.metrics,
+            compute_capability=compute_capability,
+        )
+        return samples, table.notices
+    samples = samples_from_launches(
+        table.launches,
+        session=record.session,
+        collector=record.collector,
+        kind=record.kind,
+        metrics=record.metrics,
+        compute_capability=compute_capability,
+        finished=_finished_visits(records),
+    )
+    return samples, table.notices
+
+
+def _finished_visits(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
+    return {
+        (record["cell"], record["block"])
+        for record in records
+        if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE
+    }
+
+
+def _read_csv(attempt: Attempt) -> NcuTable | None:
+    path = attempt.csv()
+    if path is None:
+        return None
+    try:
+        return read_ncu_csv(path)
+    except ParseError:
+        # A tool that was killed before it printed its table leaves a log without one.
+        return None
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Everything that the attempts of a run say about the cells of a plan."""
+
+    cells: tuple[Cell, ...]
+    """The plan's; for external commands, one per kernel, grid and block that was seen."""
+    samples: pd.DataFrame
+    statuses: Mapping[str, CellStatus]
+    notices: tuple[Notice, ...]
+
+
+def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, tuple[Outcome, str]]:
+    """Outcome and cause of the cells that failed in these attempts, by cell id."""
+    facts = _facts(plan, attempts)
+    return {cell: each.failure for cell, each in facts.items() if each.failure is not None}
+
+
+@dataclass
+class _Facts:
+    """What journals and builds say about one cell, gathered before its outcome is decided."""
+
+    failure: tuple[Outcome, str] | None = None
+    described: dict[str, Any] = field(default_factory=dict)
+
+
+def gather(
+    plan: Plan,
+    builds: Sequence[BuildResult],
+    attempts: Sequence[Loaded],
+    compute_capability: str | None,
+) -> Results:
+    """Put the attempts of a run together: one frame of samples, one status per cell."""
+    samples = _joined([loaded.samples for loaded in attempts])
+    samples = _first_of_each_visit(samples)
+    cells = _cells(plan, attempts, samples)
+    facts = _facts(plan, attempts)
+    same = twins(plan.cells, builds)
+    by_variant = {build.variant: build for build in builds}
+    timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
+    counted = set(samples["cell"])
+    lacking = _lacking(plan, samples, compute_capability)
+    statuses = {
+        cell.id: _status(
+            cell,
+            by_variant.get(cell.variant.id),
+            facts[_owner(cell, plan)],
+            same.get(cell.id),
+            measured=cell.id in (timed or counted),
+        )
+        for cell in cells
+    }
+    statuses = {
+        cell: replace(status, missing_metrics=lacking.get(cell, ()))
+        for cell, status in statuses.items()
+    }
+    statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
+    return Results(cells, samples, statuses, _notices(attempts))
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    filled = [frame for frame in frames if len(frame)]
+    return pd.concat(filled, ignore_index=True) if filled else empty_samples()
+
+
+def _first_of_each_visit(samples: pd.DataFrame) -> pd.DataFrame:
+    """A visit that two attempts measured counts once."""
+    visit = ["session", "cell", "block", "repeat"]
+    return samples.drop_duplicates(visit, keep="first", ignore_index=True)
+
+
+def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
+    if not any(loaded.attempt.record.visit is not None for loaded in attempts):
+        return plan.cells
+    seen = command_cells(samples, plan.cells)
+    owners = {_owner(cell, plan) for cell in seen}
+    return (*seen, *(cell for cell in plan.cells if cell.id not in owners))
+
+
+def _owner(cell: Cell, plan: Plan) -> str:
+    """Id of the planned cell that a cell of an external command came from; its own otherwise."""
+    planned = [each.id for each in plan.cells if cell.id.startswith(f"{each.id}..")]
+    return max(planned, key=len, default=cell.id)
+
+
+def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
+    facts: dict[str, _Facts] = defaultdict(_Facts)
+    for planned in plan.cells:
+        facts[planned.id] = _Facts()
+    for loaded in attempts:
+        for record in loaded.records:
+            _take_record(facts, record)
+        result = loaded.attempt.result
+        for cell, (outcome, cause) in (result.failed if result else {}).items():
+            if cell in facts and cell in loaded.current:
+                facts[cell].failure = facts[cell].failure or (Outcome(outcome), cause)
+        unseen = (Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
+        for cell in loaded.unseen():
+            facts[cell].failure = facts[cell].failure or unseen
+    return facts
+
+
+_DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error")
+
+
+def _take_record(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
+    cell = record.get("cell")
+    if cell not in facts:
+        return
+    if record.get("event") == protocol.FAILED:
+        failure = (Outcome(record["outcome"]), str(record.get("cause", "")))
+        facts[cell].failure = facts[cell].failure or failure
+    elif record.get("event") == protocol.FINISHED:
+        facts[cell].described |= {name: record[name] for name in _DESCRIBED if name in record}
+
+
+def _lacking(
+    plan: Plan, samples: pd.DataFrame, compute_capability: str | None
+) -> Mapping[str, tuple[str, ...]]:
+    requested = dict.fromkeys(name for session in plan.sessions for name in session.metrics)
+    return missing_metrics(samples, requested, compute_capability)
+
+
+def _status(
+    cell: Cell, build: BuildResult | None, facts: _Facts, twin: str | None, *, measured: bool
+) -> CellStatus:
+    status = CellStatus(cell.id, Outcome.NOT_MEASURED, **facts.described)
+    if build is not None and not build.ok:
+        return replace(status, outcome=Outcome.COMPILE_FAILED, cause=build.error)
+    if twin is not None:
+        return replace(status, outcome=Outcome.DUPLICATE, duplicate_of=twin)
+    if facts.failure is not None:
+        outcome, cause = facts.failure
+        return replace(status, outcome=outcome, cause=cause)
+    return replace(status, outcome=Outcome.MEASURED) if measured else status
+
+
+def _as_twin(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
+    """A cell whose program was measured under another name shares its fate, failures too."""
+    twin = statuses.get(status.duplicate_of or "")
+    if twin is None:
+        return status
+    shared = replace(twin, cell=status.cell, duplicate_of=status.duplicate_of)
+    return (
+        replace(shared, outcome=Outcome.DUPLICATE) if twin.outcome is Outcome.MEASURED else shared
+    )
+
+
+def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
+    notices = [notice for loaded in attempts for notice in loaded.notices]
+    for loaded in attempts:
+        result = loaded.attempt.result
+        if result is None or result.cause != _FINISHED:
+            values: dict[str, str | int | float] = {
+                "session": loaded.attempt.folder.name,
+                "cause": result.cause if result else "the profiler was stopped",
+                "kept": len(loaded.samples),
+            }
+            notices.append(Notice(NoticeKind.SESSION_DIED, values))
+    return tuple(notices)
