@@ -18,7 +18,7 @@ from profiler.imports import import_document, read_imports
 from profiler.measure import build_plan, variants_of
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.notices import remedy, text
-from profiler.output import write_json_target, write_results
+from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan, plan_document
 from profiler.progress import Narrator, make_console
 from profiler.render.console import (
@@ -118,8 +118,6 @@ def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dic
 
 def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> ExitCode:
     """`profiler report`: page, CSV and JSON again, from the raw files of a run."""
-    from profiler.output import report_document
-
     run = RunFolder(folder)
     record = run.record()
     loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)

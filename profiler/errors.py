@@ -1,11 +1,11 @@
 """Every error that this project raises on purpose, and the exit code of each family.
 
-    ProfilerError                1   our own fault
-    ├── SpecError                2   the experiment file is wrong
-    ├── UsageError               2   the command line or a given file is wrong
-    │   └── ParseError           2   a tool's output could not be read at all
-    ├── EnvironmentUnusable      3   the machine cannot do this; says the remedy
-    └── Interrupted            130   stopped by the user; what was measured is kept
+ProfilerError                1   our own fault
+├── SpecError                2   the experiment file is wrong
+├── UsageError               2   the command line or a given file is wrong
+│   └── ParseError           2   a tool's output could not be read at all
+├── EnvironmentUnusable      3   the machine cannot do this; says the remedy
+└── Interrupted            130   stopped by the user; what was measured is kept
 """
 
 from __future__ import annotations

@@ -65,6 +65,6 @@ def _device(experiment: Experiment) -> str:
         return "cpu"
     raise EnvironmentUnusable(
         "No NVIDIA GPU is visible on this machine.",
-        remedy="Run it where nvidia-smi lists a GPU (see `python -m profiler doctor`), or leave out "
-        "--live to replay a recording.",
+        remedy="Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is "
+        "missing), or leave out --live to replay a recording.",
     )

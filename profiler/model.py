@@ -24,8 +24,8 @@ _MAX_SLUG = 96
 def slug(name: str) -> str:
     """Turn any name into an id made of `[A-Za-z0-9_.=-]`.
 
-    A name that had to be changed or cut gets six hex digits of its own hash, so that two names never
-    share an id and an id never depends on its neighbours.
+    A name that had to be changed or cut gets six hex digits of its own hash, so that two names
+    never share an id and an id never depends on its neighbours.
     """
     safe = _UNSAFE.sub("_", name).strip("_")
     if safe == name and len(name) <= _MAX_SLUG:

@@ -1,4 +1,4 @@
-"""Warnings as typed values that travel with the results, and the only place where their words stand."""
+"""Warnings as typed values that travel with the results, and the one place of their words."""
 
 from __future__ import annotations
 
@@ -62,11 +62,13 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.UNLOCKED_CLOCKS: Words(
         Severity.INFO,
         "The GPU's clocks were not locked (clock control: {clock_control}).",
-        "Compare cycles beside durations, or set collect.clock_control to base where that is allowed.",
+        "Compare cycles beside durations, or set collect.clock_control to base where that is "
+        "allowed.",
     ),
     NoticeKind.FEW_BLOCKS: Words(
         Severity.WARNING,
-        "Only {blocks} timing blocks: numbers are shown, but fewer than {needed} cannot support a verdict.",
+        "Only {blocks} timing blocks: numbers are shown, but fewer than {needed} cannot support a "
+        "verdict.",
         "Raise collect.blocks or pass --blocks {needed}.",
     ),
     NoticeKind.FAILED_CELLS: Words(
@@ -95,7 +97,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.SESSION_DIED: Words(
         Severity.WARNING,
-        "Session {session} ended early ({cause}); {kept} samples were kept and the rest was measured again.",
+        "Session {session} ended early ({cause}); {kept} samples were kept and the rest was "
+        "measured again.",
     ),
     NoticeKind.NO_BASELINE: Words(
         Severity.WARNING,
@@ -116,7 +119,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.CSV_BAD_CELLS: Words(
         Severity.WARNING,
-        X,
+        "{file}: {count} values of {metric} are not numbers and are treated as missing "
+        "(first: {example}).",
     ),
     NoticeKind.CSV_NO_UNITS: Words(
         Severity.WARNING,

@@ -64,7 +64,7 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
 def _machine_or_recording(
     request: Request, loaded: LoadedSpec, narrator: Narrator
 ) -> Machine | Path:
-    """This machine, if it can do the experiment; else a recording, which is said first."""
+    """Give this machine, if it can do the experiment; else a recording, which is said first."""
     if request.replay is not None:
         return _recording(request.replay, narrator)
     try:
