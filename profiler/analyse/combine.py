@@ -46,7 +46,10 @@ class Ranges:
         """Largest or smallest of each range; NaN where one value is."""
         largest = combine is Combine.MAX
         result = np.full(self.count, -np.inf if largest else np.inf)
-        (np.maximum if largest else np.minimum).at(result, self.codes, values)
+        with np.errstate(
+            invalid="ignore"
+        ):  # some versions of numpy warn that NaN wins, as it shall
+            (np.maximum if largest else np.minimum).at(result, self.codes, values)
         return result
 
     def means(self, values: Floats, weights: Floats) -> Floats:

@@ -58,8 +58,10 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
     percentiles = np.quantile(result.bootstrap_distribution, [tail, 1 - tail], axis=-1)
     found = (result.confidence_interval.low, result.confidence_interval.high)
     unanswered = np.isnan(found[0]) | np.isnan(found[1])
+    # Clipped, because interpolating between equal values can leave their range by a last digit.
+    smallest, largest = rows.min(axis=-1), rows.max(axis=-1)
     low, high = (
-        np.where(unanswered, fallback, own)
+        np.clip(np.where(unanswered, fallback, own), smallest, largest)
         for own, fallback in zip(found, percentiles, strict=True)
     )
     return low, high

@@ -1,0 +1,62 @@
+"""Small frames for the tests of `profiler.analyse`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pandas as pd
+
+from profiler.model import Cell, Problem, Variant, cell_id
+from runner.protocol import range_name
+
+
+class Range(NamedTuple):
+    """What samples need of a parsed NVTX range."""
+
+    domain: str
+    name: str
+
+
+def ours(cell: str, block: int) -> tuple[Range, ...]:
+    """The ranges around a launch inside a visit."""
+    return (Range("", "outer"), Range("profiler", range_name(cell, block)))
+
+
+def launch(nvtx: tuple[Range, ...], kernel: str = "k", **raw: float | None) -> dict[str, object]:
+    """One launch; raw names with `__` and without a roll-up get `.sum`."""
+    values = {name if name.startswith("launch__") else f"{name}.sum": raw[name] for name in raw}
+    shape = {"grid_size": "(8, 1, 1)", "block_size": "(128, 1, 1)"}
+    return {"id": 0, "kernel": kernel, "nvtx": nvtx, **shape, **values}
+
+
+def make_cell(variant: str, problem: str = "p") -> Cell:
+    """A cell whose ids are its names."""
+    first, second = Variant(variant, variant), Problem(problem, problem)
+    return Cell(cell_id(first, second), first, second)
+
+
+def samples_of(
+    values: Mapping[str, Sequence[float]],
+    metric: str = "duration_ns",
+    *,
+    collector: str = "ncu",
+    kind: str = "timing",
+) -> pd.DataFrame:
+    """One sample per block; keys are cell ids."""
+    rows = [
+        {
+            "session": "s",
+            "collector": collector,
+            "kind": kind,
+            "cell": cell,
+            "block": block,
+            "repeat": 0,
+            "kernels": 1.0 if collector == "ncu" else float("nan"),
+            "kernel_names": "k",
+            metric: value,
+        }
+        for cell, blocks in values.items()
+        for block, value in enumerate(blocks)
+    ]
+    return pd.DataFrame(rows)

@@ -1,0 +1,402 @@
+"""Launches become samples: joined by range, combined by the catalogue, never partly."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from analyse_frames import Range, launch, make_cell, ours
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiler.analyse.samples import (
+    SAMPLE_COLUMNS,
+    add_derived,
+    check_samples,
+    command_cells,
+    empty_samples,
+    friendly_from_raw,
+    metric_columns,
+    missing_metrics,
+    samples_from_command,
+    samples_from_journal,
+    samples_from_launches,
+    share_duplicates,
+)
+from profiler.errors import ProfilerError
+from profiler.model import CellStatus, Environment, Outcome
+
+SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
+ALL = ("duration_ns", "registers", "l1_hit_pct", "l2_hit_pct", "dram_read_bytes", "stall_wait")
+STALL = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
+
+
+def _samples(launches: list[dict[str, object]], metrics: tuple[str, ...] = ALL) -> pd.DataFrame:
+    return samples_from_launches(pd.DataFrame(launches), metrics=metrics, **SESSION)
+
+
+def test_one_row_per_cell_and_block_in_launch_order() -> None:
+    visits = [("b", 0), ("a", 0), ("a", 1)]
+    frame = _samples([launch(ours(*visit), gpu__time_duration=5.0) for visit in visits])
+    assert list(zip(frame["cell"], frame["block"], strict=True)) == visits
+    assert list(frame.columns) == [*SAMPLE_COLUMNS, *ALL]
+    assert set(frame["kind"]) == {"timing"}
+    assert list(frame["duration_ns"]) == [5.0, 5.0, 5.0]
+
+
+def test_launches_outside_our_ranges_are_left_out() -> None:
+    others = [(), (Range("", "cell=a;block=0"),), (Range("profiler", "warm-up"),), None]
+    launches = [launch(nvtx, gpu__time_duration=1.0) for nvtx in others]  # type: ignore[arg-type]
+    assert _samples(launches).empty
+    with_ours = _samples([*launches, launch(ours("a", 0), gpu__time_duration=2.0)])
+    assert list(with_ours["duration_ns"]) == [2.0]
+
+
+def test_unfinished_visits_are_left_out_where_they_are_known() -> None:
+    launches = pd.DataFrame([launch(ours("a", block), gpu__time_duration=1.0) for block in (0, 1)])
+    frame = samples_from_launches(
+        launches, metrics=("duration_ns",), finished=[("a", 0)], **SESSION
+    )
+    assert list(frame["block"]) == [0]
+
+
+def test_kernels_of_one_range_are_combined_as_the_catalogue_says() -> None:
+    first = launch(
+        ours("a", 0),
+        "k1",
+        gpu__time_duration=100.0,
+        launch__registers_per_thread=32.0,
+        dram__bytes_read=10.0,
+        lts__t_sectors_lookup_hit=90.0,
+        lts__t_sectors=100.0,
+    )
+    second = launch(
+        ours("a", 0),
+        "k2",
+        gpu__time_duration=300.0,
+        launch__registers_per_thread=168.0,
+        dram__bytes_read=30.0,
+        lts__t_sectors_lookup_hit=0.0,
+        lts__t_sectors=900.0,
+    )
+    for row, l1, l2 in ((first, 80.0, 90.0), (second, 40.0, 0.0)):
+        row |= {"l1tex__t_sector_hit_rate.pct": l1, "lts__t_sector_hit_rate.pct": l2}
+    row = _samples([first, second, {**first, "nvtx": ours("b", 0)}]).iloc[0]
+    assert row["kernels"] == 2
+    assert row["kernel_names"] == "k1; k2"
+    assert row["duration_ns"] == 400
+    assert row["registers"] == 168
+    assert row["dram_read_bytes"] == 40
+    assert row["l1_hit_pct"] == pytest.approx((80 * 100 + 40 * 300) / 400)
+    assert row["l2_hit_pct"] == pytest.approx(100 * 90 / 1000)
+
+
+def test_a_hit_rate_without_its_parts_is_weighted_by_time() -> None:
+    launches = [
+        launch(ours("a", 0), gpu__time_duration=time) | {"lts__t_sector_hit_rate.pct": hit}
+        for time, hit in ((100.0, 90.0), (300.0, 10.0))
+    ]
+    assert _samples(launches)["l2_hit_pct"][0] == pytest.approx(30.0)
+
+
+def test_a_single_kernel_keeps_what_ncu_reported() -> None:
+    row = launch(ours("a", 0), lts__t_sectors_lookup_hit=1.0, lts__t_sectors=3.0)
+    row |= {"lts__t_sector_hit_rate.pct": 33.33, "l1tex__t_sector_hit_rate.pct": 12.5}
+    frame = _samples([row])
+    assert frame["l2_hit_pct"][0] == 33.33
+    assert frame["l1_hit_pct"][0] == 12.5
+
+
+def test_a_single_kernel_without_a_reported_rate_gets_it_from_the_parts() -> None:
+    frame = _samples([launch(ours("a", 0), lts__t_sectors_lookup_hit=1.0, lts__t_sectors=4.0)])
+    assert frame["l2_hit_pct"][0] == 25.0
+
+
+def test_stalls_are_weighted_by_issued_instructions() -> None:
+    launches = [
+        launch(ours("a", 0), gpu__time_duration=time, smsp__inst_issued=issued) | {STALL: stall}
+        for time, issued, stall in ((1.0, 300.0, 1.0), (99.0, 100.0, 5.0))
+    ]
+    assert _samples(launches)["stall_wait"][0] == pytest.approx(2.0)
+
+
+def test_a_value_missing_for_one_kernel_is_missing_for_the_range() -> None:
+    launches = [
+        launch(
+            ours("a", 0),
+            gpu__time_duration=1.0,
+            dram__bytes_read=value,
+            launch__registers_per_thread=value,
+        )
+        for value in (8.0, math.nan, 8.0)
+    ]
+    row = _samples(launches).iloc[0]
+    assert row["duration_ns"] == 3.0
+    assert np.isnan(row["dram_read_bytes"])
+    assert np.isnan(row["registers"])
+    assert np.isnan(row["l1_hit_pct"])
+
+
+def test_metrics_that_did_not_come_back_are_columns_of_nan() -> None:
+    frame = _samples([launch(ours("a", 0))], ("duration_ns", "l2_hit_pct", "foo__bar.sum"))
+    assert frame[["duration_ns", "l2_hit_pct", "foo__bar.sum"]].isna().all(axis=None)
+
+
+def test_raw_names_combine_by_their_roll_up() -> None:
+    launches = [
+        launch(ours("a", 0), gpu__time_duration=10.0) | {"x__y.sum": value, "x__y.max": value}
+        for value in (1.0, 4.0)
+    ]
+    row = _samples(launches, ("x__y.sum", "x__y.max")).iloc[0]
+    assert (row["x__y.sum"], row["x__y.max"]) == (5.0, 4.0)
+
+
+def test_sectors_of_local_memory_become_bytes() -> None:
+    raw = launch(ours("a", 0), l1tex__t_sectors_pipe_lsu_mem_local_op_ld=3.0)
+    assert _samples([raw], ("local_load_bytes",))["local_load_bytes"][0] == 96.0
+
+
+def test_an_architecture_has_its_own_names() -> None:
+    raw = launch(ours("a", 0), dram__bytes_op_read=7.0)
+    frame = samples_from_launches(
+        pd.DataFrame([raw]), metrics=("dram_read_bytes",), compute_capability="12.0", **SESSION
+    )
+    assert frame["dram_read_bytes"][0] == 7.0
+
+
+def test_derived_and_build_metrics_are_no_columns_of_launches() -> None:
+    frame = _samples([launch(ours("a", 0))], ("tflops", "spill_store_bytes", "cycles"))
+    assert metric_columns(frame) == ("cycles",)
+
+
+def test_no_launches_give_an_empty_frame_of_samples() -> None:
+    frame = samples_from_launches(pd.DataFrame(), metrics=ALL, **SESSION)
+    assert frame.empty
+    check_samples(frame)
+
+
+def test_a_frame_that_is_none_is_refused() -> None:
+    with pytest.raises(ProfilerError, match="kernel_names"):
+        check_samples(pd.DataFrame({"cell": []}))
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 2), st.floats(0.001, 1e9)),
+        min_size=1,
+        max_size=30,
+    )
+)
+@settings(deadline=None)
+def test_durations_of_a_range_always_add_up(rows: list[tuple[str, int, float]]) -> None:
+    frame = _samples([launch(ours(c, b), gpu__time_duration=t) for c, b, t in rows])
+    expected: dict[tuple[str, int], float] = {}
+    for cell, block, time in rows:
+        expected[cell, block] = expected.get((cell, block), 0.0) + time
+    found = {(r.cell, r.block): r.duration_ns for r in frame.itertuples()}
+    assert found == pytest.approx(expected)
+    assert frame["kernels"].sum() == len(rows)
+
+
+# ---- external commands ---------------------------------------------------------------------------
+
+
+def _command(launches: list[dict[str, object]]) -> pd.DataFrame:
+    return samples_from_command(
+        pd.DataFrame(launches), cell="v..p", block=3, metrics=("duration_ns",), **SESSION
+    )
+
+
+def test_a_command_gives_one_cell_per_kernel_grid_and_block() -> None:
+    launches = [launch((), kernel, gpu__time_duration=1.0) for kernel in ("f<int>", "g", "g")]
+    launches[2]["grid_size"] = "(16, 2, 1)"
+    frame = _command(launches)
+    assert frame["cell"][1] == "v..p..g..g8x1x1..b128x1x1"
+    assert frame["cell"][2] == "v..p..g..g16x2x1..b128x1x1"
+    assert frame["cell"].nunique() == 3
+    assert frame["cell"].str.fullmatch(r"[A-Za-z0-9_.=-]+").all()
+    assert set(frame["block"]) == {3}
+
+
+def test_launches_of_one_kind_are_repeats() -> None:
+    frame = _command([launch((), gpu__time_duration=float(time)) for time in (3, 1, 2)])
+    assert list(frame["repeat"]) == [0, 1, 2]
+    assert list(frame["duration_ns"]) == [3.0, 1.0, 2.0]
+
+
+def test_a_range_replay_row_has_no_shape() -> None:
+    row = launch((), "range", gpu__time_duration=1.0) | {"grid_size": None, "block_size": None}
+    assert _command([row])["cell"][0] == "v..p..range..g..b"
+
+
+def test_a_command_with_one_kernel_stays_comparable() -> None:
+    cell = make_cell("v")
+    (found,) = command_cells(_command([launch(())]), [cell])
+    assert found.id == "v..p..k..g8x1x1..b128x1x1"
+    assert (found.variant, found.problem) == (cell.variant, cell.problem)
+
+
+def test_a_command_with_several_kernels_has_several_variants() -> None:
+    frame = _command([launch((), "k1"), launch((), "k2")])
+    first, second = command_cells(frame, [make_cell("v"), make_cell("other")])
+    assert first.variant.id != second.variant.id
+    assert "k2" in second.variant.name
+    assert first.problem.id == "p"
+
+
+def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike() -> None:
+    cells = [make_cell("v"), make_cell("v", "p..q")]
+    samples = samples_from_command(
+        pd.DataFrame([launch(())]), cell="v..p..q", block=0, metrics=(), **SESSION
+    )
+    (found,) = command_cells(samples, cells)
+    assert found.problem.id == "p..q"
+
+
+# ---- timer ---------------------------------------------------------------------------------------
+
+
+def _record(event: str, phase: str, **values: object) -> dict[str, object]:
+    return json.loads(json.dumps({"event": event, "phase": phase, "cell": "a", **values}))
+
+
+def test_each_timed_launch_of_a_finished_visit_is_a_sample() -> None:
+    records = [
+        _record("started", "measure", block=0),
+        _record("finished", "measure", block=0, durations_ns=[5, 4]),
+        _record("finished", "warmup", block=0, durations_ns=[99]),
+        _record("finished", "measure", block=1),
+        _record("failed", "measure", block=2, durations_ns=[1]),
+        {"event": "session_finished"},
+    ]
+    frame = samples_from_journal(records, session="timer-0")
+    assert list(frame["duration_ns"]) == [5.0, 4.0]
+    assert list(frame["repeat"]) == [0, 1]
+    assert frame["kernels"].isna().all()
+    assert set(frame["collector"]) == {"timer"}
+
+
+def test_a_journal_without_measurements_gives_no_samples() -> None:
+    frame = samples_from_journal([], session="timer-0")
+    assert frame.empty
+    check_samples(frame)
+
+
+# ---- derived -------------------------------------------------------------------------------------
+
+
+def _derived(status: CellStatus, environment: Environment, **raw: float) -> pd.Series:  # type: ignore[type-arg]
+    metrics = ("duration_ns", "cycles", "dram_read_bytes", "dram_write_bytes")
+    samples = _samples([launch(ours("a", 0), **raw)], metrics)
+    return add_derived(samples, {"a": status}, environment).iloc[0]
+
+
+def test_derived_metrics_follow_from_time_traffic_and_statements() -> None:
+    raw = launch(
+        ours("a", 0), gpu__time_duration=1000.0, dram__bytes_read=3e6, dram__bytes_write=1e6
+    ) | {"sm__cycles_elapsed.max": 1500.0}
+    samples = _samples([raw], ("duration_ns", "cycles", "dram_read_bytes", "dram_write_bytes"))
+    status = CellStatus("a", Outcome.MEASURED, flops=2e9, bytes=2e6)
+    environment = Environment(peak_dram_bytes_per_s=8e12)
+    row = add_derived(samples, {"a": status}, environment).iloc[0]
+    assert row["tflops"] == pytest.approx(2000.0)
+    assert row["gbps"] == pytest.approx(2000.0)
+    assert row["dram_gbps"] == pytest.approx(4000.0)
+    assert row["peak_dram_pct"] == pytest.approx(50.0)
+    assert row["memory_efficiency_pct"] == pytest.approx(50.0)
+    assert row["arithmetic_intensity"] == pytest.approx(500.0)
+    assert row["sm_clock_ghz"] == pytest.approx(1.5)
+
+
+def test_what_nothing_is_known_for_is_not_derived() -> None:
+    status = CellStatus("a", Outcome.MEASURED)
+    row = _derived(status, Environment(), gpu__time_duration=10.0)
+    assert not {"tflops", "gbps", "dram_gbps", "peak_dram_pct"} & set(row.index)
+
+
+def test_nothing_is_divided_by_zero() -> None:
+    status = CellStatus("a", Outcome.MEASURED, flops=1.0, bytes=1.0)
+    row = _derived(status, Environment(), dram__bytes_read=0.0, dram__bytes_write=0.0)
+    assert not {"memory_efficiency_pct", "arithmetic_intensity"} & set(row.index)
+
+
+def test_cells_without_a_status_have_no_derived_metrics() -> None:
+    samples = _samples([launch(ours("a", 0), gpu__time_duration=1.0)])
+    assert "tflops" not in add_derived(samples, {}, Environment()).columns
+
+
+# ---- missing, duplicates, import -----------------------------------------------------------------
+
+
+def test_missing_metrics_are_named_by_cell() -> None:
+    both = ("duration_ns", "l2_hit_pct", "nosuch__metric.sum")
+    full = launch(ours("a", 0), gpu__time_duration=1.0) | {"lts__t_sector_hit_rate.pct": 0.0}
+    part = launch(ours("b", 0), gpu__time_duration=1.0)
+    assert missing_metrics(_samples([full, part], both), both) == {
+        "a": ("nosuch__metric.sum",),
+        "b": ("l2_hit_pct", "nosuch__metric.sum"),
+    }
+
+
+def test_a_metric_that_came_back_once_is_not_missing() -> None:
+    launches = [
+        launch(ours("a", 0), gpu__time_duration=1.0),
+        launch(ours("a", 1), gpu__time_duration=math.nan),
+    ]
+    assert missing_metrics(_samples(launches), ("duration_ns",)) == {}
+
+
+def test_a_metric_without_a_column_is_missing() -> None:
+    assert missing_metrics(_samples([launch(ours("a", 0))]), ("cycles",)) == {"a": ("cycles",)}
+
+
+def test_what_the_build_says_or_the_gpu_lacks_is_not_missing() -> None:
+    samples = _samples([launch(ours("a", 0))])
+    assert missing_metrics(samples, ("spill_store_bytes", "stall_gmma"), "8.0") == {}
+    assert missing_metrics(samples, ("stall_gmma",), "9.0") == {"a": ("stall_gmma",)}
+
+
+def test_no_samples_miss_nothing() -> None:
+    assert missing_metrics(empty_samples(), ("cycles",)) == {}
+
+
+def test_duplicates_share_the_samples_of_the_measured_twin() -> None:
+    samples = _samples([launch(ours("a", block), gpu__time_duration=2.0) for block in (0, 1)])
+    statuses = {
+        "b": CellStatus("b", Outcome.DUPLICATE, duplicate_of="a"),
+        "c": CellStatus("c", Outcome.DUPLICATE, duplicate_of="gone"),
+        "a": CellStatus("a", Outcome.MEASURED, duplicate_of=None),
+    }
+    shared = share_duplicates(samples, statuses)
+    assert list(shared["cell"]) == ["a", "a", "b", "b"]
+    assert list(shared["duration_ns"]) == [2.0] * 4
+    assert len(samples) == 2
+
+
+def test_an_imported_file_has_our_names_beside_its_own() -> None:
+    launches = pd.DataFrame(
+        {
+            "gpu__time_duration.avg": [4864.0, math.nan],
+            "gpc__cycles_elapsed.max": [9541.0, 9692.0],
+            "dram__bytes_op_read.sum": [5.0, 6.0],
+            "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": [1.0, 2.0],
+        }
+    )
+    friendly = friendly_from_raw(launches)
+    assert friendly["duration_ns"][0] == 4864
+    assert np.isnan(friendly["duration_ns"][1])
+    assert list(friendly["cycles"]) == [9541, 9692]
+    assert list(friendly["dram_read_bytes"]) == [5, 6]
+    assert list(friendly["local_store_bytes"]) == [32, 64]
+    assert friendly[["registers", "l2_hit_pct"]].isna().all(axis=None)
+    assert "waves" not in friendly
+
+
+def test_names_of_ours_in_an_imported_file_are_taken_as_they_are() -> None:
+    launches = pd.DataFrame({"local_store_bytes": [64.0], "l2_hit_pct": [50.0]})
+    friendly = friendly_from_raw(launches)
+    assert friendly["local_store_bytes"][0] == 64
+    assert friendly["l2_hit_pct"][0] == 50
