@@ -37,12 +37,13 @@ class Workload:
 
 
 def load_workload(name: str) -> Workload:
-    """Import a workload by dotted module name, or by path where the name ends in `.py`.
+    """Import a workload by dotted name, or by path where the name ends in `.py` or has a slash.
 
     Raises WorkloadError; its cause is the user's own exception where there is one.
     """
     try:
-        module = _import_file(Path(name)) if name.endswith(".py") else importlib.import_module(name)
+        is_file = name.endswith(".py") or "/" in name
+        module = _import_file(Path(name)) if is_file else importlib.import_module(name)
     except (Exception, SystemExit) as error:
         words = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {words}") from error

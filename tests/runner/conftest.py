@@ -1,0 +1,111 @@
+"""Jobs over the small workloads beside these tests, and what running them writes."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from runner.journal import Journal
+from runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
+from runner.session import open_session
+
+WORKLOADS = Path(__file__).parent / "workloads"
+REPO = Path(__file__).parents[2]
+PROCESS_LIMIT_S = 120
+
+Record = dict[str, Any]
+
+
+class Workbench:
+    """Makes jobs in a folder of its own and runs them, here or in a process."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def job(
+        self,
+        hows: Sequence[str],
+        problems: Sequence[dict[str, Any]] = ({"rows": 5, "columns": 7},),
+        blocks: int = 2,
+        **changes: Any,
+    ) -> Job:
+        cells = tuple(
+            JobCell(f"{how.replace(' ', '_')}..p{n}", how, {"how": how}, f"p{n}", problem)
+            for n, problem in enumerate(problems)
+            for how in hows
+        )
+        visits = tuple(
+            JobVisit(cell.id, block)
+            for n in range(len(problems))
+            for block in range(blocks)
+            for cell in cells
+            if cell.problem == f"p{n}"
+        )
+        job = Job(
+            session="timer-0",
+            workload=str(WORKLOADS / "rowsum.py"),
+            collector="timer",
+            device="cpu",
+            seed=11,
+            journal=str(self.folder / "journal.jsonl"),
+            cells=cells,
+            visits=visits,
+            warmups=1,
+            repeats=3,
+        )
+        return replace(job, **changes)
+
+    def run(self, job: Job) -> list[Record]:
+        """Run a job in this process; returns its journal."""
+        with Path(job.journal).open("a", encoding="utf-8") as stream:
+            open_session(job, Journal(stream)).run()
+        return self.journal(job)
+
+    def run_process(self, job: Job) -> tuple[subprocess.CompletedProcess[str], list[Record]]:
+        """Run a job as the orchestrator does; returns the finished process and its journal."""
+        path = self.folder / "job.json"
+        write_job(job, path)
+        return run_runner(path), self.journal(job)
+
+    @staticmethod
+    def journal(job: Job) -> list[Record]:
+        return list(read_journal(Path(job.journal)))
+
+
+def run_runner(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "runner", *map(str, arguments)],
+        cwd=REPO,
+        capture_output=True,
+        text=True,
+        timeout=PROCESS_LIMIT_S,
+        check=False,
+        # A test runner in the background ignores SIGINT, and would pass that on.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Workbench:
+    return Workbench(tmp_path)
+
+
+@pytest.fixture
+def runner_process() -> Callable[..., subprocess.CompletedProcess[str]]:
+    return run_runner
+
+
+def select(records: list[Record], **wanted: Any) -> list[Record]:
+    return [r for r in records if all(r.get(key) == value for key, value in wanted.items())]
+
+
+@pytest.fixture(name="select")
+def select_fixture() -> Callable[..., list[Record]]:
+    return select

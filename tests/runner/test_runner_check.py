@@ -1,0 +1,238 @@
+"""Poison and comparison of outputs with their references."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from runner import check
+from runner.check import WrongResultError, compare, poison, regions, run_poisoned, tolerance_for
+from runner.protocol import Tolerance
+
+EXACT = {"default": Tolerance(0.0, 0.0)}
+NAN, INF = math.nan, math.inf
+
+
+def complaint(got, expected, tolerances=EXACT):
+    with pytest.raises(WrongResultError) as caught:
+        compare((got,), (expected,), tolerances)
+    return str(caught.value)
+
+
+def test_the_bound_is_absolute_plus_relative_to_the_expected_value():
+    expected = torch.tensor([100.0, 0.0], dtype=torch.float64)
+    bound = {"default": Tolerance(0.5, 0.01)}
+
+    compare((expected + torch.tensor([1.5, 0.5]),), (expected,), bound)
+
+    message = complaint(expected + torch.tensor([1.5001, 0.0]), expected, bound)
+    assert message.startswith("output 0: 1 of 2 elements are wrong; worst at [0]: got 101.5,")
+    assert "expected 100 (allowed: 0.5 + 0.01 * |expected|)" in message
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "matches"),
+    [
+        (NAN, NAN, True),
+        (INF, INF, True),
+        (-INF, -INF, True),
+        (INF, -INF, False),
+        (1.0, INF, False),
+        (INF, 1.0, False),
+        (NAN, 1.0, False),
+        (1.0, NAN, False),
+        (NAN, INF, False),
+    ],
+)
+def test_values_that_are_not_finite_match_only_themselves(got, expected, matches):
+    pair = (torch.tensor([got]),), (torch.tensor([expected]),)
+    loose = {"default": Tolerance(1e9, 1e9)}
+    if matches:
+        assert compare(*pair, loose) == check.Errors(None, None)
+    else:
+        with pytest.raises(WrongResultError, match="1 of 1 elements are wrong"):
+            compare(*pair, loose)
+
+
+def test_the_worst_element_is_found_across_regions(monkeypatch):
+    monkeypatch.setattr(check.regions, "__defaults__", (8,))
+    expected = torch.zeros(5, 4, 3, dtype=torch.float64)
+    got = expected.clone()
+    got[0, 1, 2] = 1.0
+    got[3, 2, 1] = -7.0
+    got[4, 3, 2] = 2.0
+
+    message = complaint(got, expected)
+
+    assert "3 of 60 elements are wrong; worst at [3, 2, 1]: got -7, expected 0" in message
+
+
+def test_tensors_with_gaps_between_their_elements_are_compared():
+    expected = torch.arange(24.0).reshape(4, 6)
+    got = expected.t().contiguous().t()
+
+    assert compare((got[:, ::2],), (expected[:, ::2].double(),), EXACT).max_abs == 0.0
+
+
+@pytest.mark.parametrize(
+    "shape", [(), (1,), (0,), (3, 0), (0, 3), (7,), (3, 5), (2, 9, 4), (1, 40)]
+)
+@pytest.mark.parametrize("limit", [1, 4, 10, 1000])
+def test_regions_cover_every_element_once_within_the_limit(shape, limit):
+    seen = torch.zeros(shape)
+    for region in regions(shape, limit):
+        assert 0 < seen[region].numel() <= limit
+        seen[region] += 1
+    assert bool((seen == 1).all())
+
+
+def test_largest_errors_of_several_outputs():
+    expected = (torch.tensor([10.0, 0.0]), torch.tensor([4.0]))
+    got = (torch.tensor([10.5, 0.25]), torch.tensor([3.0]))
+
+    errors = compare(got, expected, {"default": Tolerance(1.0, 0.0)})
+
+    assert errors == check.Errors(max_abs=1.0, max_rel=0.25)
+
+
+def test_a_relative_error_needs_an_expected_value_other_than_0():
+    nothing = torch.zeros(3)
+
+    assert compare((nothing,), (nothing,)) == check.Errors(max_abs=0.0, max_rel=None)
+
+
+def test_every_wrong_output_is_named():
+    got = (torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0]))
+    expected = (torch.tensor([0.0]), torch.tensor([2.0]), torch.tensor([0.0]))
+
+    with pytest.raises(WrongResultError, match=r"output 0: 1 of 1 .*; output 2: 1 of 1") as caught:
+        compare(got, expected, EXACT)
+
+    assert caught.value.errors == check.Errors(3.0, 0.0)
+
+
+def test_large_integers_are_compared_exactly():
+    expected = torch.tensor([2**60, 5])
+
+    assert compare((expected.clone(),), (expected,)).max_abs == 0.0
+    message = complaint(expected + torch.tensor([1, 0]), expected)
+    assert f"got {2**60 + 1}, expected {2**60}" in message
+
+
+def test_booleans_and_complex_numbers_are_compared():
+    truth = torch.tensor([True, False])
+    wave = torch.tensor([1 + 2j, 3j])
+
+    compare((truth, wave), (truth.clone(), wave.to(torch.complex128)))
+    assert "worst at [1]: got True, expected False" in complaint(truth | True, truth)
+    assert "got 1+3j, expected 1+2j" in complaint(wave + torch.tensor([1j, 0]), wave)
+
+
+@pytest.mark.parametrize(
+    ("got", "expected", "words"),
+    [
+        (torch.zeros(2, 3), torch.zeros(3, 2), r"output 0: shape \(2, 3\), expected \(3, 2\)"),
+        (torch.zeros(2), torch.zeros(2, dtype=torch.int32), "torch.float32, but the reference is"),
+        (torch.zeros(2, dtype=torch.bool), torch.zeros(2, dtype=torch.int8), "torch.bool, but"),
+    ],
+)
+def test_outputs_of_another_shape_or_kind_are_wrong(got, expected, words):
+    with pytest.raises(WrongResultError, match=words) as caught:
+        compare((got,), (expected,))
+    assert caught.value.errors is None
+
+
+def test_a_nan_where_none_belongs_hints_at_an_element_never_written():
+    assert "never written" in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
+    assert "never written" not in complaint(torch.tensor([2.0]), torch.tensor([1.0]))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float16,
+        torch.bfloat16,
+        torch.float32,
+        torch.float64,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+        torch.complex64,
+    ],
+)
+def test_poison_of_numbers_with_a_fraction_is_nan(dtype):
+    tensor = torch.zeros(4, dtype=dtype)
+
+    poison([tensor])
+
+    wide = tensor.to(torch.complex128 if dtype.is_complex else torch.float64)
+    assert bool(torch.isnan(wide).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64])
+def test_poison_of_integers_is_large_but_no_limit(dtype):
+    tensor = torch.zeros(4, dtype=dtype)
+
+    poison([tensor])
+
+    largest = torch.iinfo(dtype).max
+    assert largest // 2 < int(tensor[0]) < largest
+
+
+def test_outputs_are_poisoned_before_the_launch():
+    output = torch.ones(3)
+
+    class Launch:
+        outputs = (output,)
+
+        def __call__(self):
+            output[0] = 5.0
+
+    (result,) = run_poisoned(Launch())
+
+    assert result is output
+    assert result[0] == 5.0
+    assert bool(torch.isnan(result[1:]).all())
+
+
+def test_a_bare_tensor_is_a_set_of_one_output():
+    class Launch:
+        outputs = torch.ones(3)
+
+        def __call__(self):
+            return None
+
+    (result,) = run_poisoned(Launch())
+
+    assert result.shape == (3,)
+
+
+def test_memory_of_undeclared_outputs_is_poisoned_between_two_launches(monkeypatch):
+    poisoned = []
+    monkeypatch.setattr(check, "poison", poisoned.extend)
+    made = []
+
+    def launch():
+        made.append(1)
+        return torch.zeros(4, 2, dtype=torch.float16)
+
+    run_poisoned(launch)
+
+    assert len(made) == 2
+    assert [(t.shape, t.dtype) for t in poisoned] == [((4, 2), torch.float16)]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "layers", "expected"),
+    [
+        (torch.float16, [{"float16": Tolerance(1, 2)}, {"float16": Tolerance(3, 4)}], (1, 2)),
+        (torch.float32, [{"float16": Tolerance(1, 2)}, {"float32": Tolerance(3, 4)}], (3, 4)),
+        (torch.float32, [{"default": Tolerance(1, 2)}, {"float32": Tolerance(3, 4)}], (1, 2)),
+        (torch.float16, [{}, {}], (1e-5, 1e-3)),
+        (torch.int64, [{}, {}], (0, 0)),
+        (torch.float8_e4m3fn, [], (0, 0.125)),
+    ],
+)
+def test_the_first_layer_that_knows_a_dtype_sets_its_bound(dtype, layers, expected):
+    assert tolerance_for(dtype, *layers) == Tolerance(*expected)

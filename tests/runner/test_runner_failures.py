@@ -1,0 +1,115 @@
+"""From exceptions to outcomes; the messages are those of CUDA, torch and NumPy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from runner.check import WrongResultError
+from runner.failures import Failure, diagnose
+
+HERE = Path(__file__)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        (
+            torch.OutOfMemoryError(
+                "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 1"
+            ),
+            f"out of memory: asked for {20 << 30} bytes",
+        ),
+        (
+            torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 512.00 MiB."),
+            f"out of memory: asked for {512 << 20} bytes",
+        ),
+        (
+            RuntimeError(
+                "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't "
+                "allocate memory: you tried to allocate 4000000000000000 bytes. Error code 12"
+            ),
+            "out of memory: asked for 4000000000000000 bytes",
+        ),
+        (
+            MemoryError("Unable to allocate 7.11 PiB for an array with shape (1000000000000000,)"),
+            f"out of memory: asked for {round(7.11 * 2**50)} bytes",
+        ),
+        (MemoryError(), "out of memory"),
+        (
+            RuntimeError("CUDA error: out of memory\nmore"),
+            "out of memory: CUDA error: out of memory",
+        ),
+        (
+            RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`"),
+            "out of memory: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate`",
+        ),
+    ],
+)
+def test_out_of_memory_says_what_was_asked_for(error, cause):
+    assert diagnose(error, HERE) == Failure("out_of_memory", cause)
+
+
+@pytest.mark.parametrize(
+    ("message", "outcome"),
+    [
+        ("CUDA error: an illegal memory access was encountered\nSearch for", "illegal_address"),
+        ("CUDA error: misaligned address", "illegal_address"),
+        ("Triton Error [CUDA]: an illegal memory access was encountered", "illegal_address"),
+        ("launch failed: cudaErrorIllegalAddress", "illegal_address"),
+        ("CUDA error: unspecified launch failure", "raised"),
+        ("CUDA error: device-side assert triggered", "raised"),
+        ("CUDA error: invalid configuration argument", "raised"),
+        ("anything else", "raised"),
+    ],
+)
+def test_errors_of_the_device_are_told_apart(message, outcome):
+    failure = diagnose(RuntimeError(message), HERE)
+
+    assert failure == Failure(outcome, f"RuntimeError: {message.splitlines()[0]}")
+
+
+def test_talk_about_addresses_in_other_errors_means_nothing():
+    assert diagnose(KeyError("misaligned address"), HERE).outcome == "raised"
+
+
+def test_a_wrong_result_is_its_own_cause():
+    assert diagnose(WrongResultError("off"), HERE) == Failure("wrong_result", "off")
+
+
+def test_the_innermost_line_of_the_workload_is_named():
+    def inner():
+        return torch.zeros(2).reshape(3)
+
+    with pytest.raises(RuntimeError) as caught:
+        inner()
+
+    cause = diagnose(caught.value, HERE).cause
+    line = inner.__code__.co_firstlineno + 1
+    assert cause.endswith(f"({HERE.name}:{line} in inner)")
+
+
+def test_a_long_message_is_cut():
+    assert len(diagnose(ValueError("x" * 10_000), HERE).cause) < 600
+
+
+@pytest.mark.parametrize(
+    ("late", "earlier", "expected"),
+    [
+        (
+            Failure("illegal_address", "A"),
+            Failure("raised", "B"),
+            Failure("illegal_address", "A (seen after B)"),
+        ),
+        (Failure("raised", "A"), Failure("raised", "B"), Failure("raised", "B")),
+        (
+            Failure("illegal_address", "A"),
+            Failure("illegal_address", "B"),
+            Failure("illegal_address", "B"),
+        ),
+    ],
+)
+def test_an_error_of_the_device_explains_an_earlier_exception(late, earlier, expected):
+    assert late.seen_after(earlier) == expected

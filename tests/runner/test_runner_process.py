@@ -1,0 +1,119 @@
+"""The runner as a process: exit codes, and a journal that names the culprit whatever happens."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+
+import pytest
+
+from runner import protocol
+
+
+def test_a_good_run_ends_with_0(bench, select):
+    finished, records = bench.run_process(bench.job(["plain", "fresh"]))
+
+    assert finished.returncode == 0, finished.stderr
+    assert records[-1]["event"] == "session_finished"
+    assert len(select(records, event="finished", phase="measure")) == 4
+
+
+def test_a_crash_leaves_a_journal_that_names_the_culprit(bench, select):
+    finished, records = bench.run_process(bench.job(["plain", "segfault"]))
+
+    assert finished.returncode == -signal.SIGSEGV
+    assert "rowsum.py" in finished.stderr
+    last = records[-1]
+    assert (last["event"], last["cell"], last["phase"]) == ("started", "segfault..p0", "check")
+    assert select(records, event="finished", phase="check", cell="plain..p0")
+
+
+@pytest.mark.parametrize(("how", "code"), [("interrupt", 130), ("terminate", 143)])
+def test_signals_end_it_quietly_and_leave_the_journal_whole(bench, how, code):
+    finished, records = bench.run_process(bench.job(["plain", how]))
+
+    assert finished.returncode == code
+    assert finished.stderr == ""
+    assert (records[-1]["event"], records[-1]["cell"]) == ("started", f"{how}..p0")
+
+
+def test_failed_cells_are_told_on_stderr_and_do_not_change_the_exit_code(bench):
+    finished, _ = bench.run_process(bench.job(["raise", "off by one"]))
+
+    assert finished.returncode == 0
+    assert "runner: raise..p0: raised in check: RuntimeError: launch refused" in finished.stderr
+    assert "with a second line" in finished.stderr
+    assert "runner: off_by_one..p0: wrong_result in check: output 0: 1 of 5" in finished.stderr
+
+
+def test_a_workload_that_cannot_be_imported(bench, tmp_path):
+    broken = tmp_path / "broken.py"
+    broken.write_text("import no_such_module_at_all\n")
+
+    finished, records = bench.run_process(bench.job(["plain"], workload=str(broken)))
+
+    assert finished.returncode == protocol.EXIT_BAD_JOB
+    (record,) = records
+    assert record["event"] == "session_failed"
+    assert "broken.py: ModuleNotFoundError" in record["cause"]
+    assert finished.stderr.splitlines()[-1] == f"runner: {record['cause']}"
+    assert 'broken.py", line 1' in finished.stderr
+
+
+def test_a_device_that_is_not_there(bench):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    finished, (record,) = bench.run_process(bench.job(["plain"], device="cuda"))
+
+    assert finished.returncode == protocol.EXIT_NO_DEVICE
+    assert record["event"] == "session_failed"
+    assert "sees no CUDA device" in record["cause"]
+
+
+def test_a_collector_that_is_not_known(bench):
+    finished, (record,) = bench.run_process(bench.job(["plain"], collector="stopwatch"))
+
+    assert finished.returncode == protocol.EXIT_BAD_JOB
+    assert "no such collector: 'stopwatch'" in record["cause"]
+
+
+@pytest.mark.parametrize("text", [None, "{", json.dumps({"version": 99})])
+def test_a_bad_job_is_one_message_and_exit_code_2(runner_process, tmp_path, text):
+    path = tmp_path / "job.json"
+    if text is not None:
+        path.write_text(text)
+
+    finished = runner_process(path)
+
+    assert finished.returncode == protocol.EXIT_BAD_JOB
+    (line,) = finished.stderr.splitlines()
+    assert line.startswith("runner: cannot read the job or open its journal: ")
+
+
+def test_a_journal_that_cannot_be_opened(bench, tmp_path):
+    job = bench.job(["plain"], journal=str(tmp_path / "no" / "folder" / "journal.jsonl"))
+
+    finished, records = bench.run_process(job)
+
+    assert finished.returncode == protocol.EXIT_BAD_JOB
+    assert not records
+
+
+def test_a_journal_is_continued_and_never_overwritten(bench, select):
+    job = bench.job(["plain"], blocks=1)
+
+    bench.run(job)
+    records = bench.run(job)
+
+    assert len(select(records, event="session_started")) == 2
+
+
+def test_help_needs_no_torch(runner_process):
+    import subprocess
+
+    code = "import runner.__main__, sys; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    assert "job" in runner_process("--help").stdout

@@ -1,0 +1,73 @@
+"""Jobs and journals survive the way through a file."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from runner.protocol import (
+    Tolerance,
+    append_record,
+    parse_range_name,
+    range_name,
+    read_job,
+    read_journal,
+    write_job,
+)
+
+
+def test_a_job_comes_back_as_it_was_written(bench, tmp_path):
+    job = bench.job(["plain"], tolerances={"float16": Tolerance(1e-3, 1e-2)})
+
+    write_job(job, tmp_path / "job.json")
+
+    assert read_job(tmp_path / "job.json") == job
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda data: data.pop("cells"), "not a whole job: 'cells'"),
+        (lambda data: data.update(colour="red"), "not a whole job: .*colour"),
+        (lambda data: data.update(tolerances=[1]), "not a whole job"),
+        (lambda data: data.update(version=99), "job version 99, this runner speaks 1"),
+        (lambda data: data["cells"].pop(), "visits to cells that the job does not have: .*plain"),
+    ],
+)
+def test_a_damaged_job_says_what_is_wrong(bench, tmp_path, change, words):
+    path = tmp_path / "job.json"
+    write_job(bench.job(["plain"]), path)
+    data = json.loads(path.read_text())
+    change(data)
+    path.write_text(json.dumps(data))
+
+    with pytest.raises(ValueError, match=words):
+        read_job(path)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "3"])
+def test_what_is_no_job_at_all(tmp_path, text):
+    path = tmp_path / "job.json"
+    path.write_text(text)
+
+    with pytest.raises(ValueError, match=r"job version None|Expecting"):
+        read_job(path)
+
+
+def test_a_record_cut_off_by_a_crash_is_left_out(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    with path.open("w") as stream:
+        append_record(stream, {"event": "started", "cell": "a"})
+        stream.write('{"event":"finis')
+
+    assert list(read_journal(path)) == [{"event": "started", "cell": "a"}]
+
+
+@pytest.mark.parametrize("name", ["cell=a;block=x", "cell=a", "block=1", "other=a;block=1", ""])
+def test_ranges_of_others_are_not_ours(name):
+    assert parse_range_name(name) is None
+
+
+def test_range_names_hold_only_what_the_csv_of_ncu_can_carry():
+    assert range_name("v=1.b..p", 3) == "cell=v=1.b..p;block=3"

@@ -1,0 +1,237 @@
+"""The walk over a job, in this process: order, findings, and failures that cost one cell."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from pathlib import Path
+
+import pytest
+import torch
+
+from profiler.model import Outcome
+from runner.protocol import JobVisit, Tolerance
+
+PHASES = ["prepare", "check", "describe", "warmup"]
+
+
+def outcome_of(records, select):
+    (failure,) = select(records, event="failed")
+    assert failure["outcome"] in set(Outcome)
+    return failure["outcome"], failure["phase"], failure["cause"]
+
+
+def test_cells_are_checked_before_any_block_and_blocks_follow_the_visits(bench):
+    job = bench.job(["plain", "fresh"])
+
+    records = bench.run(job)
+
+    steps = [(r["cell"], r["phase"], r.get("block")) for r in records if r["event"] == "finished"]
+    plain, fresh = (cell.id for cell in job.cells)
+    assert steps == [
+        (plain, "inputs", None),
+        (plain, "reference", None),
+        *((plain, phase, None) for phase in PHASES),
+        *((fresh, phase, None) for phase in PHASES),
+        (plain, "measure", 0),
+        (fresh, "measure", 0),
+        (plain, "measure", 1),
+        (fresh, "measure", 1),
+    ]
+    assert records[0]["event"] == "session_started"
+    assert records[-1]["event"] == "session_finished"
+
+
+def test_every_phase_is_journalled_before_and_after(bench, select):
+    records = bench.run(bench.job(["plain"]))
+
+    started = [(r["cell"], r["phase"], r.get("block")) for r in select(records, event="started")]
+    finished = [(r["cell"], r["phase"], r.get("block")) for r in select(records, event="finished")]
+    assert started == finished
+
+
+def test_the_start_of_a_session_says_where_it_runs(bench):
+    start = bench.run(bench.job(["plain"]))[0]
+
+    assert start["torch"] == torch.__version__
+    assert start["cuda"] == torch.version.cuda
+    assert start["nvtx"] is False
+    assert {"pid", "python", "device", "time", "session"} <= start.keys()
+
+
+def test_the_timer_gives_one_duration_for_every_repeat(bench, select):
+    records = bench.run(bench.job(["plain"], repeats=4))
+
+    for record in select(records, event="finished", phase="measure"):
+        assert len(record["durations_ns"]) == 4
+        assert all(duration > 0 for duration in record["durations_ns"])
+
+
+def test_under_ncu_a_visit_launches_once_and_times_nothing(bench, select, monkeypatch):
+    launches = []
+    plain = torch.sum
+    monkeypatch.setattr(torch, "sum", lambda *a, **k: (launches.append(1), plain(*a, **k))[1])
+
+    records = bench.run(bench.job(["plain"], blocks=3, collector="ncu", warmups=2, repeats=9))
+
+    assert len(launches) == 1 + 2 + 3  # check, warm-ups, blocks
+    assert not any("durations_ns" in r for r in select(records, phase="measure"))
+
+
+def test_findings_of_check_and_description(bench, select):
+    records = bench.run(bench.job(["plain"]))
+
+    (checked,) = select(records, event="finished", phase="check")
+    assert 0 <= checked["max_abs_error"] < 1e-5
+    assert 0 <= checked["max_rel_error"] < 1e-4
+    (described,) = select(records, event="finished", phase="describe")
+    assert (described["flops"], described["bytes"]) == (5 * 6, 4 * 5 * 8)
+
+
+def test_inputs_come_from_the_recorded_seed(bench, select):
+    jobs = [
+        bench.job(["off by one"], journal=str(bench.folder / f"{n}"), seed=s)
+        for n, s in enumerate([11, 11, 12])
+    ]
+
+    causes = [select(bench.run(job), event="failed")[0]["cause"] for job in jobs]
+
+    assert causes[0] == causes[1] != causes[2]
+
+
+def test_every_problem_gets_inputs_of_its_own(bench, select):
+    problems = [{"rows": 3, "columns": 4}, {"rows": 6, "columns": 2}]
+
+    records = bench.run(bench.job(["plain", "fresh"], problems))
+
+    inputs = select(records, event="finished", phase="inputs")
+    assert [r["problem"] for r in inputs] == ["p0", "p1"]
+    assert not select(records, event="failed")
+    assert len(select(records, event="finished", phase="measure")) == 8
+
+
+def test_memory_of_a_problem_is_free_before_the_next(bench, monkeypatch):
+    alive = []
+    make = torch.randn
+
+    def tracked(*args, **kwargs):
+        gc.collect()
+        assert not any(reference() is not None for reference in alive)
+        tensor = make(*args, **kwargs)
+        alive.append(weakref.ref(tensor))
+        return tensor
+
+    monkeypatch.setattr(torch, "randn", tracked)
+
+    bench.run(bench.job(["plain", "raise late", "off by one"], [{"rows": 3, "columns": 4}] * 2))
+
+    assert len(alive) == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "ending", "words"),
+    [
+        ("raise in prepare", "raised in prepare", "RuntimeError: no such algorithm (rowsum.py:"),
+        ("not callable", "raised in prepare", "must return a callable, not <class 'int'>"),
+        ("raise", "raised in check", "RuntimeError: launch refused (rowsum.py:"),
+        ("exit", "raised in check", "SystemExit: 9"),
+        ("text", "raised in check", "must be a tensor or a tuple of tensors, not <class 'str'>"),
+        ("raise late", "raised in measure", "gave up"),
+        ("exhaust", "out_of_memory in check", f"asked for {4 << 50} bytes"),
+        ("off by one", "wrong_result in check", "1 of 5 elements are wrong; worst at [1]: got"),
+        ("nan", "wrong_result in check", "5 of 5 elements are wrong"),
+        ("unwritten", "wrong_result in check", "1 of 5 elements are wrong; worst at [4]: got nan"),
+        ("keep dim", "wrong_result in check", "output 0: shape (5, 1), expected (5,)"),
+        ("integer", "wrong_result in check", "dtype torch.int64, but the reference is"),
+        ("two outputs", "wrong_result in check", "2 outputs, but the reference has 1"),
+    ],
+)
+def test_a_failure_costs_one_cell(bench, select, how, ending, words):
+    records = bench.run(bench.job([how, "plain"]))
+
+    *found, cause = outcome_of(records, select)
+    assert " in ".join(found) == ending
+    assert words in cause
+    measured = select(records, event="finished", phase="measure")
+    assert len(select(measured, cell="plain..p0")) == 2
+    assert records[-1]["event"] == "session_finished"
+
+
+def test_a_failed_cell_is_not_visited_again(bench, select):
+    records = bench.run(bench.job(["raise late"], blocks=5, repeats=3))
+
+    assert [r["block"] for r in select(records, event="started", phase="measure")] == [0, 1]
+    (failure,) = select(records, event="failed")
+    assert failure["block"] == 1
+
+
+def test_a_wrong_result_is_journalled_with_its_errors(bench, select):
+    (failure,) = select(bench.run(bench.job(["off by one"])), event="failed")
+
+    assert failure["max_abs_error"] == pytest.approx(1.0, rel=1e-5)
+    assert failure["max_rel_error"] > 0
+
+
+@pytest.mark.parametrize(
+    ("trouble", "outcome", "phase"),
+    [
+        ({"inputs": "raise"}, "raised", "inputs"),
+        ({"inputs": "too large"}, "out_of_memory", "inputs"),
+        ({"reference": "raise"}, "raised", "reference"),
+    ],
+)
+def test_what_fails_for_a_problem_fails_all_its_cells(bench, select, trouble, outcome, phase):
+    problems = [{"rows": 3, "columns": 4, **trouble}, {"rows": 3, "columns": 4}]
+
+    records = bench.run(bench.job(["plain", "fresh"], problems))
+
+    failures = select(records, event="failed", phase=phase, outcome=outcome, problem="p0")
+    assert [r["cell"] for r in failures] == ["plain..p0", "fresh..p0"]
+    measured = select(records, event="finished", phase="measure")
+    assert {r["cell"] for r in measured} == {"plain..p1", "fresh..p1"}
+
+
+def test_without_a_check_nothing_is_compared(bench, select):
+    records = bench.run(bench.job(["off by one"], check=False))
+
+    assert not select(records, event="failed")
+    assert not select(records, phase="check")
+    assert not select(records, phase="reference")
+
+
+def test_a_job_can_allow_more_than_the_workload_does(bench, select):
+    records = bench.run(bench.job(["off by one"], tolerances={"default": Tolerance(2.0, 0.0)}))
+
+    assert not select(records, event="failed")
+
+
+def test_a_launch_with_outputs_may_return_nothing(bench, select):
+    records = bench.run(bench.job(["returns nothing"]))
+
+    assert select(records, event="finished", phase="check", cell="returns_nothing..p0")
+
+
+def test_an_output_may_be_narrower_than_its_reference(bench, select):
+    assert not select(bench.run(bench.job(["half"])), event="failed")
+
+
+def test_causes_name_no_folder_of_this_machine(bench, select):
+    records = bench.run(bench.job(["raise", "raise in prepare", "not callable"]))
+
+    for failure in select(records, event="failed"):
+        assert str(Path(__file__).parent) not in failure["cause"]
+
+
+def test_a_problem_that_comes_back_is_set_up_again(bench, select):
+    job = bench.job(["plain", "raise late"], [{"rows": 3, "columns": 4}] * 2, blocks=1)
+    again = tuple(JobVisit(visit.cell, 1) for visit in job.visits)
+
+    records = bench.run(
+        bench.job(
+            ["plain", "raise late"], [{"rows": 3, "columns": 4}] * 2, visits=job.visits + again
+        )
+    )
+
+    order = [r["problem"] for r in select(records, event="finished", phase="inputs")]
+    assert order == ["p0", "p1", "p0", "p1"]
+    assert len(select(records, event="finished", phase="measure", cell="plain..p0")) == 2

@@ -1,0 +1,49 @@
+"""Stopwatches on the CPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from runner.device import CpuDevice, DeviceMissingError, open_device
+from runner.timing import ProcessClock, SingleLaunch, make_stopwatch
+
+
+def test_the_process_clock_times_each_launch_by_itself(monkeypatch):
+    ticks = iter([100, 130, 200, 290])
+    monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
+
+    assert ProcessClock(2).measure(lambda: None) == [30.0, 90.0]
+
+
+def test_a_single_launch_is_waited_for():
+    steps = []
+
+    class Device(CpuDevice):
+        def wait(self):
+            steps.append("wait")
+
+    assert SingleLaunch(Device()).measure(lambda: steps.append("launch")) is None
+    assert steps == ["launch", "wait"]
+
+
+def test_collectors_have_their_stopwatch():
+    device = open_device("cpu")
+
+    assert isinstance(make_stopwatch("ncu", device, 3), SingleLaunch)
+    assert isinstance(make_stopwatch("timer", device, 3), ProcessClock)
+    with pytest.raises(ValueError, match="'sundial'; known are ncu and timer"):
+        make_stopwatch("sundial", device, 3)
+
+
+def test_a_kind_of_device_that_is_not_known():
+    with pytest.raises(DeviceMissingError, match="'abacus'; known are cuda and cpu"):
+        open_device("abacus")
+
+
+def test_trouble_is_the_error_that_a_device_still_reports():
+    class Device(CpuDevice):
+        def wait(self):
+            raise RuntimeError("CUDA error: unspecified launch failure")
+
+    assert CpuDevice().trouble() is None
+    assert "launch failure" in str(Device().trouble())
