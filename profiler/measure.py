@@ -85,7 +85,7 @@ class Live:
     """Local time, ISO 8601 with offset."""
 
 
-def build_plan(
+def build_plan(  # noqa: PLR0913 - all but three by keyword
     experiment: Experiment,
     variants: Sequence[Variant],
     space: Space,
