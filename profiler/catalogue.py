@@ -87,17 +87,9 @@ class Metric:
     """Metrics of this catalogue that a derived metric is computed from."""
     aliases: tuple[str, ...] = ()
     """Other raw ncu names of the same quantity, as older versions or other sections write it."""
-    details: tuple[tuple[str, str], ...] = ()
-    """(section, label) of this metric on ncu's details page."""
     decimals: int = 0
     """Digits after the point that are worth showing."""
 
-
-_SOL = "GPU Speed Of Light Throughput"
-_MEMORY = "Memory Workload Analysis"
-_LAUNCH = "Launch Statistics"
-_OCCUPANCY = "Occupancy"
-_INSTRUCTIONS = "Instruction Statistics"
 
 _TIMING = (
     Metric(
@@ -110,7 +102,6 @@ _TIMING = (
         better="lower",
         ncu={DEFAULT: TIME},
         aliases=("gpu__time_duration.avg", "gpu__time_duration.max"),
-        details=((_SOL, "Duration"),),
     ),
     Metric(
         "cycles",
@@ -122,7 +113,6 @@ _TIMING = (
         better="lower",
         ncu={DEFAULT: "sm__cycles_elapsed.max"},
         aliases=("gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
-        details=((_SOL, "Elapsed Cycles"),),
     ),
     Metric(
         "timer_duration_ns",
@@ -145,7 +135,6 @@ _LAUNCHES = (
         "Registers per thread; the largest where a range has several kernels.",
         ncu={DEFAULT: "launch__registers_per_thread"},
         combine=Combine.MAX,
-        details=((_LAUNCH, "Registers Per Thread"),),
     ),
     Metric(
         "shared_static_bytes",
@@ -155,7 +144,6 @@ _LAUNCHES = (
         "Shared memory per block that the kernel declares with a fixed size.",
         ncu={DEFAULT: "launch__shared_mem_per_block_static"},
         combine=Combine.MAX,
-        details=((_LAUNCH, "Static Shared Memory Per Block"),),
     ),
     Metric(
         "shared_dynamic_bytes",
@@ -165,7 +153,6 @@ _LAUNCHES = (
         "Shared memory per block that the launch asks for.",
         ncu={DEFAULT: "launch__shared_mem_per_block_dynamic"},
         combine=Combine.MAX,
-        details=((_LAUNCH, "Dynamic Shared Memory Per Block"),),
     ),
     Metric(
         "block_size",
@@ -175,7 +162,6 @@ _LAUNCHES = (
         "Threads per block; the largest where a range has several kernels.",
         ncu={DEFAULT: "launch__block_size"},
         combine=Combine.MAX,
-        details=((_LAUNCH, "Block Size"),),
     ),
     Metric(
         "grid_size",
@@ -185,7 +171,6 @@ _LAUNCHES = (
         "Blocks per launch; the largest where a range has several kernels.",
         ncu={DEFAULT: "launch__grid_size"},
         combine=Combine.MAX,
-        details=((_LAUNCH, "Grid Size"),),
     ),
     Metric(
         "waves",
@@ -196,7 +181,6 @@ _LAUNCHES = (
         "leaves most SMs idle.",
         ncu={DEFAULT: "launch__waves_per_multiprocessor"},
         combine=Combine.WEIGHTED,
-        details=((_LAUNCH, "Waves Per SM"),),
         decimals=2,
     ),
     Metric(
@@ -209,7 +193,6 @@ _LAUNCHES = (
         better="higher",
         ncu={DEFAULT: "sm__maximum_warps_per_active_cycle_pct"},
         combine=Combine.WEIGHTED,
-        details=((_OCCUPANCY, "Theoretical Occupancy"),),
         decimals=1,
     ),
 )
@@ -225,7 +208,6 @@ _ONE_PASS = (
         better="higher",
         ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
         combine=Combine.WEIGHTED,
-        details=((_OCCUPANCY, "Achieved Occupancy"),),
         decimals=1,
     ),
     Metric(
@@ -240,7 +222,6 @@ _ONE_PASS = (
         combine=Combine.RATIO_OF_SUMS,
         numerator="l1tex__t_sectors_lookup_hit.sum",
         denominator="l1tex__t_sectors.sum",
-        details=((_MEMORY, "L1/TEX Hit Rate"),),
         decimals=1,
     ),
     Metric(
@@ -295,7 +276,6 @@ _ONE_PASS = (
         "Warp instructions executed.",
         better="lower",
         ncu={DEFAULT: "smsp__inst_executed.sum"},
-        details=((_INSTRUCTIONS, "Executed Instructions"),),
     ),
     Metric(
         "instructions_issued",
@@ -305,7 +285,6 @@ _ONE_PASS = (
         "Warp instructions issued. More than were executed means that some were issued again.",
         better="lower",
         ncu={DEFAULT: ISSUED},
-        details=((_INSTRUCTIONS, "Issued Instructions"),),
     ),
 )
 
@@ -322,7 +301,6 @@ _SEVERAL_PASSES = (
         combine=Combine.RATIO_OF_SUMS,
         numerator="lts__t_sectors_lookup_hit.sum",
         denominator="lts__t_sectors.sum",
-        details=((_MEMORY, "L2 Hit Rate"),),
         decimals=1,
     ),
     Metric(
@@ -344,7 +322,6 @@ _SEVERAL_PASSES = (
         better="higher",
         ncu={DEFAULT: "sm__throughput.avg.pct_of_peak_sustained_elapsed"},
         combine=Combine.WEIGHTED,
-        details=((_SOL, "Compute (SM) Throughput"), (_SOL, "SOL SM")),
         decimals=1,
     ),
     Metric(
@@ -357,7 +334,6 @@ _SEVERAL_PASSES = (
         better="higher",
         ncu={DEFAULT: "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"},
         combine=Combine.WEIGHTED,
-        details=((_SOL, "Memory Throughput"), (_SOL, "SOL Memory")),
         decimals=1,
     ),
     Metric(
@@ -369,7 +345,6 @@ _SEVERAL_PASSES = (
         better="higher",
         ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
         combine=Combine.WEIGHTED,
-        details=((_SOL, "DRAM Throughput"),),
         decimals=1,
     ),
     Metric(

@@ -31,7 +31,6 @@ __all__ = [
     "PassClass",
     "absent_on",
     "better",
-    "details_names",
     "expand",
     "is_known",
     "is_raw_name",
@@ -183,11 +182,6 @@ def raw_sources(name: str) -> tuple[str, ...]:
     metric = CATALOGUE[name]
     known = [raw for raw in metric.ncu.values() if raw is not None]
     return tuple(dict.fromkeys((*known, *metric.aliases)))
-
-
-def details_names() -> dict[tuple[str, str], str]:
-    """Metric name by (section, label) of ncu's details page."""
-    return {key: metric.name for metric in CATALOGUE.values() for key in metric.details}
 
 
 def raw_combine(raw: str) -> Combine:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -28,6 +29,7 @@ from profiler.analyse.samples import (
 )
 from profiler.errors import ProfilerError
 from profiler.model import CellStatus, Environment, Outcome
+from profiler.parse.ncu_csv import read_ncu_csv
 
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
 ALL = ("duration_ns", "registers", "l1_hit_pct", "l2_hit_pct", "dram_read_bytes", "stall_wait")
@@ -393,6 +395,35 @@ def test_an_imported_file_has_our_names_beside_its_own() -> None:
     assert list(friendly["local_store_bytes"]) == [32, 64]
     assert friendly[["registers", "l2_hit_pct"]].isna().all(axis=None)
     assert "waves" not in friendly
+
+
+RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "ncu-2025.3.1"
+
+
+def test_a_captured_full_report_has_its_known_numbers() -> None:
+    launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
+    gemm = friendly_from_raw(launches).iloc[0]
+    assert gemm["duration_ns"] == pytest.approx(180_544)
+    assert gemm["cycles"] == 285_601
+    assert gemm["registers"] == 168
+    assert gemm["l2_hit_pct"] == pytest.approx(72.963854)
+    assert gemm["dram_read_bytes"] == pytest.approx(147_934_720)
+    assert gemm["shared_dynamic_bytes"] == pytest.approx(213_188)
+
+
+def test_a_captured_gemm_and_softmax_in_one_range() -> None:
+    launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
+    launches["nvtx"] = [ours("a", 0), ours("a", 0)]
+    metrics = ("duration_ns", "registers", "l2_hit_pct", "compute_throughput_pct")
+    row = samples_from_launches(
+        launches, metrics=metrics, compute_capability="9.0", **SESSION
+    ).iloc[0]
+    assert row["kernels"] == 2
+    assert row["duration_ns"] == pytest.approx(180_544 + 93_440)
+    assert row["registers"] == 168
+    hits, sectors = 23_129_106 + 1_645_717, 31_699_403 + 3_234_887
+    assert row["l2_hit_pct"] == pytest.approx(100 * hits / sectors)
+    assert 75.25 < row["compute_throughput_pct"] < 90.32
 
 
 def test_names_of_ours_in_an_imported_file_are_taken_as_they_are() -> None:
