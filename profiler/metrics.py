@@ -34,14 +34,12 @@ __all__ = [
     "expand",
     "is_known",
     "is_raw_name",
-    "label",
     "ncu_name",
     "ncu_names",
     "raw_combine",
     "raw_sources",
     "split_by_pass",
     "suggest",
-    "unit",
 ]
 
 _RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
@@ -194,16 +192,6 @@ def raw_combine(raw: str) -> Combine:
         return Combine.MAX
     by_suffix = {"sum": Combine.SUM, "max": Combine.MAX, "min": Combine.MIN}
     return by_suffix.get(raw.rpartition(".")[2], Combine.WEIGHTED)
-
-
-def label(name: str) -> str:
-    """Short form of a metric for people; a raw name is its own."""
-    return CATALOGUE[name].label if name in CATALOGUE else name
-
-
-def unit(name: str) -> str:
-    """Give the unit of a metric; empty for plain counts, and for raw names (ncu's base unit)."""
-    return CATALOGUE[name].unit if name in CATALOGUE else ""
 
 
 def better(name: str) -> Better | None:

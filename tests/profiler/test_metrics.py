@@ -199,10 +199,10 @@ def test_raw_names_say_how_they_combine(raw: str, combine: Combine) -> None:
     assert metrics.raw_combine(raw) is combine
 
 
-def test_raw_names_have_no_words_of_ours() -> None:
-    assert metrics.label("a__b.sum") == "a__b.sum"
-    assert metrics.unit("a__b.sum") == ""
+def test_raw_names_have_no_direction() -> None:
     assert metrics.better("a__b.sum") is None
+    assert metrics.better("tflops") == "higher"
+    assert metrics.better("registers") is None
 
 
 def test_the_reference_page_is_in_step_with_the_catalogue() -> None:
