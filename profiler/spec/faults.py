@@ -22,7 +22,7 @@ _QUOTED = re.compile(r"'([^']*)'")
 def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Fault, FieldPath]]:
     """Every error as a fault and its field; those that the document knows already are left out."""
     for details in error.errors(include_url=False):
-        if _is_key_of_wrong_type(details):
+        if _is_key_of_wrong_type(details) or _is_echo(details):
             continue
         field = written_path(details["loc"], document)
         yield Fault(document.line(field), field_name(field), _words(details)), field
@@ -54,23 +54,32 @@ def _is_key_of_wrong_type(details: ErrorDetails) -> bool:
     )
 
 
+def _is_echo(details: ErrorDetails) -> bool:
+    """Whether a list is called too short because its items are wrong, which is said as well."""
+    return details["type"] == "too_short" and bool(details["input"])
+
+
 def _words(details: ErrorDetails) -> str:
-    kind, given = details["type"], details["input"]
+    """What is wrong, in our words where pydantic's are not a user's."""
+    loc, shown = details["loc"], _shown(details["input"])
+    kind = details["type"]
     if kind == "extra_forbidden":
-        return f"unknown key{did_you_mean(details['loc'][-1], known_keys(details['loc'][:-1]))}"
-    if kind == "missing":
-        return "missing; this key is required"
-    if kind == "wrong":
-        return details["msg"]
+        return f"unknown key{did_you_mean(loc[-1], known_keys(loc[:-1]))}"
     if kind == "literal_error":
-        known = _QUOTED.findall(str(details["ctx"]["expected"]))
-        return f"must be {details['ctx']['expected']}, not {_shown(given)}{_close(given, known)}"
-    message = _plain(details["msg"])
-    return f"{message}, not {_shown(given)}"
+        expected = str(details["ctx"]["expected"])
+        return f"must be {expected}, not {shown}{_close(details['input'], expected)}"
+    ours = {
+        "wrong": details["msg"],
+        "missing": "missing; this key is required",
+        "too_short": "must not be empty",
+        "model_type": f"must be a mapping, not {shown}",
+    }
+    return ours.get(kind, f"{_plain(details['msg'])}, not {shown}")
 
 
-def _close(given: object, known: list[str]) -> str:
-    hint = did_you_mean(given, known)
+def _close(given: object, expected: str) -> str:
+    """A suggestion, where one of the quoted words is close; the others have been listed already."""
+    hint = did_you_mean(given, _QUOTED.findall(expected))
     return hint if hint.startswith("; did") else ""
 
 
@@ -87,7 +96,6 @@ _TRANSLATIONS = (
     ("a valid number", "a number"),
     ("a valid tuple", "a list"),
     ("a valid list", "a list"),
-    ("a valid dictionary or instance of", "a mapping for"),
     ("a valid dictionary", "a mapping"),
     ("String should match pattern", "must match the pattern"),
     ("String should", "must"),

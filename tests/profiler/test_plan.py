@@ -1,0 +1,523 @@
+"""Cells, exclusions, orders and sessions of a plan."""
+
+import itertools
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiler.errors import SpecError, UsageError
+from profiler.expand import default_name, identify
+from profiler.model import Plan, Problem, SessionKind, Variant, cell_id
+from profiler.plan import command_values, make_plan, plan_document
+from profiler.space import Space, space_of
+from profiler.spec import load_spec
+
+SPECS = Path(__file__).parent / "specs"
+SOFTMAX = Path(__file__).resolve().parents[2] / "experiments" / "softmax.yaml"
+
+HEAD = "name: x\nworkload: ./workload.py\n"
+
+
+def plan_file(path: Path, *, only: str | None = None, overrides: tuple[str, ...] = ()) -> Plan:
+    loaded = load_spec(path, overrides=overrides)
+    return make_plan(loaded, space_of(loaded), only=only)
+
+
+@pytest.fixture
+def plan(tmp_path: Path):
+    def plan_text(text: str, **kwargs: object) -> Plan:
+        path = tmp_path / "spec.yaml"
+        path.write_text(HEAD + text if "workload:" not in text else text, encoding="utf-8")
+        return make_plan(load_spec(path), Space(), **kwargs)
+
+    return plan_text
+
+
+@pytest.fixture
+def complaint(plan, tmp_path: Path):
+    def complaint_of(text: str, error: type[Exception] = SpecError, **kwargs: object) -> str:
+        with pytest.raises(error) as caught:
+            plan(text, **kwargs)
+        return str(caught.value).replace(f"{tmp_path}/", "")
+
+    return complaint_of
+
+
+def names(plan: Plan) -> list[str]:
+    return list(dict.fromkeys(cell.variant.name for cell in plan.cells))
+
+
+def counted(plan: Plan) -> dict[str, int]:
+    return {f"{each.stage}: {each.reason}": each.count for each in plan.excluded}
+
+
+# ---- expansion -----------------------------------------------------------------------------------
+
+
+def test_everything_that_a_spec_can_say() -> None:
+    plan = plan_file(SPECS / "module.yaml")
+    assert names(plan) == [
+        "reference",
+        "special",
+        "naive",
+        "wide-256",
+        "on-128",
+        "on-256",
+        "on-512",
+        "shared-128",
+        "shared-256",
+        "warp-1",
+        "warp-2",
+    ]
+    assert counted(plan) == {
+        "variant: too large: shared memory": 1,
+        "variant: never": 0,
+        "variant: not a power of two": 1,
+        "problem: one wide type": 1,
+        "cell: slow: takes long": 3,
+        "cell: two long rows do not fit": 1,
+    }
+    assert [problem for problem, _ in itertools.groupby(plan.cells, lambda c: c.problem.name)] == [
+        "columns=1024,dtype=float16",
+        "tiny",
+        "columns=4096,dtype=float16",
+        "columns=4096,dtype=float32",
+        "columns=16384,dtype=float16",
+    ]
+    assert len(plan.cells) == 11 * 5 - 3 - 1
+    assert plan.baseline == "reference"
+    assert plan.seed == 7
+    notes = {cell.variant.name: cell.variant.note for cell in plan.cells}
+    assert (notes["special"], notes["naive"]) == ("by hand", "")
+
+
+def test_the_experiment_of_the_repository() -> None:
+    plan = plan_file(SOFTMAX)
+    assert len(names(plan)) >= 24
+    assert plan.baseline == "torch"
+    assert [session.name for session in plan.sessions] == ["ncu-timing", "ncu-counters"]
+    assert len(plan.sessions[0].visits) == 8 * len(plan.cells)
+    assert len(plan.sessions[1].visits) == len(plan.cells)
+
+
+def test_a_bare_name_is_a_parameter_too(plan) -> None:
+    cells = plan("variants: {list: [one, two]}\nproblems: {list: [small]}\n").cells
+    assert [cell.variant.params for cell in cells] == [{"variant": "one"}, {"variant": "two"}]
+    assert cells[0].problem.params == {"problem": "small"}
+
+
+def test_without_problems_there_is_one(plan) -> None:
+    assert [cell.id for cell in plan("variants: {list: [one]}\n").cells] == ["one..default"]
+
+
+def test_equal_parameters_are_merged_and_the_baseline_follows(plan) -> None:
+    result = plan(
+        "variants:\n  list: [{name: a, x: 1}, {name: b, x: 1}]\n  matrix: {x: [1, 2]}\n"
+        "baseline: b\n"
+    )
+    assert names(result) == ["a", "x=2"]
+    assert counted(result) == {"variant: same parameters as another variant": 2}
+    assert result.excluded[0].examples == ("b", "x=1")
+    assert result.baseline == "a"
+
+
+def test_values_of_different_types_differ(plan) -> None:
+    result = plan(
+        'variants: {matrix: {x: [1, 1.0, true, "1", "true", null, "null", "a,b=c", ""]}}\n'
+    )
+    assert names(result) == [
+        "x=1",
+        "x=1.0",
+        "x=true",
+        'x="1"',
+        'x="true"',
+        "x=null",
+        'x="null"',
+        'x="a,b=c"',
+        'x=""',
+    ]
+    assert len({cell.id for cell in result.cells}) == 9
+
+
+def test_the_first_matching_rule_counts(plan) -> None:
+    result = plan(
+        "variants:\n  matrix: {x: [1, 2, 3], y: [1, 2]}\n  exclude:\n"
+        "    - {name: big, when: {x: {min: 2}}}\n    - {name: three, when: {x: 3}, reason: why}\n"
+    )
+    assert counted(result) == {"variant: big": 4, "variant: three: why": 0}
+    assert result.excluded[0].examples == ("x=2,y=1", "x=2,y=2", "x=3,y=1")
+
+
+def test_a_rule_does_not_match_what_lacks_its_parameter(plan) -> None:
+    result = plan(
+        "variants:\n  list: [{name: lib, a: lib}]\n  matrix: {a: own, x: [1, 2]}\n  exclude:\n"
+        "    - {name: r, when: {x: {not: 1}}}\n"
+    )
+    assert names(result) == ["lib", "a=own,x=1"]
+
+
+def test_rules_may_speak_of_names(plan) -> None:
+    result = plan(
+        "variants: {list: [a, b]}\nproblems: {list: [s, t]}\n"
+        "exclude: [{name: r, when: {variant: b, problem: [t]}}]\n"
+    )
+    assert [cell.id for cell in result.cells] == ["a..s", "b..s", "a..t"]
+    assert result.excluded[0].examples == ("b..t",)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "variants:\n  matrix: {block: [1, 2]}\n  exclude: [{name: r, when: {blok: 1}}]\n",
+            "spec.yaml:5: variants.exclude[0].when.blok: no such parameter here; "
+            "did you mean 'block'?",
+        ),
+        (
+            "variants: {list: [a]}\nexclude:\n  - {name: r, when: {columns: 1}}\n",
+            "spec.yaml:5: exclude[0].when.columns: no such parameter here; known: problem, variant",
+        ),
+        (
+            "variants:\n  matrix: {x: [1, 2]}\n  exclude: [{name: r, when: {x: {min: 0}}}]\n",
+            "spec.yaml:3: variants: no variants are left to measure: r (2)",
+        ),
+        (
+            "variants: {list: [a]}\nproblems:\n  matrix: {n: 1}\n"
+            "  exclude: [{name: r, when: {n: 1}}]\n",
+            "spec.yaml:4: problems: no problems are left to measure: r (1)",
+        ),
+        (
+            "variants: {list: [a]}\nexclude: [{name: r, when: {variant: a}}]\n",
+            "spec.yaml:4: exclude: no cells are left to measure: r (1)",
+        ),
+        (
+            "variants: {list: [torch]}\nbaseline: toch\n",
+            "spec.yaml:4: baseline: there is no variant 'toch'; did you mean 'torch'?",
+        ),
+        (
+            "variants: {list: [a, b], exclude: [{name: r, when: {variant: b}}]}\nbaseline: b\n",
+            "spec.yaml:4: baseline: the variant 'b' is excluded: r",
+        ),
+        (
+            "variants: {list: [a, b]}\nbaseline: b\nexclude: [{name: r, when: {variant: b}}]\n",
+            "spec.yaml:4: baseline: every cell of the baseline 'b' is excluded",
+        ),
+        (
+            "variants: {list: [{name: a, x: 1}, {name: a, x: 2}]}\n",
+            "spec.yaml:3: variants.list[1]: two different variants are named 'a': x=1 and x=2",
+        ),
+        (
+            "variants: {matrix: {n: [1]}}\nproblems: {matrix: {n: [1]}}\n",
+            "spec.yaml:4: problems.matrix: the name 'n' is taken by the other",
+        ),
+        (
+            "variants: {matrix: {problem: [1]}}\n",
+            "spec.yaml:3: variants.matrix: the name 'problem' is taken by the other",
+        ),
+        (
+            "variants: {sets: [all]}\n",
+            "spec.yaml:3: variants.sets[0]: the workload has no set 'all'; its space defines none",
+        ),
+        (
+            f"variants: {{matrix: {{a: {list(range(400))}, b: {list(range(400))}}}}}\n",
+            "spec.yaml:3: variants.matrix: 160000 combinations are more than 100000",
+        ),
+        (
+            f"variants: {{matrix: {{a: {list(range(400))}}}}}\n"
+            f"problems: {{matrix: {{b: {list(range(400))}}}}}\n",
+            "spec.yaml:3: variants: 160000 cells are more than 100000",
+        ),
+    ],
+)
+def test_what_is_refused(complaint, text: str, words: str) -> None:
+    assert complaint(text).startswith(words)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("wdie", "the workload has no set 'wdie'; did you mean 'wide'?"),
+        ("odd", "set 'odd': {'algorithm': 'wide', 'block': [1, 2]}: must be a single value"),
+    ],
+)
+def test_sets_that_are_refused(name: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        plan_file(SPECS / "module.yaml", overrides=(f"variants.sets=[{name}]",))
+    assert f"variants.sets[0]: {words}" in str(caught.value)
+
+
+# ---- ids -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "expected"),
+    [
+        ("torch", {"algorithm": "torch"}, "torch"),
+        ("vector-b256-r4-v8", {"x": 1}, "vector-b256-r4-v8"),
+        ("columns=4096,dtype=float16", {"columns": 4096, "dtype": "float16"}, None),
+        ("columns=4096,dtype=float16", {}, "columns=4096_dtype=float16-b05d6f"),
+        ("x=1.5,y=2", {"x": 1.5, "y": 2}, "x=1.5_y=2-76059b"),
+        ("a..b", {}, "a_b-2d8dbc"),
+        ("naïve kernel", {}, "na_ve_kernel-e59d71"),
+    ],
+)
+def test_ids_never_change(name: str, params: dict, expected: str | None) -> None:
+    assert identify(name, params) == (expected or "columns=4096.dtype=float16")
+
+
+def test_cell_ids_never_change() -> None:
+    cells = plan_file(SPECS / "command.yaml").cells
+    assert [cell.id for cell in cells] == [
+        "kernel=0..size=1024",
+        "kernel=a_b-62ef25..size=1024",
+        "kernel=0..size=2048",
+        "kernel=a_b-62ef25..size=2048",
+    ]
+
+
+_names = st.text(alphabet="ab.,=_-1 é/", min_size=1, max_size=6)
+
+
+@given(st.sets(_names, min_size=2, max_size=12))
+def test_ids_of_different_pairs_differ(names: set[str]) -> None:
+    variants = [Variant(identify(name, {}), name) for name in names]
+    problems = [Problem(identify(name, {}), name) for name in names]
+    ids = [cell_id(*pair) for pair in itertools.product(variants, problems)]
+    assert len(set(ids)) == len(names) ** 2
+    assert all(set(each) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.=-") for each in ids)
+
+
+_params = st.dictionaries(
+    st.sampled_from("abc"),
+    st.none()
+    | st.booleans()
+    | st.integers(-3, 3)
+    | st.floats(-2, 2)
+    | st.text("ab=,.1", max_size=4),
+    min_size=1,
+)
+
+
+@given(_params, _params)
+def test_default_names_differ_where_parameters_do(one: dict, other: dict) -> None:
+    same = {key: (type(v), v) for key, v in one.items()} == {
+        key: (type(v), v) for key, v in other.items()
+    }
+    in_order = list(one) == list(other)
+    if in_order:
+        names_equal = default_name(one) == default_name(other)
+        # 0.0 and -0.0 are equal, and yet are written differently.
+        assert names_equal == same or (same and "-0.0" in default_name(one) + default_name(other))
+        if not names_equal:
+            assert identify(default_name(one), one) != identify(default_name(other), other)
+
+
+def test_ids_do_not_depend_on_order_or_neighbours(plan) -> None:
+    few = plan("variants: {list: [b c, a]}\nproblems: {matrix: {n: [2, 1]}}\n")
+    many = plan("variants: {list: [z, a, 'b_c', b c]}\nproblems: {matrix: {n: [1, 3, 2]}}\n")
+    assert {cell.id for cell in few.cells} <= {cell.id for cell in many.cells}
+    assert len({cell.id for cell in many.cells}) == 12
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
+def test_sessions_of_both_collectors() -> None:
+    plan = plan_file(SPECS / "module.yaml")
+    timing, counters, timer = plan.sessions
+    cells = len(plan.cells)
+    assert (timing.name, timing.collector, timing.kind) == ("ncu-timing", "ncu", SessionKind.TIMING)
+    assert timing.metrics[0] == "duration_ns"
+    assert "l2_hit_pct" not in timing.metrics
+    assert len(timing.visits) == 4 * cells
+    assert (counters.name, counters.kind) == ("ncu-counters", SessionKind.COUNTERS)
+    assert "l2_hit_pct" in counters.metrics
+    assert len(counters.visits) == 2 * cells
+    assert (timer.name, timer.collector, timer.kind) == ("timer", "timer", SessionKind.TIMING)
+    assert timer.metrics == ("duration_ns",)
+    assert len(timer.visits) == 4 * cells
+
+
+def test_without_metrics_of_several_passes_there_is_one_session() -> None:
+    plan = plan_file(SPECS / "command.yaml")
+    assert [session.name for session in plan.sessions] == ["ncu-timing"]
+    assert len(plan.sessions[0].visits) == 3 * len(plan.cells)
+
+
+def test_visits_are_by_problem_then_block_and_complete() -> None:
+    plan = plan_file(SPECS / "module.yaml")
+    problem_of = {cell.id: cell.problem.id for cell in plan.cells}
+    cells_of = Counter(problem_of.values())
+    for session in plan.sessions:
+        places = [(problem_of[visit.cell], visit.block) for visit in session.visits]
+        runs = [place for place, _ in itertools.groupby(places)]
+        blocks = max(block for _, block in runs) + 1
+        order = list(dict.fromkeys(problem_of.values()))
+        assert runs == list(itertools.product(order, range(blocks)))
+        assert Counter(places) == {place: cells_of[place[0]] for place in runs}
+        assert len(set(session.visits)) == len(session.visits)
+
+
+def test_more_blocks_leave_earlier_orders_as_they_were() -> None:
+    few, many = (
+        plan_file(SPECS / "module.yaml", overrides=(f"collect.blocks={blocks}",)).sessions[0]
+        for blocks in (2, 9)
+    )
+    assert [visit for visit in many.visits if visit.block < 2] == list(few.visits)
+
+
+def test_orders_differ_by_block_problem_session_and_seed() -> None:
+    def orders(seed: int) -> list[tuple[int, ...]]:
+        plan = plan_file(SOFTMAX, overrides=(f"collect.seed={seed}", "collect.counter_samples=8"))
+        place = {name: index for index, name in enumerate(names(plan))}
+        variant = {cell.id: place[cell.variant.name] for cell in plan.cells}
+        problem = {cell.id: cell.problem.id for cell in plan.cells}
+        return [
+            tuple(variant[visit.cell] for visit in visits)
+            for session in plan.sessions
+            for _, visits in itertools.groupby(
+                session.visits, lambda visit: (problem[visit.cell], visit.block)
+            )
+        ]
+
+    first, second = orders(1), orders(2)
+    assert len(set(first + second)) == len(first) + len(second)
+    assert orders(1) == first
+
+
+def test_the_order_of_the_spec_does_not_matter(plan) -> None:
+    one = plan("variants: {list: [a, b, c, d, e]}\n")
+    other = plan("variants: {list: [e, c, b, a, d]}\n")
+    assert one.sessions == other.sessions
+
+
+def test_an_order_that_never_changes(plan) -> None:
+    result = plan("variants: {list: [a, b, c, d]}\ncollect: {blocks: 2, metrics: duration_ns}\n")
+    assert [visit.cell[0] for visit in result.sessions[0].visits] == list("badcadbc")
+
+
+# ---- --only --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("only", "ids"),
+    [
+        ("x=2", ["lib..n=1", "x=2..n=1", "lib..n=4", "x=2..n=4"]),
+        ("x=1|2,n=4", ["lib..n=4", "x=1..n=4", "x=2..n=4"]),
+        ("variant=lib", ["lib..n=1", "lib..n=4"]),
+        ("cell=x=3..n=1", ["lib..n=1", "x=3..n=1"]),
+        ("problem=n=4, x = 3 ", ["lib..n=4", "x=3..n=4"]),
+        ("n=1e0,x=0x3", ["lib..n=1", "x=3..n=1"]),
+    ],
+)
+def test_only_keeps_what_fits_and_the_baseline(plan, only: str, ids: list[str]) -> None:
+    text = (
+        "variants: {list: [{name: lib, of: lib}], matrix: {x: [1, 2, 3]}}\n"
+        "problems: {matrix: {n: [1, 4]}}\n"
+    )
+    result = plan(text, only=only)
+    assert [cell.id for cell in result.cells] == ids
+    assert {visit.cell for visit in result.sessions[0].visits} == set(ids)
+
+
+@pytest.mark.parametrize(
+    ("only", "words"),
+    [
+        ("bock=1", "--only bock=1: no cell has 'bock'; did you mean 'block'?"),
+        ("block=3", "--only block=3: no cell matches\n  Remedy: block is one of: 1, 2"),
+        (
+            "variant=block=1,block=2",
+            "--only variant=block=1,block=2: no cell matches\n  Remedy: Each of these matches",
+        ),
+        ("block", "--only block: 'block' must look like key=value"),
+        ("block=", "--only block=: 'block=' must look like key=value"),
+        ("", "--only : '' must look like key=value"),
+        ("block=true", "--only block=true: no cell matches"),
+    ],
+)
+def test_only_that_fits_nothing(complaint, only: str, words: str) -> None:
+    text = "variants: {matrix: {block: [1, 2]}}\n"
+    assert complaint(text, UsageError, only=only).startswith(words)
+
+
+def test_the_remedy_does_not_list_hundreds_of_values(complaint) -> None:
+    text = f"variants: {{matrix: {{x: {list(range(300))}}}}}\n"
+    assert complaint(text, UsageError, only="x=-1").endswith("9, 10, 11, …")
+
+
+# ---- external commands ---------------------------------------------------------------------------
+
+
+def test_values_of_placeholders(plan) -> None:
+    text = (
+        "name: x\nworkload: {command: './a {v} {on} {size} {variant} {problem}'}\n"
+        "variants: {list: [{name: fast, v: 1.5, on: null}]}\nproblems: {matrix: {size: 1024}}\n"
+    ).replace("on: null", '"on": true')
+    assert command_values(plan(text).cells[0]) == {
+        "v": "1.5",
+        "on": "true",
+        "size": "1024",
+        "variant": "fast",
+        "problem": "size=1024",
+    }
+
+
+def test_a_placeholder_that_nothing_fills(complaint) -> None:
+    text = (
+        "name: x\nworkload:\n  command: ./a {kernel} {sice}\n"
+        "variants: {matrix: {kernel: 1}}\nproblems: {matrix: {size: 1}}\n"
+    )
+    assert complaint(text) == (
+        "spec.yaml:3: workload.command: nothing fills {sice} for variant 'kernel=1' and problem "
+        "'size=1'; did you mean 'size'?"
+    )
+
+
+# ---- the document --------------------------------------------------------------------------------
+
+
+def test_the_document() -> None:
+    document = plan_document(plan_file(SPECS / "module.yaml"))
+    assert json.loads(json.dumps(document, allow_nan=False)) == document
+    assert list(document) == [
+        "schema_version",
+        "experiment",
+        "seed",
+        "baseline",
+        "cells",
+        "excluded",
+        "sessions",
+    ]
+    assert document["cells"][1] == {
+        "id": "special..columns=1024.dtype=float16",
+        "variant": "special",
+        "problem": "columns=1024,dtype=float16",
+        "variant_params": {"algorithm": "online", "block": 64},
+        "problem_params": {"columns": 1024, "dtype": "float16"},
+    }
+    assert document["excluded"][0] == {
+        "reason": "too large: shared memory",
+        "count": 1,
+        "stage": "variant",
+        "examples": ["shared-512"],
+    }
+    assert document["sessions"][2] == {
+        "name": "timer",
+        "collector": "timer",
+        "kind": "timing",
+        "metrics": ["duration_ns"],
+        "visits": 4 * len(document["cells"]),
+    }
+
+
+def test_ten_thousand_cells(plan) -> None:
+    result = plan(
+        f"variants: {{matrix: {{a: {list(range(100))}}}}}\n"
+        f"problems: {{matrix: {{b: {list(range(100))}}}}}\n"
+    )
+    assert len({cell.id for cell in result.cells}) == 10_000
+    assert len(result.sessions[0].visits) == 80_000

@@ -1,0 +1,258 @@
+"""Loading a workload's torch-free half, and what is said when it misbehaves."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kernels.recipe import Recipe
+from profiler.errors import SpecError
+from profiler.space import Space, load_space, space_of
+from profiler.spec import CommandWorkload, ModuleWorkload, load_spec
+
+SPECS = Path(__file__).parent / "specs"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def space_from(tmp_path: Path):
+    """A space whose file has this text."""
+
+    def load_text(text: str) -> Space:
+        (tmp_path / "workload.py").write_text("raise RuntimeError('imported')\n")
+        (tmp_path / "space.py").write_text(text)
+        return load_space(ModuleWorkload(module="./workload.py", space="./space.py"), tmp_path)
+
+    return load_text
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """An importable package `shop` with two workloads in it."""
+    for name in ("shop/nut", "shop/bolt", "shop/empty"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "__init__.py").write_text("")
+    (tmp_path / "shop/__init__.py").write_text("")
+    for name in ("nut", "bolt"):
+        (tmp_path / f"shop/{name}/workload.py").write_text("raise RuntimeError('imported')\n")
+    (tmp_path / "shop/nut/space.py").write_text("def variant_name(params):\n    return 'nut'\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "shop"]:
+        del sys.modules[name]
+
+
+def test_every_function_has_a_default() -> None:
+    space = load_space(ModuleWorkload(module="./workload.py"), SPECS)
+    assert space == Space()
+    assert space.variant_name({"a": 1}) is None
+    assert space.check_variant({}) is None
+    assert space.check_problem({}) is None
+    assert space.check_cell({}, {}) is None
+    assert space.variant_sets() == {}
+    assert space.recipe({}) is None
+
+
+def test_a_command_has_no_space() -> None:
+    assert load_space(CommandWorkload(command="./a"), SPECS) == Space()
+
+
+def test_a_users_own_file() -> None:
+    space = load_space(ModuleWorkload(module="./workload.py", space="./space.py"), SPECS)
+    assert space.variant_name({"algorithm": "online", "block": 64}) == "on-64"
+    assert space.check_variant({"block": 384}) == "not a power of two"
+    assert space.check_cell({"rows": 2}, {"columns": 16384}) == "two long rows do not fit"
+    assert space.variant_sets()["wide"] == (
+        {"algorithm": "wide", "block": 256},
+        {"algorithm": "wide", "block": 384},
+    )
+
+
+def test_a_package_brings_its_own_space(package: Path) -> None:
+    assert load_space(ModuleWorkload(module="shop.nut"), package).variant_name({}) == "nut"
+    assert load_space(ModuleWorkload(module="shop.bolt"), package) == Space()
+
+
+def test_a_space_of_another_package(package: Path) -> None:
+    workload = ModuleWorkload(module="shop.bolt", space="shop.nut.space")
+    assert load_space(workload, package).variant_name({}) == "nut"
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("shop.nutt", "workload 'shop.nutt': there is no such Python package; did you mean"),
+        ("absent.thing", "workload 'absent.thing': there is no such Python package"),
+        ("shop.empty", "workload 'shop.empty': this package has no module 'workload'"),
+        ("./absent.py", "there is no such file"),
+    ],
+)
+def test_a_workload_that_does_not_exist(package: Path, module: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load_space(ModuleWorkload(module=module), package)
+    assert words in caught.value.message
+
+
+def test_a_package_that_fails_to_import(package: Path) -> None:
+    (package / "shop/nut/__init__.py").write_text("1 / 0\n")
+    with pytest.raises(
+        SpecError, match=r"'shop\.nut\.workload': its package fails to import: Zero"
+    ):
+        load_space(ModuleWorkload(module="shop.nut"), package)
+
+
+def test_a_space_in_a_package_that_fails_to_import(package: Path) -> None:
+    (package / "shop/nut/space.py").write_text("import absent_module\n")
+    with pytest.raises(SpecError, match=r"space 'shop\.nut\.space': ModuleNotFoundError: .*absent"):
+        load_space(ModuleWorkload(module="shop.nut"), package)
+
+
+def test_the_complaint_names_the_line_of_the_spec(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("name: x\nworkload: ./absent.py\nvariants: {list: [a]}\n")
+    with pytest.raises(
+        SpecError, match=r"x\.yaml:2: workload: workload '.*absent\.py': there is no"
+    ):
+        space_of(load_spec(path))
+
+
+def test_two_files_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    spaces = []
+    for name in ("one", "two"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "workload.py").write_text("")
+        (folder / "space.py").write_text(f"def variant_name(params):\n    return {name!r}\n")
+        workload = ModuleWorkload(module="./workload.py", space="./space.py")
+        spaces.append(load_space(workload, folder))
+    assert [space.variant_name({}) for space in spaces] == ["one", "two"]
+
+
+def test_a_changed_file_is_read_again(space_from) -> None:
+    assert space_from("def variant_name(params): return 'before'").variant_name({}) == "before"
+    assert space_from("def variant_name(params): return 'after!'").variant_name({}) == "after!"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("x = 1\n1 / 0\n", "space.py:2: ZeroDivisionError: division by zero"),
+        ("def f(:\n", "space.py:1: SyntaxError: invalid syntax"),
+        ("import absent_module\n", "space.py:1: ModuleNotFoundError: No module named"),
+        ("import sys\nsys.exit(3)\n", "space.py:2: SystemExit: 3"),
+        ("variant_name = 'text'\n", "space.py: variant_name must be a function"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded(space_from, text: str, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        space_from(text)
+    assert words in caught.value.message
+
+
+def test_a_file_with_dataclasses(space_from) -> None:
+    text = (
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass A:\n    x: int = 1\n"
+        "def variant_name(params): return str(A().x)\n"
+    )
+    assert space_from(text).variant_name({}) == "1"
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "words"),
+    [
+        (
+            "def variant_name(params): return 3",
+            lambda space: space.variant_name({}),
+            "variant_name must return a text that is not empty, or None, not 3",
+        ),
+        (
+            "def check_variant(params): return False",
+            lambda space: space.check_variant({}),
+            "check_variant must return a text that is not empty, or None, not False",
+        ),
+        (
+            "def check_problem(params): return ''",
+            lambda space: space.check_problem({}),
+            "check_problem must return a text that is not empty, or None, not ''",
+        ),
+        (
+            "def check_cell(params): return None",
+            lambda space: space.check_cell({"a": 1}, {"b": 2}),
+            "check_cell({'a': 1}, {'b': 2}): TypeError: ",
+        ),
+        (
+            "def check_variant(params): return params['block']",
+            lambda space: space.check_variant({"a": 1}),
+            "check_variant({'a': 1}): KeyError: 'block'",
+        ),
+        (
+            "def variant_sets(): return [1]",
+            lambda space: space.variant_sets(),
+            "variant_sets must return a mapping of names to lists, not [1]",
+        ),
+        (
+            "def variant_sets(): return {'a': [1]}",
+            lambda space: space.variant_sets(),
+            "variant_sets must return a list of mappings for 'a', not [1]",
+        ),
+        (
+            "def recipe(params): return 'a.cu'",
+            lambda space: space.recipe({}),
+            "recipe must return a kernels.recipe.Recipe or None, not 'a.cu'",
+        ),
+    ],
+)
+def test_functions_that_misbehave(space_from, text: str, call, words: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        call(space_from(text))
+    assert "space.py: " in caught.value.message
+    assert words in caught.value.message
+
+
+def test_functions_cannot_change_the_parameters(space_from) -> None:
+    params = {"a": 1}
+    assert space_from("def check_variant(params): params.clear()").check_variant(params) is None
+    assert params == {"a": 1}
+
+
+def test_a_recipe(space_from) -> None:
+    text = (
+        "from pathlib import Path\nfrom kernels.recipe import Recipe\n"
+        "def recipe(params): return Recipe((Path('/a.cu'),), {'N': params['n']})\n"
+    )
+    assert space_from(text).recipe({"n": 4}) == Recipe((Path("/a.cu"),), {"N": 4})
+
+
+def _in_a_fresh_process(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+
+
+def test_planning_imports_no_torch() -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom profiler.plan import make_plan\n"
+        "from profiler.space import space_of\nfrom profiler.spec import load_spec\n"
+        "loaded = load_spec(Path('experiments/softmax.yaml'))\n"
+        "assert make_plan(loaded, space_of(loaded)).cells\n"
+        "assert 'torch' not in sys.modules and 'pandas' not in sys.modules\n"
+    )
+    done = _in_a_fresh_process(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_space_that_imports_torch_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("")  # stands for the real one, which takes seconds
+    (tmp_path / "workload.py").write_text("")
+    (tmp_path / "space.py").write_text("import torch\n")
+    code = (
+        f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom pathlib import Path\n"
+        "from profiler.space import load_space\nfrom profiler.spec import ModuleWorkload\n"
+        "workload = ModuleWorkload(module='./workload.py', space='./space.py')\n"
+        f"load_space(workload, Path({str(tmp_path)!r}))\n"
+    )
+    done = _in_a_fresh_process(code)
+    assert "space.py: imports torch" in done.stderr
+    assert "Remedy:" in done.stderr

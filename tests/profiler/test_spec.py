@@ -1,0 +1,517 @@
+"""Reading the experiment file: what is accepted, and what the complaints say."""
+
+import contextlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from profiler.errors import ExitCode, SpecError, UsageError
+from profiler.spec import CommandWorkload, LoadedSpec, ModuleWorkload, json_schema, load_spec
+from profiler.spec.rules import Condition
+from profiler.spec.source import parse_value
+
+SPECS = Path(__file__).parent / "specs"
+
+HEAD = "name: x\nworkload: ./workload.py\n"
+VARIANTS = "variants: {list: [one, two]}\n"
+MINIMAL = HEAD + VARIANTS
+
+
+@pytest.fixture
+def load(tmp_path: Path):
+    def load_text(text: str, **kwargs: object) -> LoadedSpec:
+        path = tmp_path / "spec.yaml"
+        path.write_text(text, encoding="utf-8")
+        return load_spec(path, **kwargs)
+
+    return load_text
+
+
+@pytest.fixture
+def complaints(load, tmp_path: Path):
+    """The lines of the error that a text gives, without the folder."""
+
+    def complaints_of(text: str, **kwargs: object) -> list[str]:
+        with pytest.raises(SpecError) as caught:
+            load(text, **kwargs)
+        assert caught.value.exit_code == ExitCode.BAD_USAGE
+        return caught.value.message.replace(f"{tmp_path}/", "").split("\n")
+
+    return complaints_of
+
+
+# ---- what is accepted ----------------------------------------------------------------------------
+
+
+def test_every_key_is_read() -> None:
+    loaded = load_spec(SPECS / "module.yaml")
+    experiment = loaded.experiment
+    assert loaded.text == (SPECS / "module.yaml").read_text(encoding="utf-8")
+    assert loaded.base == SPECS
+    assert experiment.name == "module"
+    assert isinstance(experiment.workload, ModuleWorkload)
+    assert experiment.workload.target(loaded.base) == str(SPECS / "workload.py")
+    assert experiment.variants.list is not None
+    first, second, third = experiment.variants.list
+    assert (first.name, first.params) == ("reference", {})
+    assert (second.name, second.note) == ("special", "by hand")
+    assert second.params == {"algorithm": "online", "block": 64}
+    assert (third.name, third.params) == (None, {"algorithm": "naive"})
+    assert experiment.variants.matrix == (
+        {"algorithm": ("online", "shared"), "block": (128, 256, 512)},
+        {"algorithm": ("warp",), "rows": (1, 2)},
+    )
+    collect = experiment.collect
+    assert collect.collectors == ("ncu", "timer")
+    assert (collect.device, collect.blocks, collect.counter_samples) == ("cuda", 4, 2)
+    assert (collect.warmups, collect.repeats, collect.seed) == (1, 5, 7)
+    assert (collect.cache_control, collect.clock_control) == ("none", "base")
+    assert collect.time_limit_s == 30
+    assert experiment.tolerance["float16"].absolute == 1e-3
+    assert experiment.tolerance["default"].absolute == 0
+    assert experiment.build.flags == ("--use_fast_math",)
+
+
+def test_defaults_are_those_of_the_documentation() -> None:
+    experiment = load_spec(SPECS / "minimal.yaml").experiment
+    assert experiment.baseline is None
+    assert experiment.title == ""
+    assert experiment.collect.collectors == ("ncu",)
+    assert (experiment.collect.blocks, experiment.collect.counter_samples) == (8, 1)
+    assert (experiment.collect.warmups, experiment.collect.repeats) == (3, 20)
+    assert experiment.collect.metrics == ("default",)
+    assert (experiment.collect.cache_control, experiment.collect.clock_control) == ("all", "none")
+    assert experiment.collect.time_limit_s == 120
+    assert experiment.build.arch == "auto"
+    assert experiment.tolerance == {}
+
+
+def test_a_dotted_module_is_run_by_its_workload(load) -> None:
+    workload = load(MINIMAL.replace("./workload.py", "kernels.softmax")).experiment.workload
+    assert workload.target(Path()) == "kernels.softmax.workload"
+
+
+def test_command_is_split_before_it_is_filled() -> None:
+    loaded = load_spec(SPECS / "command.yaml")
+    workload = loaded.experiment.workload
+    assert isinstance(workload, CommandWorkload)
+    assert workload.placeholders == ("kernel", "size")
+    values = {"kernel": "two words; rm -rf /", "size": "1024"}
+    assert workload.arguments(values) == (
+        "./sgemm",
+        "--label",
+        "two words",
+        "two words; rm -rf /",
+        "1024",
+        "{}",
+    )
+    assert (workload.launch_skip, workload.launch_count) == (1, 2)
+    assert workload.folder(loaded.base) == SPECS / "bin"
+
+
+def test_values_are_literal_in_a_regular_expression() -> None:
+    workload = load_spec(SPECS / "command.yaml").experiment.workload
+    assert isinstance(workload, CommandWorkload)
+    assert workload.kernel_filter({"kernel": "a+b"}) == r"regex:sgemm_a\+b_v[0-9]{1,2}"
+
+
+def test_a_command_may_be_a_list_with_numbers(load) -> None:
+    workload = load("name: x\nworkload: {command: [./a, 4096, 0.5]}\n" + VARIANTS).experiment
+    assert workload.workload.arguments({}) == ("./a", "4096", "0.5")
+    assert workload.workload.kernel_filter({}) is None
+
+
+def test_scientific_notation_is_a_number_and_yes_is_true(load) -> None:
+    text = HEAD + "variants: {list: [{a: 1e-3, b: 2E6, c: yes, d: '1e3', e: -1.5e+2}]}\n"
+    items = load(text).experiment.variants.list
+    assert items[0].params == {"a": 1e-3, "b": 2e6, "c": True, "d": "1e3", "e": -150.0}
+
+
+def test_anchors_and_merge_keys(load) -> None:
+    text = (
+        HEAD + "variants:\n  list:\n    - &base {algorithm: a, block: 1}\n"
+        "    - {<<: *base, block: 2}\n"
+    )
+    items = load(text).experiment.variants.list
+    assert [item.params for item in items] == [
+        {"algorithm": "a", "block": 1},
+        {"algorithm": "a", "block": 2},
+    ]
+
+
+def test_a_byte_order_mark_and_crlf_are_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "spec.yaml"
+    path.write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
+    assert load_spec(path).experiment.name == "x"
+
+
+def test_an_experiment_cannot_be_changed() -> None:
+    experiment = load_spec(SPECS / "minimal.yaml").experiment
+    with pytest.raises(ValidationError):
+        experiment.name = "other"
+
+
+def test_schema_is_for_editors() -> None:
+    schema = json_schema()
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["additionalProperties"] is False
+    assert schema["required"] == ["name", "workload", "variants"]
+    matrix = schema["$defs"]["Variants"]["properties"]["matrix"]
+    assert [option.get("type") for option in matrix["anyOf"]] == ["object", "array", "null"]
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+
+def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
+    with pytest.raises(SpecError) as caught:
+        load_spec(SPECS / "wrong.yaml")
+    folder = f"{SPECS}/"
+    lines = caught.value.message.replace(folder, "").split("\n")
+    expected = (
+        ("wrong.yaml:2: name: must be 1 to 64 of the characters", "not 'not a slug'"),
+        ("wrong.yaml:3: workload.command: missing", ""),
+        ("wrong.yaml:3: workload.comand: unknown key", "did you mean 'command'?"),
+        ("wrong.yaml:6: variants.list[0]: must be a name or a mapping", "not a number"),
+        ("wrong.yaml:7: variants.list[1].block: must be a single value", "not a list"),
+        ("wrong.yaml:8: variants.list[2]: needs a name or parameters", ""),
+        ("wrong.yaml:10: variants.matrix.block[1]: must be a finite number", ""),
+        ("wrong.yaml:11: variants.matrix.tile: must not be empty", ""),
+        ("wrong.yaml:14: variants.exclude[0].when.block.mn: unknown key", "did you mean 'min'?"),
+        ("wrong.yaml:16: collect.blokcs: unknown key", "did you mean 'blocks'?"),
+        ("wrong.yaml:17: collect.collectors[0]: must be 'ncu' or 'timer'", "did you mean 'ncu'?"),
+        ("wrong.yaml:18: collect.metrics[0]: unknown metric", "did you mean 'default'?"),
+        ("wrong.yaml:19: collect.blocks: must be a whole number, not 2.5", ""),
+        ("wrong.yaml:20: collect.time_limit_s: must be greater than 0, not 0", ""),
+        ("wrong.yaml:22: tolerance.flaot16: unknown dtype", "did you mean 'float16'?"),
+        ("wrong.yaml:22: tolerance.flaot16.relative: must be greater than or equal to 0", ""),
+        ("wrong.yaml:23: tolerance.default.absolut: unknown key", "did you mean 'absolute'?"),
+        ("wrong.yaml:24: page.kind: must be 'versions'", "did you mean 'versions'?"),
+        ("wrong.yaml:25: build.arch: must be auto or an architecture like sm_90", "'sm90'"),
+    )
+    assert len(lines) == len(expected), caught.value.message
+    for line, (begin, part) in zip(lines, expected, strict=True):
+        assert line.startswith(begin)
+        assert part in line
+
+
+@pytest.mark.parametrize(
+    ("text", "begin"),
+    [
+        ("", "spec.yaml:1: the file is empty"),
+        ("# nothing\n", "spec.yaml:1: the file is empty"),
+        ("\n- a\n- b\n", "spec.yaml:2: the top level must be a mapping (`name: …`), not a list"),
+        ("softmax", "spec.yaml:1: the top level must be a mapping (`name: …`), not text"),
+        ("name: x\nvariants: [1, 2\n", "spec.yaml:3: not valid YAML: while parsing a flow"),
+        ("name: x\n\tworkload: y\n", "spec.yaml:2: not valid YAML: "),
+        ("name: x\n---\nname: y\n", "spec.yaml:2: not valid YAML: expected a single document"),
+        ("a: !!python/name:os.system\n", "spec.yaml:1: not valid YAML: could not determine a"),
+        ("name: a\x07b\n", "spec.yaml:1: not valid YAML: special characters"),
+        ("name: [" * 3000, "spec.yaml:1: cannot be read as YAML"),
+        ("name: 2025-13-45\n", "spec.yaml:1: name: YAML reads 2025-13-45 as a date"),
+        (f"name: {'9' * 5000}\n", "spec.yaml:1: cannot be read as YAML"),
+    ],
+)
+def test_what_is_no_spec_at_all(complaints, text: str, begin: str) -> None:
+    assert complaints(text)[0].startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (MINIMAL + "name: y\n", "spec.yaml:4: name: this key is already on line 1"),
+        (
+            HEAD + "variants:\n  matrix:\n    block: 1\n    block: 2\n",
+            "spec.yaml:6: variants.matrix.block: this key is already on line 5",
+        ),
+        (
+            HEAD + "variants: {matrix: {tile: [8, 64:32]}}\n",
+            "spec.yaml:3: variants.matrix.tile[1]: YAML reads 64:32 as a number in base 60; "
+            "put it in quotes",
+        ),
+        (
+            HEAD + "variants: {matrix: {mask: 010}}\n",
+            "spec.yaml:3: variants.matrix.mask: YAML reads 010 as octal; drop the leading zero or "
+            "put it in quotes",
+        ),
+        (
+            HEAD + "variants: {list: [{day: 2025-01-02}]}\n",
+            "spec.yaml:3: variants.list[0].day: YAML reads 2025-01-02 as a date; put it in quotes",
+        ),
+        (MINIMAL + "on: 1\n", "spec.yaml:4: the key on is not text to YAML; put it in quotes"),
+        (
+            HEAD + "variants: {matrix: {1: 2}}\n",
+            "spec.yaml:3: variants.matrix: the key 1 is not text to YAML; put it in quotes",
+        ),
+        (
+            MINIMAL + "? [a, b]\n: 1\n",
+            "spec.yaml:4: the key of several values is not text to YAML; put it in quotes",
+        ),
+    ],
+)
+def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
+    assert line in complaints(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("name: x\n", "spec.yaml:1: workload: missing; this key is required"),
+        (
+            HEAD + "variants: {}\n",
+            "spec.yaml:3: variants: needs at least one of list, matrix, sets",
+        ),
+        (
+            HEAD + "variants: one\n",
+            "spec.yaml:3: variants: must be a mapping, not 'one'",
+        ),
+        (MINIMAL + "problems: {}\n", "spec.yaml:4: problems: needs at least one of list, matrix"),
+        (
+            MINIMAL + "collect:\n",
+            "spec.yaml:4: collect: must be a mapping, not nothing",
+        ),
+        (
+            MINIMAL + "collect: {blocks: true}\n",
+            "spec.yaml:4: collect.blocks: must be a whole number, not True",
+        ),
+        (
+            MINIMAL + "collect: {seed: -1}\n",
+            "spec.yaml:4: collect.seed: must be greater than or equal to 0, not -1",
+        ),
+        (
+            MINIMAL + "collect: {time_limit_s: .inf}\n",
+            "spec.yaml:4: collect.time_limit_s: must be a finite number, not inf",
+        ),
+        (
+            MINIMAL + "collect: {collectors: [ncu, ncu]}\n",
+            "spec.yaml:4: collect.collectors: 'ncu' stands in the list twice",
+        ),
+        (
+            HEAD + "variants: {matrix: {a-b: 1}}\n",
+            "spec.yaml:3: variants.matrix.a-b: a parameter's name is made of letters, digits and "
+            "'_', not 'a-b'",
+        ),
+        (
+            HEAD + "variants: {matrix: {a: 0xFFFFFFFFFFFFFFFFFF}}\n",
+            "spec.yaml:3: variants.matrix.a: must fit in 64 bits",
+        ),
+        (
+            HEAD + 'variants: {list: ["a\\u0000b"]}\n',
+            "spec.yaml:3: variants.list[0]: must not contain control characters",
+        ),
+        (
+            MINIMAL + "exclude: [{name: a, when: {}}]\n",
+            "spec.yaml:4: exclude[0].when: must not be empty",
+        ),
+        (
+            MINIMAL + "exclude: [{name: a, when: {b: {}}}]\n",
+            "spec.yaml:4: exclude[0].when.b: needs a value, a list, or one of min, max, not",
+        ),
+        (
+            MINIMAL + "exclude: [{name: a, when: {b: {min: 2, max: 1}}}]\n",
+            "spec.yaml:4: exclude[0].when.b: min is larger than max",
+        ),
+        (
+            MINIMAL + "exclude: [{name: a, when: {b: 1}}, {name: a, when: {b: 2}}]\n",
+            "spec.yaml:4: exclude: 'a' stands in the list twice",
+        ),
+        (
+            "name: x\nworkload: {module: a, command: b}\n" + VARIANTS,
+            "spec.yaml:2: workload: must be a module (`kernels.softmax`), a file (`./mine.py`), "
+            "or a mapping with either `module` or `command`",
+        ),
+        (
+            "name: x\nworkload: {space: ./s.py}\n" + VARIANTS,
+            "spec.yaml:2: workload.module: missing; this key is required",
+        ),
+        (
+            "name: x\nworkload: {command: './a \"b'}\n" + VARIANTS,
+            "spec.yaml:2: workload: the command cannot be split into arguments: No closing "
+            "quotation",
+        ),
+        (
+            "name: x\nworkload: {command: './a {0}'}\n" + VARIANTS,
+            "spec.yaml:2: workload: a placeholder in '{0}' is not a plain name like {size}",
+        ),
+        (
+            "name: x\nworkload: {command: './a {b.c!r:>3}'}\n" + VARIANTS,
+            "spec.yaml:2: workload: a placeholder in '{b.c!r:>3}' is not a plain name like {size}",
+        ),
+        (
+            "name: x\nworkload: {command: ''}\n" + VARIANTS,
+            "spec.yaml:2: workload.command: must not be empty",
+        ),
+        (
+            "name: x\nworkload: {command: ./a, kernel: 'regex:('}\n" + VARIANTS,
+            "spec.yaml:2: workload.kernel: is not a regular expression: missing ), unterminated "
+            "subpattern at position 0",
+        ),
+        (
+            "name: x\nworkload: {command: ./a}\ncollect: {collectors: timer}\n" + VARIANTS,
+            "spec.yaml:1: collect.collectors: an external command is measured by ncu; "
+            "the timer needs a workload in Python",
+        ),
+    ],
+)
+def test_what_is_refused(complaints, text: str, line: str) -> None:
+    assert line in complaints(text)
+
+
+@pytest.mark.parametrize("metric", ["lts__t_sectors.sum", "stalls", "duration_ns"])
+def test_metrics_that_are_known(load, metric: str) -> None:
+    text = MINIMAL + f"collect: {{metrics: {metric}}}\n"
+    assert load(text).experiment.collect.metrics == (metric,)
+
+
+def test_an_alias_bomb_does_not_explode(complaints) -> None:
+    levels = [f"b{n}: &b{n} [{', '.join([f'*b{n - 1}'] * 9)}]" for n in range(1, 30)]
+    text = MINIMAL + "b0: &b0 [1]\n" + "\n".join(levels) + "\n"
+    assert all("unknown key" in line for line in complaints(text))
+
+
+def test_a_structure_that_holds_itself_is_refused(complaints) -> None:
+    assert "variants.list[0]" in complaints(HEAD + "variants: {list: &a [*a]}\n")[0]
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="there is no such file"):
+        load_spec(tmp_path / "absent.yaml")
+    with pytest.raises(SpecError, match="cannot be read"):
+        load_spec(tmp_path)
+    latin = tmp_path / "latin.yaml"
+    latin.write_bytes(b"name: x\ntitle: caf\xe9\n")
+    with pytest.raises(SpecError, match=r"latin\.yaml:2: the file is not UTF-8 \(byte 0xe9\)"):
+        load_spec(latin)
+
+
+# ---- overrides -----------------------------------------------------------------------------------
+
+
+def test_overrides_are_yaml_laid_over_the_file(load) -> None:
+    flags = ["collect.blocks=16", "build.flags=[-O3]", "baseline=two", "variants.list.0=zero"]
+    loaded = load(MINIMAL, overrides=flags)
+    assert loaded.experiment.collect.blocks == 16
+    assert loaded.experiment.build.flags == ("-O3",)
+    assert loaded.experiment.baseline == "two"
+    assert [item.name for item in loaded.experiment.variants.list] == ["zero", "two"]
+    assert loaded.flags == tuple(flags)
+    assert loaded.text == MINIMAL
+
+
+def test_the_last_override_of_a_key_wins(load) -> None:
+    loaded = load(MINIMAL, overrides=["collect.blocks=16", "collect.blocks=4"])
+    assert loaded.experiment.collect.blocks == 4
+
+
+@pytest.mark.parametrize(
+    ("flag", "line"),
+    [
+        (
+            "collect.blokcs=16",
+            "--set collect.blokcs=16: collect.blokcs: unknown key; did you mean 'blocks'?",
+        ),
+        ("colect.blocks=1", "--set colect.blocks=1: colect: unknown key; did you mean 'collect'?"),
+        (
+            "collect.blocks=many",
+            "--set collect.blocks=many: collect.blocks: must be a whole number, not 'many'",
+        ),
+        (
+            "name=a b",
+            "--set name=a b: name: must be 1 to 64 of the characters A-Z a-z 0-9 _ . - and begin "
+            "with a letter or digit, not 'a b'",
+        ),
+    ],
+)
+def test_complaints_about_an_override_name_the_flag(complaints, flag: str, line: str) -> None:
+    assert complaints(MINIMAL, overrides=[flag]) == [line]
+
+
+@pytest.mark.parametrize(
+    ("flag", "words"),
+    [
+        ("collect.blocks", "must look like collect.blocks=16"),
+        ("=3", "must look like collect.blocks=16"),
+        ("collect..blocks=3", "must look like collect.blocks=16"),
+        ("collect.blocks=[1", "not valid YAML"),
+        ("collect.seed=1:30", "base 60"),
+        ("workload.module=x", "workload is text, which has no 'module'"),
+        ("variants.list.7=x", "variants.list has 2 entries, counted from 0"),
+    ],
+)
+def test_overrides_that_cannot_be_read(load, flag: str, words: str) -> None:
+    with pytest.raises(UsageError, match=r"^--set ") as caught:
+        load(MINIMAL, overrides=[flag])
+    assert words in caught.value.message
+
+
+# ---- properties ----------------------------------------------------------------------------------
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_read_or_refused_with_our_own_error(tmp_path_factory, text: str) -> None:
+    path = tmp_path_factory.getbasetemp() / "any.yaml"
+    path.write_bytes(text.encode("utf-8", "surrogatepass"))
+    with pytest.raises(SpecError):
+        load_spec(path)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner),
+    max_leaves=8,
+)
+
+
+@given(
+    st.sampled_from(
+        ["workload", "variants", "problems", "exclude", "collect", "tolerance", "page", "build"]
+    ),
+    st.sampled_from(["", ".list", ".matrix", ".exclude", ".metrics", ".command", ".default"]),
+    _json,
+)
+def test_any_value_in_any_place_is_read_or_refused(key: str, below: str, value: object) -> None:
+    flag = f"{key}{below}={json.dumps(value)}"
+    with contextlib.suppress(SpecError, UsageError):
+        load_spec(SPECS / "minimal.yaml", overrides=[flag])
+
+
+_64_bits = st.integers(-(2**63) + 1, 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(_64_bits | st.booleans() | st.none())
+def test_a_condition_on_a_value_holds_for_that_value_only(value: object) -> None:
+    condition = Condition.model_validate(value)
+    assert condition.holds(value)
+    assert not condition.holds("text")
+    assert not condition.holds(not value if isinstance(value, bool) else True)
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds", "fails"),
+    [
+        (128, [128, 128.0], [129, "128", None, True]),
+        ([1, "a"], [1, "a"], [2, "b", True]),
+        ({"min": 2}, [2, 2.5, 100], [1, "3", None, True]),
+        ({"max": 2}, [2, -1], [2.1, "1", False]),
+        ({"min": 1, "max": 3, "not": 2}, [1, 3], [2, 0, 4]),
+        ({"not": ["a", "b"]}, ["c", 1, None], ["a", "b"]),
+        ({"not": None}, [0, "", False], [None]),
+        (None, [None], [0, False, ""]),
+        ({"in": True}, [True], [1, "true"]),
+    ],
+)
+def test_conditions(condition: object, holds: list, fails: list) -> None:
+    parsed = Condition.model_validate(condition)
+    assert [value for value in holds if not parsed.holds(value)] == []
+    assert [value for value in fails if parsed.holds(value)] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("3", 3), ("a", "a"), ("[1, b]", [1, "b"]), ("", None), ("1e3", 1000.0)]
+)
+def test_values_of_the_command_line(text: str, value: object) -> None:
+    assert parse_value(text) == value
