@@ -22,11 +22,15 @@ from filelock import FileLock
 from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
 from kernels.recipe import Recipe
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.model import SCHEMA_VERSION, BuildResult, KernelFacts, Variant
+from profiler.model import BuildResult, KernelFacts, Variant
 from profiler.parse.machine_code import code_hash
 from profiler.parse.ptxas import parse_ptxas_log
 
 FACTS_FILE = "facts.json"
+FACTS_VERSION = 1
+"""To be raised when the parsers read something else from the same build."""
+DEFAULT_TOOLKIT = "/usr/local/cuda"
+"""Where NVIDIA's installers put the toolkit, often without touching PATH."""
 ERROR_LINES = 30
 """Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
 
@@ -76,7 +80,7 @@ def find_nvcc() -> Path:
 
     Raises EnvironmentUnusable where it is nowhere.
     """
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), DEFAULT_TOOLKIT]
     candidates = [shutil.which("nvcc")]
     candidates += [shutil.which("nvcc", path=str(Path(root) / "bin")) for root in roots if root]
     for candidate in candidates:
@@ -173,19 +177,21 @@ def _build_libraries(
             facts[digest] = cached
     missing = [library for digest, library in libraries.items() if digest not in facts]
     if missing:
-        _forget_failures(missing, folder)
+        _forget_outcome(missing, folder)
         complaint = _run_ninja(write_ninja(missing, folder), jobs, on_progress)
         for library in missing:
             facts[library.recipe_hash] = _new_facts(library, folder, complaint, hash_once)
     return facts
 
 
-def _forget_failures(libraries: Iterable[Library], folder: Path) -> None:
-    """Remove the logs of earlier attempts, so that a log always tells of this one."""
+def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
+    """Remove what would pass for the outcome of the build to come, if that stopped half-way."""
     for library in libraries:
-        if not (folder / library.library).exists():
-            for log in _logs(library):
-                (folder / log).unlink(missing_ok=True)
+        (folder / library.library).unlink(missing_ok=True)
+        (folder / library.link_log).unlink(missing_ok=True)
+        for one in library.compilations:
+            if not (folder / one.object).exists():
+                (folder / one.log).unlink(missing_ok=True)
 
 
 def _run_ninja(build_file: Path, jobs: int | None, on_progress: Progress | None) -> str:
@@ -222,10 +228,7 @@ def _cached_facts(
     """Return the facts of a library whose sources and headers are still the same, or None."""
     try:
         data = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-        if (
-            data["schema_version"] != SCHEMA_VERSION
-            or not (folder.parent / library.library).exists()
-        ):
+        if data["version"] != FACTS_VERSION or not (folder.parent / library.library).exists():
             return None
         for name, digest in data["dependencies"].items():
             if hash_once(Path(name)) != digest:
@@ -275,7 +278,7 @@ def _dependencies(
 
 def _write_facts(facts: _Facts, folder: Path, dependencies: Mapping[str, str]) -> None:
     document = {
-        "schema_version": SCHEMA_VERSION,
+        "version": FACTS_VERSION,
         "code_hash": facts.code_hash,
         "kernels": [asdict(kernel) for kernel in facts.kernels],
         "dependencies": dependencies,

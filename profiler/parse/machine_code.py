@@ -215,6 +215,8 @@ def _cubin(image: bytes) -> tuple[dict[str, bytes], bytes]:
         match = _DEVICE_SECTION.fullmatch(section_name)
         if match and match["owner"] in names:
             owned[match["owner"]].extend(_device_relocation(line, names) for line in lines)
+        elif _DEVICE_GLOBALS.fullmatch(section_name):
+            rest.extend(_device_relocation(line, names) for line in lines)
     for name, attribute in _function_attributes(elf):
         owned.setdefault(name, []).append(attribute)
     return {name: _digest_all(parts) for name, parts in owned.items()}, _digest_all(rest)
@@ -277,7 +279,11 @@ def _device_relocation(line: _Relocation, functions: set[str]) -> bytes:
 
 
 def _host_code(elf: ELFFile, kernels: Mapping[str, bytes]) -> bytes:
-    """Digest of the host sections, and of which kernel each launch in them reaches."""
+    """Digest of the host sections.
+
+    Which kernel a launch reaches is part of it: nvcc writes code that registers the host function
+    of each launch with the kernel's name, and there the kernel's digest stands for its name.
+    """
     relocations = _relocations(elf)
     parts: list[bytes] = []
     for section in elf.iter_sections():
@@ -286,7 +292,7 @@ def _host_code(elf: ELFFile, kernels: Mapping[str, bytes]) -> bytes:
         lines = relocations.get(section.name, [])
         targets = (_host_relocation(elf, line, kernels) for line in lines)
         parts.append(section.name.encode() + _content(section) + _digest(*targets).encode())
-    return _digest_all([*parts, *_stubs(elf, kernels)])
+    return _digest_all(parts)
 
 
 def _host_relocation(elf: ELFFile, line: _Relocation, kernels: Mapping[str, bytes]) -> bytes:
@@ -306,15 +312,3 @@ def _string(data: bytes, position: int, kernels: Mapping[str, bytes]) -> bytes:
     """Return the C string at a position; a kernel's name, by which it registers, as its digest."""
     text = data[position:].split(b"\0", 1)[0]
     return kernels.get(text.decode("utf-8", "replace"), text)
-
-
-def _stubs(elf: ELFFile, kernels: Mapping[str, bytes]) -> Iterator[bytes]:
-    """Say where the host function stands that launches each kernel: it has the kernel's name."""
-    table = elf.get_section_by_name(".symtab")
-    if not isinstance(table, SymbolTableSection):
-        return
-    for symbol in table.iter_symbols():
-        index = symbol["st_shndx"]
-        if symbol.name in kernels and isinstance(index, int):
-            where = f"{elf.get_section(index).name} {symbol['st_value']} "
-            yield where.encode() + kernels[symbol.name]

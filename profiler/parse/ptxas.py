@@ -23,8 +23,8 @@ _STACK = re.compile(
     r"(?P<store>\d+) bytes spill stores, (?P<load>\d+) bytes spill loads"
 )
 _REGISTERS = re.compile(r"Used (\d+) registers")
-_SHARED = re.compile(r"(\d+)(?:\+\d+)? bytes smem")
-_CONSTANT = re.compile(r"(\d+)(?:\+\d+)? bytes cmem\[\d+\]")
+_SHARED = re.compile(r"(\d+) bytes smem")
+_CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
 
 
 def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ...]:

@@ -1,0 +1,116 @@
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from kernels.build import Compiler, depfile_paths, plan_library, write_ninja
+from kernels.recipe import Recipe
+
+
+@pytest.fixture
+def compiler(tmp_path):
+    return Compiler(tmp_path / "bin" / "nvcc", "nvcc release 13.0")
+
+
+@pytest.fixture
+def recipe(tmp_path):
+    folder = tmp_path / "src"
+    folder.mkdir()
+    (folder / "scale.cu").write_text('#include "factor.cuh"\n')
+    (folder / "factor.cuh").write_text("#define FACTOR 2\n")
+    return Recipe((folder / "scale.cu",), {"WIDTH": 4, "BLOCK": 128})
+
+
+def test_another_checkout_has_the_same_hash(recipe, compiler, tmp_path):
+    elsewhere = tmp_path / "other place" / "src"
+    shutil.copytree(recipe.sources[0].parent, elsewhere)
+    moved = replace(recipe, sources=(elsewhere / "scale.cu",))
+    first = plan_library(recipe, "sm_90", compiler)
+    second = plan_library(moved, "sm_90", Compiler(tmp_path / "nvcc", compiler.version))
+    assert first.recipe_hash == second.recipe_hash
+    assert first.command == second.command
+    assert str(tmp_path) not in first.command
+
+
+def test_paths_in_flags_do_not_enter_the_hash(recipe, compiler, tmp_path):
+    def planned(root):
+        include = root / "include"
+        include.mkdir(parents=True)
+        shutil.copytree(recipe.sources[0].parent, root / "src")
+        flags = (f"-I{include}", "-I", str(include))
+        moved = replace(recipe, sources=(root / "src" / "scale.cu",), flags=flags)
+        return plan_library(moved, "sm_90", compiler)
+
+    first, second = planned(tmp_path / "a"), planned(tmp_path / "b")
+    assert first.recipe_hash == second.recipe_hash
+    assert "-I../include -I ../include" in first.command
+    assert f"-I{tmp_path / 'a' / 'include'}" in first.compilations[0].command
+
+
+def test_everything_that_could_change_the_code_changes_the_hash(recipe, compiler):
+    hashes = {plan_library(recipe, "sm_90", compiler).recipe_hash}
+    others = [
+        plan_library(recipe, "sm_80", compiler),
+        plan_library(recipe, "sm_90", replace(compiler, version="nvcc release 13.1")),
+        plan_library(replace(recipe, defines={"WIDTH": 8, "BLOCK": 128}), "sm_90", compiler),
+        plan_library(replace(recipe, flags=("--use_fast_math",)), "sm_90", compiler),
+    ]
+    (recipe.sources[0].parent / "factor.cuh").write_text("#define FACTOR 3\n")
+    others.append(plan_library(recipe, "sm_90", compiler))
+    recipe.sources[0].write_text('#include "factor.cuh"\n// changed\n')
+    others.append(plan_library(recipe, "sm_90", compiler))
+    hashes.update(library.recipe_hash for library in others)
+    assert len(hashes) == len(others) + 1
+
+
+def test_the_order_of_definitions_does_not_matter(recipe, compiler):
+    turned = replace(recipe, defines={"BLOCK": 128, "WIDTH": 4})
+    assert plan_library(recipe, "sm_90", compiler) == plan_library(turned, "sm_90", compiler)
+
+
+def test_the_architecture_is_named_in_full(recipe, compiler):
+    command = plan_library(recipe, "sm_90a", compiler).compilations[0].command
+    assert "arch=compute_90a,code=sm_90a" in command
+
+
+@pytest.mark.parametrize("arch", ["90", "sm_", "sm_90; rm -rf", "compute_90"])
+def test_no_architecture(recipe, compiler, arch):
+    with pytest.raises(ValueError, match="no architecture"):
+        plan_library(recipe, arch, compiler)
+
+
+def test_sources_whose_objects_would_meet_are_refused(compiler, tmp_path):
+    recipe = Recipe((tmp_path / "a" / "k.cu", tmp_path / "b" / "k.cu"))
+    with pytest.raises(ValueError, match="different names"):
+        plan_library(recipe, "sm_90", compiler)
+
+
+@pytest.mark.parametrize("name", ["a$b.cu", "a`b`.cu", 'a"b.cu', "a|b.cu", "a\\b.cu"])
+def test_names_that_nvcc_cannot_read_are_refused(compiler, tmp_path, name):
+    with pytest.raises(ValueError, match="cannot read"):
+        plan_library(Recipe((tmp_path / name,)), "sm_90", compiler)
+
+
+def test_equal_recipes_are_built_once(recipe, compiler, tmp_path):
+    library = plan_library(recipe, "sm_90", compiler)
+    path = write_ninja([library, plan_library(recipe, "sm_90", compiler)], tmp_path / "build")
+    builds = [line for line in path.read_text().splitlines() if line.startswith("build ")]
+    assert len(builds) == 2  # one object, one library
+    assert (path.parent / library.recipe_hash).is_dir()
+
+
+def test_ninja_and_shell_see_the_command_as_it_was_planned(compiler, tmp_path):
+    folder = tmp_path / "two  spaces: and 'quotes'"
+    folder.mkdir()
+    (folder / "k.cu").write_text("")
+    recipe = Recipe((folder / "k.cu",), {"NAME": '"$HOME"'})
+    library = plan_library(recipe, "sm_90", compiler)
+    text = write_ninja([library], tmp_path / "build").read_text()
+    assert "two$ $ spaces$:$ and$ 'quotes'/k.cu" in text
+    assert '-DNAME="$$HOME"' in text
+
+
+def test_depfile_paths():
+    text = "out/k.o : /src/k.cu \\\n    /with\\ space/h.cuh \\\n    /money/$$x.h\n"
+    assert depfile_paths(text) == ("/src/k.cu", "/with space/h.cuh", "/money/$x.h")
+    assert depfile_paths("") == ()

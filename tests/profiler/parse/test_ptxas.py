@@ -1,0 +1,80 @@
+from pathlib import Path
+
+from profiler.model import KernelFacts
+from profiler.parse.ptxas import parse_ptxas_log
+
+RECORDINGS = Path(__file__).parents[2] / "recordings" / "ptxas-13.0"
+
+
+def log(name):
+    return (RECORDINGS / name).read_text()
+
+
+def test_kernels_of_one_architecture_in_the_order_of_the_log():
+    kernels = parse_ptxas_log(log("several-kernels-two-archs.log"), arch="sm_80")
+    assert kernels == (
+        KernelFacts("_Z5typedIiEvPT_", 8, 0, 0, 0, 0, 360),
+        KernelFacts("indirect", 16, 0, 0, 32, 0, 364),
+        KernelFacts("tile", 10, 0, 0, 0, 256, 360),
+        KernelFacts("scale", 8, 0, 0, 0, 0, 364),
+    )
+
+
+def test_constant_memory_that_ptxas_does_not_tell_is_missing():
+    (kernel, *_) = parse_ptxas_log(log("several-kernels-two-archs.log"), arch="sm_90")
+    assert kernel.name == "_Z5typedIiEvPT_"
+    assert kernel.constant_bytes is None
+
+
+def test_without_an_architecture_every_one_counts():
+    kernels = parse_ptxas_log(log("several-kernels-two-archs.log"))
+    assert [kernel.name for kernel in kernels].count("scale") == 2
+    assert len(kernels) == 8
+
+
+def test_functions_that_are_not_kernels_are_left_out():
+    names = {kernel.name for kernel in parse_ptxas_log(log("several-kernels-two-archs.log"))}
+    assert "_Z6helperfi" not in names
+
+
+def test_spills():
+    spilled = {
+        kernel.name: (kernel.spill_store_bytes, kernel.spill_load_bytes, kernel.registers)
+        for kernel in parse_ptxas_log(log("spills.log"))
+        if kernel.spill_store_bytes
+    }
+    assert spilled == {
+        "_ZN7softmax14softmax_vectorIfLi8EEEvPKT_PS1_xx": (228, 236, 64),
+        "_ZN7softmax14softmax_vectorI6__halfLi8EEEvPKT_PS2_xx": (244, 260, 64),
+    }
+
+
+def test_a_log_of_another_architecture_has_nothing():
+    assert parse_ptxas_log(log("sm_80.log"), arch="sm_90") == ()
+    assert len(parse_ptxas_log(log("sm_80.log"), arch="sm_80")) == 2
+
+
+def test_a_log_without_kernels():
+    assert parse_ptxas_log(log("compile-error.log")) == ()
+    assert parse_ptxas_log("") == ()
+
+
+def test_a_log_cut_off_gives_what_it_has():
+    text = log("sm_80.log")
+    cut = text[: text.index("Used")]
+    (kernel,) = parse_ptxas_log(cut)
+    assert kernel.registers is None
+    assert kernel.shared_bytes is None
+    assert kernel.stack_bytes == 0
+
+
+def test_properties_of_a_device_function_do_not_reach_the_kernel_before_it():
+    text = (
+        "ptxas info    : Compiling entry function 'k' for 'sm_90'\n"
+        "ptxas info    : Function properties for helper\n"
+        "    64 bytes stack frame, 8 bytes spill stores, 8 bytes spill loads\n"
+        "ptxas info    : Function properties for k\n"
+        "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads\n"
+        "ptxas info    : Used 20 registers, 24 bytes smem, 380 bytes cmem[0], 8 bytes cmem[2]\n"
+    )
+    assert parse_ptxas_log(text) == (KernelFacts("k", 20, 0, 0, 0, 24, 388),)
