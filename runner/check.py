@@ -26,6 +26,9 @@ _DEFAULT_TOLERANCES = {
     torch.complex128: Tolerance(1e-7, 1e-7),
 }
 
+_NOTHING = -1.0
+"""Stands for an element that has no error, in a maximum over errors that are never negative."""
+
 Tensors = tuple[torch.Tensor, ...]
 
 
@@ -175,12 +178,14 @@ class _Tally:
         bound = self.tolerance.absolute + self.tolerance.relative * magnitude
         same = (got == expected) | (torch.isnan(got) & torch.isnan(expected))
         wrong = ~(same | (finite & (difference <= bound)))
-        nonzero = finite & (magnitude > 0)
-        self.max_abs = _largest((self.max_abs, _maximum(difference[finite])))
-        self.max_rel = _largest((self.max_rel, _maximum((difference / magnitude)[nonzero])))
-        wrong_here = int(wrong.sum())
-        if wrong_here:
-            self.wrong += wrong_here
+        absolute = difference.where(finite, _NOTHING).max()
+        relative = (difference / magnitude).where(finite & (magnitude > 0), _NOTHING).max()
+        # Stacked, because each value fetched from the device by itself would be one more wait.
+        found = torch.stack((absolute, relative, wrong.sum().to(torch.float64))).tolist()
+        self.max_abs = _largest((self.max_abs, _present(found[0])))
+        self.max_rel = _largest((self.max_rel, _present(found[1])))
+        if found[2]:
+            self.wrong += int(found[2])
             self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(wrong, -math.inf))
 
     def _keep_worst(self, region: tuple[slice, ...], difference: torch.Tensor) -> None:
@@ -228,8 +233,8 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(torch.float64 if tensor.is_floating_point() else torch.int64)
 
 
-def _maximum(values: torch.Tensor) -> float | None:
-    return float(values.max()) if values.numel() else None
+def _present(maximum: float) -> float | None:
+    return None if maximum == _NOTHING else maximum
 
 
 def _largest(values: Any) -> float | None:

@@ -34,6 +34,8 @@ _OUT_OF_MEMORY = re.compile(
 )
 # "Tried to allocate 20.00 GiB" (CUDA), "Unable to allocate 7.1 PiB" (NumPy), "… 4096 bytes" (CPU).
 _ASKED_FOR = re.compile(r"(?:tried|unable) to allocate ([\d.]+) ?([KMGTPE]i?B|bytes|B)\b", re.I)
+# Folders of this machine and its user are nobody's business where a report is shared.
+_FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/:'\"]+/)+")
 _UNIT_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 
@@ -91,4 +93,5 @@ def _out_of_memory(message: str) -> str:
 
 def _first_line(message: str) -> str:
     line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    line = _FOLDERS.sub("", line)
     return line if len(line) <= _MAX_CAUSE else f"{line[:_MAX_CAUSE]}…"

@@ -74,21 +74,29 @@ class Session:
             inputs, expected = self._set_up(cells)
         except PhaseFailedError:
             return
-        launches = {cell.id: self._ready_or_none(cell, inputs, expected) for cell in cells}
+        launches = self._make_launches(cells, inputs, expected)
         del expected
         self._device.release()
+        # Only after memory was given back: warm launches find theirs in the allocator's cache.
+        for cell in cells:
+            if cell.id in launches and not self._warmed_up(cell, launches[cell.id]):
+                del launches[cell.id]
         for visit in visits:
-            launch = launches.get(visit.cell)
-            if launch is not None and not self._measured(visit, launch):
-                launches[visit.cell] = launch = None
-                self._device.release()
+            if visit.cell in launches and not self._measured(visit, launches[visit.cell]):
+                del launches[visit.cell]
 
-    def _ready_or_none(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch | None:
-        with suppress(PhaseFailedError):
-            return self._make_ready(cell, inputs, expected)
-        # Only here is the exception gone, and with it what its frames held.
-        self._device.release()
-        return None
+    def _make_launches(
+        self, cells: Sequence[JobCell], inputs: Any, expected: Tensors | None
+    ) -> dict[str, Launch]:
+        """Launches by cell id, of the cells that could be prepared and are right."""
+        launches: dict[str, Launch] = {}
+        for cell in cells:
+            with suppress(PhaseFailedError):
+                launches[cell.id] = self._make_launch(cell, inputs, expected)
+            # Only here is an exception gone, and with it what its frames held.
+            if cell.id not in launches:
+                self._device.release()
+        return launches
 
     def _set_up(self, cells: Sequence[JobCell]) -> tuple[Any, Tensors | None]:
         """Inputs and reference of a problem; where one fails, all cells of the problem do."""
@@ -105,13 +113,11 @@ class Session:
             expected = check.as_tensors(reference, "the reference")
         return inputs, expected
 
-    def _make_ready(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch:
-        """Everything that a cell needs before its first block."""
+    def _make_launch(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch:
         launch = self._prepare(cell, inputs)
         if expected is not None:
             self._check(cell, launch, expected)
         self._describe(cell)
-        self._warm_up(cell, launch)
         return launch
 
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
@@ -140,16 +146,16 @@ class Session:
                 value = None if amount is None else amount(dict(cell.problem_params))
                 findings[name] = None if value is None else float(value)
 
-    def _warm_up(self, cell: JobCell, launch: Launch) -> None:
-        with self._phase(protocol.WARMUP, [cell]):
+    def _warmed_up(self, cell: JobCell, launch: Launch) -> bool:
+        with suppress(PhaseFailedError), self._phase(protocol.WARMUP, [cell]):
             for _ in range(self._job.warmups):
                 launch()
+        return cell.id not in self._failed
 
     def _measured(self, visit: JobVisit, launch: Launch) -> bool:
         with suppress(PhaseFailedError):
             self._measure(visit, launch)
-            return True
-        return False
+        return visit.cell not in self._failed
 
     def _measure(self, visit: JobVisit, launch: Launch) -> None:
         cell = self._cells[visit.cell]

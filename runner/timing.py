@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -42,7 +44,8 @@ class ProcessClock:
 
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
-        return [self._once(launch) for _ in range(self._repeats)]
+        with _no_garbage_collection():
+            return [self._once(launch) for _ in range(self._repeats)]
 
     @staticmethod
     def _once(launch: Launch) -> float:
@@ -66,13 +69,26 @@ class CudaEvents:
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
         pairs = [(_timing_event(), _timing_event()) for _ in range(self._repeats)]
-        for begin, end in pairs:
-            self._flush.zero_()
-            begin.record()
-            launch()
-            end.record()
+        with _no_garbage_collection():
+            for begin, end in pairs:
+                self._flush.zero_()
+                begin.record()
+                launch()
+                end.record()
         torch.cuda.synchronize()
         return [begin.elapsed_time(end) * NS_PER_MS for begin, end in pairs]
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Keep the collector's pauses, milliseconds with torch loaded, out of what is timed."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _timing_event() -> torch.cuda.Event:

@@ -95,6 +95,13 @@ def test_a_long_message_is_cut():
     assert len(diagnose(ValueError("x" * 10_000), HERE).cause) < 600
 
 
+def test_folders_of_this_machine_are_left_out():
+    error = OSError("/home/someone/kernels/.build/lib.so: cannot open, see https://a.org/b/c")
+
+    cause = diagnose(error, HERE).cause
+    assert cause == "OSError: lib.so: cannot open, see https://a.org/b/c"
+
+
 @pytest.mark.parametrize(
     ("late", "earlier", "expected"),
     [

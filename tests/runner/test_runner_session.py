@@ -12,7 +12,7 @@ import torch
 from profiler.model import Outcome
 from runner.protocol import JobVisit, Tolerance
 
-PHASES = ["prepare", "check", "describe", "warmup"]
+PHASES = ["prepare", "check", "describe"]
 
 
 def outcome_of(records, select):
@@ -33,6 +33,8 @@ def test_cells_are_checked_before_any_block_and_blocks_follow_the_visits(bench):
         (plain, "reference", None),
         *((plain, phase, None) for phase in PHASES),
         *((fresh, phase, None) for phase in PHASES),
+        (plain, "warmup", None),
+        (fresh, "warmup", None),
         (plain, "measure", 0),
         (fresh, "measure", 0),
         (plain, "measure", 1),

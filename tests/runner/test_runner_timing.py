@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from runner.device import CpuDevice, DeviceMissingError, open_device
@@ -13,6 +15,15 @@ def test_the_process_clock_times_each_launch_by_itself(monkeypatch):
     monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
 
     assert ProcessClock(2).measure(lambda: None) == [30.0, 90.0]
+
+
+def test_garbage_is_not_collected_while_launches_are_timed():
+    seen = []
+
+    ProcessClock(2).measure(lambda: seen.append(gc.isenabled()))
+
+    assert seen == [False, False]
+    assert gc.isenabled()
 
 
 def test_a_single_launch_is_waited_for():
