@@ -157,6 +157,7 @@ def _started(
             stdout=stdout,
             stderr=stderr,
             env={**os.environ, **command.env},
+            cwd=command.cwd,
             start_new_session=True,
         )
     try:

@@ -250,6 +250,7 @@ def _session_failed(result: SessionResult, records: Sequence[Record]) -> Profile
 
 
 def _ended_from_outside(result: SessionResult) -> ProfilerError | None:
+    """Interruption that the exit code of a session tells of."""
     outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
     if result.returncode not in outside:
         return None
@@ -269,6 +270,7 @@ def _tool_died(result: SessionResult, collector: Collector) -> bool:
 
 
 def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
+    """Outcome and cause of what was running when a process ended before its time."""
     if result.cause is Cause.TIMED_OUT:
         return Outcome.TIMED_OUT, "did not get on within the time limit"
     fault = collector.cell_fault(folder)
@@ -277,9 +279,9 @@ def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple
     stderr = read_text(folder / STDERR)
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
-    how = ending(result.returncode, under_tool=collector.wraps_target)
     words = [line for line in tail(stderr).splitlines() if line.strip()]
-    return Outcome.CRASHED, f"the process {how}" + (f" ({words[-1].strip()})" if words else "")
+    how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
+    return Outcome.CRASHED, how + (f" ({words[-1].strip()})" if words else "")
 
 
 _FATAL = frozenset(

@@ -1,0 +1,265 @@
+"""Fingerprint of the machine: everything that could change a number, and nothing that names anyone.
+
+NVML answers for the GPU, so that the orchestrator needs neither torch nor a CUDA context. What NVML
+does not know (multiprocessors, L2 size) comes with the measurements: ncu's rows carry
+`device__attribute_*`. What cannot be found out is None.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import profiler
+from profiler.model import Environment
+
+_TOOL_TIMEOUT_S = 30.0
+_BITS_PER_BYTE = 8
+_TRANSFERS_PER_CLOCK = 2
+"""NVML gives the clock of HBM and GDDR memory at half of its data rate: 3201 MHz and 6016 bits on
+an H200 make the 4.8 TB/s of its data sheet."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, as NVML describes it."""
+
+    name: str | None = None
+    uuid: str | None = None
+    compute_capability: str | None = None
+    """`9.0`."""
+    memory_bytes: int | None = None
+    driver: str | None = None
+    cuda_driver: str | None = None
+    """Newest CUDA version that the driver knows, `13.0`."""
+    max_sm_clock_mhz: int | None = None
+    sm_clock_mhz: int | None = None
+    """Now."""
+    max_memory_clock_mhz: int | None = None
+    memory_bus_bits: int | None = None
+    application_clocks: bool | None = None
+    """Whether the clocks are held by a setting of the administrator's."""
+    compute_processes: tuple[int, ...] | None = None
+    """Process ids that have a CUDA context on it."""
+
+    @property
+    def peak_dram_bytes_per_s(self) -> float | None:
+        """Highest possible traffic to device memory."""
+        if self.max_memory_clock_mhz is None or self.memory_bus_bits is None:
+            return None
+        hertz = self.max_memory_clock_mhz * 1e6
+        return _TRANSFERS_PER_CLOCK * hertz * self.memory_bus_bits / _BITS_PER_BYTE
+
+
+def find_gpu(
+    environ: Mapping[str, str] | None = None, nvml: ModuleType | None = None
+) -> Gpu | None:
+    """GPU that a CUDA program would use first, or None.
+
+    Respects CUDA_VISIBLE_DEVICES. Numbers are taken in the order of the PCI bus; where GPUs differ,
+    CUDA may count them by speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID is set. `nvml` is pynvml.
+    """
+    nvml = _nvml() if nvml is None else nvml
+    if nvml is None:
+        return None
+    environ = os.environ if environ is None else environ
+    with _session(nvml) as works:
+        if not works:
+            return None
+        handle = _first_visible(nvml, environ.get("CUDA_VISIBLE_DEVICES"))
+        return None if handle is None else _describe(nvml, handle)
+
+
+def gpu_available(environ: Mapping[str, str] | None = None, nvml: ModuleType | None = None) -> bool:
+    """Whether a CUDA program would find a GPU."""
+    return find_gpu(environ, nvml) is not None
+
+
+def probe_environment(
+    *,
+    gpu: Gpu | None,
+    ncu_version: str | None = None,
+    nvcc: Path | None = None,
+    clock_control: str | None = None,
+    cache_control: str | None = None,
+) -> Environment:
+    """Fingerprint of this machine, with the settings that a run was made with.
+
+    `gpu` None leaves the GPU out: for a run on the CPU it changes nothing.
+    """
+    described = gpu if gpu is not None else Gpu()
+    commit, dirty = _git(Path(profiler.__file__).parents[1])
+    return Environment(
+        gpu=described.name,
+        gpu_uuid=described.uuid,
+        compute_capability=described.compute_capability,
+        memory_bytes=described.memory_bytes,
+        driver=described.driver,
+        cuda_driver=described.cuda_driver,
+        nvcc=nvcc_version(nvcc),
+        ncu=ncu_version,
+        torch=package_version("torch"),
+        python=platform.python_version(),
+        cpu=_cpu(),
+        max_sm_clock_mhz=described.max_sm_clock_mhz,
+        max_memory_clock_mhz=described.max_memory_clock_mhz,
+        peak_dram_bytes_per_s=described.peak_dram_bytes_per_s,
+        clock_control=clock_control,
+        cache_control=cache_control,
+        git_commit=commit,
+        git_dirty=dirty,
+        profiler_version=package_version("kernel-profiler"),
+    )
+
+
+def package_version(name: str) -> str | None:
+    """Version of an installed package, found without importing it."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def nvcc_version(nvcc: Path | None = None) -> str | None:
+    """Version of nvcc (`13.0.88`), or None where it cannot be run; by default the one on PATH."""
+    path = str(nvcc) if nvcc is not None else shutil.which("nvcc")
+    printed = _output([path, "--version"]) if path is not None else None
+    found = re.search(r"\bV(\d+(?:\.\d+)+)", printed or "")
+    return found[1] if found else None
+
+
+def _nvml() -> ModuleType | None:
+    try:
+        return importlib.import_module("pynvml")
+    except ImportError:  # a machine without it can still replay
+        return None
+
+
+@contextlib.contextmanager
+def _session(nvml: Any) -> Iterator[bool]:
+    """NVML between its start and its end; False where there is no driver."""
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
+
+
+def _first_visible(nvml: Any, visible: str | None) -> Any:
+    """Handle of the first device that CUDA_VISIBLE_DEVICES names, or None."""
+    try:
+        if visible is None:
+            return nvml.nvmlDeviceGetHandleByIndex(0) if nvml.nvmlDeviceGetCount() else None
+        first = visible.split(",")[0].strip()
+        if first.isdecimal():
+            return nvml.nvmlDeviceGetHandleByIndex(int(first))
+        return _by_uuid(nvml, first)
+    except nvml.NVMLError:
+        return None
+
+
+def _by_uuid(nvml: Any, uuid: str) -> Any:
+    """Handle of a device by its UUID, which CUDA lets one shorten as long as it is unique."""
+    if uuid.startswith("MIG-"):
+        return nvml.nvmlDeviceGetHandleByUUID(uuid)
+    if not uuid.startswith("GPU-"):
+        return None  # empty, or -1: no device at all
+    for index in range(nvml.nvmlDeviceGetCount()):
+        handle = nvml.nvmlDeviceGetHandleByIndex(index)
+        if _text(nvml.nvmlDeviceGetUUID(handle)).startswith(uuid):
+            return handle
+    return None
+
+
+def _describe(nvml: Any, handle: Any) -> Gpu:
+    def ask(question: Callable[..., Any], *arguments: Any) -> Any:
+        """Answer, or None where this GPU or driver does not know."""
+        try:
+            return question(*arguments)
+        except nvml.NVMLError:
+            return None
+
+    capability = ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
+    memory = ask(nvml.nvmlDeviceGetMemoryInfo, handle)
+    cuda = ask(nvml.nvmlSystemGetCudaDriverVersion_v2)
+    reasons = ask(nvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    processes = ask(nvml.nvmlDeviceGetComputeRunningProcesses, handle)
+    return Gpu(
+        name=_text(ask(nvml.nvmlDeviceGetName, handle)),
+        uuid=_text(ask(nvml.nvmlDeviceGetUUID, handle)),
+        compute_capability=f"{capability[0]}.{capability[1]}" if capability else None,
+        memory_bytes=int(memory.total) if memory else None,
+        driver=_text(ask(nvml.nvmlSystemGetDriverVersion)),
+        # 13000 stands for 13.0, 12080 for 12.8.
+        cuda_driver=f"{cuda // 1000}.{cuda % 1000 // 10}" if cuda else None,
+        max_sm_clock_mhz=ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+        sm_clock_mhz=ask(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
+        max_memory_clock_mhz=ask(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM),
+        memory_bus_bits=ask(nvml.nvmlDeviceGetMemoryBusWidth, handle),
+        application_clocks=(
+            None
+            if reasons is None
+            else bool(reasons & nvml.nvmlClocksEventReasonApplicationsClocksSetting)
+        ),
+        compute_processes=(
+            None if processes is None else tuple(int(process.pid) for process in processes)
+        ),
+    )
+
+
+def _text(answer: Any) -> Any:
+    """NVML's strings are bytes in old versions of its Python package."""
+    return answer.decode() if isinstance(answer, bytes) else answer
+
+
+def _cpu() -> str | None:
+    """Model of the processor, as Linux names it."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine() or None
+
+
+def _git(folder: Path) -> tuple[str | None, bool | None]:
+    """Commit of the profiler, and whether its files differ from it; None outside a checkout."""
+    if not (folder / ".git").exists():
+        return None, None
+    commit = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
+    changes = _output(["git", "-C", str(folder), "status", "--porcelain"])
+    if commit is None:
+        return None, None
+    return commit.strip(), None if changes is None else bool(changes.strip())
+
+
+def _output(argv: list[str]) -> str | None:
+    """What a short command prints, or None where it fails."""
+    try:
+        done = subprocess.run(
+            argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TOOL_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout if done.returncode == 0 else None

@@ -1,0 +1,245 @@
+"""Nsight Compute: finding it, its command line, and what its messages mean."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from profiler.collect import Command
+from profiler.collect.ncu import (
+    LOG,
+    NVTX_INCLUDE,
+    REPORT,
+    LaunchFilter,
+    Ncu,
+    cell_fault,
+    command,
+    diagnose,
+    find_ncu,
+    has_rows,
+    ncu_version,
+    no_kernels,
+    require_version,
+)
+from profiler.errors import EnvironmentUnusable
+from profiler.model import Outcome
+from runner.protocol import NVTX_DOMAIN
+
+FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
+
+
+def program(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+class TestFinding:
+    def test_variable_wins_over_path(self, tmp_path):
+        chosen, on_path = program(tmp_path / "mine/ncu"), program(tmp_path / "bin/ncu")
+        environ = {"PROFILER_NCU": str(chosen), "PATH": str(on_path.parent)}
+        assert find_ncu(environ, tmp_path) == chosen
+        assert find_ncu({"PATH": str(on_path.parent)}, tmp_path) == on_path
+
+    def test_newest_installation_is_taken_where_path_has_none(self, tmp_path):
+        program(tmp_path / "opt/nvidia/nsight-compute/2025.9.1/ncu")
+        newest = program(tmp_path / "opt/nvidia/nsight-compute/2025.10.0/ncu")
+        assert find_ncu({"PATH": ""}, tmp_path) == newest
+        toolkit = program(tmp_path / "usr/local/cuda-13.0/bin/ncu")
+        assert find_ncu({"PATH": ""}, tmp_path) == toolkit
+
+    def test_a_file_that_cannot_be_run_is_passed_over(self, tmp_path):
+        program(tmp_path / "opt/nvidia/nsight-compute/2025.3.1/ncu").chmod(0o644)
+        with pytest.raises(EnvironmentUnusable) as caught:
+            find_ncu({"PATH": ""}, tmp_path)
+        assert "PROFILER_NCU" in caught.value.remedy
+
+    def test_a_wrong_variable_is_an_error_and_not_ignored(self, tmp_path):
+        on_path = program(tmp_path / "bin/ncu")
+        environ = {"PROFILER_NCU": str(tmp_path / "absent"), "PATH": str(on_path.parent)}
+        with pytest.raises(EnvironmentUnusable, match="absent"):
+            find_ncu(environ, tmp_path)
+
+
+class TestVersion:
+    def test_version_is_read_in_the_real_format(self):
+        assert ncu_version(FAKE_NCU) == "2025.3.1.0"
+
+    def test_old_version_is_refused(self, monkeypatch):
+        monkeypatch.setenv("FAKE_NCU_MODE", "old_version")
+        version = ncu_version(FAKE_NCU)
+        with pytest.raises(EnvironmentUnusable, match=r"2022\.4\.1\.0 is too old.*2025\.1"):
+            require_version(version)
+
+    @pytest.mark.parametrize("version", ["2025.1.0.0", "2025.3.1.0", "2026.1", "2025.10.0"])
+    def test_newer_versions_are_accepted(self, version):
+        require_version(version)
+
+    def test_something_else_called_ncu_is_refused(self, tmp_path):
+        with pytest.raises(EnvironmentUnusable, match="printed no version"):
+            ncu_version(program(tmp_path / "ncu"))
+        with pytest.raises(EnvironmentUnusable, match="cannot be run"):
+            ncu_version(tmp_path / "absent")
+
+
+def options(**changes):
+    settings = {
+        "metrics": ["gpu__time_duration.sum", "launch__registers_per_thread"],
+        "log_file": Path("/out/ncu.csv"),
+        "report": Path("/out/report.ncu-rep"),
+        "cache_control": "all",
+        "clock_control": "none",
+    }
+    return command(["python", "-m", "runner", "job.json"], **{**settings, **changes})
+
+
+class TestCommand:
+    @pytest.mark.parametrize(
+        ("option", "value"),
+        [
+            ("--config-file", "off"),
+            ("--rename-kernels", "off"),
+            ("--print-units", "base"),
+            ("--page", "raw"),
+            ("--clock-control", "none"),
+            ("--cache-control", "all"),
+            ("--log-file", "/out/ncu.csv"),
+            ("-o", "/out/report.ncu-rep"),
+            ("--target-processes", "all"),
+            ("--nvtx-include", "regex:profiler@.*/"),
+            ("--metrics", "gpu__time_duration.sum,launch__registers_per_thread"),
+        ],
+    )
+    def test_what_every_session_passes(self, option, value):
+        arguments = options()
+        assert arguments[arguments.index(option) + 1] == value
+
+    def test_target_comes_last_and_whole(self):
+        assert options()[-4:] == ["python", "-m", "runner", "job.json"]
+        assert {"--csv", "--nvtx", "-f"} <= set(options())
+
+    def test_include_is_the_domain_of_the_runner(self):
+        assert f"regex:{NVTX_DOMAIN}@.*/" == NVTX_INCLUDE
+
+    def test_filter_of_an_external_command(self):
+        launches = LaunchFilter("regex:^sgemm", skip=2, count=3, kill_after=True)
+        arguments = options(nvtx=False, launches=launches)
+        assert "--nvtx-include" not in arguments
+        assert "--nvtx" in arguments
+        position = arguments.index("--kernel-name")
+        assert arguments[position : position + 8] == [
+            *("--kernel-name", "regex:^sgemm", "--launch-skip", "2"),
+            *("--launch-count", "3", "--kill", "yes"),
+        ]
+
+    def test_filter_passes_only_what_was_given(self):
+        assert options(nvtx=False, launches=LaunchFilter()) == options(nvtx=False)
+        assert "0" in options(launches=LaunchFilter(skip=0))
+
+    def test_session_runs_the_runner_in_a_fixed_locale(self, tmp_path):
+        ncu = Ncu(FAKE_NCU, cache_control="none", clock_control="base", python="/py")
+        made = ncu.session_command(tmp_path / "job.json", tmp_path, ["m"])
+        assert isinstance(made, Command)
+        assert made.argv[0] == str(FAKE_NCU)
+        assert made.argv[-4:] == ("/py", "-m", "runner", str(tmp_path / "job.json"))
+        assert made.env == {"LC_ALL": "C"}
+        assert made.files == {"log": tmp_path / LOG, "report": tmp_path / REPORT}
+        assert made.argv[made.argv.index("--cache-control") + 1] == "none"
+
+    def test_salvage_needs_a_report_and_a_log_without_rows(self, tmp_path):
+        ncu = Ncu(FAKE_NCU)
+        assert ncu.salvage_command(tmp_path) is None
+        (tmp_path / REPORT).write_text("x")
+        assert "--import" in ncu.salvage_command(tmp_path).argv
+        (tmp_path / LOG).write_text('==PROF== x\n"ID","Process ID"\n')
+        assert ncu.salvage_command(tmp_path) is None
+
+
+PERMISSION = (
+    "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+    "Performance Counters on the target device 0."
+)
+
+
+class TestMessages:
+    @pytest.mark.parametrize(
+        ("line", "message", "remedy"),
+        [
+            (PERMISSION, "performance counters", "NVreg_RestrictProfilingToAdminUsers=0"),
+            (
+                "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that "
+                "no other tool (like DCGM) is concurrently collecting profiling data.",
+                "Another tool",
+                "dcgmi profile --pause",
+            ),
+            ("==ERROR== Failed to open/create lock file /tmp/x.", "lock file", "TMPDIR"),
+            ("==ERROR== InterprocessLockFailed", "lock file", "TMPDIR"),
+            ("==ERROR== Cuda driver is not compatible with Nsight Compute.", "driver", "Update"),
+            (
+                "==ERROR== Failed to initialize the profiler: LibraryNotLoaded. Check that a "
+                "compatible driver library is loaded.",
+                "library",
+                "gVisor",
+            ),
+            (
+                "==ERROR== unrecognised option '--rename-kernels'. Use --help for further details.",
+                "2025.1 or newer",
+                "PROFILER_NCU",
+            ),
+            ("==ERROR== Option '--section x' did not match any section.", "section", "--list-sec"),
+            (
+                "==ERROR== Failed to access the following metrics. When profiling on a MIG "
+                "instance, it is not possible to collect metrics from GPU units that are shared.",
+                "MIG",
+                "Leave those metrics out",
+            ),
+            ("==ERROR== Failed to find metric regex:^x(\\.(sum|min))?$", "metric", "--query-met"),
+        ],
+    )
+    def test_each_fault_of_the_machine_has_its_message_and_remedy(self, line, message, remedy):
+        for where in ((line, "", ""), ("", line, ""), ("", "", line)):
+            error = diagnose(*where)
+            assert message in error.message
+            assert remedy in error.remedy
+
+    def test_the_words_of_ncu_are_quoted(self):
+        assert PERMISSION in diagnose(f"x\n{PERMISSION}\ny", "", "").message
+
+    def test_a_program_may_print_what_it_likes(self):
+        assert diagnose("", "ERR_NVGPUCTRPERM is explained here", "LibraryNotLoaded") is None
+
+    def test_a_crash_of_the_target_is_not_the_machine(self):
+        log = (
+            "==PROF== Connected to process 11927 (/usr/bin/python3.12)\n"
+            "==ERROR== An error was reported by the driver:\n"
+            "==ERROR== LaunchFailed\n"
+            "==PROF== Trying to shutdown target application\n"
+            "==ERROR== The application returned an error code (9).\n"
+        )
+        assert diagnose(log, "", "") is None
+        assert cell_fault(log)[0] is Outcome.ILLEGAL_ADDRESS
+        assert cell_fault("==ERROR== The application returned an error code (11).") is None
+
+    def test_a_run_without_kernels_says_so(self):
+        log = "==PROF== Disconnected from process 1\n==WARNING== No kernels were profiled.\n"
+        assert diagnose(log, "", "") is None
+        assert "no kernel" in no_kernels(log).message
+        assert no_kernels("") is None
+
+    def test_runner_without_torch_is_the_machine(self, tmp_path):
+        (tmp_path / "stderr.txt").write_text("ModuleNotFoundError: No module named 'torch'\n")
+        ncu = Ncu(FAKE_NCU)
+        assert "torch" in ncu.diagnose(tmp_path, 1).message
+        assert ncu.diagnose(tmp_path, 0) is None
+
+    @pytest.mark.parametrize(
+        ("log", "rows"),
+        [("", False), ("==PROF== x\n", False), ('"ID","x"', True), ('==PROF==\n"ID","x"', True)],
+    )
+    def test_rows_begin_with_the_header(self, log, rows):
+        assert has_rows(log) is rows
+
+
+def test_the_stand_in_is_a_program():
+    assert os.access(FAKE_NCU, os.X_OK)
