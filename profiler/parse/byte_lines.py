@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import zlib
 from collections.abc import Iterator
@@ -17,6 +16,9 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _REPORT_MAGICS = (b"NVR", b"SQLite format 3")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BUFFER = 1 << 20
+_INFLATE_STEP = 1 << 16
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+"""What zlib calls a stream with the header of gzip."""
 
 
 class ByteStream(Protocol):
@@ -54,7 +56,7 @@ class LineSource:
     def _decoded(self) -> Iterator[bytes]:
         reader = io.BufferedReader(_Raw(self._stream), _BUFFER)
         if reader.peek(16).startswith(_GZIP_MAGIC):
-            reader = io.BufferedReader(_Raw(gzip.GzipFile(fileobj=reader)), _BUFFER)
+            reader = io.BufferedReader(_Raw(_Inflater(reader)), _BUFFER)
         start = reader.peek(16)
         if start.startswith(_REPORT_MAGICS):
             raise ParseError(f"{self.name}: is a report, not CSV", remedy=EXPORT_REMEDY)
@@ -79,3 +81,38 @@ class _Raw(io.RawIOBase):
         data = self._stream.read(len(buffer))
         buffer[: len(data)] = data
         return len(data)
+
+
+class _Inflater:
+    """Reads gzip, and gives all that comes before a damaged place, unlike `gzip.GzipFile`."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._inflate = zlib.decompressobj(_GZIP_FORMAT)
+        self._input = b""
+        self._between = False
+
+    def read(self, size: int, /) -> bytes:
+        while True:
+            self._input = self._input or self._stream.read(_BUFFER)
+            if not self._input:
+                return self._end()
+            # A damaged place takes with it what the same call has inflated so far: small steps.
+            data = self._inflate.decompress(self._input, min(size, _INFLATE_STEP))
+            self._input = self._inflate.unconsumed_tail
+            if self._inflate.eof:  # another member may follow
+                self._input = self._inflate.unused_data.lstrip(b"\0")
+                self._inflate = zlib.decompressobj(_GZIP_FORMAT)
+                self._between = True
+            elif data:
+                self._between = False
+            if data:
+                return data
+
+    def _end(self) -> bytes:
+        """End of the input: empty where it ends between two members."""
+        rest = self._inflate.flush()
+        self._between = self._between or self._inflate.eof
+        if not rest and not self._between:
+            raise EOFError("the compressed data ends too early")
+        return rest

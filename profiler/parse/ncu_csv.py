@@ -43,6 +43,8 @@ RULE_COLUMNS = RuleRow._fields
 Page = Literal["raw", "details"]
 
 _SHOWN_MESSAGES = 3
+_NO_REASON = ("==PROF==", "==WARNING== Note:")
+"""Messages that never say why there is no table."""
 
 
 @dataclass(frozen=True)
@@ -155,9 +157,13 @@ def _parse(stream: ByteStream, name: str, columns: Collection[str] | None) -> Nc
 
 
 def _no_table(name: str, scanner: Scanner) -> ParseError:
-    said = [text for text in scanner.messages if not text.startswith("==PROF==")]
-    detail = f"; ncu said: {' '.join(said[:_SHOWN_MESSAGES])}" if said else ""
-    return ParseError(f"{name}: no ncu table found{detail}", remedy=None if said else EXPORT_REMEDY)
+    said = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
+    if said:
+        return ParseError(
+            f"{name}: no ncu table found; ncu said: {' '.join(said[:_SHOWN_MESSAGES])}"
+        )
+    where = ": it ends inside the header" if scanner.truncated else ""
+    return ParseError(f"{name}: no ncu table found{where}", remedy=EXPORT_REMEDY)
 
 
 def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:

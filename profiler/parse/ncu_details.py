@@ -66,12 +66,20 @@ class DetailsTable:
         """Read all rows of the table."""
         for line in scanner.rows():
             fields = split_row(line)
-            if fields is None or not self._add(fields):
+            if fields is None or self._is_cut(line, fields) or not self._add(fields):
                 scanner.reject(line)
         style = detect_style(cell.text for cells in self._cells.values() for cell in cells.values())
         if self._cells:
             self._launches.add_values(self._piece(style))
         self._rules.extend(self._rule(row, fields, style) for row, fields in self._advice)
+
+    def _is_cut(self, line: bytes, fields: list[str]) -> bool:
+        """Whether the row stops at a comma where ncu would have gone on with a quoted cell.
+
+        Only metric rows end with a comma of their own, and only behind their value.
+        """
+        whole = len(fields) > self._value_at + 1 and self._get(fields, "Metric Name")
+        return line.endswith(b",") and not whole
 
     def _get(self, fields: Sequence[str], header: str) -> str:
         position = self._position.get(header, self._width)

@@ -21,7 +21,7 @@ _HEADER = re.compile(rb'"?ID"?([,;\t])"?(?:Process ID|Kernel Name)"?')
 # Output without a newline at its end stands before the row on the same line.
 _GLUED = re.compile(rb'"ID","(?:Process ID|Kernel Name)"|"\d+","\d*","')
 _LOOSE_ROW = re.compile(rb'\s*(?:"\d*"|\d*)[,;\t]')
-_QUOTED_ROW = re.compile(rb'"\d*"?(?:,|$)')
+_QUOTED_ROW = re.compile(rb'"\d*",')
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Scanner:
         self._note_message(line)
         if self._source.open_end:
             self._cut = True
-        elif _QUOTED_ROW.match(line):
+        else:
             self.bad_rows += 1
             self.first_bad_line = self.first_bad_line or self._source.number
 
@@ -116,7 +116,7 @@ class Scanner:
 
     def _walk(self) -> Iterator[_Event]:
         for line in self._source:
-            if line[:1] == b'"' and not line.startswith(b'"ID"') and self._plain_rows:
+            if _QUOTED_ROW.match(line) and self._plain_rows:
                 yield _Event(False, line)
             else:
                 yield from self._classify(line)
@@ -134,6 +134,8 @@ class Scanner:
         elif not self._note_message(line) and (glued := _GLUED.search(line)) and glued.start():
             rest = line[glued.start() :]
             yield _Event(bool(_HEADER.match(rest)), rest)
+        elif self._source.open_end and line.startswith(b'"'):
+            self._cut = True
 
     def _note_message(self, line: bytes) -> bool:
         match = _MESSAGE.search(line)

@@ -72,15 +72,14 @@ def detect_style(cells: Iterable[str]) -> NumberStyle:
 @lru_cache(maxsize=65536)
 def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
     """The number in a cell, NaN where the cell says that there is none, None where it is a word."""
-    stripped = text.strip()
-    if stripped in _MISSING:
+    plain = text.strip().removeprefix("(!)").strip()
+    if plain in _MISSING:
         return math.nan
-    plain = stripped.removeprefix("(!)").strip()
     if style.spaced:
         plain = _SEPARATORS.sub("", plain)
     plain = plain.replace(style.thousands, "").replace(style.decimal, ".")
     # float() also takes "1_000" and "infinity", which ncu never writes as numbers.
-    if not plain or not set(plain) <= set("0123456789+-.eE"):
+    if not set(plain) <= set("0123456789+-.eE"):
         return None
     try:
         value = float(plain)

@@ -84,12 +84,17 @@ class RawTable:
         """Read all rows; raises ParseError only where pandas refuses what was checked before."""
         lines = scanner.rows()
         for line in lines:
-            fields = split_row(line)
-            if fields is not None and len(fields) == self._width:
+            fields = self._split(line)
+            if fields is not None:
                 self._learn(fields)
                 self._read_batches(scanner, _chain(line, lines))
                 return
             scanner.reject(line)
+
+    def _split(self, line: bytes) -> list[str] | None:
+        """Fields of a whole row; a raw page quotes even its last cell, so one without was cut."""
+        fields = split_row(line) if line.endswith(b'"') else None
+        return fields if fields is not None and len(fields) == self._width else None
 
     def _learn(self, fields: list[str]) -> None:
         """What the first row tells about all: how numbers are written, and on which device."""
@@ -165,11 +170,9 @@ class RawTable:
 
     def _slow(self, line: bytes) -> bytes | None:
         """Any row, read with care; learns the constants that the quick way skips."""
-        fields = split_row(line)
-        if fields is None or len(fields) != self._width:
-            return None
-        number = launch_id(fields[0])
-        if number is None:
+        fields = self._split(line)
+        number = None if fields is None else launch_id(fields[0])
+        if fields is None or number is None:
             return None
         self._learn_constants(fields[self._head : self._head + self._skip])
         identity = self._launches.add_identity(self._identity_columns.identity(fields))
