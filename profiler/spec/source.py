@@ -23,6 +23,7 @@ _STRING = "tag:yaml.org,2002:str"
 _INTEGER = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -209,6 +210,7 @@ def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
         if id(node) in seen:
             continue
         seen.add(id(node))
+        _refuse_half_characters(node)
         if isinstance(node, yaml.MappingNode):
             yield from _key_faults(field, node)
             waiting += [((*field, str(key.value)), value) for key, value in node.value]
@@ -216,6 +218,16 @@ def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
             waiting += [((*field, index), item) for index, item in enumerate(node.value)]
         elif isinstance(node, yaml.ScalarNode) and (words := _misreading(node)):
             yield Fault(node.start_mark.line + 1, field_name(field), words)
+
+
+def _refuse_half_characters(node: yaml.Node) -> None:
+    """Raise for lone surrogates, which an escape can make: no file and no tool can be given them."""
+    scalars = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else [node]
+    for scalar in scalars:
+        if isinstance(scalar, yaml.ScalarNode) and _HALF_CHARACTER.search(scalar.value):
+            raise yaml.MarkedYAMLError(
+                problem="half of a surrogate pair is not text", problem_mark=scalar.start_mark
+            )
 
 
 def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:

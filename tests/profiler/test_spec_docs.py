@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pydantic
 import pytest
 import yaml
 
@@ -11,6 +12,11 @@ from profiler.spec.reference import MODELS, fill_tables, schema_text, write
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "spec.md").read_text(encoding="utf-8")
 REMEDY = "out of step: python -m profiler.spec.reference docs"
+
+pytestmark = pytest.mark.skipif(
+    tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 11),
+    reason="an older pydantic says the same schema in other words",
+)
 
 
 def test_tables_are_those_of_the_models() -> None:
