@@ -55,7 +55,7 @@ _ABSOLUTE = re.compile(r"/[^\s=,:;]+")
 
 @dataclass(frozen=True)
 class Compiler:
-    """The nvcc that builds: where it is, and the text of `nvcc --version`."""
+    """The nvcc that builds: where it is, and a text that tells it from every other nvcc."""
 
     path: Path
     version: str

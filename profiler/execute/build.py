@@ -36,6 +36,8 @@ ERROR_LINES = 30
 
 _ARCH = re.compile(r"sm_\d{2,3}[af]?")
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+_NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+"""nvcc reads more flags from these; conda, for one, names the host compiler there."""
 _NINJA_STATUS = "[%f/%t] "
 
 Progress = Callable[[int, int], None]
@@ -98,9 +100,10 @@ def nvcc_version(nvcc: Path) -> str:
 
 
 def find_compiler() -> Compiler:
-    """Find nvcc and its version text; raises EnvironmentUnusable."""
+    """Find nvcc and what its output depends on; raises EnvironmentUnusable."""
     nvcc = find_nvcc()
-    return Compiler(nvcc, nvcc_version(nvcc))
+    flags = [f"{name}={os.environ[name]}" for name in _NVCC_VARIABLES if os.environ.get(name)]
+    return Compiler(nvcc, "\n".join((nvcc_version(nvcc), *flags)))
 
 
 def check_arch(arch: str, nvcc: Path) -> None:
@@ -192,6 +195,9 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
         for one in library.compilations:
             if not (folder / one.object).exists():
                 (folder / one.log).unlink(missing_ok=True)
+            if not depfile_paths(_read(folder / one.depfile)):
+                # Cut off by a crash; ninja would refuse to build anything at all.
+                (folder / one.depfile).unlink(missing_ok=True)
 
 
 def _run_ninja(build_file: Path, jobs: int | None, on_progress: Progress | None) -> str:

@@ -143,6 +143,7 @@ def test_headers_from_elsewhere_are_watched_and_damage_is_repaired(folder, tmp_p
 
     (elsewhere / "factor.cuh").write_text("#define FACTOR 3\n")
     assert run({"v": recipe}, root)["v"].code_hash == changed.code_hash
+    (root / "sm_90" / first.recipe_hash / "scale.d").write_text("cut o")
     (root / "sm_90" / first.recipe_hash / build.FACTS_FILE).write_text('{"version": 1, "ker')
     repaired = run({"v": recipe}, root)["v"]
     assert repaired.ok
@@ -252,3 +253,13 @@ def test_ninja_missing(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
     with pytest.raises(EnvironmentUnusable, match="ninja"):
         build.find_ninja()
+
+
+@needs_nvcc
+def test_flags_from_the_environment_are_part_of_the_compiler(monkeypatch):
+    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    plain = build.find_compiler()
+    assert "release" in plain.version
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "--use_fast_math")
+    assert build.find_compiler().version != plain.version
