@@ -172,7 +172,9 @@ def _reality_card(ranking: Ranking) -> Card:
         for problem, _ in row.ratios
     ]
     samples = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
-    detail = f"95\u202f% intervals of the ratio exclude 1; {samples} blocks a cell, no verdict yet"
+    detail = (
+        f"95\u202f% intervals of the ratio exclude 1; {samples} blocks a cell; no verdict is given"
+    )
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
 
 

@@ -15,8 +15,9 @@ from profiler.render.figures import Axis
 from profiler.render.labels import Label
 from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup, distinct, is_number, varying
 from profiler.render.roles import Ranking
+from profiler.render.tables import Datum, Row
 
-MOST_BARS = 32
+MOST_BARS = 40
 MOST_DOTS = 15
 MOST_PANELS = 12
 MOST_PROBLEM_FIGURES = 16
@@ -31,6 +32,15 @@ class Chart:
     title: str
     reading: str
     drawing: Markup
+
+
+@dataclass(frozen=True)
+class ProblemChart:
+    """The figure of one problem and its table."""
+
+    problem: str
+    chart: Chart
+    rows: tuple[Row, ...]
 
 
 def bar_chart(ranking: Ranking, metric: Label, problem: Problem) -> Chart:
@@ -70,22 +80,19 @@ def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.Dat
     return pd.DataFrame(table), len(rows) - len(table)
 
 
-def dot_chart(ranking: Ranking, problem: Problem) -> Chart | None:
-    """Ratios to the baseline at one problem with their intervals; None without any ratio."""
-    table, left_out = dot_table(ranking, problem)
-    baseline = ranking.lookup.baseline
-    if table.empty or baseline is None:
-        return None
-    metric = ranking.lookup.primary
-    reading = f"Dashed line: {baseline.name}. Bar: 95\u202f% interval of the paired ratio."
+def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
+    """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
+    metric, baseline = ranking.lookup.primary, ranking.lookup.baseline
+    name = baseline.name if baseline else ""
+    reading = f"Dashed line: {name}. Bar: 95\u202f% interval of the paired ratio."
     if left_out:
-        reading += f" The best {len(table) - 1} are shown; {left_out} more stand in the main table."
+        reading += f" The best {MOST_DOTS} are shown; {left_out} more stand in the main table."
     number = ranking.lookup.problems.index(problem)
     return _chart(
         f"dots-{number}",
-        f"{metric.label} relative to {baseline.name} at {problem.name}",
+        f"{metric.label} relative to {name} at {problem.name}",
         reading,
-        figures.dots(table, f"{metric.label} \u00f7 that of {figures.shorten(baseline.name, 30)}"),
+        figures.dots(table, f"{metric.label} \u00f7 that of {figures.shorten(name, 30)}"),
     )
 
 
@@ -124,7 +131,7 @@ def line_chart(ranking: Ranking, metric: Label) -> Chart | None:
     table, left_out = line_table(ranking, metric, parameter)
     if table["value"].notna().sum() == 0:
         return None
-    reading = "A line per variant; the best three and the baseline are drawn in colour."
+    reading = "A line per variant; the best four and the baseline are drawn in colour."
     if left_out:
         reading += f" {left_out} more panels would follow: see the table."
     return _chart(
@@ -202,14 +209,24 @@ def pair_table(ranking: Ranking, metrics: Sequence[Label], problem: Problem) -> 
     )
 
 
-def problem_charts(ranking: Ranking) -> Iterator[Chart]:
+def problem_charts(ranking: Ranking) -> Iterator[ProblemChart]:
     """Ratio figures for the problems, the largest first; at most `MOST_PROBLEM_FIGURES`."""
     largest = ranking.lookup.largest_problem
     ordered = sorted(ranking.lookup.problems, key=lambda problem: problem != largest)
     for problem in ordered[:MOST_PROBLEM_FIGURES]:
-        chart = dot_chart(ranking, problem)
-        if chart is not None:
-            yield chart
+        table, left_out = dot_table(ranking, problem)
+        if not table.empty:
+            chart = dot_chart(ranking, problem, table, left_out)
+            yield ProblemChart(problem.name, chart, tuple(_dot_rows(table)))
+
+
+def _dot_rows(table: pd.DataFrame) -> Iterator[Row]:
+    for row in table.itertuples(index=False):
+        data = tuple(
+            Datum(numbers.ratio(value), numbers.raw(value)) if pd.notna(value) else Datum()
+            for value in (row.ratio, row.low, row.high)
+        )
+        yield Row(str(row.name), int(row.mark), str(row.role), data)
 
 
 def _chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:

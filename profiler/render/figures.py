@@ -13,22 +13,25 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from profiler.render import numbers, svg
 
-WIDTH_IN = 9.6
+WIDTH_IN = 13.0
 _ROW_IN = 0.21
 _HEAD_IN = 0.15
 _FOOT_IN = 0.48
 _PANEL_IN = 2.5
-_PANEL_COLUMNS = 3
+_PANEL_COLUMNS = 4
 _CHARACTER_IN = 0.073
 _LONGEST_NAME = 44
+_ENDS = ("value", "low", "high")
 _LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
 _VISIBLE = 0.002
@@ -64,37 +67,30 @@ def bars(table: pd.DataFrame, axis: Axis) -> Figure:
     """
     with mpl.rc_context(svg.style()):
         figure, axes = _rows_figure(table["name"].tolist())
-        largest = float(table[["value", "high"]].max().max())
-        end = largest if math.isfinite(largest) and largest > 0 else 1.0
-        divisor, label = axis.scaled(end)
-        scaled = table.assign(
-            **{column: table[column] / divisor for column in ("value", "low", "high")}
+        value, low, high = (table[column].to_numpy(dtype=float) for column in _ENDS)
+        largest = np.fmax.reduce([*value, *high], initial=0.0)
+        divisor, label = axis.scaled(largest or 1.0)
+        end = (largest or 1.0) / divisor
+        drawn = axes.barh(
+            range(len(table)),
+            np.nan_to_num(value) / divisor,
+            height=0.68,
+            color=[_COLOURS.get(role, svg.OTHER) for role in table["role"]],
         )
-        for position, row in enumerate(scaled.itertuples(index=False)):
-            _bar(axes, position, row, end / divisor)
-        axes.set_xlim(0, end / divisor * 1.14)
+        for bar, mark in zip(drawn, table["mark"], strict=True):
+            bar.set_gid(svg.mark(mark))
+        visible = np.flatnonzero(high - low > _VISIBLE * largest)
+        axes.hlines(
+            visible, low[visible] / divisor, high[visible] / divisor, color=svg.INK, linewidth=1.2
+        )
+        right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
+        known = np.isfinite(value)
+        for row, text in enumerate(table["text"]):
+            _text(axes, float(right[row]), row, text, quiet=not known[row])
+        axes.set_xlim(0, end * 1.14)
         axes.set_xlabel(label)
         axes.grid(visible=True, axis="x")
     return figure
-
-
-def _bar(axes: Axes, position: int, row: Any, end: float) -> None:
-    known = math.isfinite(row.value)
-    if known:
-        colour = _COLOURS.get(row.role, svg.OTHER)
-        axes.barh(position, row.value, height=0.68, color=colour)[0].set_gid(svg.mark(row.mark))
-    right = max(row.value, row.high if math.isfinite(row.high) else row.value) if known else 0.0
-    if known and row.high - row.low > _VISIBLE * end:
-        axes.plot([row.low, row.high], [position] * 2, color=svg.INK, linewidth=1.2)
-    axes.text(
-        right + end * 0.008,
-        position,
-        row.text,
-        va="center",
-        fontsize=8,
-        color=svg.INK if known else svg.MUTED,
-        fontstyle="normal" if known else "italic",
-    )
 
 
 def dots(table: pd.DataFrame, label: str) -> Figure:
@@ -104,43 +100,26 @@ def dots(table: pd.DataFrame, label: str) -> Figure:
     """
     with mpl.rc_context(svg.style()):
         figure, axes = _rows_figure(table["name"].tolist())
+        ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
+        colours = [_COLOURS.get(role, svg.MUTED) for role in table["role"]]
+        rows = range(len(table))
         axes.axvline(1.0, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
-        for position, row in enumerate(table.itertuples(index=False)):
-            _dot(axes, position, row)
-        shown = table[["ratio", "low", "high"]]
-        low, high = min(shown.min().min(), 1.0), max(shown.max().max(), 1.0)
-        room = (high - low) * 0.05 or 0.05
-        axes.set_xlim(low - room, high + room * 3)
+        axes.hlines(rows, low, high, color=colours, linewidth=2.4, alpha=0.6)
+        points = axes.scatter(ratio, rows, c=colours, s=26, zorder=3)
+        points.set_gid(svg.marks(table["mark"]))
+        smallest = min(1.0, float(np.fmin.reduce([*ratio, *low])))
+        largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
+        room = (largest - smallest) * 0.05 or 0.05
+        for row, right in enumerate(np.fmax(ratio, high)):
+            _text(axes, float(right) + room / 5, row, numbers.ratio(ratio[row]))
+        axes.set_xlim(smallest - room, largest + room * 3)
         axes.xaxis.set_major_locator(MaxNLocator(8))
         axes.xaxis.set_major_formatter(
             FuncFormatter(lambda value, _: f"{value:.4g}{numbers.TIMES}")
         )
         axes.set_xlabel(label)
-        axes.grid(visible=True, axis="both")
+        axes.grid(visible=True, axis="x")
     return figure
-
-
-def _dot(axes: Axes, position: int, row: Any) -> None:
-    colour = _COLOURS.get(row.role, svg.MUTED)
-    if math.isfinite(row.low) and math.isfinite(row.high):
-        axes.plot([row.low, row.high], [position] * 2, color=colour, linewidth=2.4, alpha=0.6)
-    (dot,) = axes.plot(
-        [row.ratio],
-        [position],
-        color=colour,
-        marker=_MARKERS.get(row.role, "o"),
-        markersize=5,
-    )
-    dot.set_gid(svg.mark(row.mark))
-    edge = row.high if math.isfinite(row.high) else row.ratio
-    axes.annotate(
-        numbers.ratio(row.ratio),
-        (edge, position),
-        xytext=(6, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8,
-    )
 
 
 def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
@@ -150,44 +129,48 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
     """
     with mpl.rc_context(svg.style()):
         figure, axes = _rows_figure(table["name"].tolist(), row_height=0.36, head=0.34)
-        end = table[["best", "baseline"]].max().max()
-        end = end if math.isfinite(end) and end > 0 else 1.0
-        for position, row in enumerate(table.itertuples(index=False)):
-            for offset, role in ((-0.2, "best"), (0.2, "baseline")):
-                value = getattr(row, role)
-                known = math.isfinite(value)
-                axes.barh(
-                    position + offset, value if known else 0.0, height=0.36, color=_COLOURS[role]
-                )
-                axes.text(
-                    (value if known else 0.0) + end * 0.008,
-                    position + offset,
-                    numbers.show(value, axis.unit),
-                    va="center",
-                    fontsize=8,
-                )
+        values = {role: table[role].to_numpy(dtype=float) for role in ("best", "baseline")}
+        end = float(np.fmax.reduce([*values["best"], *values["baseline"]], initial=0.0)) or 1.0
+        for offset, (role, value) in zip((-0.2, 0.2), values.items(), strict=True):
+            rows = np.arange(len(table)) + offset
+            axes.barh(rows, np.nan_to_num(value), height=0.36, color=_COLOURS[role])
+            for row, one in zip(rows, value, strict=True):
+                text = numbers.show(one, axis.unit)
+                _text(axes, float(np.nan_to_num(one)) + end * 0.008, row, text)
         axes.set_xlim(0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0))
-        axes.set_xlabel(axis.scaled(1.0)[1])
+        axes.set_xlabel(axis.unit)
         axes.grid(visible=True, axis="x")
-        handles = [Line2D([], [], color=_COLOURS[role], linewidth=6) for role in _COLOURS][:2]
+        handles = [Line2D([], [], color=_COLOURS[role], linewidth=6) for role in values]
         _legend(figure, handles, [shorten(name) for name in names])
     return figure
 
 
+def _text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) -> None:
+    axes.text(
+        x,
+        y,
+        text,
+        va="center_baseline",
+        fontsize=8,
+        color=svg.MUTED if quiet else svg.INK,
+        fontstyle="italic" if quiet else "normal",
+    )
+
+
 def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
-    """One line a series over a numeric parameter; columns `panel name role mark x value low high`.
+    """One line a series over a numeric parameter; columns `panel name role mark x value`.
 
     Panels keep the order of their first row. Series of role `other` are drawn first, in grey.
     """
     with mpl.rc_context(svg.style()):
-        panels = list(dict.fromkeys(table["panel"]))
+        panels = dict(list(table.groupby("panel", sort=False)))
         figure, grid = _panel_figure(len(panels))
         divisor, label = axis.scaled(float(table["value"].max()))
         logarithmic = _spans_decades(table["value"])
-        for axes, panel in zip(grid, panels, strict=True):
-            _panel(axes, table[table["panel"] == panel], divisor)
-            axes.set_title(panel, loc="left")
-            _scale_x(axes, sorted(table["x"].unique()))
+        for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
+            _panel(axes, _series(rows, divisor))
+            axes.set_title(str(panel), loc="left")
+            _scale_x(axes, sorted(rows["x"].unique()))
             _scale_y(axes, logarithmic=logarithmic)
             axes.grid(visible=True)
         for index, axes in enumerate(grid):
@@ -199,23 +182,52 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
     return figure
 
 
-def _panel(axes: Axes, table: pd.DataFrame, divisor: float) -> None:
-    order = {"other": 0, "baseline": 2, "best": 3}
-    groups = [rows for _, rows in table.groupby("name", sort=False)]
-    for rows in sorted(groups, key=lambda rows: order.get(str(rows["role"].iloc[0]), 1)):
-        role, mark = str(rows["role"].iloc[0]), int(rows["mark"].iloc[0])
-        known = rows.dropna(subset="value").sort_values("x")
-        quiet = role == "other"
-        (line,) = axes.plot(
-            known["x"],
-            known["value"] / divisor,
-            color=_COLOURS.get(role, svg.OTHER),
-            linewidth=0.9 if quiet else 1.8,
-            linestyle=(0, (4, 2)) if role == "baseline" else "-",
-            marker="." if quiet else _MARKERS.get(role, "o"),
-            markersize=3 if quiet else 4.5,
+@dataclass(frozen=True)
+class _Series:
+    """One line: its part in the figure, its variant, and its points (x, y), sorted by x."""
+
+    role: str
+    mark: int
+    points: list[tuple[float, float]]
+
+
+def _series(table: pd.DataFrame, divisor: float) -> list[_Series]:
+    found: dict[str, _Series] = {}
+    columns = [table[name].tolist() for name in ("name", "role", "mark", "x", "value")]
+    for name, role, mark, x, value in zip(*columns, strict=True):
+        series = found.setdefault(name, _Series(role, int(mark), []))
+        if math.isfinite(value):
+            series.points.append((x, value / divisor))
+    for series in found.values():
+        series.points.sort()
+    return [series for series in found.values() if series.points]
+
+
+def _panel(axes: Axes, series: Sequence[_Series]) -> None:
+    others = [one for one in series if one.role == "other"]
+    axes.add_collection(
+        LineCollection(
+            [one.points for one in others],
+            colors=svg.OTHER,
+            linewidths=0.9,
+            gid=svg.marks(one.mark for one in others),
         )
-        line.set_gid(svg.mark(mark))
+    )
+    for one in sorted((one for one in series if one.role != "other"), key=_drawn_last):
+        (line,) = axes.plot(
+            *zip(*one.points, strict=True),
+            color=_COLOURS[one.role],
+            linewidth=1.8,
+            linestyle=(0, (4, 2)) if one.role == "baseline" else "-",
+            marker=_MARKERS[one.role],
+            markersize=4.5,
+        )
+        line.set_gid(svg.mark(one.mark))
+    axes.autoscale_view()
+
+
+def _drawn_last(series: _Series) -> int:
+    return {"baseline": 1, "best": 2}.get(series.role, 0)
 
 
 def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
@@ -235,7 +247,7 @@ def _scale_y(axes: Axes, *, logarithmic: bool) -> None:
         return
     axes.set_yscale("log")
     low, high = axes.get_ylim()
-    few = high / low < 30
+    few = high / low < 300
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -269,7 +281,7 @@ def _legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> 
         texts,
         loc="upper left",
         bbox_to_anchor=(0.01, 1.0),
-        ncols=3,
+        ncols=6,
         frameon=False,
         fontsize=8.5,
         columnspacing=1.4,
@@ -294,9 +306,19 @@ def _rows_figure(
     shown = [shorten(name) for name in names]
     left = (0.2 + _CHARACTER_IN * max(map(len, shown), default=1)) / WIDTH_IN
     axes = figure.add_axes((left, _FOOT_IN / height, 0.985 - left, 1 - (head + _FOOT_IN) / height))
-    axes.set_yticks(range(len(shown)), shown)
+    # Plain texts: as tick labels they would take most of the drawing time.
+    for row, name in enumerate(shown):
+        axes.annotate(
+            name,
+            (0, row),
+            xycoords=("axes fraction", "data"),
+            xytext=(-5, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center_baseline",
+        )
+    axes.set_yticks([])
     axes.set_ylim(len(shown) - 0.4, -0.6)
-    axes.tick_params(axis="y", length=0)
     return figure, axes
 
 
@@ -304,7 +326,7 @@ def _panel_figure(count: int) -> tuple[Figure, list[Axes]]:
     """Figure of small multiples with room for a legend above."""
     columns = min(count, _PANEL_COLUMNS)
     rows = math.ceil(count / columns)
-    head, gap, foot, left = 0.78, 0.5, 0.5, 0.62
+    head, gap, foot, left = 0.62, 0.55, 0.5, 0.62
     height = head + foot + rows * _PANEL_IN + (rows - 1) * gap
     figure = Figure(figsize=(WIDTH_IN, height))
     pitch = (WIDTH_IN - 0.1) / columns

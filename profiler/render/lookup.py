@@ -96,7 +96,7 @@ class Lookup:
     @cached_property
     def measured_metrics(self) -> tuple[Label, ...]:
         """Every metric of the summary: those to be shown first, then the rest."""
-        present = dict.fromkeys(self.report.summary["metric"])
+        present = dict.fromkeys(self.summary["metric"])
         first = [name for name in self.report.metrics if name in present]
         return tuple(label(name) for name in dict.fromkeys([*first, *present]))
 
@@ -112,20 +112,29 @@ class Lookup:
         return label(self.report.primary)
 
     @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The summary, in which a cell with another's machine code has that one's rows."""
+        own = self.report.summary
+        measured = set(own["cell"])
+        twins = [
+            own[own["cell"] == twin].assign(cell=cell.id, variant=cell.variant.id)
+            for cell in self.report.plan.cells
+            if cell.id not in measured and (twin := self.status(cell).duplicate_of)
+        ]
+        found = [rows for rows in twins if len(rows)]
+        return pd.concat([own, *found], ignore_index=True) if found else own
+
+    @cached_property
     def _values(self) -> Mapping[tuple[str, str], Value]:
         columns = ["cell", "metric", *Value.__dataclass_fields__]
-        frame = self.report.summary.reindex(columns=columns)
+        frame = self.summary.reindex(columns=columns)
         frame["n"] = frame["n"].fillna(0).astype(int)
         rows = zip(*(frame[column].tolist() for column in columns), strict=True)
         return {(str(cell), str(metric)): Value(*rest) for cell, metric, *rest in rows}
 
     def value(self, cell: Cell, metric: str) -> Value:
-        """Summary of a metric in a cell; a cell with another's machine code shows that one's."""
-        found = self._values.get((cell.id, metric))
-        if found is None:
-            twin = self.status(cell).duplicate_of
-            found = self._values.get((twin, metric)) if twin else None
-        return found or NOTHING
+        """Summary of a metric in a cell; without any sample, nothing."""
+        return self._values.get((cell.id, metric), NOTHING)
 
     def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
         """Summary of a metric for a variant and a problem, where that cell is planned."""

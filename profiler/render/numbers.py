@@ -47,11 +47,15 @@ def significant(value: float, digits: int = _DIGITS) -> str:
     """Write a number with this many significant digits, without an exponent where it fits."""
     if value == 0:
         return "0"
-    if 1e-4 <= abs(value) < 10 ** (digits + 2):
-        places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-        text = f"{value:.{places}f}"
-        return text.rstrip("0").rstrip(".") if "." in text and float(text) == int(value) else text
+    value = rounded(value, digits)
+    if 1e-4 <= abs(value) < 10**digits:
+        return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
     return f"{value:.{digits}g}"
+
+
+def rounded(value: float, digits: int = _DIGITS) -> float:
+    """Round to significant digits; done first, so that 999.99 us becomes 1.000 ms."""
+    return float(f"{value:.{digits - 1}e}")
 
 
 def show(value: float | None, unit: str = "") -> str:
@@ -62,8 +66,10 @@ def show(value: float | None, unit: str = "") -> str:
     if unit == "%":
         return f"{value:.1f}{_NARROW_SPACE}%"
     if unit in _SCALES:
-        size, name = scale(abs(value), unit)
-        return f"{significant(value / size)}{_NARROW_SPACE}{name}"
+        size, name = scale(abs(rounded(value)), unit)
+        whole = size == 1 and value == int(value)
+        text = str(int(value)) if whole else significant(value / size)
+        return f"{text}{_NARROW_SPACE}{name}"
     return _count(value)
 
 
@@ -122,9 +128,9 @@ def raw(value: float) -> str:
 
 
 def _count(value: float) -> str:
-    if abs(value) < _EXACT_BELOW:
-        if value == int(value):
-            return f"{int(value):,}".replace(",", _NARROW_SPACE)
-        return significant(value)
-    size, prefix = next((size, name) for size, name in _COUNTS if abs(value) >= size)
-    return f"{significant(value / size)}{_NARROW_SPACE}{prefix}"
+    if abs(value) >= _EXACT_BELOW:
+        size, prefix = next((size, name) for size, name in _COUNTS if abs(value) >= size)
+        return f"{significant(value / size)}{_NARROW_SPACE}{prefix}"
+    if value == int(value) or abs(value) >= 1000:
+        return f"{round(value):,}".replace(",", _NARROW_SPACE)
+    return significant(value)

@@ -53,8 +53,7 @@ def standings(lookup: Lookup) -> tuple[Standing, ...]:
 def correct_rows(lookup: Lookup) -> pd.DataFrame:
     """Give the rows of the summary that may be compared: those of correct results."""
     correct = [cell.id for cell in lookup.report.plan.cells if lookup.correct(cell)]
-    summary = lookup.report.summary
-    return summary[summary["cell"].isin(correct)]
+    return lookup.summary[lookup.summary["cell"].isin(correct)]
 
 
 def best_or_tied(lookup: Lookup) -> Mapping[str, frozenset[str]]:

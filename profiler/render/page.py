@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -68,13 +69,31 @@ def render_page(report: Report) -> str:
         "primary": lookup.primary,
         "sentences": sentences(ranking),
         "cards": cards(ranking),
-        "notice_rows": notice_rows(report.notices),
+        "banner": _banner(report),
+        "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),
         "why": why(ranking),
         **_figures(ranking),
         **_tables(ranking),
     }
     return render("page.html", parts)
+
+
+def _banner(report: Report) -> NoticeRow | None:
+    """Put into words, for the very top of the page, that nothing was measured here."""
+    if report.replay is None:
+        return None
+    values = vars(report.replay) | {"when": moment(report.replay.when)}
+    return notice_rows([Notice(NoticeKind.REPLAYED, values)])[0]
+
+
+def _beside_banner(report: Report) -> list[Notice]:
+    """Leave out of the list what the banner says already."""
+    return [
+        notice
+        for notice in report.notices
+        if report.replay is None or notice.kind is not NoticeKind.REPLAYED
+    ]
 
 
 def render(template: str, parts: dict[str, Any]) -> str:
@@ -86,8 +105,18 @@ def render(template: str, parts: dict[str, Any]) -> str:
     )
 
 
+def moment(text: str) -> str:
+    """Write an ISO time as people read it; anything else is left as it is."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    zone = when.tzname() or ""
+    return f"{when:%Y-%m-%d %H:%M} {zone}".strip()
+
+
 def notice_rows(found: Sequence[Notice]) -> tuple[NoticeRow, ...]:
-    """Put notices into words, the most serious first; a replay stands in its banner as well."""
+    """Put notices into words, the most serious first; a replay before all."""
     rows = [
         NoticeRow(
             str(notices.severity(notice)),
@@ -174,13 +203,15 @@ def _code_groups(lookup: Lookup, builds: Sequence[BuildResult]) -> tuple[tuple[s
 
 @cache
 def _environment() -> Environment:
-    return Environment(
+    environment = Environment(
         loader=PackageLoader("profiler.render"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["moment"] = moment
+    return environment
 
 
 @cache

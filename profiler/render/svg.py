@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 from xml.etree import ElementTree
 
@@ -34,6 +34,7 @@ _VARIABLES = {
     SERIES[2]: "--series-3",
 }
 _MARK = "mark"
+_MARKS = "marks"
 _STYLE: dict[str, Any] = {
     "svg.fonttype": "none",  # real text: selectable, searchable, in the page's font
     "svg.hashsalt": "profiler",
@@ -47,6 +48,7 @@ _STYLE: dict[str, Any] = {
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.axisbelow": True,
+    "axes.titley": 1.0,  # placing titles by what is below them costs a tenth of the time
     "axes.facecolor": "none",
     "figure.facecolor": "none",
     "savefig.facecolor": "none",
@@ -78,6 +80,11 @@ def style() -> Any:
 def mark(index: int) -> str:
     """Make the gid of an artist that belongs to a variant: the page's script lights it up."""
     return f"{_MARK}-{index}"
+
+
+def marks(indices: Iterable[int]) -> str:
+    """Make the gid of a collection whose parts belong to one variant each, in this order."""
+    return "-".join((_MARKS, *map(str, indices)))
 
 
 def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
@@ -139,11 +146,24 @@ def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> 
     if match := _MARK_ID.fullmatch(identifier):
         element.set("class", _MARK)
         element.set("data-variant", match[1])
+    elif identifier.startswith(f"{_MARKS}-"):
+        _mark_parts(element, identifier.split("-")[1:])
     elif identifier in referenced:
         element.set("id", f"{prefix}-{identifier}")
     for name in ("href", "clip-path"):
         if name in element.attrib:
             element.set(name, element.attrib[name].replace("#", f"#{prefix}-", 1))
+
+
+def _mark_parts(collection: ElementTree.Element, indices: Sequence[str]) -> None:
+    """Name the variant on each part of a collection; matplotlib writes them in its order."""
+    parts = [element for element in collection.iter() if element.tag == "use"]
+    if not parts:
+        parts = [element for element in collection.iter() if element.tag == "path"]
+    if len(parts) == len(indices):
+        for part, index in zip(parts, indices, strict=True):
+            part.set("class", _MARK)
+            part.set("data-variant", index)
 
 
 def _dress(root: ElementTree.Element, label: str, description: str) -> None:

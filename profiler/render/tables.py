@@ -253,7 +253,7 @@ def outcome_css(outcome: Outcome) -> str:
     """CSS class of an outcome."""
     if outcome.failed:
         return "bad"
-    return "good" if outcome == Outcome.MEASURED else "plain"
+    return {Outcome.MEASURED: "good", Outcome.DUPLICATE: "same"}.get(outcome, "absent")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,232 @@
+// What a reader can do with the page: sort, filter, compare, highlight, download. All numbers and
+// all ratios were computed before; nothing here calculates a statistic.
+(() => {
+  "use strict";
+  const root = document.documentElement;
+  root.classList.add("js");
+  const $ = (id) => document.getElementById(id);
+  const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+  const source = $("data");
+  const data = source ? JSON.parse(source.textContent) : null;
+  const state = new Map();
+
+  // ---- state in the address: #?find=online&sort=main-table.3.ascending ----------------------------
+  const readState = () => {
+    state.clear();
+    if (location.hash.startsWith("#?")) {
+      for (const [key, value] of new URLSearchParams(location.hash.slice(2))) state.set(key, value);
+    }
+  };
+  let restoring = true; // until the state of the address is read, nothing is written to it
+  const keep = (key, value) => {
+    if (restoring) return;
+    if (value === "" || value === null) state.delete(key); else state.set(key, value);
+    const text = new URLSearchParams([...state]).toString();
+    history.replaceState(null, "", text ? "#?" + text : location.pathname + location.search);
+  };
+
+  // ---- sorting -----------------------------------------------------------------------------------
+  const sortValue = (cell) => {
+    if (!cell) return null;
+    if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+    return cell.classList.contains("none") || cell.classList.contains("failed") ? null : cell.textContent.trim();
+  };
+  const compare = (a, b) => {
+    if (typeof a === "number" && typeof b === "number") return a - b;
+    return String(a).localeCompare(String(b), "en", { numeric: true });
+  };
+  const sortBy = (table, column, direction) => {
+    const heads = all("thead th", table);
+    heads.forEach((head, index) => head.setAttribute("aria-sort", index === column ? direction : "none"));
+    const sign = direction === "descending" ? -1 : 1;
+    const rows = [...table.tBodies[0].rows].map((row) => [sortValue(row.cells[column]), row]);
+    rows.sort(([a], [b]) => {
+      if (a === null || b === null) return (a === null) - (b === null); // missing is last either way
+      return sign * compare(a, b);
+    });
+    table.tBodies[0].append(...rows.map(([, row]) => row));
+  };
+  for (const table of all("table.sortable")) {
+    all("thead th", table).forEach((head, column) => {
+      head.querySelector("button")?.addEventListener("click", () => {
+        const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+        sortBy(table, column, direction);
+        if (table.id === "main-table") keep("sort", `${column}.${direction}`);
+      });
+    });
+  }
+
+  // ---- filtering ---------------------------------------------------------------------------------
+  const main = $("main-table");
+  const rows = main ? [...main.tBodies[0].rows] : [];
+  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  const boxes = all("input[data-group]");
+  const filter = () => {
+    const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const off = new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.group + "." + box.dataset.index));
+    let shown = 0;
+    for (const row of rows) {
+      const facets = data?.facets?.cells[Number(row.dataset.cell)] ?? [];
+      const wanted = words.every((word) => texts.get(row).includes(word))
+        && !facets.some((index, group) => off.has(group + "." + index));
+      row.hidden = !wanted;
+      shown += wanted ? 1 : 0;
+    }
+    $("count").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
+    keep("find", $("find").value);
+    keep("off", [...off].join("_"));
+  };
+  if ($("find")) {
+    $("find").addEventListener("input", filter);
+    boxes.forEach((box) => box.addEventListener("change", filter));
+    $("reset").addEventListener("click", () => {
+      $("find").value = "";
+      boxes.forEach((box) => { box.checked = true; });
+      filter();
+    });
+  }
+
+  // ---- baselines: the ratios of each were computed before ----------------------------------------
+  const showBaseline = (key) => {
+    const chosen = data?.comparisons?.find((one) => one.key === key);
+    if (!chosen) return;
+    for (const row of rows) {
+      const [text, raw, title] = chosen.cells[Number(row.dataset.cell)];
+      const cell = row.querySelector("td.ratio");
+      cell.textContent = text;
+      cell.title = title;
+      cell.classList.toggle("none", raw === null);
+      if (raw === null) delete cell.dataset.value; else cell.dataset.value = raw;
+    }
+  };
+  $("baseline")?.addEventListener("change", (event) => {
+    showBaseline(event.target.value);
+    keep("baseline", event.target.selectedIndex ? event.target.value : "");
+  });
+
+  // ---- one of several blocks at a time -----------------------------------------------------------
+  const choose = (group, index) => {
+    all(":scope > .choice", group).forEach((block, number) => { block.open = number === index; });
+  };
+  for (const group of all(".switch")) {
+    const select = group.querySelector("select");
+    select?.addEventListener("change", () => {
+      choose(group, select.selectedIndex);
+      keep(group.dataset.switch, select.selectedIndex ? String(select.selectedIndex) : "");
+    });
+  }
+
+  // ---- rows and marks of one variant light each other up -------------------------------------------
+  let pinned = null;
+  const light = (variant) => {
+    all(".on").forEach((one) => one.classList.remove("on"));
+    root.classList.toggle("lit", variant !== null);
+    if (variant === null) return;
+    all(`tr[data-variant="${variant}"], .mark[data-variant="${variant}"]`).forEach((one) => one.classList.add("on"));
+  };
+  const variantOf = (target) => target.closest?.("tr[data-variant], .mark[data-variant]")?.dataset.variant ?? null;
+  const nameOf = (variant) => data?.variants?.[Number(variant)]?.name ?? "";
+  for (const mark of all(".mark")) {
+    const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+    title.textContent = nameOf(mark.dataset.variant);
+    mark.append(title);
+  }
+  document.addEventListener("mouseover", (event) => { if (pinned === null) light(variantOf(event.target)); });
+  document.addEventListener("focusin", (event) => { if (pinned === null) light(variantOf(event.target)); });
+  document.addEventListener("click", (event) => {
+    if (event.target.closest("a, button, summary, input, select, label")) return;
+    const variant = variantOf(event.target);
+    pinned = variant === pinned ? null : variant;
+    light(pinned);
+    keep("pin", pinned ?? "");
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") { pinned = null; light(null); keep("pin", ""); }
+  });
+
+  // ---- downloads ---------------------------------------------------------------------------------
+  const save = (name, type, text) => {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([text], { type }));
+    link.download = name;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  };
+  const quoted = (value) => {
+    const text = value === null || value === undefined ? "" : String(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  const asCsv = () => {
+    const params = [...new Set(data.problems.flatMap((one) => Object.keys(one.params)))];
+    const fields = data.summary.fields.slice(2);
+    const lines = [["cell", "variant", ...params, "outcome", "metric", ...fields].join(",")];
+    const tail = (index) => {
+      const cell = data.cells[index];
+      const problem = data.problems[cell.problem];
+      return [cell.id, data.variants[cell.variant].name, ...params.map((key) => problem.params[key]), cell.outcome];
+    };
+    const seen = new Set();
+    for (const [index, metric, ...values] of data.summary.rows) {
+      seen.add(index);
+      lines.push([...tail(index), data.metrics[metric].name, ...values].map(quoted).join(","));
+    }
+    data.cells.forEach((_, index) => {
+      if (!seen.has(index)) lines.push([...tail(index), "", ...fields.map(() => "")].map(quoted).join(","));
+    });
+    return lines.join("\n") + "\n";
+  };
+  const asJson = () => {
+    const { facets, comparisons, summary, ...rest } = data;
+    const cells = rest.cells.map((cell) => ({
+      ...cell,
+      variant: data.variants[cell.variant].id,
+      problem: data.problems[cell.problem].id,
+      metrics: {},
+    }));
+    for (const [index, metric, ...values] of summary.rows) {
+      cells[index].metrics[data.metrics[metric].name] =
+        Object.fromEntries(values.map((value, number) => [summary.fields[number + 2], value]));
+    }
+    return JSON.stringify({ ...rest, cells }, null, 1) + "\n";
+  };
+  $("save-csv")?.addEventListener("click", () => save(`${data.experiment}.csv`, "text/csv", asCsv()));
+  $("save-json")?.addEventListener("click", () => save(`${data.experiment}.json`, "application/json", asJson()));
+
+  // ---- light and dark, print, links into folded parts ----------------------------------------------
+  $("theme")?.addEventListener("click", () => {
+    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    root.dataset.theme = dark ? "light" : "dark";
+  });
+  const reveal = () => {
+    if (location.hash.length < 2 || location.hash.startsWith("#?")) return;
+    const target = $(decodeURIComponent(location.hash.slice(1)));
+    for (let one = target; one; one = one.parentElement) if (one.tagName === "DETAILS") one.open = true;
+    target?.scrollIntoView();
+  };
+  addEventListener("hashchange", reveal);
+
+  const restore = () => {
+    readState();
+    const saved = state;
+    const off = new Set((saved.get("off") ?? "").split("_"));
+    boxes.forEach((box) => { box.checked = !off.has(box.dataset.group + "." + box.dataset.index); });
+    if ($("find")) { $("find").value = saved.get("find") ?? ""; filter(); }
+    const baseline = $("baseline");
+    if (baseline && [...baseline.options].some((one) => one.value === saved.get("baseline"))) {
+      baseline.value = saved.get("baseline");
+      showBaseline(baseline.value);
+    }
+    const sort = /^(\d+)\.(ascending|descending)$/.exec(saved.get("sort") ?? "");
+    if (main && sort) sortBy(main, Number(sort[1]), sort[2]);
+    for (const group of all(".switch")) {
+      const select = group.querySelector("select");
+      const index = Number(saved.get(group.dataset.switch) ?? 0);
+      if (select && index < select.options.length) { select.selectedIndex = index; choose(group, index); }
+    }
+    const pin = saved.get("pin");
+    if (pin && /^\d+$/.test(pin)) { pinned = pin; light(pin); }
+  };
+  restore();
+  restoring = false;
+  reveal();
+})();

@@ -131,7 +131,10 @@ def make_report(
         notices=_notices(len(cells)),
         spec_text="name: softmax\nvariants:\n  note: '</pre><script>alert(2)</script>'\n",
         spec_path="experiments/softmax.yaml",
-        commands={"timing": "ncu --csv --nvtx python -m runner job.json", "build": "ninja -C build"},
+        commands={
+            "timing": "ncu --csv --nvtx python -m runner job.json",
+            "build": "ninja -C build",
+        },
         stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},
         replay=ReplayInfo("NVIDIA H200", "2026-03-04T05:06:07+00:00", "ncu 2025.3.1"),
         metrics=METRICS[:10],
@@ -270,7 +273,9 @@ def _builds(chosen: tuple[Variant, ...]) -> list[BuildResult]:
 def _notices(total: int) -> tuple[Notice, ...]:
     return (
         Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"}),
-        Notice(NoticeKind.FAILED_CELLS, {"count": 20, "total": total, "causes": "<b>12</b> compile"}),
+        Notice(
+            NoticeKind.FAILED_CELLS, {"count": 20, "total": total, "causes": "<b>12</b> compile"}
+        ),
         Notice(
             NoticeKind.REPLAYED,
             {"gpu": "NVIDIA H200", "when": "2026-03-04", "ncu": "ncu 2025.3.1"},
