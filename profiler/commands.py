@@ -11,8 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from profiler.assemble import assemble
-from profiler.doctor import essential_missing, run_checks
-from profiler.environment import probe_environment
+from profiler.doctor import essential_missing, examine
+from profiler.environment import find_gpu
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.imports import import_document, read_imports
 from profiler.measure import build_plan, variants_of
@@ -91,12 +91,12 @@ def _architecture(arch: str | None, loaded: LoadedSpec) -> str:
     wanted = arch or loaded.experiment.build.arch
     if wanted != "auto":
         return wanted
-    capability = probe_environment().compute_capability
-    if capability is None:
+    gpu = find_gpu()
+    if gpu is None or gpu.compute_capability is None:
         raise EnvironmentUnusable(
             "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
         )
-    return f"sm_{capability.replace('.', '')}"
+    return f"sm_{gpu.compute_capability.replace('.', '')}"
 
 
 def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
@@ -121,9 +121,7 @@ def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> Exit
     run = RunFolder(folder)
     record = run.record()
     loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
-    space = load_space(loaded.experiment.workload, loaded.base)
-    plan = make_plan(loaded, space)
-    finished = assemble(run, loaded, plan)
+    finished = assemble(run, loaded, run.plan())
     page = write_results(finished.report, folder)
     write_json_target(report_document(finished.report), json_target)
     if json_target != "-":
@@ -155,7 +153,7 @@ def import_files(
 
 def show_doctor(*, json_target: str | None, color: str) -> ExitCode:
     """`profiler doctor`: everything that a run needs."""
-    checks = run_checks()
+    checks = examine()
     document = {"schema_version": SCHEMA_VERSION, "checks": [asdict(check) for check in checks]}
     write_json_target(document, json_target)
     if json_target != "-":

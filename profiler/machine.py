@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import which
 
 from profiler.collect.ncu import find_ncu, ncu_version, require_version
-from profiler.environment import gpu_available, probe_environment
+from profiler.environment import Gpu, find_gpu, probe_environment
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment
 from profiler.spec import Experiment
@@ -31,35 +32,42 @@ class Machine:
         """Architecture to compile for: the one asked for, or that of the GPU here."""
         if wanted != "auto":
             return wanted
-        capability = self.environment.compute_capability
-        if capability is None:
-            return "sm_80"  # No GPU: nothing built runs, but what needs no build is measured.
-        return f"sm_{capability.replace('.', '')}"
+        # Without a GPU nothing that is built can run, but what needs no build is measured.
+        return architecture_of(self.environment) or "sm_80"
 
 
 def find_machine(experiment: Experiment) -> Machine:
     """Check that this machine can do the experiment; raises EnvironmentUnusable with the remedy."""
     collect = experiment.collect
+    gpu = find_gpu()
+    device = _device(experiment, gpu)
     ncu, version = None, None
-    device = _device(experiment)
     if "ncu" in collect.collectors:
         ncu = find_ncu()
         version = ncu_version(ncu)
         require_version(version)
+    nvcc = which("nvcc")
     environment = probe_environment(
-        ncu=version,
+        gpu=gpu if device == "cuda" else None,
+        ncu_version=version,
+        nvcc=Path(nvcc) if nvcc else None,
         cache_control=collect.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
-        gpu=device == "cuda",
     )
     return Machine(environment, device, ncu)
 
 
-def _device(experiment: Experiment) -> str:
+def architecture_of(environment: Environment) -> str | None:
+    """Architecture (`sm_90`) of the GPU of an environment, None where there is none."""
+    capability = environment.compute_capability
+    return None if capability is None else f"sm_{capability.replace('.', '')}"
+
+
+def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     collect = experiment.collect
     if collect.device == "cpu":
         return "cpu"
-    if gpu_available():
+    if gpu is not None:
         return "cuda"
     if collect.device == "auto" and collect.collectors == ("timer",):
         return "cpu"

@@ -3,6 +3,7 @@
     reports/<experiment>/<YYYYmmdd-HHMMSS>/
       run.json     created, seed, environment, workload hash, cell keys, seconds per stage
       spec.yaml    the text as given
+      plan.json    cells, exclusions and sessions, as they were last asked for
       build.json   one BuildResult per variant
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
                        ended), job.json, journal.jsonl, ncu.csv(.gz), report.ncu-rep, stdout.txt,
@@ -26,10 +27,24 @@ from pathlib import Path
 from typing import Any
 
 from profiler.errors import UsageError
-from profiler.model import SCHEMA_VERSION, BuildResult, Environment, KernelFacts
+from profiler.model import (
+    SCHEMA_VERSION,
+    BuildResult,
+    Cell,
+    Environment,
+    Exclusion,
+    KernelFacts,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+)
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
+PLAN_FILE = "plan.json"
 BUILD_FILE = "build.json"
 SESSION_FILE = "session.json"
 RESULT_FILE = "result.json"
@@ -164,6 +179,14 @@ class RunFolder:
         """Whether the run was begun, so that there is a record."""
         return (self.path / RUN_FILE).exists()
 
+    def write_plan(self, plan: Plan) -> None:
+        """Write plan.json, so that a page can be made again without the workload."""
+        write_json(self.path / PLAN_FILE, asdict(plan))
+
+    def plan(self) -> Plan:
+        """Read plan.json."""
+        return _plan(_read_json(self.path / PLAN_FILE))
+
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""
         write_json(self.path / BUILD_FILE, {"builds": [asdict(build) for build in builds]})
@@ -210,6 +233,24 @@ def _attempt(folder: Path) -> Attempt:
     if (folder / RESULT_FILE).exists():
         result = AttemptResult(**_read_json(folder / RESULT_FILE))
     return Attempt(folder, record, result)
+
+
+def _plan(data: dict[str, Any]) -> Plan:
+    cells = tuple(
+        Cell(cell["id"], Variant(**cell["variant"]), Problem(**cell["problem"]))
+        for cell in data["cells"]
+    )
+    excluded = tuple(
+        Exclusion(**{**each, "examples": tuple(each["examples"])}) for each in data["excluded"]
+    )
+    sessions = tuple(_session(session) for session in data["sessions"])
+    return Plan(**{**data, "cells": cells, "excluded": excluded, "sessions": sessions})
+
+
+def _session(data: dict[str, Any]) -> SessionPlan:
+    visits = tuple(Visit(**visit) for visit in data["visits"])
+    parts = {"kind": SessionKind(data["kind"]), "metrics": tuple(data["metrics"]), "visits": visits}
+    return SessionPlan(**{**data, **parts})
 
 
 def _build(data: dict[str, Any]) -> BuildResult:
@@ -305,7 +346,7 @@ def write_recording(run: RunFolder, target: Path, private: Sequence[tuple[str, s
     """
     if target.exists():
         shutil.rmtree(target)
-    for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
+    for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE):
         if (run.path / name).exists():
             write_atomic(target / name, _clean((run.path / name).read_text("utf-8"), private))
     for attempt in run.attempts():
