@@ -346,7 +346,7 @@ def write_recording(run: RunFolder, target: Path, private: Sequence[tuple[str, s
     """
     if target.exists():
         shutil.rmtree(target)
-    for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE):
+    for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
         if (run.path / name).exists():
             write_atomic(target / name, _clean((run.path / name).read_text("utf-8"), private))
     for attempt in run.attempts():
