@@ -221,7 +221,7 @@ def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
 
 
 def _refuse_half_characters(node: yaml.Node) -> None:
-    """Raise for lone surrogates, which an escape can make: no file and no tool can be given them."""
+    """Raise for lone surrogates, which an escape can make: no file or tool can be given them."""
     scalars = [key for key, _ in node.value] if isinstance(node, yaml.MappingNode) else [node]
     for scalar in scalars:
         if isinstance(scalar, yaml.ScalarNode) and _HALF_CHARACTER.search(scalar.value):
