@@ -39,6 +39,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     capability = environment.compute_capability
     loaded_attempts = [load_attempt(attempt, keys, capability) for attempt in attempts]
     results = gather(plan, builds, loaded_attempts, capability)
+    environment = _with_attributes(environment, results.attributes)
     samples = share_duplicates(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
     ranked = {cell for cell, status in results.statuses.items() if _counts(status)}
@@ -73,6 +74,23 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         kind=loaded.experiment.page.kind,
     )
     return Finished(report, _exit_code(results))
+
+
+def _with_attributes(
+    environment: Environment, attributes: Mapping[str, str | float]
+) -> Environment:
+    """Add what only the tool knows about the GPU, where it said so."""
+    count = attributes.get("device__attribute_multiprocessor_count")
+    cache = attributes.get("device__attribute_l2_cache_size")
+    return replace(
+        environment,
+        sm_count=environment.sm_count or _whole(count),
+        l2_bytes=environment.l2_bytes or _whole(cache),
+    )
+
+
+def _whole(value: str | float | None) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
 
 
 def _shown_path(loaded: LoadedSpec) -> str:

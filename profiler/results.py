@@ -40,6 +40,8 @@ class Loaded:
     current: frozenset[str]
     """Cells of the attempt whose key is still the same."""
     notices: tuple[Notice, ...] = ()
+    attributes: Mapping[str, str | float] = field(default_factory=dict)
+    """What the tool says about the GPU: `device__attribute_*`."""
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any."""
@@ -78,9 +80,16 @@ def load_attempt(
         for record in protocol.read_journal(attempt.journal)
         if "cell" not in record or record["cell"] in current
     )
-    samples, notices = _read_samples(attempt, records, compute_capability)
-    samples = _with_values(_of_cells(samples, attempt, current))
-    return Loaded(attempt, samples, records, frozenset(current), notices)
+    table = _read_csv(attempt)
+    samples = _samples(attempt, records, table, compute_capability)
+    return Loaded(
+        attempt,
+        _with_values(_of_cells(samples, attempt, current)),
+        records,
+        frozenset(current),
+        table.notices if table is not None else (),
+        table.attributes if table is not None else {},
+    )
 
 
 def _current_cells(attempt: Attempt, keys: Mapping[str, str] | None) -> set[str]:
@@ -102,17 +111,19 @@ def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
     return samples[samples[metrics].notna().any(axis=1)] if metrics else samples.iloc[:0]
 
 
-def _read_samples(
-    attempt: Attempt, records: Sequence[Mapping[str, Any]], compute_capability: str | None
-) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
+def _samples(
+    attempt: Attempt,
+    records: Sequence[Mapping[str, Any]],
+    table: NcuTable | None,
+    compute_capability: str | None,
+) -> pd.DataFrame:
     record = attempt.record
     if record.collector == "timer":
-        return samples_from_journal(records, session=record.session, kind=record.kind), ()
-    table = _read_csv(attempt)
+        return samples_from_journal(records, session=record.session, kind=record.kind)
     if table is None:
-        return empty_samples(), ()
+        return empty_samples()
     if record.visit is not None:
-        samples = samples_from_command(
+        return samples_from_command(
             table.launches,
             cell=record.visit["cell"],
             block=record.visit["block"],
@@ -122,8 +133,7 @@ def _read_samples(
             metrics=record.metrics,
             compute_capability=compute_capability,
         )
-        return samples, table.notices
-    samples = samples_from_launches(
+    return samples_from_launches(
         table.launches,
         session=record.session,
         collector=record.collector,
@@ -132,7 +142,6 @@ def _read_samples(
         compute_capability=compute_capability,
         finished=_finished_visits(records),
     )
-    return samples, table.notices
 
 
 def _finished_visits(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
@@ -163,6 +172,8 @@ class Results:
     samples: pd.DataFrame
     statuses: Mapping[str, CellStatus]
     notices: tuple[Notice, ...]
+    attributes: Mapping[str, str | float]
+    """What the tool says about the GPU: `device__attribute_*`."""
 
 
 def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, tuple[Outcome, str]]:
@@ -210,7 +221,8 @@ def gather(
         for cell, status in statuses.items()
     }
     statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
-    return Results(cells, samples, statuses, _notices(attempts))
+    attributes = {key: value for each in attempts for key, value in each.attributes.items()}
+    return Results(cells, samples, statuses, _notices(attempts), attributes)
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
