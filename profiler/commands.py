@@ -30,7 +30,7 @@ from profiler.render.console import (
     runs_table,
 )
 from profiler.render.import_page import render_import_page
-from profiler.space import load_space
+from profiler.space import space_of
 from profiler.spec import LoadedSpec, json_schema, load_spec
 from profiler.store import SPEC_FILE, RunFolder, runs, write_atomic, write_recording
 
@@ -52,7 +52,7 @@ def show_plan(
 
 def _plan(spec: Path, overrides: Sequence[str], only: str | None) -> tuple[LoadedSpec, Plan]:
     loaded = load_spec(spec, overrides=overrides)
-    space = load_space(loaded.experiment.workload, loaded.base)
+    space = space_of(loaded)
     return loaded, make_plan(loaded, space, only=only)
 
 
@@ -69,7 +69,7 @@ def show_build(  # noqa: PLR0913 - the flags of the command
 ) -> ExitCode:
     """`profiler build`: compile and show the static facts; SOME_CELLS_FAILED where one fails."""
     loaded, plan = _plan(spec, overrides, only)
-    space = load_space(loaded.experiment.workload, loaded.base)
+    space = space_of(loaded)
     narrator = Narrator.for_terminal(color=color, quiet=quiet)
     target = _architecture(arch, loaded)
     builds = build_plan(

@@ -16,7 +16,7 @@ from profiler.plan import make_plan
 from profiler.progress import Narrator
 from profiler.render.console import final_summary
 from profiler.report import Report
-from profiler.space import load_space
+from profiler.space import space_of
 from profiler.spec import LoadedSpec, load_spec
 from profiler.store import RunFolder, create_run, find_recording
 
@@ -43,7 +43,7 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     """Spec → plan → build → sessions → samples → summary → page; returns the exit code."""
     watch = Stopwatch()
     loaded = load_spec(request.spec, overrides=request.overrides)
-    space = load_space(loaded.experiment.workload, loaded.base)
+    space = space_of(loaded)
     plan = make_plan(loaded, space, only=request.only)
     source = _machine_or_recording(request, loaded, narrator)
     if isinstance(source, Machine):
