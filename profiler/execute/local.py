@@ -21,6 +21,7 @@ from runner import protocol
 
 _GUARD = Path(__file__).with_name("guard.py")
 _POLL_S = 0.05
+_GONE_S = 5.0
 _HARD_STOP_S = 20.0
 """Longer than the guard needs after its grace (SIGTERM, 10 s, SIGKILL)."""
 
@@ -145,7 +146,7 @@ def _started(
     command: Command, folder: Path, limits: Limits, journal: Path | None, hold: Path | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command behind its guard, in a process group of its own; end the group on leaving."""
-    guard = [sys.executable, "-I", str(_GUARD), "--grace", str(limits.grace_s)]
+    guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
     if journal is not None:
         guard += ["--journal", str(journal)]
     if hold is not None:
@@ -184,22 +185,28 @@ def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog
 def _stop(process: subprocess.Popen[bytes], limits: Limits) -> None:
     """Tell the guard to end the session; where even that hangs, kill the group.
 
-    A second Ctrl-C does not cut this short: the guard goes on by itself.
+    So does a second Ctrl-C: what the tool has not printed then comes from its report.
     """
     if process.stdin is not None:
         process.stdin.close()
     try:
         process.wait(timeout=limits.grace_s + _HARD_STOP_S)
-    except subprocess.TimeoutExpired:
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
         _kill_group(process.pid)
         process.wait()
 
 
 def _kill_group(group: int) -> None:
-    """Kill whatever is left of a process group."""
-    for process in members(group):
-        with contextlib.suppress(psutil.Error):
-            process.kill()
+    """Kill whatever is left of a process group, and wait until it is gone.
+
+    Not for ever: a process that hangs in the driver outlives even SIGKILL.
+    """
+    deadline = time.monotonic() + _GONE_S
+    while (left := members(group)) and time.monotonic() < deadline:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        time.sleep(_POLL_S)
 
 
 def members(group: int) -> list[psutil.Process]:

@@ -229,12 +229,14 @@ def _failed(records: Iterable[Record]) -> list[Failure]:
 def _unseen(
     finished: Set[Visit], got: Set[Visit], failures: Mapping[str, Failure]
 ) -> list[Failure]:
-    """Cells whose visits the runner finished, and of which the tool saw nothing."""
-    cells = dict.fromkeys(visit.cell for visit in sorted(finished - got, key=lambda v: v.cell))
+    """Cells of which the runner finished visits, and the tool saw nothing at all.
+
+    A cell of which only some visits were seen is visited again.
+    """
+    seen = {visit.cell for visit in got}
     return [
         Failure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
-        for cell in cells
-        if cell not in failures
+        for cell in sorted({visit.cell for visit in finished} - seen - failures.keys())
     ]
 
 

@@ -236,6 +236,31 @@ def test_progress_forgives_an_earlier_stall(scripted):
     assert scripted(visits, script).measured == set(visits)
 
 
+def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
+    visits = [Visit("a", 0), Visit("a", 1)]
+    asked = []
+
+    def attempt(batch):
+        folder = tmp_path / str(len(asked))
+        folder.mkdir()
+        asked.append(list(batch))
+        record = {"event": "finished", "phase": "measure"}
+        lines = [{**record, "cell": visit.cell, "block": visit.block} for visit in batch]
+        (folder / "journal.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+        return folder, SessionResult(0, Cause.FINISHED, None, 1.0)
+
+    recovered = run_visits(
+        visits,
+        session="s",
+        problem_of={"a": "p"},
+        collector=timer,
+        attempt=attempt,
+        measured=lambda folder: {asked[-1][-1]},
+    )
+    assert asked == [visits, visits[:1]]
+    assert (recovered.measured, recovered.failures) == (set(visits), {})
+
+
 @pytest.mark.parametrize("code", [130, 143, -2, -15])
 def test_a_session_ended_from_outside_is_an_interruption(scripted, code):
     with pytest.raises(Interrupted):
