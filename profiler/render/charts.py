@@ -221,12 +221,15 @@ def problem_charts(ranking: Ranking) -> Iterator[ProblemChart]:
 
 
 def _dot_rows(table: pd.DataFrame) -> Iterator[Row]:
-    for row in table.itertuples(index=False):
-        data = tuple(
-            Datum(numbers.ratio(value), numbers.raw(value)) if pd.notna(value) else Datum()
-            for value in (row.ratio, row.low, row.high)
-        )
-        yield Row(str(row.name), int(row.mark), str(row.role), data)
+    columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
+    for name, mark, role, *values in zip(*columns, strict=True):
+        yield Row(name, mark, role, tuple(_ratio(value) for value in values))
+
+
+def _ratio(value: float) -> Datum:
+    if pd.isna(value):
+        return Datum(title="no interval", css="none")
+    return Datum(numbers.ratio(value), numbers.raw(value))
 
 
 def _chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:

@@ -111,7 +111,7 @@ def _detail(
 
 def again(spec_path: str, cell: Cell) -> str:
     """Write the command that measures one cell again; ids are safe in every shell."""
-    only = f"variant={cell.variant.id},problem={cell.problem.id}"
+    only = f"cell={cell.id}"
     return f"python -m profiler {shlex.quote(spec_path)} --fresh --only {shlex.quote(only)}"
 
 

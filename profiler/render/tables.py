@@ -345,7 +345,7 @@ def _build_rows(lookup: Lookup, build: BuildResult) -> list[BuildRow]:
     names = {variant.id: variant.name for variant in lookup.variants}
     name = names.get(build.variant, build.variant)
     mark = lookup.marks.get(build.variant, -1)
-    state = _build_state(build, names)
+    state = build_state(build, names)
     empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
     if not build.kernels:
         return [BuildRow(name, mark, "", empty, state, build.error)]

@@ -1,0 +1,279 @@
+"""Tables for the terminal: each function takes data and gives something that rich can print.
+
+Names of kernels and variants are shown as they are: rich's markup is never read from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pandas as pd
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from profiler.model import BuildResult, Cell, KernelFacts, Plan, Variant
+from profiler.render import numbers
+from profiler.render.answer import sentences
+from profiler.render.figures import shorten
+from profiler.render.labels import label
+from profiler.render.launches import group_launches
+from profiler.render.lookup import OUTCOME_WORDS, Lookup
+from profiler.render.roles import Ranking
+from profiler.render.tables import build_state
+from profiler.report import Report
+
+_TOP = 10
+_MOST_FAILED = 20
+_MOST_LAUNCH_GROUPS = 40
+_MOST_LAUNCH_COLUMNS = 6
+_LONGEST_KERNEL = 60
+_STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
+
+
+class DoctorCheck(Protocol):
+    """One row of the doctor's table."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def status(self) -> str: ...  # noqa: D102
+    @property
+    def detail(self) -> str: ...  # noqa: D102
+    @property
+    def remedy(self) -> str: ...  # noqa: D102
+
+
+def final_summary(report: Report) -> RenderableType:
+    """Sum up a run: the answer, the best per problem, the top variants, what failed."""
+    lookup = Lookup(report)
+    ranking = Ranking(lookup)
+    parts: list[RenderableType] = []
+    if lookup.best_by_problem:
+        parts.append(_best_table(ranking))
+        if len(lookup.problems) > 1:
+            parts.append(_top_table(ranking))
+    failed = [cell for cell in report.plan.cells if lookup.status(cell).outcome.failed]
+    if failed:
+        parts.append(_failed_table(lookup, failed))
+    answer = " ".join("".join(part.text for part in one) for one in sentences(ranking))
+    parts.append(Text(answer, style="bold"))
+    return Group(*parts)
+
+
+def _best_table(ranking: Ranking) -> Table:
+    lookup = ranking.lookup
+    metric = lookup.primary
+    table = _table("Best per problem")
+    _columns(table, "problem", "best variant")
+    against = f"\u00f7 {lookup.baseline.name}" if lookup.baseline else "ratio"
+    _columns(table, metric.label, "\u00b1", against, "interval", right=True)
+    for problem in lookup.problems:
+        best = lookup.best_by_problem.get(problem.id)
+        if best is None:
+            table.add_row(_plain(problem.name), Text("no correct result", style="red"))
+            continue
+        cell, value = best
+        table.add_row(
+            _plain(problem.name),
+            _plain(cell.variant.name),
+            numbers.show(value.median, metric.unit),
+            numbers.half_width(value.median, value.low, value.high),
+            numbers.ratio(value.ratio),
+            _plain(numbers.interval(value.ratio_low, value.ratio_high)),
+        )
+    return table
+
+
+def _top_table(ranking: Ranking) -> Table:
+    total = len(ranking.lookup.best_by_problem)
+    table = _table("Over all problems")
+    _columns(table, "variant")
+    _columns(table, "geometric mean", "worst ratio", right=True)
+    _columns(table, "at")
+    _columns(table, "best or tied", "costs at most", right=True)
+    rows = [row for row in ranking.standings if row.regret is not None]
+    baseline = ranking.lookup.baseline
+    shown = [row for number, row in enumerate(rows) if number < _TOP or row.variant == baseline]
+    for row in shown:
+        worst = row.regret.worst_pct if row.regret else float("nan")
+        table.add_row(
+            _plain(row.variant.name),
+            numbers.ratio(row.geometric_mean),
+            numbers.ratio(row.worst[1].ratio if row.worst else None),
+            _plain(row.worst[0].name if row.worst else ""),
+            f"{len(ranking.best_or_tied.get(row.variant.id, ()))} of {total}",
+            numbers.show(worst, "%"),
+        )
+    _say_the_rest(table, len(rows) - len(shown), "variants are in the page")
+    return table
+
+
+def _failed_table(lookup: Lookup, failed: Sequence[Cell]) -> Table:
+    table = _table(f"Failed: {len(failed)} of {len(lookup.report.plan.cells)} cells")
+    _columns(table, "variant", "problem", "outcome", "cause")
+    for cell in failed[:_MOST_FAILED]:
+        status = lookup.status(cell)
+        table.add_row(
+            _plain(cell.variant.name),
+            _plain(cell.problem.name),
+            Text(OUTCOME_WORDS[status.outcome], style="red"),
+            _plain(_first_line(status.cause)),
+        )
+    _say_the_rest(table, len(failed) - _MOST_FAILED, "failed cells are in the page")
+    return table
+
+
+def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
+    """Show the static facts of every kernel, and the compiler's words where a build failed."""
+    names = {variant.id: variant.name for variant in variants}
+    table = _table("Build")
+    _columns(table, "variant")
+    _columns(table, "registers", "spill stores", "spill loads", "stack", "shared", right=True)
+    _columns(table, "kernel", "state")
+    for build in builds:
+        for row, kernel in enumerate(build.kernels or (KernelFacts(""),)):
+            name = names.get(build.variant, build.variant) if row == 0 else ""
+            table.add_row(
+                _plain(name),
+                *(_fact(fact) for fact in _facts(kernel)),
+                _plain(kernel.name),
+                _build_state(build, names) if row == 0 else Text(""),
+            )
+    errors = [
+        Text(f"{names.get(build.variant, build.variant)}: {build.error.strip()}", style="red")
+        for build in builds
+        if not build.ok
+    ]
+    return Group(table, *errors)
+
+
+def _facts(kernel: KernelFacts) -> tuple[int | None, ...]:
+    return (
+        kernel.registers,
+        kernel.spill_store_bytes,
+        kernel.spill_load_bytes,
+        kernel.stack_bytes,
+        kernel.shared_bytes,
+    )
+
+
+def _fact(fact: int | None) -> str:
+    return numbers.MISSING if fact is None else str(fact)
+
+
+def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
+    return Text(build_state(build, names), style="" if build.ok else "red")
+
+
+def plan_table(plan: Plan) -> RenderableType:
+    """Show what will be measured: cells by problem, exclusions with counts, sessions."""
+    problems = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
+    _columns(problems, "problem")
+    _columns(problems, "variants", right=True)
+    for problem, count in _count(cell.problem.name for cell in plan.cells).items():
+        problems.add_row(_plain(problem), str(count))
+    parts: list[RenderableType] = [problems]
+    if plan.excluded:
+        excluded = _table("Excluded")
+        _columns(excluded, "reason", "what")
+        _columns(excluded, "count", right=True)
+        _columns(excluded, "for example")
+        for one in plan.excluded:
+            examples = _plain(", ".join(one.examples))
+            excluded.add_row(_plain(one.reason), one.stage, str(one.count), examples)
+        parts.append(excluded)
+    sessions = _table("Sessions")
+    _columns(sessions, "session", "collector", "kind")
+    _columns(sessions, "visits", "blocks", right=True)
+    _columns(sessions, "metrics")
+    for session in plan.sessions:
+        sessions.add_row(
+            session.name,
+            session.collector,
+            str(session.kind),
+            str(len(session.visits)),
+            str(len({visit.block for visit in session.visits})),
+            _plain(", ".join(session.metrics)),
+        )
+    return Group(*parts, sessions)
+
+
+def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
+    """Show everything that a run needs, and what to do about what is not there."""
+    table = _table("Doctor")
+    _columns(table, "what", "state", "found", "what to do")
+    for check in checks:
+        state = str(check.status)
+        table.add_row(
+            _plain(check.name),
+            Text(state, style=_STATUS_STYLES.get(state, "")),
+            _plain(check.detail),
+            _plain(check.remedy),
+        )
+    return table
+
+
+def runs_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Show runs; rows have `run experiment created gpu cells`."""
+    if not rows:
+        return Text("No runs here yet.")
+    table = _table("Runs")
+    _columns(table, "run", "experiment", "created", "GPU")
+    _columns(table, "cells", right=True)
+    for row in rows:
+        texts = (row["run"], row["experiment"], row["created"], row["gpu"] or numbers.MISSING)
+        table.add_row(*(_plain(str(text)) for text in texts), str(row["cells"]))
+    return table
+
+
+def import_table(launches: pd.DataFrame) -> RenderableType:
+    """Show imported launches, grouped by kernel, grid and block: medians of each group."""
+    groups = group_launches(launches)
+    shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
+    table = _table(f"{len(launches)} launches of {len(groups.rows)} kinds")
+    _columns(table, "kernel", "grid", "block")
+    _columns(table, "launches", *(label(name).label for name in shown), right=True)
+    for row in groups.rows[:_MOST_LAUNCH_GROUPS]:
+        values = (numbers.show(row.medians.get(name), label(name).unit) for name in shown)
+        table.add_row(
+            _plain(shorten(row.kernel, _LONGEST_KERNEL)),
+            _plain(row.grid),
+            _plain(row.block),
+            str(row.count),
+            *values,
+        )
+    _say_the_rest(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+    return table
+
+
+def _table(title: str) -> Table:
+    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _columns(table: Table, *names: str, right: bool = False) -> None:
+    for name in names:
+        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right)
+
+
+def _plain(text: str) -> Text:
+    """Text that rich takes as it is; control characters of a terminal are made visible."""
+    return Text("".join(one if one.isprintable() else "\ufffd" for one in text), overflow="fold")
+
+
+def _say_the_rest(table: Table, count: int, words: str) -> None:
+    if count > 0:
+        table.caption = f"{count} more {words}."
+
+
+def _count(names: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for name in names:
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _first_line(text: str) -> str:
+    return next(iter(text.strip().splitlines()), "")

@@ -1,0 +1,77 @@
+"""The page of `profiler import`: the launches of a file that a user already has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from profiler.notices import Notice
+from profiler.render import numbers
+from profiler.render.labels import labels
+from profiler.render.launches import LaunchGroup, group_launches
+from profiler.render.page import notice_rows, render
+from profiler.render.tables import Datum
+
+MOST_LAUNCHES = 2000
+"""A row for each launch of a long trace would make the page unusable: groups hold all of them."""
+
+
+def render_import_page(
+    launches: pd.DataFrame, notices: Sequence[Notice], files: Sequence[str]
+) -> str:
+    """Render imported launches as HTML; `files` are names without folders.
+
+    `launches` has `kernel grid_size block_size id` and one column per metric.
+    """
+    groups = group_launches(launches)
+    shown = labels(groups.shown or groups.metrics[:1])
+    parts = {
+        "files": list(files),
+        "notice_rows": notice_rows(notices),
+        "count": len(launches),
+        "groups": groups.rows,
+        "shown": shown,
+        "metrics": labels(groups.metrics),
+        "group_data": [
+            [_datum(row, name.name, name.unit) for name in shown] for row in groups.rows
+        ],
+        "everything": [
+            [
+                (one, _datum(row, one.name, one.unit))
+                for one in labels(groups.metrics)
+                if one.name in row.medians
+            ]
+            for row in groups.rows
+        ],
+        "launches": _launch_rows(
+            launches, [one.name for one in shown], [one.unit for one in shown]
+        ),
+        "left_out": max(0, len(launches) - MOST_LAUNCHES),
+    }
+    return render("import.html", parts)
+
+
+def _datum(row: LaunchGroup, name: str, unit: str) -> Datum:
+    return _number(row.medians.get(name, float("nan")), unit)
+
+
+def _number(value: float, unit: str) -> Datum:
+    if numbers.is_missing(value):
+        return Datum(title="not in the file", css="none")
+    return Datum(numbers.show(value, unit), numbers.raw(value))
+
+
+def _launch_rows(
+    launches: pd.DataFrame, metrics: Sequence[str], units: Sequence[str]
+) -> list[tuple[str, str, list[Datum]]]:
+    """Id, kernel and metrics of the first launches."""
+    head = launches.head(MOST_LAUNCHES)
+    identity = head.reindex(columns=["id", "kernel"]).astype(object).fillna("")
+    columns = [head[name].astype(float).tolist() for name in metrics]
+    data: list[list[Datum]] = [[] for _ in range(len(head))]
+    for column, unit in zip(columns, units, strict=True):
+        for row, value in zip(data, column, strict=True):
+            row.append(_number(value, unit))
+    pairs = zip(identity["id"].tolist(), identity["kernel"].tolist(), strict=True)
+    return [(str(one), str(kernel), row) for (one, kernel), row in zip(pairs, data, strict=True)]
