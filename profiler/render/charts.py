@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from profiler.model import Problem, Variant, slug
 from profiler.render import figures, numbers, svg
 from profiler.render.figures import Axis
-from profiler.render.labels import Label
+from profiler.render.labels import Label, shorten
 from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup, distinct, is_number, varying
 from profiler.render.roles import Ranking
 from profiler.render.tables import Datum, Row
@@ -92,7 +92,7 @@ def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out:
         f"dots-{number}",
         f"{metric.label} relative to {name} at {problem.name}",
         reading,
-        figures.dots(table, f"{metric.label} \u00f7 that of {figures.shorten(name, 30)}"),
+        figures.dots(table, f"{metric.label} \u00f7 that of {shorten(name, 30)}"),
     )
 
 

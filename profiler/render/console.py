@@ -17,8 +17,7 @@ from rich.text import Text
 from profiler.model import BuildResult, Cell, KernelFacts, Plan, Variant
 from profiler.render import numbers
 from profiler.render.answer import sentences
-from profiler.render.figures import shorten
-from profiler.render.labels import label
+from profiler.render.labels import label, shorten
 from profiler.render.launches import group_launches
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.roles import Ranking

@@ -22,6 +22,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from profiler.render import numbers, svg
+from profiler.render.labels import shorten
 
 WIDTH_IN = 13.0
 _ROW_IN = 0.21
@@ -30,7 +31,6 @@ _FOOT_IN = 0.48
 _PANEL_IN = 2.5
 _PANEL_COLUMNS = 4
 _CHARACTER_IN = 0.073
-_LONGEST_NAME = 44
 _ENDS = ("value", "low", "high")
 _LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
@@ -287,14 +287,6 @@ def _legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> 
         columnspacing=1.4,
         borderaxespad=0.1,
     )
-
-
-def shorten(name: str, longest: int = _LONGEST_NAME) -> str:
-    """Cut a name in its middle, so that the two ends that tell variants apart both stay."""
-    if len(name) <= longest:
-        return name
-    half = (longest - 1) // 2
-    return f"{name[:half]}\u2026{name[-half:]}"
 
 
 def _rows_figure(

@@ -378,7 +378,8 @@ def _fact(fact: int | None) -> Datum:
     return Datum(numbers.show(fact), str(fact))
 
 
-def _build_state(build: BuildResult, names: Mapping[str, str]) -> str:
+def build_state(build: BuildResult, names: Mapping[str, str]) -> str:
+    """Say what became of the build of a variant; `names` gives the variants' names by id."""
     if not build.ok:
         return "compile failed"
     if build.duplicate_of:
