@@ -33,6 +33,7 @@ def render_import_page(
         "groups": groups.rows,
         "shown": shown,
         "metrics": labels(groups.metrics),
+        "totals": [_number(row.total_ns, "ns") for row in groups.rows],
         "group_data": [
             [_datum(row, name.name, name.unit) for name in shown] for row in groups.rows
         ],

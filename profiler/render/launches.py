@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -37,6 +38,8 @@ class LaunchGroup:
     count: int
     medians: Mapping[str, float]
     """By metric; a metric without any value is not in it."""
+    total_ns: float
+    """Durations of all launches together; NaN where none is known."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +61,13 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
     metrics = _metrics(launches)
     if launches.empty:
         return LaunchGroups((), metrics)
-    identity = launches.reindex(columns=list(IDENTITY)).astype(object).fillna("")
-    keys = [identity[name].astype(str) for name in IDENTITY]
+    identity = launches.reindex(columns=list(IDENTITY)).astype(object)
+    keys = [identity[name].map(_word) for name in IDENTITY]
     values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce")
     grouped = values.groupby(keys, sort=False)
     medians, sizes = grouped.median(), grouped.size()
-    total = grouped["duration_ns"].sum() if "duration_ns" in metrics else sizes
-    order = total.sort_values(ascending=False, kind="stable").index
+    total = _total(values, keys)
+    order = total.sort_values(ascending=False, kind="stable", na_position="last").index
     rows = [
         LaunchGroup(
             kernel=key[0],
@@ -76,10 +79,24 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
                 for name, value in medians.loc[key].items()
                 if pd.notna(value)
             },
+            total_ns=float(total[key]),
         )
         for key in order
     ]
     return LaunchGroups(tuple(rows), metrics)
+
+
+def _total(values: pd.DataFrame, keys: list[pd.Series[str]]) -> pd.Series[float]:
+    """Time by group; a group without any duration has none, not 0."""
+    durations = values.get("duration_ns", pd.Series(float("nan"), index=values.index))
+    return durations.groupby(keys, sort=False).sum(min_count=1)
+
+
+def _word(value: object) -> str:
+    """Write a kernel name, a grid `(64, 64, 1)` or a number of blocks; empty where missing."""
+    if isinstance(value, float):
+        return f"{value:g}" if math.isfinite(value) else ""
+    return "" if value is None or value is pd.NA else str(value)
 
 
 def _metrics(launches: pd.DataFrame) -> tuple[str, ...]:

@@ -1,0 +1,30 @@
+"""One synthetic run of more than 400 cells and its page, shared by the tests of this folder."""
+
+import lxml.html
+import pytest
+from synthetic_report import make_report
+
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.roles import Ranking
+from profiler.report import Report
+
+
+@pytest.fixture(scope="session")
+def report() -> Report:
+    return make_report(variant_count=34)
+
+
+@pytest.fixture(scope="session")
+def ranking(report: Report) -> Ranking:
+    return Ranking(Lookup(report))
+
+
+@pytest.fixture(scope="session")
+def page(report: Report) -> str:
+    return render_page(report)
+
+
+@pytest.fixture(scope="session")
+def tree(page: str) -> lxml.html.HtmlElement:
+    return lxml.html.document_fromstring(page)

@@ -1,0 +1,294 @@
+"""The page as a browser meets it: parsed, with hostile names inside."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from synthetic_report import (
+    HOSTILE,
+    HOSTILE_NAME,
+    make_report,
+    problems,
+    without,
+)
+
+from profiler.errors import UsageError
+from profiler.model import Outcome
+from profiler.notices import Notice, NoticeKind, remedy, text
+from profiler.render.page import moment, render_page
+from profiler.report import Report
+
+Tree = Any
+
+
+def words(element: Tree) -> str:
+    return " ".join(element.text_content().split())
+
+
+def test_is_one_file_of_bearable_size(page: str) -> None:
+    assert page.startswith("<!DOCTYPE html>")
+    assert len(page.encode()) < 5_000_000
+
+
+def test_ids_are_unique(tree: Tree) -> None:
+    counts = Counter(tree.xpath("//@id"))
+    assert [name for name, count in counts.items() if count > 1] == []
+
+
+def test_links_inside_the_page_have_targets(tree: Tree) -> None:
+    ids = set(tree.xpath("//@id"))
+    for link in tree.xpath("//@href"):
+        assert link.startswith("#"), link
+        assert link[1:] in ids, link
+
+
+def test_nothing_is_fetched(page: str, tree: Tree) -> None:
+    for attribute in ("src", "href", "action", "data", "poster", "srcset"):
+        for value in tree.xpath(f"//@{attribute}"):
+            assert not re.match(r"(?i)\s*(https?:)?//", value)
+    style = "".join(tree.xpath("//style/text()"))
+    assert "@import" not in style
+    assert "url(" not in style
+    for match in re.finditer(r"url\(([^)]*)\)", page):
+        assert match[1].startswith("#"), match[0]
+    (policy,) = tree.xpath("//meta[@http-equiv='Content-Security-Policy']/@content")
+    assert "default-src 'none'" in policy
+
+
+def test_hostile_names_are_text_only(page: str, tree: Tree) -> None:
+    assert tree.xpath("//img") == []
+    assert len(tree.xpath("//script")) == 2
+    assert tree.xpath("//b[text()='quoted' or contains(., 'quoted')]") == []
+    for name in tree.xpath("//@*[starts-with(name(), 'on')]"):
+        raise AssertionError(f"event handler in the page: {name}")
+    shown = "".join(tree.xpath("//main//text()"))
+    assert HOSTILE in shown
+    assert HOSTILE_NAME in shown
+    assert "</script><img" not in page
+
+
+def test_embedded_data_parses_back(report: Report, tree: Tree) -> None:
+    (source,) = tree.xpath("//script[@id='data']/text()")
+    assert not set("<>&") & set(source)
+    data = json.loads(source)
+    assert data["schema_version"] == 1
+    assert data["variants"][1]["name"] == HOSTILE_NAME
+    assert [cell["id"] for cell in data["cells"]] == [cell.id for cell in report.plan.cells]
+    fields = data["summary"]["fields"]
+    known = {
+        (row[0], row[1]): dict(zip(fields, row, strict=True)) for row in data["summary"]["rows"]
+    }
+    wanted = report.summary.iloc[0]
+    names = [metric["name"] for metric in data["metrics"]]
+    number = next(n for n, cell in enumerate(data["cells"]) if cell["id"] == wanted["cell"])
+    row = known[number, names.index(wanted["metric"])]
+    assert row["median"] == pytest.approx(wanted["median"])
+    assert row["n"] == wanted["n"]
+
+
+def test_every_comparison_covers_every_cell(report: Report, tree: Tree) -> None:
+    data = json.loads(tree.xpath("//script[@id='data']/text()")[0])
+    assert [one["key"] for one in data["comparisons"]] == ["reference", "best", "first", "previous"]
+    for comparison in data["comparisons"]:
+        assert len(comparison["cells"]) == len(report.plan.cells)
+        for shown, raw, title in comparison["cells"]:
+            assert shown
+            assert title
+            assert raw is None or float(raw) > 0
+    options = tree.xpath("//select[@id='baseline']/option/@value")
+    assert options == [one["key"] for one in data["comparisons"]]
+
+
+def test_every_figure_says_what_it_shows_and_has_a_table(tree: Tree) -> None:
+    drawings = tree.xpath("//svg")
+    assert len(drawings) > 20
+    for drawing in drawings:
+        assert drawing.get("role") == "img"
+        assert len(drawing.get("aria-label")) > 20
+        (figure,) = drawing.xpath("ancestor::figure")
+        assert words(figure.find("figcaption"))
+        parent = figure.getparent()
+        twins = parent.xpath("./details[contains(@class, 'twin')]//table")
+        assert twins, figure.get("id")
+
+
+def test_figures_use_colours_of_the_page_only(tree: Tree) -> None:
+    for style in tree.xpath("//svg//*/@style"):
+        for colour in re.findall(r"(?:fill|stroke): ([^;]+)", style):
+            assert colour == "none" or colour.startswith("var(--"), style
+
+
+def test_raw_numbers_stand_beside_the_formatted_ones(tree: Tree) -> None:
+    values = tree.xpath("//@data-value")
+    assert len(values) > 4000
+    for value in values:
+        float(value)
+    for cell in tree.xpath("//td[normalize-space(.)='\u2013']"):
+        assert cell.get("data-value") is None
+        assert cell.get("title"), "a missing value says why"
+
+
+def test_heads_sort_by_real_buttons(tree: Tree) -> None:
+    heads = tree.xpath("//table[contains(@class, 'sortable')]/thead//th")
+    assert heads
+    for head in heads:
+        assert head.get("aria-sort") == "none"
+        assert head.find("button").get("type") == "button"
+
+
+def test_main_table_has_every_cell_once(report: Report, tree: Tree) -> None:
+    rows = tree.xpath("//table[@id='main-table']/tbody/tr")
+    assert len(rows) == len(report.plan.cells)
+    assert {int(row.get("data-cell")) for row in rows} == set(range(len(rows)))
+    lengths = {len(row) for row in rows}
+    assert lengths == {len(tree.xpath("//table[@id='main-table']/thead//th"))}
+
+
+def test_wrong_results_are_never_ranked(report: Report, tree: Tree) -> None:
+    """The wrong kernel of the synthetic run is ten times as fast as anything else."""
+    wrong = {
+        number
+        for number, cell in enumerate(report.plan.cells)
+        if cell.id in report.statuses and report.statuses[cell.id].outcome is Outcome.WRONG_RESULT
+    }
+    heads = [words(head) for head in tree.xpath("//table[@id='main-table']/thead//th")]
+    found = 0
+    for row in tree.xpath("//table[@id='main-table']/tbody/tr"):
+        if int(row.get("data-cell")) not in wrong:
+            continue
+        found += 1
+        for column in ("ratio", "rank"):
+            assert row[heads.index(column)].get("data-value") is None
+        assert words(row[heads.index("outcome")]) == "wrong result"
+    assert found == len(wrong) > 0
+    assert "vector-b64-v1" not in words(tree.xpath("//p[@class='answer']")[0])
+
+
+def test_replay_is_said_before_everything_else(tree: Tree) -> None:
+    body = tree.xpath("//body/*[not(@class='skip')]")
+    assert "replayed" in body[0].get("class")
+    said = words(body[0])
+    for part in ("NVIDIA H200", "2026-03-04 05:06", "ncu 2025.3.1"):
+        assert part in said
+
+
+def test_notices_stand_with_their_remedies(report: Report, tree: Tree) -> None:
+    shown = [words(item) for item in tree.xpath("//ul[@class='notices']/li")]
+    expected = [one for one in report.notices if one.kind is not NoticeKind.REPLAYED]
+    assert len(shown) == len(expected)
+    for notice in expected:
+        (item,) = [one for one in shown if text(notice) in one]
+        assert remedy(notice) in item
+    assert "Error" in shown[0]
+
+
+def test_every_section_is_there_in_order(tree: Tree) -> None:
+    sections = tree.xpath("//main/section/@id")
+    assert sections == ["answer", "figures", "table", "why", "build", "cells", "method"]
+    assert tree.xpath("//nav/a/@href") == [f"#{name}" for name in sections]
+
+
+def test_every_cell_has_its_block_and_command(report: Report, tree: Tree) -> None:
+    blocks = tree.xpath("//details[contains(@class, 'cell')]")
+    assert len(blocks) == len(report.plan.cells)
+    for block in blocks:
+        identifier = block.get("id").removeprefix("cell-")
+        assert f"--only cell={identifier}" in block.text_content()
+
+
+def test_the_compiler_is_quoted(tree: Tree) -> None:
+    (error,) = tree.xpath("//details[@class='error']//pre/text()")
+    assert error.startswith("softmax.cu(12): error:")
+
+
+def test_says_how_it_was_measured(report: Report, tree: Tree) -> None:
+    (section,) = tree.xpath("//section[@id='method']")
+    said = section.text_content()
+    for part in ("580.159.04", "uncommitted", "seed", "ninja -C build", "41.2 s"):
+        assert part.lower() in said.lower()
+    assert report.spec_text in said
+    for rule in report.plan.excluded:
+        assert rule.reason in said
+        assert str(rule.count) in said
+
+
+def test_never_claims_a_verdict(tree: Tree) -> None:
+    text_of_page = " ".join(tree.xpath("//main//text()")).lower()
+    assert "faster" not in text_of_page
+    assert "slower" not in text_of_page
+
+
+def test_same_report_gives_the_same_page(report: Report, page: str) -> None:
+    assert render_page(report) == page
+
+
+def test_unknown_kind_is_refused(report: Report) -> None:
+    with pytest.raises(UsageError, match="mosaic"):
+        render_page(without(report, kind="mosaic"))
+
+
+@pytest.mark.parametrize("baseline", [None, "not-in-the-plan"])
+def test_page_without_a_baseline(baseline: str | None) -> None:
+    small = make_report(variant_count=4, problem_list=problems()[:2], baseline=None)
+    page = render_page(without(small, baseline=baseline, replay=None))
+    assert "replayed" not in page.partition("<main")[0].partition("</style>")[2]
+    assert "the best of each problem" in page
+    assert "best or tied at" in page
+
+
+def test_page_of_one_problem() -> None:
+    page = render_page(make_report(variant_count=4, problem_list=problems()[:1]))
+    assert "At fp16 512\u00d71024 the best is" in page
+    assert "figure-lines-duration_ns" not in page
+
+
+def test_page_of_nothing_measured() -> None:
+    full = make_report(variant_count=4, problem_list=problems()[:2])
+    empty = without(
+        full, samples=full.samples.iloc[:0], summary=full.summary.iloc[:0], statuses={}, builds=()
+    )
+    page = render_page(empty)
+    assert "No variant has a correct and measured result." in page
+    assert "0 of 8 cells measured" in page
+    assert "Nothing was built" in page
+
+
+def test_page_with_few_blocks_has_no_interval() -> None:
+    page = render_page(make_report(variant_count=4, problem_list=problems()[:2], blocks=1))
+    assert "without an interval" in page
+
+
+def test_more_problems_than_figures_are_counted() -> None:
+    many = tuple(
+        type(problems()[0])(f"p{n}", f"p{n}", {"rows": n, "columns": 1024}) for n in range(1, 19)
+    )
+    page = render_page(make_report(variant_count=3, problem_list=many))
+    assert "2 more problems have no figure of their own" in page
+
+
+def test_notices_without_remedy_and_of_a_timer_run() -> None:
+    small = make_report(variant_count=3, problem_list=problems()[:1])
+    notice = Notice(NoticeKind.DUPLICATE_CODE, {"count": 1, "pairs": "<i>a</i> = b"})
+    page = render_page(without(small, notices=(notice,)))
+    assert "&lt;i&gt;a&lt;/i&gt; = b" in page
+
+
+def test_times_read_well() -> None:
+    assert moment("2026-03-04T05:06:07+00:00") == "2026-03-04 05:06 UTC"
+    assert moment("2026-03-04T05:06:07") == "2026-03-04 05:06"
+    assert moment("yesterday") == "yesterday"
+
+
+def test_script_is_valid(tmp_path: Path, tree: Tree) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node checks the script; it is not on PATH")
+    script = tmp_path / "page.js"
+    script.write_text(tree.xpath("//script[not(@type)]/text()")[0], encoding="utf-8")
+    done = subprocess.run([node, "--check", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
