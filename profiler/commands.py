@@ -72,13 +72,13 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     space = space_of(loaded)
     narrator = Narrator.for_terminal(color=color, quiet=quiet)
     target = _architecture(arch, loaded)
+    narrator.say(f"Building {len(variants_of(plan))} variants for {target} …")
     builds = build_plan(
         loaded.experiment,
         variants_of(plan),
         space,
         arch=target,
         build_root=out.resolve() / ".build",
-        on_progress=lambda done, total: narrator.say(f"[{done}/{total}]"),
     )
     write_json_target(_build_document(plan, builds, target), json_target)
     if json_target != "-":

@@ -13,7 +13,7 @@ import pandas as pd
 from profiler.analyse.samples import friendly_from_raw
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
-from profiler.parse.ncu_csv import LAUNCH_COLUMNS, read_ncu_csv
+from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,12 +35,21 @@ def read_imports(files: Sequence[Path]) -> Imported:
     for file in files:
         table = read_ncu_csv(file)
         notices += table.notices
-        friendly = friendly_from_raw(table.launches)
-        frame = pd.concat([table.launches, friendly], axis=1)
-        frames.append(frame.loc[:, ~frame.columns.duplicated(keep="last")])
+        frames.append(_friendly_first(table.launches))
     launches = pd.concat(frames, ignore_index=True)
     metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
     return Imported(launches, metrics, tuple(notices))
+
+
+def _friendly_first(launches: pd.DataFrame) -> pd.DataFrame:
+    """Columns of a launch, then friendly metrics, then raw ones.
+
+    A launch's own grid and block (three numbers each) win over the metrics of that name.
+    """
+    identity = launches[list(LAUNCH_COLUMNS)]
+    friendly = friendly_from_raw(launches).drop(columns=list(LAUNCH_COLUMNS), errors="ignore")
+    raw = launches.drop(columns=[*LAUNCH_COLUMNS, *friendly.columns], errors="ignore")
+    return pd.concat([identity, friendly, raw], axis=1)
 
 
 def import_document(imported: Imported) -> dict[str, Any]:
@@ -61,11 +70,16 @@ def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
     return {
         "kernel": row["kernel"],
         "id": _json(row["id"]),
-        "nvtx": [f"{item.domain}:{item.name}" for item in row["nvtx"] or ()],
+        "nvtx": [_range(item) for item in row["nvtx"] or ()],
         "block_size": _json(row.get("block_size")),
         "grid_size": _json(row.get("grid_size")),
         "metrics": {name: _json(row[name]) for name in metrics},
     }
+
+
+def _range(item: NvtxRange) -> str:
+    """A range as ncu's own filters write it: `domain@name`, the default domain without a name."""
+    return f"{item.domain}@{item.name}" if item.domain else item.name
 
 
 def _json(value: Any) -> Any:
