@@ -1,0 +1,95 @@
+"""Tables of the terminal, as text."""
+
+import io
+from dataclasses import dataclass
+
+import pytest
+from rich.console import Console, RenderableType
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
+
+from profiler.model import BuildResult, KernelFacts, Variant
+from profiler.render import console
+from profiler.report import Report
+
+
+def shown(table: RenderableType, width: int = 200) -> str:
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None, highlight=False).print(table)
+    return stream.getvalue()
+
+
+def test_summary_has_best_top_failures_and_answer(report: Report) -> None:
+    text = shown(console.final_summary(report))
+    for part in (
+        "Best per problem",
+        "Over all problems",
+        "Failed: 20 of 408 cells",
+        "torch.softmax",
+    ):
+        assert part in text
+    assert "384 of 408 cells measured" in " ".join(text.split())
+    assert HOSTILE_NAME in text, "rich must not read markup from names"
+
+
+def test_summary_of_a_single_problem_needs_no_second_table() -> None:
+    text = shown(console.final_summary(make_report(variant_count=3, problem_list=problems()[:1])))
+    assert "Over all problems" not in text
+    assert "Failed" not in text
+
+
+def test_summary_of_nothing_measured() -> None:
+    full = make_report(variant_count=3, problem_list=problems()[:1])
+    empty = without(full, statuses={}, summary=full.summary.iloc[:0])
+    assert "No variant has a correct and measured result." in shown(console.final_summary(empty))
+
+
+def test_build_table_shows_facts_states_and_errors() -> None:
+    variants = [Variant("a", "a [red]"), Variant("b", "b"), Variant("c", "c"), Variant("d", "d")]
+    kernel = KernelFacts(HOSTILE, registers=40, spill_store_bytes=16, shared_bytes=None)
+    builds = [
+        BuildResult("a", ok=True, recipe_hash="1", kernels=(kernel,)),
+        BuildResult("b", ok=True, recipe_hash="2", kernels=(kernel,), duplicate_of="a"),
+        BuildResult("c", ok=False, recipe_hash="3", error="line 3: no <such> thing"),
+        BuildResult("d", ok=True),
+    ]
+    text = shown(console.build_table(builds, variants), 240)
+    for part in ("a [red]", "40", "16", "same machine code as a [red]", "compile failed"):
+        assert part in text
+    assert "c: line 3: no <such> thing" in text
+    assert "no build step" in text
+
+
+def test_plan_table_counts_cells_exclusions_and_visits(report: Report) -> None:
+    text = shown(console.plan_table(report.plan), 240)
+    assert "softmax: 408 cells, seed 42" in text
+    assert "a row does not fit into <shared> memory" in text
+    assert "36" in text
+    assert str(408 * 8) in text
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    status: str
+    detail: str
+    remedy: str = ""
+
+
+def test_doctor_table_shows_state_and_remedy() -> None:
+    text = shown(console.doctor_table([Check("ncu", "missing", "not [found]", "install it")]))
+    for part in ("ncu", "missing", "not [found]", "install it"):
+        assert part in text
+
+
+@pytest.mark.parametrize(
+    "rows", [[], [{"run": "r", "experiment": "e", "created": "t", "gpu": None, "cells": 3}]]
+)
+def test_runs(rows: list[dict[str, object]]) -> None:
+    text = shown(console.runs_table(rows))
+    assert ("No runs" in text) == (not rows)
+
+
+def test_control_characters_never_reach_the_terminal() -> None:
+    text = shown(console.doctor_table([Check("a\x1b[31mred", "ok", "b\x07")]))
+    assert "\x1b" not in text
+    assert "\x07" not in text

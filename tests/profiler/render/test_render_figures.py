@@ -1,0 +1,179 @@
+"""Figures: the tables that they are given, and the SVG that comes out; never their bytes."""
+
+import math
+from typing import Any
+
+import lxml.etree
+import pandas as pd
+import pytest
+
+from profiler.model import Problem
+from profiler.render import charts, figures, svg
+from profiler.render.labels import label, shorten
+from profiler.render.roles import Ranking
+
+
+def parsed(text: str) -> Any:
+    return lxml.etree.fromstring(text)
+
+
+def bars_of(**changes: object) -> pd.DataFrame:
+    rows = {
+        "name": ["a", "b", "c"],
+        "value": [1e6, 2e6, math.nan],
+        "low": [0.9e6, math.nan, math.nan],
+        "high": [1.1e6, math.nan, math.nan],
+        "text": ["1 ms", "2 ms", "crashed"],
+        "role": ["best", "baseline", "other"],
+        "mark": [3, 0, 7],
+    }
+    return pd.DataFrame(rows | changes)
+
+
+def draw(table: pd.DataFrame, prefix: str = "f") -> Any:
+    figure = figures.bars(table, figures.Axis("Duration", "ns"))
+    return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
+
+
+def texts(drawing: Any) -> list[str]:
+    return ["".join(element.itertext()) for element in drawing.iter("text")]
+
+
+def test_bars_carry_names_values_reasons_and_a_unit() -> None:
+    drawing = draw(bars_of())
+    for text in ("a", "b", "c", "1 ms", "2 ms", "crashed", "Duration (ms)"):
+        assert text in texts(drawing)
+    marks = [element.get("data-variant") for element in drawing.iter() if element.get("class")]
+    assert marks == ["3", "0", "7"]
+
+
+def test_bars_of_nothing_but_failures() -> None:
+    nothing = [math.nan] * 3
+    assert "crashed" in texts(draw(bars_of(value=nothing, low=nothing, high=nothing)))
+
+
+def test_text_is_text_and_hostile_names_stay_text() -> None:
+    hostile = '<script>"$x$" & id="f-1" --></svg>'
+    drawing = draw(bars_of(name=[hostile, "b", "c"]))
+    assert hostile in texts(drawing)
+    assert not list(drawing.iter("script"))
+
+
+def test_two_figures_share_no_id() -> None:
+    first, second = (set(draw(bars_of(), prefix).xpath("//@id")) for prefix in ("f1", "f2"))
+    assert first
+    assert not first & second
+
+
+def test_every_reference_has_its_target() -> None:
+    drawing = draw(bars_of())
+    ids = set(drawing.xpath("//@id"))
+    for name in ("href", "clip-path"):
+        for value in drawing.xpath(f"//@{name}"):
+            assert value.removeprefix("url(").removesuffix(")")[1:] in ids
+
+
+def test_svg_is_the_same_every_time() -> None:
+    one, two = (
+        svg.to_svg(figures.bars(bars_of(), figures.Axis("D", "ns")), "f", "l", "d") for _ in "12"
+    )
+    assert one == two
+
+
+def test_dots_mark_every_variant_and_the_baseline_line() -> None:
+    table = pd.DataFrame(
+        {
+            "name": ["a", "b"],
+            "ratio": [0.62, 1.0],
+            "low": [0.61, math.nan],
+            "high": [0.63, math.nan],
+            "role": ["best", "baseline"],
+            "mark": [4, 0],
+        }
+    )
+    drawing = parsed(svg.to_svg(figures.dots(table, "ratio"), "f", "l", "d"))
+    assert drawing.xpath("//*[@class='mark']/@data-variant") == ["4", "0"]
+    assert "0.620\u00d7" in texts(drawing)
+
+
+def test_lines_have_a_panel_each_and_all_series() -> None:
+    table = pd.DataFrame(
+        [
+            {"panel": panel, "name": name, "role": role, "mark": mark, "x": x, "value": x * 10.0}
+            for panel in ("p1", "p2")
+            for mark, (name, role) in enumerate(
+                [("a", "best"), ("b", "baseline"), ("c", "other"), ("d", "other")]
+            )
+            for x in (1024, 4096, 16384)
+        ]
+    )
+    table.loc[0, "value"] = math.nan
+    figure = figures.lines(table, "columns", figures.Axis("Duration", "ns"))
+    drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
+    assert {"p1", "p2", "columns", "a", "b", "2 others", "16384"} <= set(texts(drawing))
+    assert sorted(drawing.xpath("//*[@class='mark']/@data-variant")) == sorted("0123" * 2)
+
+
+def test_long_names_keep_both_ends() -> None:
+    name = "kernel_" + "x" * 80 + "_v7"
+    assert len(shorten(name)) <= 44
+    assert shorten(name).startswith("kernel_")
+    assert shorten(name).endswith("_v7")
+    assert shorten("short") == "short"
+
+
+def test_bar_table_puts_failures_last_with_their_reason(ranking: Ranking) -> None:
+    problem = ranking.lookup.largest_problem
+    assert problem is not None
+    table, left_out = charts.bar_table(ranking, label("duration_ns"), problem)
+    assert left_out == 0
+    known = table["value"].dropna()
+    assert known.is_monotonic_increasing
+    assert table["value"].isna().tolist() == [False] * len(known) + [True] * 2
+    assert set(table["text"].tail(2)) == {"compile failed", "wrong result"}
+
+
+def test_metrics_without_direction_go_by_value(ranking: Ranking) -> None:
+    problem = ranking.lookup.largest_problem
+    assert problem is not None
+    table, _ = charts.bar_table(ranking, label("registers"), problem)
+    assert table["value"].dropna().is_monotonic_increasing
+
+
+def test_dot_table_keeps_the_baseline_and_counts_the_rest(ranking: Ranking) -> None:
+    problem = ranking.lookup.problems[0]
+    table, left_out = charts.dot_table(ranking, problem)
+    assert "torch.softmax" in set(table["name"])
+    assert len(table) == charts.MOST_DOTS + 1
+    measured = sum(
+        ranking.lookup.correct(ranking.lookup.cells[one.id, problem.id])
+        for one in ranking.lookup.variants
+    )
+    assert left_out == measured - len(table)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([{"n": 1}, {"n": 2}], "n"),
+        ([{"n": 1, "m": 5}, {"n": 2, "m": 6}], "m"),
+        ([{"n": "a"}, {"n": "b"}], None),
+        ([{"n": True}, {"n": False}], None),
+        ([{"n": 1}], None),
+    ],
+)
+def test_line_figures_find_their_parameter(
+    rows: list[dict[str, Any]], expected: str | None
+) -> None:
+    problems = [Problem(str(number), "", row) for number, row in enumerate(rows)]
+    assert charts.main_parameter(problems) == expected
+
+
+def test_wrong_results_are_in_no_figure(ranking: Ranking) -> None:
+    """The synthetic wrong result would be ten times as fast as the best."""
+    parameter = charts.main_parameter(ranking.lookup.problems)
+    assert parameter == "columns"
+    table, _ = charts.line_table(ranking, label("duration_ns"), parameter)
+    wrong = table[(table["name"] == "vector-b64-v1") & (table["x"] == 16384)]
+    assert len(wrong) == 4
+    assert wrong["value"].isna().all()

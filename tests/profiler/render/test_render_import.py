@@ -1,0 +1,93 @@
+"""Imported launches: groups, console table and page."""
+
+import io
+import math
+
+import lxml.html
+import pandas as pd
+from rich.console import Console
+from synthetic_report import HOSTILE
+
+from profiler.notices import Notice, NoticeKind
+from profiler.render.console import import_table
+from profiler.render.import_page import render_import_page
+from profiler.render.launches import group_launches
+
+LAUNCHES = pd.DataFrame(
+    {
+        "id": [0, 1, 2, 3],
+        "kernel": [HOSTILE, HOSTILE, "gemm", "gemm"],
+        "grid_size": ["(8, 1, 1)", "(8, 1, 1)", 132.0, None],
+        "block_size": ["(64, 1, 1)", "(64, 1, 1)", 384.0, None],
+        "stream": ["7"] * 4,
+        "nvtx": [()] * 4,
+        "duration_ns": [1000.0, 3000.0, 9000.0, math.nan],
+        "l2_hit_pct": [50.0, math.nan, math.nan, math.nan],
+        "launch__waves": [1.5, 1.5, 2.0, 2.0],
+        "policy": ["spread"] * 4,
+    }
+)
+
+
+def test_groups_by_kernel_grid_and_block_with_medians() -> None:
+    groups = group_launches(LAUNCHES)
+    assert [(one.kernel, one.grid, one.count) for one in groups.rows] == [
+        ("gemm", "132", 1),
+        (HOSTILE, "(8, 1, 1)", 2),
+        ("gemm", "", 1),
+    ]
+    assert groups.metrics == ("duration_ns", "l2_hit_pct", "launch__waves")
+    assert groups.shown == ("duration_ns", "l2_hit_pct")
+    hostile = groups.rows[1]
+    assert hostile.medians == {"duration_ns": 2000.0, "l2_hit_pct": 50.0, "launch__waves": 1.5}
+    assert hostile.total_ns == 4000.0
+    unknown = groups.rows[2]
+    assert "duration_ns" not in unknown.medians
+    assert math.isnan(unknown.total_ns), "an unknown time is not 0"
+
+
+def test_no_launches() -> None:
+    assert group_launches(LAUNCHES.iloc[:0]).rows == ()
+    assert "0 launches of 0 kinds" in render_import_page(LAUNCHES.iloc[:0], (), ["a.csv"])
+
+
+def test_without_durations_the_most_frequent_is_no_time() -> None:
+    groups = group_launches(LAUNCHES.drop(columns="duration_ns"))
+    assert all(math.isnan(one.total_ns) for one in groups.rows)
+    assert len(groups.rows) == 3
+
+
+def test_page_escapes_and_says_what_is_missing() -> None:
+    notice = Notice(NoticeKind.CSV_TRUNCATED, {"file": "<a>.csv", "rows": 4})
+    page = render_import_page(LAUNCHES, (notice,), ["<a>.csv"])
+    tree = lxml.html.document_fromstring(page)
+    assert tree.xpath("//img") == []
+    assert len(tree.xpath("//script")) == 1
+    assert tree.xpath("//h1/text()") == ["<a>.csv"]
+    kernels = tree.xpath("//section[@id='kinds']//tbody/tr/th/text()")
+    assert kernels == ["gemm", HOSTILE, "gemm"]
+    assert "ends in the middle of a row" in tree.xpath("//ul[@class='notices']")[0].text_content()
+    dashes = tree.xpath("//section[@id='kinds']//td[@class='none']")
+    assert dashes
+    for dash in dashes:
+        assert dash.get("title") == "not in the file"
+        assert dash.get("data-value") is None
+    for value in tree.xpath("//@data-value"):
+        float(value)
+    assert len(tree.xpath("//section[@id='launches']//tbody/tr")) == 4
+
+
+def test_long_traces_are_cut_with_a_word() -> None:
+    many = pd.concat([LAUNCHES] * 600, ignore_index=True)
+    tree = lxml.html.document_fromstring(render_import_page(many, (), ["a.csv"]))
+    assert len(tree.xpath("//section[@id='launches']//tbody/tr")) == 2000
+    assert "400 more" in tree.xpath("//section[@id='launches']")[0].text_content()
+
+
+def test_console_table() -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=160, color_system=None).print(import_table(LAUNCHES))
+    text = stream.getvalue()
+    assert "4 launches of 3 kinds" in text
+    assert "gemm" in text
+    assert "50.0" in text

@@ -1,0 +1,69 @@
+"""Numbers as people read them."""
+
+import math
+
+import pytest
+
+from profiler.render import numbers
+
+SPACE = "\u202f"
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (412_300, "ns", f"412.3{SPACE}\u00b5s"),
+        (93, "ns", f"93{SPACE}ns"),
+        (93.44, "ns", f"93.44{SPACE}ns"),
+        (2000, "ns", f"2.000{SPACE}\u00b5s"),
+        (999_999.96, "ns", f"1.000{SPACE}ms"),
+        (0, "ns", f"0{SPACE}ns"),
+        (3.91e12, "byte/s", f"3.910{SPACE}TB/s"),
+        (3910, "GB/s", f"3.910{SPACE}TB/s"),
+        (147_934_720, "byte", f"147.9{SPACE}MB"),
+        (73.24, "%", f"73.2{SPACE}%"),
+        (-0.157, "%", f"-0.2{SPACE}%"),
+        (168, "register/thread", "168"),
+        (16_884_023, "inst", f"16.88{SPACE}M"),
+        (285_601.4, "cycle", f"285{SPACE}601"),
+        (0.05321, "warp/issue", "0.05321"),
+        (1.973, "GHz", f"1.973{SPACE}GHz"),
+    ],
+)
+def test_shows_the_prefix_that_reads_best(value: float, unit: str, text: str) -> None:
+    assert numbers.show(value, unit) == text
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf])
+def test_missing_is_a_dash_and_never_zero(value: float | None) -> None:
+    assert numbers.show(value, "ns") == "\u2013"
+    assert numbers.ratio(value) == "\u2013"
+
+
+def test_ratios_and_intervals() -> None:
+    assert numbers.ratio(0.6204) == "0.620\u00d7"
+    assert numbers.ratio(41.26) == "41.3\u00d7"
+    assert numbers.interval(0.61, 0.6304) == "[0.610, 0.630]"
+    assert numbers.interval(1000, 2000, "ns") == f"[1.000{SPACE}\u00b5s, 2.000{SPACE}\u00b5s]"
+    assert numbers.interval(math.nan, 2.0) == ""
+    assert numbers.half_width(100, 99, 101) == f"\u00b11.0{SPACE}%"
+    assert numbers.half_width(100, math.nan, 101) == ""
+    assert numbers.half_width(0, 0, 0) == ""
+
+
+def test_seconds_read_as_a_clock() -> None:
+    assert numbers.seconds(3.21) == "3.2 s"
+    assert numbers.seconds(245) == "4 min 05 s"
+    assert numbers.seconds(3725) == "1 h 02 min"
+
+
+@pytest.mark.parametrize("value", [0.1, 1 / 3, 123456789.0, 2**53, -4.5e-7, 1e300])
+def test_raw_numbers_keep_nine_digits(value: float) -> None:
+    assert float(numbers.raw(value)) == pytest.approx(value, rel=1e-8)
+
+
+def test_axes_take_one_unit_for_all_values() -> None:
+    assert numbers.scale(2.5e6, "ns") == (1e6, "ms")
+    assert numbers.scale(12.0, "%") == (1.0, "%")
+    assert numbers.scale(3e7, "inst") == (1e6, "M inst")
+    assert numbers.scale(0.0, "ns") == (1.0, "ns")
