@@ -40,13 +40,19 @@ class Header:
         return "Metric Name" in self.names and "Metric Value" in self.names
 
     @property
+    def least_fields(self) -> int:
+        """Fields of the shortest row: those of a metric on a details page end with its value."""
+        return self.names.index("Metric Value") + 1 if self.is_details else len(self.names)
+
+    @property
     def is_plain(self) -> bool:
         """Whether rows are written as ncu itself writes them."""
         return self.quoted and self.delimiter == ","
 
 
-class _Event(NamedTuple):
-    is_header: bool
+class _HeaderLine(NamedTuple):
+    """A line that looks like a header, set apart from rows, which are plain bytes."""
+
     line: bytes
 
 
@@ -55,8 +61,8 @@ class Scanner:
 
     def __init__(self, source: LineSource) -> None:
         self._source = source
-        self._events = self._walk()
-        self._pushed: _Event | None = None
+        self._items = self._walk()
+        self._pushed: bytes | _HeaderLine | None = None
         self._pending: Header | None = None
         self._header: Header | None = None
         self._messages: dict[str, None] = {}
@@ -77,11 +83,11 @@ class Scanner:
     def next_header(self) -> Header | None:
         """Header of the next table, None at the end of the file."""
         while self._pending is None:
-            event = self._next()
-            if event is None:
+            item = self._next()
+            if item is None:
                 return None
-            if event.is_header:
-                self._pending = self._read_header(event.line)
+            if isinstance(item, _HeaderLine):
+                self._pending = self._read_header(item.line)
         self._header, self._pending = self._pending, None
         return self._header
 
@@ -90,11 +96,11 @@ class Scanner:
 
         A raw page that goes on under the same header and units is still the same table.
         """
-        while (event := self._next()) is not None:
-            if not event.is_header:
-                yield event.line
+        while (item := self._next()) is not None:
+            if isinstance(item, bytes):
+                yield item
                 continue
-            header = self._read_header(event.line)
+            header = self._read_header(item.line)
             if header is not None and (header.is_details or header != self._header):
                 self._pending = header
                 return
@@ -108,32 +114,28 @@ class Scanner:
             self.bad_rows += 1
             self.first_bad_line = self.first_bad_line or self._source.number
 
-    def _next(self) -> _Event | None:
-        if self._pushed is not None:
-            event, self._pushed = self._pushed, None
-            return event
-        return next(self._events, None)
+    def _next(self) -> bytes | _HeaderLine | None:
+        if self._pushed is None:
+            return next(self._items, None)
+        item, self._pushed = self._pushed, None
+        return item
 
-    def _walk(self) -> Iterator[_Event]:
+    def _walk(self) -> Iterator[bytes | _HeaderLine]:
         for line in self._source:
-            if _QUOTED_ROW.match(line) and self._plain_rows:
-                yield _Event(False, line)
+            if _QUOTED_ROW.match(line) and (self._header is None or self._header.is_plain):
+                yield line
             else:
                 yield from self._classify(line)
 
-    @property
-    def _plain_rows(self) -> bool:
-        return self._header is None or self._header.is_plain
-
-    def _classify(self, line: bytes) -> Iterator[_Event]:
+    def _classify(self, line: bytes) -> Iterator[bytes | _HeaderLine]:
         """Everything but the usual row: header, message, row in foreign dress, program output."""
         if _HEADER.match(line):
-            yield _Event(True, line)
+            yield _HeaderLine(line)
         elif (row := self._foreign_row(line)) is not None:
-            yield _Event(False, row)
+            yield row
         elif not self._note_message(line) and (glued := _GLUED.search(line)) and glued.start():
             rest = line[glued.start() :]
-            yield _Event(bool(_HEADER.match(rest)), rest)
+            yield _HeaderLine(rest) if _HEADER.match(rest) else rest
         elif self._source.open_end and line.startswith(b'"'):
             self._cut = True
 
@@ -155,7 +157,8 @@ class Scanner:
             self._cut = True  # an unquoted last cell may have lost its end
             return None
         fields = strict_fields(text, header.delimiter)
-        if fields is None or not (header.is_details or len(fields) == len(header.names)):
+        # Program output may be numbers with commas too; a row is as long as the table is wide.
+        if fields is None or not header.least_fields <= len(fields) <= len(header.names):
             return None
         return quote_row(fields)
 
@@ -176,13 +179,13 @@ class Scanner:
         return Header(plain.names, units, delimiter, plain.quoted)
 
     def _read_units(self, count: int) -> tuple[str, ...] | None:
-        event = self._next()
-        if event is None or event.is_header or not event.line.startswith(b'"",'):
-            self._pushed = event
+        item = self._next()
+        if item is None or isinstance(item, _HeaderLine) or not item.startswith(b'"",'):
+            self._pushed = item
             return None
-        fields = split_row(event.line)
+        fields = split_row(item)
         if fields is None or len(fields) != count:
-            self.reject(event.line)
+            self.reject(item)
             return None
         return tuple(fields)
 

@@ -157,9 +157,10 @@ class RawTable:
         identity_code, nvtx_code = self._identity_codes.get(rest), self._nvtx_codes.get(nvtx)
         if identity_code is not None and nvtx_code is not None:
             return identity_code, nvtx_code
-        if has_stray_quote(b"\n".join(parts)[1:]):
+        cells = b"\n".join(parts)[1:]
+        if has_stray_quote(cells):
             return None
-        fields = [part.replace(b'""', b'"').decode("utf-8", "replace") for part in parts]
+        fields = cells.replace(b'""', b'"').decode("utf-8", "replace").split("\n")
         if identity_code is None:
             identity_code = self._launches.add_identity(self._identity_columns.identity(fields))
             self._identity_codes[rest] = identity_code

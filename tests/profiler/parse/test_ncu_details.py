@@ -170,6 +170,13 @@ def test_units_are_read_row_by_row():
     assert table.units[TIME] == "ns"
 
 
+def test_output_between_the_rows_is_left_out():
+    header, row = details_page([SOL, "Duration", "ns", "5"]).splitlines()
+    table = parse_ncu_csv("\n".join(["1,2,3", header, "1,2,3", row, '"loss",0.5', "4,5", ""]))
+    assert table.launches[TIME].tolist() == [5]
+    assert table.notices == ()
+
+
 def test_the_same_metric_in_two_sections_keeps_the_one_that_has_a_value():
     page = details_page(
         [SOL, "SM Active Cycles", "cycle", "no data"],
