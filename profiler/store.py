@@ -20,7 +20,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -165,15 +166,17 @@ class RunFolder:
 
     def record(self) -> RunRecord:
         """Read run.json; raises UsageError where it is no run folder or of another version."""
-        data = _read_json(self.path / RUN_FILE)
+        path = self.path / RUN_FILE
+        data = _read_json(path)
         if data.get("schema_version") != SCHEMA_VERSION:
             raise UsageError(
                 f"{self.path}: written by another version (schema {data.get('schema_version')}, "
                 f"this one reads {SCHEMA_VERSION})"
             )
-        environment = Environment(**data["environment"])
-        overrides = tuple(data["overrides"])
-        return RunRecord(**{**data, "environment": environment, "overrides": overrides})
+        with _expected_content(path):
+            environment = Environment(**data["environment"])
+            overrides = tuple(data["overrides"])
+            return RunRecord(**{**data, "environment": environment, "overrides": overrides})
 
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""
@@ -185,7 +188,9 @@ class RunFolder:
 
     def plan(self) -> Plan:
         """Read plan.json."""
-        return _plan(_read_json(self.path / PLAN_FILE))
+        path = self.path / PLAN_FILE
+        with _expected_content(path):
+            return _plan(_read_json(path))
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""
@@ -193,15 +198,17 @@ class RunFolder:
 
     def builds(self) -> tuple[BuildResult, ...]:
         """Read build.json; empty where nothing had to be built."""
-        if not (self.path / BUILD_FILE).exists():
+        path = self.path / BUILD_FILE
+        if not path.exists():
             return ()
-        return tuple(_build(data) for data in _read_json(self.path / BUILD_FILE)["builds"])
+        with _expected_content(path):
+            return tuple(_build(data) for data in _read_json(path)["builds"])
 
     def new_attempt(self, record: AttemptRecord) -> Path:
         """Make the folder of a new attempt and write its session.json."""
         raw = self.path / "raw"
         raw.mkdir(parents=True, exist_ok=True)
-        number = 1 + sum(1 for _ in raw.glob(f"{record.session}.*"))
+        number = 1 + max((_age(folder)[1] for folder in raw.glob(f"{record.session}.*")), default=0)
         folder = raw / f"{record.session}.{number:03d}"
         folder.mkdir()
         write_json(folder / SESSION_FILE, asdict(record))
@@ -216,22 +223,24 @@ class RunFolder:
         return _attempt(folder)
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """All attempts in the order in which they were made."""
-        files = sorted((self.path / "raw").glob(f"*/{SESSION_FILE}"), key=_age)
-        return tuple(_attempt(file.parent) for file in files)
+        """All attempts: by session, and of one session in the order in which they were made."""
+        files = (self.path / "raw").glob(f"*/{SESSION_FILE}")
+        return tuple(_attempt(folder) for folder in sorted((f.parent for f in files), key=_age))
 
 
-def _age(file: Path) -> tuple[str, int]:
-    session, _, number = file.parent.name.rpartition(".")
+def _age(folder: Path) -> tuple[str, int]:
+    session, _, number = folder.name.rpartition(".")
     return session, int(number) if number.isdecimal() else 0
 
 
 def _attempt(folder: Path) -> Attempt:
-    data = _read_json(folder / SESSION_FILE)
-    record = AttemptRecord(**{**data, "metrics": tuple(data["metrics"])})
+    with _expected_content(folder / SESSION_FILE):
+        data = _read_json(folder / SESSION_FILE)
+        record = AttemptRecord(**{**data, "metrics": tuple(data["metrics"])})
     result = None
     if (folder / RESULT_FILE).exists():
-        result = AttemptResult(**_read_json(folder / RESULT_FILE))
+        with _expected_content(folder / RESULT_FILE):
+            result = AttemptResult(**_read_json(folder / RESULT_FILE))
     return Attempt(folder, record, result)
 
 
@@ -261,13 +270,22 @@ def _build(data: dict[str, Any]) -> BuildResult:
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(f"{path.parent}: not a run folder (no {path.name})") from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: damaged: {error}") from error
     if not isinstance(data, dict):
         raise UsageError(f"{path}: damaged: not a JSON object")
     return data
+
+
+@contextmanager
+def _expected_content(path: Path) -> Iterator[None]:
+    """Say of which file it is that it lacks what this version writes."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: damaged, or of another version: {error!r}") from error
 
 
 def finish_attempt(folder: Path, result: AttemptResult) -> None:
@@ -282,13 +300,17 @@ def compress(path: Path) -> None:
         return
     target = path.with_name(f"{path.name}.gz")
     temporary = path.with_name(f".{path.name}.gz")
-    with (
-        path.open("rb") as source,
-        temporary.open("wb") as raw,
-        gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as sink,
-    ):
-        shutil.copyfileobj(source, sink)
-    temporary.replace(target)
+    try:
+        with (
+            path.open("rb") as source,
+            temporary.open("wb") as raw,
+            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as sink,
+        ):
+            shutil.copyfileobj(source, sink)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
     path.unlink()
 
 
@@ -310,10 +332,15 @@ def create_run(out: Path, experiment: str, created: str) -> RunFolder:
 
 def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
     """The run folders under `out`, oldest first."""
-    files = out.glob(f"{experiment or '*'}/*/{RUN_FILE}")
-    return tuple(
-        RunFolder(file.parent) for file in sorted(files, key=lambda file: file.parent.name)
-    )
+    folders = (file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}"))
+    return tuple(RunFolder(folder) for folder in sorted(folders, key=_began))
+
+
+def _began(folder: Path) -> tuple[str, int]:
+    """Time in the name of a run folder, and which one of that second it is."""
+    day, _, rest = folder.name.partition("-")
+    second, _, number = rest.partition("-")
+    return f"{day}-{second}", int(number) if number.isdecimal() else 1
 
 
 def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
@@ -335,41 +362,59 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
     return folder if (folder / RUN_FILE).exists() else None
 
 
-RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE, JOURNAL_FILE)
+RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE)
 
 
 def write_recording(run: RunFolder, target: Path, private: Sequence[tuple[str, str]]) -> None:
     """Copy what a replay needs from a run folder: no tool reports, no console output, no job files.
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
-    replaced in every file that is copied, the CSV too.
+    replaced in every file that is copied, the CSV too. A recording that is there already is only
+    replaced when the new one is whole. Raises UsageError where one folder would hold the other.
     """
-    if target.exists():
-        shutil.rmtree(target)
+    here, there = run.path.resolve(), target.resolve()
+    if here == there or here in there.parents or there in here.parents:
+        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        _write_recorded(run, staging, private)
+        staging.chmod(0o755)
+        if target.exists():
+            shutil.rmtree(target)
+        staging.replace(target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def _write_recorded(run: RunFolder, target: Path, private: Sequence[tuple[str, str]]) -> None:
     for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
-        if (run.path / name).exists():
-            write_atomic(target / name, _clean((run.path / name).read_text("utf-8"), private))
+        _copy_text(run.path / name, target / name, private)
     for attempt in run.attempts():
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:
-            if (attempt.folder / name).exists():
-                write_atomic(
-                    folder / name, _clean((attempt.folder / name).read_text("utf-8"), private)
-                )
-        source = attempt.csv()
-        if source is not None:
-            write_atomic(folder / CSV_FILE, _clean(_read_text(source), private))
-            compress(folder / CSV_FILE)
-        compress(folder / JOURNAL_FILE)
+            _copy_text(attempt.folder / name, folder / name, private)
+        for name in (CSV_FILE, JOURNAL_FILE):
+            _copy_text(attempt.folder / name, folder / name, private)
+            compress(folder / name)
 
 
-def _read_text(path: Path) -> str:
-    if path.suffix == ".gz":
-        return gzip.decompress(path.read_bytes()).decode("utf-8", errors="replace")
-    return path.read_text("utf-8", errors="replace")
+def _copy_text(source: Path, target: Path, private: Sequence[tuple[str, str]]) -> None:
+    """Copy a text file, compressed or not, without what is private; nothing where it is absent."""
+    packed = source.with_name(f"{source.name}.gz")
+    if source.exists():
+        content = source.read_bytes()
+    elif packed.exists():
+        content = gzip.decompress(packed.read_bytes())
+    else:
+        return
+    write_atomic(target, _clean(content.decode("utf-8", errors="replace"), private))
 
 
 def _clean(content: str, private: Sequence[tuple[str, str]]) -> str:
     for old, new in private:
         content = content.replace(old, new)
+        # JSON writes letters outside ASCII as escapes.
+        content = content.replace(json.dumps(old)[1:-1], new)
     return content
