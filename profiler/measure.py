@@ -11,7 +11,7 @@ from pathlib import Path
 from kernels.recipe import Recipe
 from profiler.execute.build import build_variants
 from profiler.execute.lock import gpu_lock
-from profiler.keys import cell_keys, hash_files, source_files
+from profiler.keys import cell_keys
 from profiler.machine import Machine
 from profiler.model import BuildResult, Plan, Variant
 from profiler.progress import Narrator
@@ -126,7 +126,7 @@ def _keys(live: Live, builds: Sequence[BuildResult]) -> dict[str, str]:
         experiment=experiment,
         builds={build.variant: build for build in builds},
         environment=live.machine.environment,
-        sources=hash_files(source_files(experiment, live.loaded.base)),
+        base=live.loaded.base,
     )
 
 
