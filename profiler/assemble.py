@@ -30,14 +30,14 @@ class Finished:
 def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = False) -> Finished:
     """Read everything that a run folder holds about the cells of a plan.
 
-    `replay`: the folder is a recording; its numbers count whatever the keys of today are.
+    `replay`: the folder is a recording, made on whatever machine. The keys that count are those of
+    the folder itself: they leave out what was measured before a kernel was edited.
     """
     record, builds = run.record(), run.builds()
     environment = record.environment
     attempts = run.attempts()
-    keys = None if replay else record.keys
     capability = environment.compute_capability
-    loaded_attempts = [load_attempt(attempt, keys, capability) for attempt in attempts]
+    loaded_attempts = [load_attempt(attempt, record.keys, capability) for attempt in attempts]
     results = gather(plan, builds, loaded_attempts, capability)
     environment = _with_attributes(environment, results.attributes)
     samples = share_duplicates(results.samples, results.statuses)

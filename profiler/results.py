@@ -53,6 +53,14 @@ class Loaded:
             for cell, block in zip(self.samples["cell"], self.samples["block"], strict=True)
         }
 
+    def checked(self) -> set[str]:
+        """Cells that were compared with the reference and found right."""
+        return {
+            record["cell"]
+            for record in self.records
+            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
+        }
+
     def unseen(self) -> set[str]:
         """Cells that finished a visit in a session that ended well, without a kernel being seen."""
         result = self.attempt.result
@@ -63,18 +71,15 @@ class Loaded:
             for record in self.records
             if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE
         }
-        return {visit.cell for visit in finished - self.visits()}
+        seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
+        return {visit.cell for visit in finished} - seen
 
 
 def load_attempt(
-    attempt: Attempt, keys: Mapping[str, str] | None, compute_capability: str | None
+    attempt: Attempt, keys: Mapping[str, str], compute_capability: str | None
 ) -> Loaded:
-    """Read one attempt.
-
-    `keys` are those of today: rows of cells with another key are left out. None accepts every row,
-    for a recording.
-    """
-    current = _current_cells(attempt, keys)
+    """Read one attempt; rows of cells whose key is another in `keys` are left out."""
+    current = {cell for cell, key in attempt.record.keys.items() if keys.get(cell) == key}
     records = tuple(
         record
         for record in protocol.read_journal(attempt.journal)
@@ -90,13 +95,6 @@ def load_attempt(
         table.notices if table is not None else (),
         table.attributes if table is not None else {},
     )
-
-
-def _current_cells(attempt: Attempt, keys: Mapping[str, str] | None) -> set[str]:
-    recorded = attempt.record.keys
-    if keys is None:
-        return set(recorded)
-    return {cell for cell, key in recorded.items() if keys.get(cell) == key}
 
 
 def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:
@@ -277,8 +275,8 @@ def _take_record(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
     if record.get("event") == protocol.FAILED:
         failure = (Outcome(record["outcome"]), str(record.get("cause", "")))
         facts[cell].failure = facts[cell].failure or failure
-    elif record.get("event") == protocol.FINISHED:
-        facts[cell].described |= {name: record[name] for name in _DESCRIBED if name in record}
+    # A wrong result tells its errors, too.
+    facts[cell].described |= {name: record[name] for name in _DESCRIBED if name in record}
 
 
 def _lacking(
