@@ -68,7 +68,7 @@ def import_document(imported: Imported) -> dict[str, Any]:
 
 def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
     return {
-        "kernel": row["kernel"],
+        "kernel": _json(row["kernel"]),
         "id": _json(row["id"]),
         "nvtx": [_range(item) for item in row["nvtx"] or ()],
         "block_size": _json(row.get("block_size")),

@@ -28,7 +28,6 @@ class NoticeKind(StrEnum):
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
     NO_BASELINE = "no_baseline"
-    NO_BUILD = "no_build"
     CSV_TRUNCATED = "csv_truncated"
     CSV_BAD_ROWS = "csv_bad_rows"
     CSV_BAD_CELLS = "csv_bad_cells"
@@ -103,10 +102,6 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.NO_BASELINE: Words(
         Severity.WARNING,
         "No sample of the baseline {baseline} for: {problems}; ratios are missing there.",
-    ),
-    NoticeKind.NO_BUILD: Words(
-        Severity.INFO,
-        "Variants without a build step (run by the workload itself): {variants}.",
     ),
     NoticeKind.CSV_TRUNCATED: Words(
         Severity.WARNING,

@@ -103,8 +103,18 @@ def finite(value: float) -> float | None:
 
 
 def dump(document: Mapping[str, Any]) -> str:
-    """JSON text; refuses NaN, because missing is null."""
-    return json.dumps(document, indent=1, allow_nan=False, default=str) + "\n"
+    """JSON text; NaN and infinities, which JSON does not have, become null."""
+    return json.dumps(_json(document), indent=1, allow_nan=False, default=str) + "\n"
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, Mapping):
+        return {key: _json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
+    return value
 
 
 def write_json_target(document: Mapping[str, Any], target: str | None) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 from rich.console import Console
@@ -25,7 +24,8 @@ def make_console(color: str, *, stderr: bool = False) -> Console:
         raise UsageError(f"--color {color}: not one of auto, always, never")
     stream = sys.stderr if stderr else sys.stdout
     terminal = {"auto": None, "always": True, "never": False}[color]
-    no_color = color == "never" or (color == "auto" and "NO_COLOR" in os.environ)
+    # no-color.org: set, and not to an empty text.
+    no_color = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
     width = None if stream.isatty() else 200
     return Console(
         stderr=stderr, force_terminal=terminal, no_color=no_color, width=width, highlight=False
@@ -40,8 +40,6 @@ class Narrator:
     progress: Console
     quiet: bool = False
     verbose: bool = False
-    clock: Callable[[], float] = time.monotonic
-    _bar: Progress | None = field(default=None, repr=False)
 
     @classmethod
     def for_terminal(cls, *, color: str, quiet: bool = False, verbose: bool = False) -> Narrator:
@@ -116,20 +114,28 @@ class VisitProgress:
 
     def failed(self, cell: str, cause: str) -> None:
         """Say that a cell failed; its remaining visits will not come."""
-        self._done += self.remaining.get(cell, 0)
+        if cell not in self.remaining:
+            return
+        self._done += self.remaining[cell]
         self.remaining[cell] = 0
+        self._show()
         self._cell_done(cell, f"FAILED {cause.splitlines()[0] if cause else ''}")
 
     def visited(self, cell: str, value: str = "") -> None:
         """Count one visit; `value` is what is known of its result already."""
+        if self.remaining[cell] == 0:  # made again, because the tool lost it the first time
+            return
         self._done += 1
         self.remaining[cell] -= 1
+        self._show()
+        if self.remaining[cell] == 0:
+            self._cell_done(cell, value)
+
+    def _show(self) -> None:
         if self._bar is not None:
             task = self._bar.tasks[0]
             rate = f"{task.speed:.1f}/s" if task.speed else ""
             self._bar.update(task.id, completed=self._done, rate=rate)
-        if self.remaining[cell] == 0:
-            self._cell_done(cell, value)
 
     def _cell_done(self, cell: str, text: str) -> None:
         self._cells_done += 1

@@ -15,6 +15,8 @@ FEWEST_BLOCKS = 6
 
 Values = dict[str, str | int | float]
 
+_USABLE = (Outcome.MEASURED, Outcome.DUPLICATE)
+
 _SHOWN = 4
 """Names in a sentence before it says how many more there are."""
 
@@ -34,7 +36,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_wrong(statuses),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
-        *_few_blocks(samples),
+        *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
         *_clocks(environment),
         *_twins(cells, builds),
@@ -72,8 +74,10 @@ def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
         yield Notice(NoticeKind.MISSING_METRICS, values)
 
 
-def _few_blocks(samples: pd.DataFrame) -> Iterable[Notice]:
-    timing = samples[samples["kind"] == SessionKind.TIMING.value]
+def _few_blocks(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    """Fewest blocks of any cell that is ranked; one that failed half-way has a notice already."""
+    ranked = [cell for cell, s in statuses.items() if s.outcome in _USABLE]
+    timing = samples[(samples["kind"] == SessionKind.TIMING.value) & samples["cell"].isin(ranked)]
     if len(timing):
         blocks = int(timing.groupby("cell")["block"].nunique().min())
         if blocks < FEWEST_BLOCKS:
@@ -85,12 +89,11 @@ def _no_baseline(
 ) -> Iterable[Notice]:
     if baseline is None:
         return
-    usable = (Outcome.MEASURED, Outcome.DUPLICATE)
     names = {cell.problem.id: cell.problem.name for cell in cells}
     good = {
         cell.problem.id
         for cell in cells
-        if cell.variant.id == baseline and statuses[cell.id].outcome in usable
+        if cell.variant.id == baseline and statuses[cell.id].outcome in _USABLE
     }
     lacking = [name for problem, name in names.items() if problem not in good]
     if lacking:
