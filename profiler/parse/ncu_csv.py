@@ -79,11 +79,12 @@ def read_ncu_csv(path: Path, *, columns: Collection[str] | None = None) -> NcuTa
     the file cannot be opened or holds no table of ncu.
     """
     try:
-        with path.open("rb") as stream:
-            return _parse(stream, path.name, columns)
-    except (OSError, ValueError) as error:
+        stream = path.open("rb")
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         reason = getattr(error, "strerror", None) or error
         raise ParseError(f"{path}: cannot be read: {reason}") from error
+    with stream:
+        return _parse(stream, path.name, columns)
 
 
 def parse_ncu_csv(

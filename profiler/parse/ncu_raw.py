@@ -52,6 +52,8 @@ TEXT_METRICS = frozenset(
 _BATCH_ROWS = 8192
 _KEPT_CONSTANTS = 16
 """One for each device of a large machine."""
+_STYLE_ROWS = 64
+"""Enough to find numbers that can be read one way only, where the first row has none."""
 _SEPARATOR = b'","'
 
 
@@ -62,6 +64,7 @@ class RawTable:
         self, header: Header, launches: Launches, columns: Collection[str] | None = None
     ) -> None:
         self._launches = launches
+        self._start = len(launches)
         self._width = len(header.names)
         self._head = 1 + max(i for i, name in enumerate(header.names) if is_identity(name))
         self._identity_columns = IdentityColumns(header.names[: self._head])
@@ -86,7 +89,7 @@ class RawTable:
         for line in lines:
             fields = self._split(line)
             if fields is not None:
-                self._learn(fields)
+                self._learn_device(fields[self._head :])
                 self._read_batches(scanner, _chain(line, lines))
                 return
             scanner.reject(line)
@@ -96,9 +99,8 @@ class RawTable:
         fields = split_row(line) if line.endswith(b'"') else None
         return fields if fields is not None and len(fields) == self._width else None
 
-    def _learn(self, fields: list[str]) -> None:
-        """What the first row tells about all: how numbers are written, and on which device."""
-        cells = fields[self._head :]
+    def _learn_device(self, cells: list[str]) -> None:
+        """Keep what the first row says about the device; its large numbers show the style."""
         self._style = detect_style(cells)
         self.attributes = {
             name: _attribute(cell, self._style)
@@ -113,6 +115,8 @@ class RawTable:
             batch = list(islice(tails, _BATCH_ROWS))
             if not batch:
                 return
+            if start == self._start and self._style == C_LOCALE:
+                self._style = detect_style(_cells(batch[:_STYLE_ROWS]))
             if self._wanted:
                 self._launches.add_values(self._values(batch, start))
 
@@ -263,6 +267,11 @@ def _picker(positions: list[int]) -> Any:
 def _chain(first: bytes, others: Iterator[bytes]) -> Iterator[bytes]:
     yield first
     yield from others
+
+
+def _cells(tails: list[bytes]) -> Iterator[str]:
+    for tail in tails:
+        yield from split_row(tail) or ()
 
 
 def _attribute(cell: str, style: NumberStyle) -> str | float:

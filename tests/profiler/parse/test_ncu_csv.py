@@ -375,6 +375,11 @@ def test_continental_numbers_are_told_by_the_other_columns():
     assert launches.iloc[0, -1] == 65.77
 
 
+def test_continental_numbers_are_told_by_a_later_row():
+    table = parse_ncu_csv(raw_page({TIME: ("ns", ["117.344", "1.117.344"])}))
+    assert table.launches[TIME].tolist() == [117344, 1117344]
+
+
 @pytest.mark.parametrize("space", ["\u202f", "\u00a0", "'"])
 def test_spaces_between_thousands(space):
     metrics = {TIME: ("ns", [f"117{space}344", "7"]), "a__b.pct": ("%", ["65,77", "1,5"])}
