@@ -9,7 +9,7 @@ import pandas as pd
 from profiler.notices import Notice
 from profiler.render import numbers
 from profiler.render.labels import labels
-from profiler.render.launches import LaunchGroup, group_launches
+from profiler.render.launches import LaunchGroup, group_launches, word
 from profiler.render.page import notice_rows, render
 from profiler.render.tables import Datum
 
@@ -68,11 +68,11 @@ def _launch_rows(
 ) -> list[tuple[str, str, list[Datum]]]:
     """Id, kernel and metrics of the first launches."""
     head = launches.head(MOST_LAUNCHES)
-    identity = head.reindex(columns=["id", "kernel"]).astype(object).fillna("")
+    identity = head.reindex(columns=["id", "kernel"]).astype(object)
     columns = [head[name].astype(float).tolist() for name in metrics]
     data: list[list[Datum]] = [[] for _ in range(len(head))]
     for column, unit in zip(columns, units, strict=True):
         for row, value in zip(data, column, strict=True):
             row.append(_number(value, unit))
-    pairs = zip(identity["id"].tolist(), identity["kernel"].tolist(), strict=True)
-    return [(str(one), str(kernel), row) for (one, kernel), row in zip(pairs, data, strict=True)]
+    ids, kernels = (identity[name].map(word).tolist() for name in ("id", "kernel"))
+    return list(zip(ids, kernels, data, strict=True))

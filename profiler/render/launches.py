@@ -62,7 +62,7 @@ def group_launches(launches: pd.DataFrame) -> LaunchGroups:
     if launches.empty:
         return LaunchGroups((), metrics)
     identity = launches.reindex(columns=list(IDENTITY)).astype(object)
-    keys = [identity[name].map(_word) for name in IDENTITY]
+    keys = [identity[name].map(word) for name in IDENTITY]
     values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce")
     grouped = values.groupby(keys, sort=False)
     medians, sizes = grouped.median(), grouped.size()
@@ -92,7 +92,7 @@ def _total(values: pd.DataFrame, keys: list[pd.Series[str]]) -> pd.Series[float]
     return durations.groupby(keys, sort=False).sum(min_count=1)
 
 
-def _word(value: object) -> str:
+def word(value: object) -> str:
     """Write a kernel name, a grid `(64, 64, 1)` or a number of blocks; empty where missing."""
     if isinstance(value, float):
         return f"{value:g}" if math.isfinite(value) else ""
