@@ -50,7 +50,8 @@ class Measurement:
 
     def measure(self, session: SessionPlan) -> None:
         """Make the visits of a session that are missing."""
-        missing, has_samples = self._missing(session)
+        earlier = [self._load(attempt) for attempt in self.run.attempts()]
+        missing = self._missing(session, earlier)
         if not missing:
             self.narrator.say(f"{session.name}: nothing is missing.")
             return
@@ -60,29 +61,30 @@ class Measurement:
         self.narrator.say(title)
         with VisitProgress(self.narrator, session.name, cells, dict(counts)) as progress:
             workload = self.loaded.experiment.workload
+            has_samples = any(len(each.samples) for each in earlier)
             if isinstance(workload, CommandWorkload):
                 self._run_programs(workload, session, missing, progress, has_samples)
             else:
-                self._run_runner(workload, session, missing, progress, has_samples)
+                checked = {cell for each in earlier for cell in each.checked()}
+                job = self._job(session, workload, checked)
+                self._run_runner(job, session, missing, progress, has_samples)
 
-    def _missing(self, session: SessionPlan) -> tuple[tuple[Visit, ...], bool]:
-        """Visits still to make, and whether any session has measured anything yet."""
-        loaded = [self._load(attempt) for attempt in self.run.attempts()]
+    def _missing(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[Visit, ...]:
+        """Visits still to make."""
         measured: set[Visit] = set()
-        for each in loaded:
+        for each in earlier:
             if each.attempt.record.session == session.name:
                 measured |= each.visits()
         skipped = {build.variant for build in self.builds if not build.ok}
-        gone = set(failures(self.plan, loaded)) | set(twins(self.plan.cells, self.builds))
+        gone = set(failures(self.plan, earlier)) | set(twins(self.plan.cells, self.builds))
         variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
-        missing = tuple(
+        return tuple(
             visit
             for visit in session.visits
             if visit not in measured
             and visit.cell not in gone
             and variant_of[visit.cell] not in skipped
         )
-        return missing, any(len(each.samples) for each in loaded)
 
     def _load(self, attempt: Attempt) -> Loaded:
         return load_attempt(attempt, self.keys, self.machine.environment.compute_capability)
@@ -108,14 +110,14 @@ class Measurement:
 
     def _run_runner(
         self,
-        workload: ModuleWorkload,
+        job: protocol.Job,
         session: SessionPlan,
         missing: Sequence[Visit],
         progress: VisitProgress,
         has_samples: bool,
     ) -> None:
         template = Session(
-            job=self._job(session, workload),
+            job=job,
             collector=self._collector(session.collector),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
@@ -146,7 +148,10 @@ class Measurement:
     def _measured(self, folder: Path) -> Set[Visit]:
         return self._load(self.run.attempt(folder)).visits()
 
-    def _job(self, session: SessionPlan, workload: ModuleWorkload) -> protocol.Job:
+    def _job(
+        self, session: SessionPlan, workload: ModuleWorkload, checked: Set[str]
+    ) -> protocol.Job:
+        """Job with all cells; those that this run has `checked` are not compared once more."""
         collect = self.loaded.experiment.collect
         libraries = {build.variant: build.library for build in self.builds}
         return protocol.Job(
@@ -156,7 +161,9 @@ class Measurement:
             device=self.machine.device,
             seed=collect.seed,
             journal="",
-            cells=tuple(_job_cell(cell, libraries) for cell in self.plan.cells),
+            cells=tuple(
+                _job_cell(cell, libraries, check=cell.id not in checked) for cell in self.plan.cells
+            ),
             visits=(),
             tolerances={
                 dtype: protocol.Tolerance(bound.absolute, bound.relative)
@@ -242,7 +249,7 @@ def _command_result(
     return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
 
 
-def _job_cell(cell: Cell, libraries: Mapping[str, str | None]) -> protocol.JobCell:
+def _job_cell(cell: Cell, libraries: Mapping[str, str | None], *, check: bool) -> protocol.JobCell:
     return protocol.JobCell(
         id=cell.id,
         variant=cell.variant.name,
@@ -250,4 +257,5 @@ def _job_cell(cell: Cell, libraries: Mapping[str, str | None]) -> protocol.JobCe
         problem=cell.problem.id,
         problem_params=cell.problem.params,
         library=libraries.get(cell.variant.id),
+        check=check,
     )

@@ -38,6 +38,8 @@ class JobCell:
     problem: str
     problem_params: Params
     library: str | None = None
+    check: bool = True
+    """False where an earlier session has compared this very program with the reference."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,6 @@ class Job:
     warmups: int = 3
     repeats: int = 1
     """Timed launches per visit, each its own sample; `ncu` always launches once a visit."""
-    check: bool = True
     version: int = PROTOCOL_VERSION
 
 

@@ -106,7 +106,7 @@ class Session:
             inputs = self._workload.make_inputs(
                 dict(problem), self._device.torch_device, self._job.seed
             )
-        if not self._job.check:
+        if not any(cell.check for cell in cells):
             return inputs, None
         with self._phase(protocol.REFERENCE, cells):
             reference = self._workload.reference(dict(problem), inputs)
@@ -115,7 +115,7 @@ class Session:
 
     def _make_launch(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch:
         launch = self._prepare(cell, inputs)
-        if expected is not None:
+        if expected is not None and cell.check:
             self._check(cell, launch, expected)
         self._describe(cell)
         return launch

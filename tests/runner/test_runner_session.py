@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -194,11 +195,22 @@ def test_what_fails_for_a_problem_fails_all_its_cells(bench, select, trouble, ou
 
 
 def test_without_a_check_nothing_is_compared(bench, select):
-    records = bench.run(bench.job(["off by one"], check=False))
+    job = bench.job(["off by one"])
+    unchecked = tuple(replace(cell, check=False) for cell in job.cells)
+    records = bench.run(replace(job, cells=unchecked))
 
     assert not select(records, event="failed")
     assert not select(records, phase="check")
     assert not select(records, phase="reference")
+
+
+def test_only_cells_that_ask_for_it_are_compared(bench, select):
+    job = bench.job(["off by one", "plain"])
+    first, second = job.cells
+    records = bench.run(replace(job, cells=(replace(first, check=False), second)))
+
+    assert not select(records, event="failed")
+    assert [r["cell"] for r in select(records, event="finished", phase="check")] == [second.id]
 
 
 def test_a_job_can_allow_more_than_the_workload_does(bench, select):
