@@ -101,7 +101,7 @@ _TIMING = (
         "range. Gaps between kernels are not in it.",
         better="lower",
         ncu={DEFAULT: TIME},
-        aliases=("gpu__time_duration.avg", "gpu__time_duration.max"),
+        aliases=("gpu__time_duration.avg", "gpu__time_duration.max", "gpu__time_duration"),
     ),
     Metric(
         "cycles",

@@ -96,8 +96,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.SESSION_DIED: Words(
         Severity.WARNING,
-        "Session {session} ended early ({cause}); {kept} samples were kept and the rest was "
-        "measured again.",
+        "Session {session} ended early ({cause}); its {kept} samples were kept, what it lacked is "
+        "the work of another session.",
     ),
     NoticeKind.NO_BASELINE: Words(
         Severity.WARNING,

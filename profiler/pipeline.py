@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -41,7 +42,7 @@ class Request:
 
 def run_experiment(request: Request, narrator: Narrator, *, json_target: str | None) -> ExitCode:
     """Spec → plan → build → sessions → samples → summary → page; returns the exit code."""
-    watch = Stopwatch()
+    watch, started = Stopwatch(), time.monotonic()
     loaded = load_spec(request.spec, overrides=request.overrides)
     space = space_of(loaded)
     plan = make_plan(loaded, space, only=request.only)
@@ -58,7 +59,22 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
         folder = create_run(request.out, loaded.experiment.name, request.created).path
     page = write_results(finished.report, folder, page=request.page)
     _tell(finished.report, page, narrator, json_target)
+    narrator.say(_time_line(watch, time.monotonic() - started, live=isinstance(source, Machine)))
     return finished.exit_code
+
+
+def _time_line(watch: Stopwatch, total_s: float, *, live: bool) -> str:
+    """Where the seconds of this execution went: inside sessions (tool, runner, kernels) or not."""
+    if not live:
+        return f"{total_s:.1f} s."
+    build_s = watch.stages.get("build", 0.0)
+    sessions = {name: s for name, s in watch.stages.items() if name != "build"}
+    inside_s = sum(sessions.values())
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sessions.items())
+    return (
+        f"{total_s:.1f} s: {inside_s:.1f} s inside sessions ({parts}), "
+        f"{total_s - inside_s:.1f} s outside (build {build_s:.1f})."
+    )
 
 
 def _machine_or_recording(
