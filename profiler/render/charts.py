@@ -143,11 +143,11 @@ def line_chart(ranking: Ranking, metric: Label) -> Chart | None:
 
 
 def main_parameter(problems: Sequence[Problem]) -> str | None:
-    """Choose the numeric problem parameter with the most values, the last one where several tie."""
-    values = {key: distinct(problems, key) for key in varying(problems)}
-    candidates = [(len(found), key) for key, found in values.items() if all(map(is_number, found))]
-    best = max((count for count, _ in candidates), default=0)
-    return next((key for count, key in reversed(candidates) if count == best), None)
+    """Choose the numeric problem parameter that needs the fewest panels; of several, the last."""
+    numeric = [key for key in varying(problems) if all(map(is_number, distinct(problems, key)))]
+    panels = {key: len(_panels(problems, key)) for key in numeric}
+    fewest = min(panels.values(), default=0)
+    return next((key for key, count in reversed(panels.items()) if count == fewest), None)
 
 
 def line_table(ranking: Ranking, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:

@@ -19,7 +19,7 @@ from profiler.render import numbers
 from profiler.render.answer import sentences
 from profiler.render.labels import label, shorten
 from profiler.render.launches import group_launches
-from profiler.render.lookup import OUTCOME_WORDS, Lookup
+from profiler.render.lookup import OUTCOME_WORDS, Lookup, readable
 from profiler.render.roles import Ranking
 from profiler.render.tables import build_state
 from profiler.report import Report
@@ -47,6 +47,7 @@ class DoctorCheck(Protocol):
 
 def final_summary(report: Report) -> RenderableType:
     """Sum up a run: the answer, the best per problem, the top variants, what failed."""
+    report = readable(report)
     lookup = Lookup(report)
     ranking = Ranking(lookup)
     parts: list[RenderableType] = []

@@ -14,7 +14,20 @@ from profiler.render.compare import Comparison
 from profiler.render.lookup import Lookup, Value
 from profiler.render.tables import Facet
 
-SUMMARY_FIELDS = tuple(Value.__dataclass_fields__)
+SPREAD_FIELDS = ("mean", "min", "max")
+SUMMARY_FIELDS = (
+    "n",
+    "median",
+    "low",
+    "high",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "rank",
+    *SPREAD_FIELDS,
+)
+"""Fields of a row; those of the spread are left out where all of them equal the median."""
+
 # What would end a script element, or begin a comment in one; and line ends of JavaScript.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
@@ -92,7 +105,9 @@ def _comparison(lookup: Lookup, one: Comparison) -> dict[str, Any]:
 
 
 def _fields(value: Value) -> list[float | int | None]:
-    return [_number(getattr(value, name)) for name in SUMMARY_FIELDS]
+    constant = all(getattr(value, name) == value.median for name in SPREAD_FIELDS)
+    names = SUMMARY_FIELDS[: -len(SPREAD_FIELDS)] if constant else SUMMARY_FIELDS
+    return [_number(getattr(value, name)) for name in names]
 
 
 def _number(value: float) -> float | int | None:
@@ -100,5 +115,5 @@ def _number(value: float) -> float | int | None:
         return None
     if value == int(value) and abs(value) < 2**53:
         return int(value)
-    # Nine digits: more than any tool here delivers, and half the bytes.
-    return float(f"{value:.9g}")
+    # Eight digits: ncu prints two decimals, and the run folder has all digits.
+    return float(f"{value:.8g}")

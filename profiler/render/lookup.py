@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -195,6 +195,23 @@ class Lookup:
     def measured_count(self) -> int:
         """Count the cells that have a number to show."""
         return sum(self.correct(cell) for cell in self.report.plan.cells)
+
+
+def readable(report: Report) -> Report:
+    """Put room after the commas of generated problem names, so that lines can break there."""
+    cells = tuple(
+        replace(cell, problem=replace(cell.problem, name=_readable_name(cell.problem)))
+        for cell in report.plan.cells
+    )
+    return replace(report, plan=replace(report.plan, cells=cells))
+
+
+def _readable_name(problem: Problem) -> str:
+    parts = problem.name.split(",")
+    generated = len(parts) > 1 and all(
+        part.startswith(f"{key}=") for part, key in zip(parts, problem.params, strict=False)
+    )
+    return ", ".join(parts) if generated else problem.name
 
 
 def varying(items: Iterable[Variant | Problem]) -> tuple[str, ...]:

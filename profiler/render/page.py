@@ -20,7 +20,7 @@ from profiler.render import charts, compare, details, embed, tables
 from profiler.render.answer import cards, sentences
 from profiler.render.charts import Chart
 from profiler.render.labels import Label
-from profiler.render.lookup import Lookup
+from profiler.render.lookup import Lookup, readable
 from profiler.render.method import method
 from profiler.render.roles import Ranking
 from profiler.render.why import why
@@ -62,6 +62,7 @@ def render_page(report: Report) -> str:
     if report.kind not in PAGE_KINDS:
         known = ", ".join(PAGE_KINDS)
         raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {known}.")
+    report = readable(report)
     lookup = Lookup(report)
     ranking = Ranking(lookup)
     parts = {

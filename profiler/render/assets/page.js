@@ -152,6 +152,8 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
+  const spread = 3; // mean, min and max are left out of a row where they all equal the median
+  const whole = (row) => (row.length < data.summary.fields.length ? [...row, ...Array(spread).fill(row[3])] : row);
   const quoted = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
@@ -166,7 +168,7 @@
       return [cell.id, data.variants[cell.variant].name, ...params.map((key) => problem.params[key]), cell.outcome];
     };
     const seen = new Set();
-    for (const [index, metric, ...values] of data.summary.rows) {
+    for (const [index, metric, ...values] of data.summary.rows.map(whole)) {
       seen.add(index);
       lines.push([...tail(index), data.metrics[metric].name, ...values].map(quoted).join(","));
     }
@@ -183,7 +185,7 @@
       problem: data.problems[cell.problem].id,
       metrics: {},
     }));
-    for (const [index, metric, ...values] of summary.rows) {
+    for (const [index, metric, ...values] of summary.rows.map(whole)) {
       cells[index].metrics[data.metrics[metric].name] =
         Object.fromEntries(values.map((value, number) => [summary.fields[number + 2], value]));
     }

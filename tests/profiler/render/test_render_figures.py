@@ -157,6 +157,7 @@ def test_dot_table_keeps_the_baseline_and_counts_the_rest(ranking: Ranking) -> N
     [
         ([{"n": 1}, {"n": 2}], "n"),
         ([{"n": 1, "m": 5}, {"n": 2, "m": 6}], "m"),
+        ([{"n": 1, "m": 5}, {"n": 2, "m": 5}, {"n": 3, "m": 6}], "n"),
         ([{"n": "a"}, {"n": "b"}], None),
         ([{"n": True}, {"n": False}], None),
         ([{"n": 1}], None),

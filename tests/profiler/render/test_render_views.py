@@ -5,10 +5,10 @@ import dataclasses
 import pytest
 from synthetic_report import HOSTILE, make_report, problems, without
 
-from profiler.model import Outcome
+from profiler.model import Outcome, Problem
 from profiler.render import compare, details, tables
 from profiler.render.answer import cards, sentences
-from profiler.render.lookup import Lookup, distinct, varying
+from profiler.render.lookup import Lookup, distinct, readable, varying
 from profiler.render.method import method
 from profiler.render.roles import Ranking
 from profiler.render.why import why
@@ -219,6 +219,13 @@ def test_parameters_that_differ() -> None:
     assert varying(found) == ("dtype", "rows", "columns")
     assert distinct(found, "columns") == (1024, 4096, 16384)
     assert distinct(found, "dtype") == ("fp16", "fp32")
+
+
+def test_generated_names_may_break_and_given_ones_stay() -> None:
+    generated = Problem("p", "rows=512,dtype=fp16", {"rows": 512, "dtype": "fp16"})
+    given = Problem("q", "small,half", {"rows": 512, "dtype": "fp16"})
+    report = readable(make_report(variant_count=2, problem_list=(generated, given)))
+    assert [one.name for one in Lookup(report).problems] == ["rows=512, dtype=fp16", "small,half"]
 
 
 def test_a_wrong_result_with_a_rank_is_still_not_ranked(ranking: Ranking) -> None:
