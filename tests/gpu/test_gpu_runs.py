@@ -1,0 +1,110 @@
+"""Whole runs on a real GPU under the real ncu; `python -m pytest -m gpu`."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+pytestmark = pytest.mark.gpu
+
+SPEC = """\
+name: modes
+workload: {{module: {here}/workload.py, space: {here}/space.py}}
+variants:
+  list:
+    - {{name: torch, params: {{mode: torch}}}}
+    - {{name: too-big, params: {{mode: too_big}}}}
+  matrix:
+    mode: {modes}
+    block_size: [128, 256]
+problems: {{matrix: {{n: [1048576, 16777216]}}}}
+baseline: torch
+collect: {{blocks: {blocks}, time_limit_s: {limit}, metrics: [default]}}
+"""
+
+
+def write_spec(folder: Path, *, modes: str, blocks: int = 6, limit: float = 20.0) -> Path:
+    path = folder / "modes.yaml"
+    path.write_text(SPEC.format(here=HERE, modes=modes, blocks=blocks, limit=limit))
+    return path
+
+
+def command(spec: Path, *flags: str) -> list[str]:
+    return [
+        sys.executable,
+        "-m",
+        "profiler",
+        str(spec),
+        "--live",
+        "--out",
+        str(spec.parent),
+        *flags,
+    ]
+
+
+def run(spec: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(spec, *flags), cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+    )
+
+
+def summary(spec: Path) -> dict:
+    (path,) = spec.parent.glob("modes/*/summary.json")
+    return json.loads(path.read_text("utf-8"))
+
+
+def test_every_way_of_going_wrong_costs_its_own_cells(tmp_path):
+    spec = write_spec(tmp_path, modes="[right, wrong, illegal, hangs, breaks]")
+    done = run(spec)
+    assert done.returncode == 4, done.stderr
+    outcomes: dict[str, set[str]] = {}
+    for cell in summary(spec)["cells"]:
+        mode = cell["variant_params"]["mode"]
+        outcomes.setdefault(mode, set()).add(cell["outcome"])
+        if cell["outcome"] == "measured":
+            assert cell["metrics"]["duration_ns"]["n"] == 6
+            assert cell["metrics"]["l2_hit_pct"]["median"] is not None
+            assert cell["missing_metrics"] == []
+    assert outcomes == {
+        "torch": {"measured"},
+        "right": {"measured"},
+        "too_big": {"out_of_memory"},
+        "wrong": {"wrong_result"},
+        "illegal": {"illegal_address"},
+        "hangs": {"timed_out"},
+        "breaks": {"compile_failed"},
+    }
+
+
+def finished_visits(spec: Path) -> int:
+    journals = spec.parent.glob("modes/*/raw/ncu-timing.*/journal.jsonl")
+    return sum(
+        '"event":"finished"' in line and '"phase":"measure"' in line
+        for journal in journals
+        for line in journal.read_text("utf-8").splitlines()
+    )
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+    spec = write_spec(tmp_path, modes="[right]", blocks=100)
+    with subprocess.Popen(command(spec), cwd=ROOT, stderr=subprocess.DEVNULL) as process:
+        deadline = time.monotonic() + 120
+        while finished_visits(spec) < 60 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        os.kill(process.pid, signal.SIGKILL)
+    before = finished_visits(spec)
+    assert 60 <= before < 600, "killed too early or too late to prove anything"
+    done = run(spec)
+    assert done.returncode == 0, done.stderr
+    cells = [c for c in summary(spec)["cells"] if c["outcome"] == "measured"]
+    assert {c["metrics"]["duration_ns"]["n"] for c in cells} == {100}
+    # The visit that was under way may be made twice, and nothing else.
+    assert finished_visits(spec) <= 600 + 2
