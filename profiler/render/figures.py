@@ -165,8 +165,9 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
     with mpl.rc_context(svg.style()):
         panels = dict(list(table.groupby("panel", sort=False)))
         figure, grid = _panel_figure(len(panels))
-        divisor, label = axis.scaled(float(table["value"].max()))
         logarithmic = _spans_decades(table["value"])
+        typical = table["value"].median() if logarithmic else table["value"].max()
+        divisor, label = axis.scaled(float(typical))
         for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
             _panel(axes, _series(rows, divisor))
             axes.set_title(str(panel), loc="left")

@@ -17,6 +17,22 @@ from profiler.report import Report
 NAN = float("nan")
 _COUNTED_AS_CORRECT = (Outcome.MEASURED, Outcome.DUPLICATE)
 
+# What a comparison of kernels is read for first; a page has no room for figures of every metric.
+_MOST_TELLING = (
+    "duration_ns",
+    "cycles",
+    "tflops",
+    "gbps",
+    "registers",
+    "l2_hit_pct",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "memory_throughput_pct",
+    "compute_throughput_pct",
+    "achieved_occupancy_pct",
+    "instructions",
+)
+
 OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.MEASURED: "measured",
     Outcome.DUPLICATE: "same machine code",
@@ -102,9 +118,12 @@ class Lookup:
 
     @cached_property
     def shown_metrics(self) -> tuple[Label, ...]:
-        """Metrics of the main table, the primary one first."""
-        names = self.report.metrics or tuple(one.name for one in self.measured_metrics)
-        return tuple(label(name) for name in dict.fromkeys([self.report.primary, *names]))
+        """Metrics for figures and the main table: the primary one, the most telling, the rest."""
+        measured = {one.name for one in self.measured_metrics}
+        wanted = self.report.metrics or tuple(one.name for one in self.measured_metrics)
+        telling = [name for name in _MOST_TELLING if name in wanted or name in measured]
+        names = dict.fromkeys([self.report.primary, *telling, *wanted])
+        return tuple(label(name) for name in names)
 
     @property
     def primary(self) -> Label:

@@ -162,6 +162,8 @@ class MainTable:
     constants: tuple[str, ...]
     primary: Label
     metrics: tuple[Label, ...]
+    left_out: int
+    """Metrics without a column."""
     rows: tuple[CellRow, ...]
 
 
@@ -178,7 +180,8 @@ def main_table(ranking: Ranking) -> MainTable:
         for key, value in problem.params.items()
         if key not in keys
     }
-    metrics = tuple(one for one in lookup.shown_metrics if one != lookup.primary)[:MOST_COLUMNS]
+    others = tuple(one for one in lookup.shown_metrics if one != lookup.primary)
+    metrics = others[:MOST_COLUMNS]
     rows = tuple(
         _cell_row(ranking, lookup.cells[variant.id, problem.id], keys, metrics)
         for problem in lookup.problems
@@ -186,7 +189,8 @@ def main_table(ranking: Ranking) -> MainTable:
         if (variant.id, problem.id) in lookup.cells
     )
     fixed = tuple(f"{key} = {value}" for key, value in constants.items())
-    return MainTable(keys, fixed, lookup.primary, metrics, rows)
+    left_out = len(others) - len(metrics)
+    return MainTable(keys, fixed, lookup.primary, metrics, left_out, rows)
 
 
 def _cell_row(
