@@ -95,7 +95,8 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
             build_root=live.out / ".build",
             on_progress=lambda done, total: narrator.detail(f"build: step {done} of {total}"),
         )
-    narrator.say(_build_line(builds))
+    if any(build.command or not build.ok for build in builds):
+        narrator.say(_build_line(builds))
     keys = _keys(live, builds)
     run = _run_folder(live, keys, narrator)
     run.write_spec(live.loaded.text)

@@ -315,7 +315,7 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
     notices = [notice for loaded in attempts for notice in loaded.notices]
     for loaded in attempts:
         result = loaded.attempt.result
-        if result is None or result.cause != _FINISHED:
+        if (result is None or result.cause != _FINISHED) and not _says_who(loaded):
             values: dict[str, str | int | float] = {
                 "session": loaded.attempt.folder.name,
                 "cause": result.cause if result else "the profiler was stopped",
@@ -323,3 +323,10 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
             }
             notices.append(Notice(NoticeKind.SESSION_DIED, values))
     return tuple(notices)
+
+
+def _says_who(loaded: Loaded) -> bool:
+    """Whether the end of an attempt is told by the outcome of a cell already."""
+    result = loaded.attempt.result
+    failed = any(record.get("event") == protocol.FAILED for record in loaded.records)
+    return failed or (result is not None and len(result.failed) > 0)

@@ -108,3 +108,57 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     assert {c["metrics"]["duration_ns"]["n"] for c in cells} == {100}
     # The visit that was under way may be made twice, and nothing else.
     assert finished_visits(spec) <= 600 + 2
+
+
+COMMAND_SPEC = """\
+name: program
+workload:
+  command: ./program {kernel} {size}
+  kernel: regex:scale.*
+  launch_skip: 1
+  launch_count: 3
+variants:
+  list:
+    - {name: scale, params: {kernel: scale}}
+    - {name: strided, params: {kernel: strided}}
+    - {name: nonsense, params: {kernel: nothing}}
+problems: {matrix: {size: [1048576, 4194304]}}
+baseline: scale
+collect: {blocks: 2, metrics: [timing, l2_hit_pct]}
+"""
+
+
+def test_a_program_is_measured_as_it_is(tmp_path):
+    source = HERE / "program.cu"
+    subprocess.run(["nvcc", "-o", str(tmp_path / "program"), str(source)], check=True)
+    spec = tmp_path / "program.yaml"
+    spec.write_text(COMMAND_SPEC)
+    done = run(spec)
+    assert done.returncode == 4, done.stderr
+    (path,) = tmp_path.glob("program/*/summary.json")
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    by_outcome: dict[str, set[str]] = {}
+    for cell in cells:
+        by_outcome.setdefault(cell["outcome"], set()).add(cell["variant"])
+        if cell["outcome"] == "measured":
+            assert cell["metrics"]["duration_ns"]["median"] > 0
+            assert cell["metrics"]["duration_ns"]["n"] == 2
+    assert by_outcome == {"measured": {"scale", "strided"}, "no_kernel": {"nonsense"}}
+    assert not any("nothing" in cell["id"] and cell["metrics"] for cell in cells)
+
+
+def test_several_kernels_of_a_program_are_told_apart(tmp_path):
+    source = HERE / "program.cu"
+    subprocess.run(["nvcc", "-o", str(tmp_path / "program"), str(source)], check=True)
+    spec = tmp_path / "program.yaml"
+    text = COMMAND_SPEC.replace("launch_count: 3", "launch_count: 4")
+    for name, kernel in (("strided", "strided"), ("nonsense", "nothing")):
+        text = text.replace(f"    - {{name: {name}, params: {{kernel: {kernel}}}}}\n", "")
+    spec.write_text(text.replace("params: {kernel: scale}", "params: {kernel: both}"))
+    done = run(spec)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("program/*/summary.json")
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    kernels = {(cell["id"].split("..")[2], cell["problem"]) for cell in cells}
+    assert len(cells) == 4, [cell["id"] for cell in cells]
+    assert len(kernels) == 4
