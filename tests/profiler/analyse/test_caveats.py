@@ -1,0 +1,163 @@
+"""What a reader must know first, as typed notices."""
+
+import pandas as pd
+import pytest
+from analyse_frames import make_cell, samples_of
+
+from profiler.analyse.caveats import FEWEST_BLOCKS, caveats
+from profiler.model import BuildResult, CellStatus, Environment, Outcome
+from profiler.notices import NoticeKind, text
+
+CELLS = tuple(make_cell(variant, problem) for problem in ("p", "q") for variant in ("a", "b", "c"))
+ENOUGH = [1.0] * FEWEST_BLOCKS
+
+
+@pytest.fixture
+def found():
+    """Notices by kind; every cell is measured often enough unless something else is said."""
+
+    def find(
+        outcomes=(),
+        samples=None,
+        *,
+        builds=(),
+        baseline=None,
+        environment=None,
+        cells=CELLS,
+        lacking=(),
+    ):
+        statuses = {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells}
+        statuses |= {cell: CellStatus(cell, outcome) for cell, outcome in dict(outcomes).items()}
+        statuses |= {
+            cell: CellStatus(cell, Outcome.MEASURED, missing_metrics=names)
+            for cell, names in dict(lacking).items()
+        }
+        notices = caveats(
+            cells=cells,
+            statuses=statuses,
+            builds=builds,
+            samples=samples_of({c.id: ENOUGH for c in cells}) if samples is None else samples,
+            environment=environment or Environment(),
+            baseline=baseline,
+        )
+        assert all(text(notice) for notice in notices)
+        by_kind = {notice.kind: notice.values for notice in notices}
+        assert len(by_kind) == len(notices)
+        return by_kind
+
+    return find
+
+
+def test_nothing_to_say(found):
+    assert found(baseline="a") == {}
+
+
+def test_failures_are_counted_by_their_cause(found):
+    outcomes = {
+        "a..p": Outcome.CRASHED,
+        "b..p": Outcome.OUT_OF_MEMORY,
+        "a..q": Outcome.OUT_OF_MEMORY,
+        "b..q": Outcome.DUPLICATE,
+        "c..q": Outcome.NOT_MEASURED,
+    }
+    assert found(outcomes)[NoticeKind.FAILED_CELLS] == {
+        "count": 3,
+        "total": 6,
+        "causes": "2 out of memory, 1 crashed",
+    }
+
+
+def test_wrong_results_are_failures_with_names(found):
+    outcomes = dict.fromkeys(("a..p", "b..q"), Outcome.WRONG_RESULT)
+    notices = found(outcomes)
+    assert notices[NoticeKind.WRONG_RESULTS] == {"count": 2, "cells": "a..p, b..q"}
+    assert notices[NoticeKind.FAILED_CELLS]["count"] == 2
+
+
+def test_a_long_list_of_names_is_cut(found):
+    outcomes = dict.fromkeys([cell.id for cell in CELLS], Outcome.WRONG_RESULT)
+    assert found(outcomes)[NoticeKind.WRONG_RESULTS] == {
+        "count": 6,
+        "cells": "a..p, b..p, c..p, a..q and 2 more",
+    }
+
+
+def test_what_was_not_measured_is_no_failure(found):
+    notices = found({"a..p": Outcome.NOT_MEASURED})
+    assert notices == {NoticeKind.NOT_MEASURED: {"count": 1, "total": 6}}
+
+
+def test_missing_metrics_are_named_once(found):
+    lacking = {"a..p": ("waves", "cycles"), "b..p": ("waves",)}
+    assert found(lacking=lacking) == {
+        NoticeKind.MISSING_METRICS: {"metrics": "waves, cycles", "count": 2}
+    }
+
+
+@pytest.mark.parametrize("blocks", [1, FEWEST_BLOCKS - 1, FEWEST_BLOCKS])
+def test_few_blocks(found, blocks):
+    samples = samples_of({cell.id: [1.0] * blocks for cell in CELLS})
+    few = {NoticeKind.FEW_BLOCKS: {"blocks": blocks, "needed": FEWEST_BLOCKS}}
+    assert found(samples=samples) == (few if blocks < FEWEST_BLOCKS else {})
+
+
+def test_the_cell_with_the_fewest_blocks_counts_unless_it_failed(found):
+    samples = samples_of({**{cell.id: ENOUGH for cell in CELLS}, "a..p": [1.0, 1.0]})
+    assert found(samples=samples)[NoticeKind.FEW_BLOCKS]["blocks"] == 2
+    assert NoticeKind.FEW_BLOCKS not in found({"a..p": Outcome.TIMED_OUT}, samples=samples)
+
+
+def test_samples_of_counters_and_repeats_of_one_block_are_no_blocks(found):
+    counters = samples_of({cell.id: [1.0] for cell in CELLS}, kind="counters")
+    enough = samples_of({cell.id: ENOUGH for cell in CELLS})
+    assert found(samples=pd.concat([enough, counters])) == {}
+    one_block = enough.assign(repeat=enough["block"], block=0)
+    assert found(samples=one_block)[NoticeKind.FEW_BLOCKS]["blocks"] == 1
+
+
+def test_few_blocks_are_not_mentioned_where_there_is_no_sample(found):
+    outcomes = dict.fromkeys([cell.id for cell in CELLS], Outcome.NOT_MEASURED)
+    assert NoticeKind.FEW_BLOCKS not in found(
+        outcomes, samples=samples_of({"a..p": [1.0]}).iloc[:0]
+    )
+
+
+def test_problems_without_a_usable_baseline_are_named(found):
+    outcomes = {"a..q": Outcome.CRASHED, "b..p": Outcome.CRASHED}
+    notices = found(outcomes, baseline="a")
+    assert notices[NoticeKind.NO_BASELINE] == {"baseline": "a", "problems": "q"}
+    assert NoticeKind.NO_BASELINE not in found(outcomes, baseline="c")
+    assert NoticeKind.NO_BASELINE not in found({"a..q": Outcome.DUPLICATE}, baseline="a")
+    assert NoticeKind.NO_BASELINE not in found(outcomes, baseline=None)
+
+
+def test_a_baseline_that_a_problem_does_not_have(found):
+    cells = tuple(cell for cell in CELLS if cell.id != "a..q")
+    assert found(baseline="a", cells=cells)[NoticeKind.NO_BASELINE]["problems"] == "q"
+
+
+@pytest.mark.parametrize(("control", "said"), [("none", True), ("base", False), (None, False)])
+def test_unlocked_clocks(found, control, said):
+    notices = found(environment=Environment(clock_control=control))
+    assert (NoticeKind.UNLOCKED_CLOCKS in notices) == said
+
+
+def test_variants_with_the_machine_code_of_another(found):
+    builds = [
+        BuildResult("a", ok=True, code_hash="1"),
+        BuildResult("b", ok=True, code_hash="1", duplicate_of="a"),
+        BuildResult("gone", ok=True, code_hash="1", duplicate_of="a"),
+    ]
+    assert found(builds=builds) == {
+        NoticeKind.DUPLICATE_CODE: {"count": 2, "pairs": "b = a, gone = a"}
+    }
+
+
+def test_what_costs_most_comes_first(found):
+    outcomes = {"a..p": Outcome.WRONG_RESULT, "b..p": Outcome.NOT_MEASURED}
+    samples = samples_of({"c..p": [1.0]})
+    notices = found(outcomes, samples, baseline="a", environment=Environment(clock_control="none"))
+    assert list(notices) == [
+        *(NoticeKind.FAILED_CELLS, NoticeKind.WRONG_RESULTS, NoticeKind.NOT_MEASURED),
+        *(NoticeKind.FEW_BLOCKS, NoticeKind.NO_BASELINE, NoticeKind.UNLOCKED_CLOCKS),
+    ]

@@ -1,0 +1,225 @@
+"""Run folders as a real run leaves them: journals of the protocol, rows in the format of ncu."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from typing import Any
+
+from profiler.keys import cell_keys
+from profiler.metrics import ncu_names
+from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
+from profiler.plan import make_plan
+from profiler.results import Loaded, Results, gather, load_attempt
+from profiler.space import load_space
+from profiler.spec import LoadedSpec, load_spec
+from profiler.store import (
+    CSV_FILE,
+    JOURNAL_FILE,
+    AttemptRecord,
+    AttemptResult,
+    RunRecord,
+    create_run,
+    finish_attempt,
+)
+from runner import protocol
+
+CREATED = "2026-03-04T05:06:07+00:00"
+FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"
+
+SPEC = """\
+name: sums
+title: Which sum
+workload: ./workload.py
+variants: {list: [plain, tree, loop]}
+problems: {list: [small, large]}
+collect: {blocks: 2, metrics: [duration_ns, cycles, registers, l2_hit_pct]}
+"""
+COMMAND_SPEC = """\
+name: program
+workload: {command: "./sgemm {variant}"}
+variants: {list: [v1, v2]}
+collect: {blocks: 2, metrics: [duration_ns, cycles]}
+"""
+H200 = Environment(
+    gpu="NVIDIA H200",
+    gpu_uuid="GPU-1",
+    compute_capability="9.0",
+    driver="580.1",
+    ncu="2025.3.1",
+    torch="2.13.0",
+    python="3.11.9",
+    cpu="Some CPU",
+    clock_control="none",
+)
+
+
+def load_fake_ncu() -> Any:
+    """The module of the stand-in for ncu, which knows how its rows look."""
+    loader = SourceFileLoader("fake_ncu_rows", str(FAKE_NCU))
+    spec = spec_from_loader(loader.name, loader)
+    assert spec is not None
+    module = module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+fake_ncu = load_fake_ncu()
+
+
+def ncu_csv(
+    visits: Iterable[tuple[str, int]],
+    metrics: Sequence[str],
+    *,
+    capability: str = "9.0",
+    drop: Sequence[str] = (),
+    without_values: Sequence[tuple[str, int]] = (),
+    kernels: int = 1,
+) -> str:
+    """What ncu prints for these visits: messages, header, units and a row per kernel.
+
+    `drop`: raw names that do not come back. `without_values`: visits whose kernel faulted.
+    """
+    rows = fake_ncu.Rows([m for m in ncu_names(tuple(metrics), capability) if m not in drop])
+    made = []
+    for cell, block in visits:
+        for number in range(kernels):
+            row = rows.make(len(made), 7, cell, block, f"kernel_{number}(float *, int)")
+            if (cell, block) in without_values:
+                row.update(dict.fromkeys(rows.wanted, "nan"))
+            made.append(row)
+    return f"==PROF== Connected to process 7 (python3)\n{rows.csv(made)}"
+
+
+def external_csv(kernels: Sequence[str], metrics: Sequence[str]) -> str:
+    """What ncu prints for a program without ranges of ours, one row per launch."""
+    rows = fake_ncu.Rows(ncu_names(tuple(metrics), "9.0"))
+    return str(rows.csv([rows.make(n, 7, None, n, name) for n, name in enumerate(kernels)]))
+
+
+def measured(
+    visits: Iterable[tuple[str, int]], **facts: Mapping[str, Any] | list[float]
+) -> list[dict[str, Any]]:
+    """Journal of a session in which all visits went well; `facts` go into their records."""
+    records: list[dict[str, Any]] = [{"event": protocol.SESSION_STARTED}]
+    for cell, block in visits:
+        where = {"cell": cell, "block": block, "phase": protocol.MEASURE}
+        records.append({"event": protocol.STARTED, **where})
+        records.append({"event": protocol.FINISHED, **where, **facts})
+    return records
+
+
+def failed(cell: str, outcome: str, cause: str = "because", **more: Any) -> dict[str, Any]:
+    """Record of a cell that the runner gave up."""
+    where = {"cell": cell, "phase": protocol.CHECK}
+    return {"event": protocol.FAILED, **where, "outcome": outcome, "cause": cause, **more}
+
+
+class Workplace:
+    """A spec in a folder of its own, its plan, and the run folder of its measurements."""
+
+    def __init__(self, folder: Path, spec: str = SPEC, environment: Environment = H200) -> None:
+        self.folder = folder
+        self.environment = environment
+        self.builds: tuple[BuildResult, ...] = ()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "workload.py").write_text("import torch\n", encoding="utf-8")
+        (folder / "spec.yaml").write_text(spec, encoding="utf-8")
+        self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
+        space = load_space(self.loaded.experiment.workload, self.loaded.base)
+        self.plan: Plan = make_plan(self.loaded, space)
+        self.run = create_run(folder / "reports", self.plan.experiment, CREATED)
+        self.begin()
+
+    def begin(self, builds: Sequence[BuildResult] = ()) -> None:
+        """Write what stands in a run folder before anything is measured."""
+        self.builds = tuple(builds)
+        self.keys = cell_keys(
+            self.plan.cells,
+            experiment=self.loaded.experiment,
+            builds={build.variant: build for build in self.builds},
+            environment=self.environment,
+            base=self.loaded.base,
+        )
+        self.run.write_spec(self.loaded.text)
+        self.run.write_plan(self.plan)
+        self.run.write_builds(self.builds)
+        self.record = RunRecord(
+            self.plan.experiment, CREATED, self.plan.seed, self.environment, self.keys
+        )
+        self.run.write_record(self.record)
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        return self.plan.cells
+
+    def session(self, name: str) -> SessionPlan:
+        """Session of the plan by its name."""
+        return next(session for session in self.plan.sessions if session.name == name)
+
+    def visits(self, name: str) -> list[tuple[str, int]]:
+        """Every visit of a session."""
+        return [(visit.cell, visit.block) for visit in self.session(name).visits]
+
+    def attempt(
+        self,
+        name: str = "ncu-timing",
+        *,
+        visits: Sequence[tuple[str, int]] | None = None,
+        journal: Sequence[Mapping[str, Any]] | None = None,
+        csv: str | None = None,
+        result: AttemptResult | None = AttemptResult("finished", 1.0),  # noqa: B008 - frozen
+        keys: Mapping[str, str] | None = None,
+        visit: Visit | None = None,
+    ) -> Path:
+        """Write one attempt; by default one in which every visit went well.
+
+        `result` None: the profiler was killed while it ran.
+        """
+        session = self.session(name)
+        chosen = self.visits(name) if visits is None else visits
+        known = self.keys if keys is None else keys
+        record = AttemptRecord(
+            session.name,
+            session.collector,
+            session.kind.value,
+            session.metrics,
+            {cell: known[cell] for cell, _ in chosen},
+            None if visit is None else {"cell": visit.cell, "block": visit.block},
+        )
+        folder = self.run.new_attempt(record)
+        self.run.write_command(folder, shlex.join(["ncu", "--log-file", str(folder / CSV_FILE)]))
+        if visit is None:
+            records = measured(chosen) if journal is None else journal
+            with (folder / JOURNAL_FILE).open("w", encoding="utf-8") as stream:
+                for number, each in enumerate(records):
+                    protocol.append_record(stream, {"time": float(number), **each})
+        if session.collector == "ncu":
+            text = ncu_csv(chosen, session.metrics) if csv is None else csv
+            (folder / CSV_FILE).write_text(text, encoding="utf-8")
+        if result is not None:
+            finish_attempt(folder, result)
+        return folder
+
+    def measure_all(self) -> None:
+        """One attempt per session, in which everything went well."""
+        for session in self.plan.sessions:
+            self.attempt(session.name)
+
+    def load(self, keys: Mapping[str, str] | None = None) -> list[Loaded]:
+        """Every attempt of the run, read with the keys of today."""
+        today = self.keys if keys is None else keys
+        capability = self.environment.compute_capability
+        return [load_attempt(attempt, today, capability) for attempt in self.run.attempts()]
+
+    def results(self) -> Results:
+        """What the run folder says about every cell."""
+        return gather(self.plan, self.builds, self.load(), self.environment.compute_capability)
+
+    def with_environment(self, **changes: Any) -> Environment:
+        """This environment with some fields changed."""
+        return replace(self.environment, **changes)

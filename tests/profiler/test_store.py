@@ -1,0 +1,389 @@
+"""The run folder: atomic writes, names, resume, recordings."""
+
+import gzip
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_folders import CREATED, H200, failed, ncu_csv
+
+from profiler.commands import make_recording
+from profiler.errors import UsageError
+from profiler.model import BuildResult, KernelFacts
+from profiler.store import (
+    AttemptRecord,
+    AttemptResult,
+    RunFolder,
+    RunRecord,
+    compress,
+    create_run,
+    find_recording,
+    finish_attempt,
+    resumable,
+    runs,
+    write_atomic,
+    write_json,
+    write_recording,
+)
+
+
+def everything(folder):
+    """Relative paths of all files below a folder, hidden ones too."""
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+def test_write_atomic_makes_folders_and_replaces(tmp_path):
+    file = tmp_path / "a/b/notes.txt"
+    write_atomic(file, "old")
+    write_atomic(file, "neu: ü")
+    assert file.read_text("utf-8") == "neu: ü"
+    assert everything(tmp_path) == ["a/b/notes.txt"]
+    assert file.stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("step", ["fsync", "replace"])
+def test_a_crash_while_writing_leaves_the_old_content(tmp_path, monkeypatch, step):
+    file = tmp_path / "run.json"
+    write_atomic(file, "old")
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(*{"fsync": (os, "fsync"), "replace": (Path, "replace")}[step], crash)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomic(file, "new")
+    assert file.read_text() == "old"
+    assert everything(tmp_path) == ["run.json"]
+
+
+def test_text_that_cannot_be_encoded_leaves_the_old_content(tmp_path):
+    file = tmp_path / "run.json"
+    write_atomic(file, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_atomic(file, "lone surrogate \udc80")
+    assert (file.read_text(), everything(tmp_path)) == ("old", ["run.json"])
+
+
+def test_write_json_refuses_nan_and_writes_nothing(tmp_path):
+    with pytest.raises(ValueError, match="Out of range float"):
+        write_json(tmp_path / "x.json", {"value": float("nan")})
+    assert everything(tmp_path) == []
+
+
+def test_compress_replaces_a_file_and_its_bytes_repeat(tmp_path):
+    packed = []
+    for name in ("one", "two"):
+        file = tmp_path / name / "ncu.csv"
+        write_atomic(file, '"ID"\r\n"0"\r\n')
+        os.utime(file, (len(packed), len(packed)))
+        compress(file)
+        assert everything(file.parent) == ["ncu.csv.gz"]
+        packed.append(file.with_name("ncu.csv.gz").read_bytes())
+    assert packed[0] == packed[1]
+    assert gzip.decompress(packed[0]) == b'"ID"\r\n"0"\r\n'
+
+
+def test_a_crash_while_compressing_leaves_the_file(tmp_path, monkeypatch):
+    file = tmp_path / "ncu.csv"
+    write_atomic(file, "rows")
+
+    def crash(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("profiler.store.shutil.copyfileobj", crash)
+    with pytest.raises(OSError, match="No space"):
+        compress(file)
+    assert (file.read_text(), everything(tmp_path)) == ("rows", ["ncu.csv"])
+
+
+def test_compressing_what_is_not_there_does_nothing(tmp_path):
+    compress(tmp_path / "ncu.csv")
+    assert everything(tmp_path) == []
+
+
+# ---- run folders ---------------------------------------------------------------------------------
+
+
+def test_run_folders_never_collide(tmp_path):
+    made = [create_run(tmp_path, "sums", CREATED).path for _ in range(12)]
+    assert [path.name for path in made[:3]] == [
+        "20260304-050607",
+        "20260304-050607-2",
+        "20260304-050607-3",
+    ]
+    assert len(set(made)) == 12
+    assert create_run(tmp_path, "other", CREATED).path.name == "20260304-050607"
+
+
+def test_runs_are_listed_oldest_first_and_only_where_something_began(tmp_path):
+    record = RunRecord("sums", CREATED, 1, H200, {})
+    later = create_run(tmp_path, "sums", "2026-03-04T05:06:08+00:00")
+    same_second = [create_run(tmp_path, "sums", CREATED) for _ in range(11)]
+    for run in (later, *same_second):
+        run.write_record(record)
+    create_run(tmp_path, "sums", CREATED)  # killed before it began
+    create_run(tmp_path, "other", CREATED).write_record(record)
+    assert runs(tmp_path, "sums") == (*same_second, later)
+    assert len(runs(tmp_path)) == 13
+    assert runs(tmp_path / "nowhere") == ()
+
+
+def test_everything_in_a_run_folder_comes_back(place):
+    build = BuildResult("plain", ok=True, code_hash="c", kernels=(KernelFacts("k", registers=32),))
+    place.begin([build, BuildResult("tree", ok=False, error="no such type")])
+    run = RunFolder(place.run.path)
+    record = replace(place.record, stages={"build": 1.5}, overrides=("collect.blocks=2",))
+    run.write_record(record)
+    assert run.record() == record
+    assert run.plan() == place.plan
+    assert run.builds() == place.builds
+    assert run.spec_text() == place.loaded.text
+
+
+def test_attempts_are_numbered_by_session_and_come_back_in_order(place):
+    made = [place.attempt("ncu-timing", visits=[]) for _ in range(11)]
+    made += [place.attempt("ncu-counters", visits=[])]
+    assert [folder.name for folder in made[-2:]] == ["ncu-timing.011", "ncu-counters.001"]
+    found = [attempt.folder for attempt in place.run.attempts()]
+    assert found == [made[-1], *made[:-1]]
+    assert place.run.attempts()[0].record.metrics == ("duration_ns", "l2_hit_pct")
+
+
+def test_a_number_is_never_given_twice(place):
+    first, second = place.attempt(), place.attempt()
+    for file in first.iterdir():
+        file.unlink()
+    first.rmdir()
+    assert place.attempt().name == "ncu-timing.003"
+    assert second.exists()
+
+
+def test_an_attempt_without_result_is_one_of_a_killed_profiler(place):
+    place.attempt(result=None)
+    (attempt,) = place.run.attempts()
+    assert attempt.result is None
+    assert attempt.csv() == attempt.folder / "ncu.csv"
+    finish_attempt(attempt.folder, AttemptResult("died", 2.0, {"plain..small": ("crashed", "x")}))
+    (attempt,) = place.run.attempts()
+    assert attempt.result.failed == {"plain..small": ["crashed", "x"]}
+    assert attempt.csv() == attempt.folder / "ncu.csv.gz"
+
+
+def test_a_kill_between_the_folder_of_an_attempt_and_its_record_harms_nothing(place):
+    (place.run.path / "raw/ncu-timing.001").mkdir(parents=True)
+    (place.run.path / "raw/ncu-timing.001/.session.json.x1").write_text('{"session": ')
+    assert place.run.attempts() == ()
+    assert place.attempt().name == "ncu-timing.002"
+
+
+def test_an_attempt_that_wrote_nothing_has_no_csv_and_no_command(place):
+    folder = place.run.new_attempt(AttemptRecord("ncu-timing", "ncu", "timing", (), {}))
+    (attempt,) = place.run.attempts()
+    assert (attempt.csv(), attempt.command(), attempt.folder) == (None, "", folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("run.json", None),
+        ("run.json", "{"),
+        ("run.json", "[]"),
+        ("run.json", "\udcff"),
+        ("run.json", '{"schema_version": 99}'),
+        ("run.json", '{"schema_version": 1}'),
+        ("run.json", '{"schema_version": 1, "environment": {"colour": 1}, "overrides": []}'),
+        ("plan.json", '{"cells": [3]}'),
+        ("build.json", '{"builds": [{"ok": true}]}'),
+        ("raw/ncu-timing.001/session.json", "{}"),
+        ("raw/ncu-timing.001/result.json", '{"cause": "finished"}'),
+    ],
+)
+def test_a_damaged_file_is_named(place, file, content):
+    place.attempt()
+    path = place.run.path / file
+    if content is None:
+        path.unlink()
+    else:
+        path.write_bytes(content.encode("utf-8", "surrogateescape"))
+    read = {"run.json": "record", "plan.json": "plan", "build.json": "builds"}
+    with pytest.raises(UsageError) as error:
+        getattr(place.run, read.get(file, "attempts"))()
+    assert str(path.parent) in str(error.value)
+
+
+def test_a_file_is_not_a_run_folder(tmp_path):
+    (tmp_path / "page.html").write_text("")
+    with pytest.raises(UsageError, match="not a run folder"):
+        RunFolder(tmp_path / "page.html").record()
+
+
+# ---- resume --------------------------------------------------------------------------------------
+
+
+def begun(out, second, keys, experiment="sums"):
+    run = create_run(out, experiment, f"2026-03-04T05:06:{second:02}+00:00")
+    run.write_record(RunRecord(experiment, CREATED, 1, H200, keys))
+    return run
+
+
+def test_resume_takes_the_newest_run_that_shares_a_key(tmp_path):
+    begun(tmp_path, 1, {"a": "1"})
+    newest = begun(tmp_path, 2, {"a": "1", "b": "old"})
+    begun(tmp_path, 3, {"a": "1"}, experiment="other")
+    assert resumable(tmp_path, "sums", {"a": "1", "b": "new", "c": "2"}) == newest
+
+
+@pytest.mark.parametrize("keys", [{"a": "2"}, {"b": "1"}, {}])
+def test_resume_finds_nothing_where_no_cell_has_its_key(tmp_path, keys):
+    begun(tmp_path, 1, {"a": "1"})
+    assert resumable(tmp_path, "sums", keys) is None
+
+
+def test_resume_never_goes_back_behind_the_newest_run(tmp_path):
+    begun(tmp_path, 1, {"a": "1"})
+    begun(tmp_path, 2, {"a": "2"})
+    assert resumable(tmp_path, "sums", {"a": "1"}) is None
+    assert resumable(tmp_path, "nothing", {"a": "1"}) is None
+
+
+def test_resume_passes_over_what_it_cannot_read(tmp_path):
+    good = begun(tmp_path, 1, {"a": "1"})
+    (begun(tmp_path, 2, {"a": "1"}).path / "run.json").write_text("{")
+    (begun(tmp_path, 3, {"a": "1"}).path / "run.json").write_text('{"schema_version": 0}')
+    (begun(tmp_path, 4, {"a": "1"}).path / "run.json").write_text('{"schema_version": 1}')
+    assert resumable(tmp_path, "sums", {"a": "1"}) == good
+
+
+# ---- recordings ----------------------------------------------------------------------------------
+
+PRIVATE = ("/home/rené/kernels", "/home/rené", "renérené", "/var/scratch/tmp")
+ENVIRONMENT = "API_TOKEN=hunter2"
+
+
+@pytest.fixture
+def telltale(place):
+    """A finished run with folders and names of its machine wherever they could be."""
+    named = " ".join(f"{text}/x" for text in PRIVATE)
+    build = BuildResult(
+        "plain", ok=False, command=f"nvcc -o {named}", library=PRIVATE[0] + "/lib.so", error=named
+    )
+    place.begin([build])
+    place.run.write_spec(f"# {named}\n{place.loaded.text}")
+    csv = ncu_csv(place.visits("ncu-timing"), place.session("ncu-timing").metrics)
+    place.attempt("ncu-counters")
+    folder = place.attempt(
+        journal=[failed(place.cells[0].id, "raised", named)],
+        csv=f"==PROF== Report: {named}\n{csv.replace('python3', PRIVATE[2])}",
+        result=AttemptResult("died", 1.0, {place.cells[0].id: ("crashed", named)}),
+    )
+    place.run.write_command(folder, f"ncu --log-file '{PRIVATE[0]}/ncu.csv' -o {PRIVATE[3]}")
+    (folder / "job.json").write_text(f'{{"journal": "{PRIVATE[0]}"}}')
+    for name in ("stdout.txt", "stderr.txt", "report.ncu-rep", "salvaged.csv"):
+        (folder / name).write_text(ENVIRONMENT)
+    (place.run.path / "index.html").write_text(ENVIRONMENT)
+    return place
+
+
+def contents(folder):
+    """Text of every file, decompressed, with the names of the files; JSON escapes resolved."""
+    texts = []
+    for name in everything(folder):
+        data = (folder / name).read_bytes()
+        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode("utf-8")
+        texts += [name, text]
+        if ".json" in name:
+            lines = text.splitlines() if "jsonl" in name else [text]
+            texts += [json.dumps(json.loads(line), ensure_ascii=False) for line in lines]
+    return "\n".join(texts)
+
+
+def test_a_recording_holds_nothing_private(telltale, tmp_path):
+    pairs = [(text, f"PLACE{number}") for number, text in enumerate(PRIVATE)]
+    before = contents(telltale.run.path / "raw")
+    assert all(text in before for text in (*PRIVATE, ENVIRONMENT))
+    write_recording(telltale.run, tmp_path / "recording", pairs)
+    after = contents(tmp_path / "recording")
+    for text in (*PRIVATE, "rené", ENVIRONMENT, "hunter2"):
+        assert text not in after
+    assert "PLACE0/x PLACE1/x PLACE2/x PLACE3/x" in after
+
+
+def test_a_recording_has_only_what_a_replay_needs(telltale, tmp_path):
+    write_recording(telltale.run, tmp_path / "recording", [])
+    names = {Path(name).name for name in everything(tmp_path / "recording")}
+    assert names == {
+        *("run.json", "spec.yaml", "build.json", "session.json", "result.json", "command.txt"),
+        *("journal.jsonl.gz", "ncu.csv.gz"),
+    }
+
+
+def test_the_command_record_knows_what_is_private_here(place, tmp_path, monkeypatch, capsys):
+    home, work, temporary = (tmp_path / name for name in ("home/marianne", "work", "scratch"))
+    for folder in (home, work, temporary):
+        folder.mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("LOGNAME", "marianne")
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    monkeypatch.chdir(work)
+    named = f"{home}/a {work}/b {temporary}/c /data/marianne/d {place.run.path}/raw"
+    csv = ncu_csv(place.visits("ncu-timing"), place.session("ncu-timing").metrics)
+    folder = place.attempt(csv=f"==PROF== {named}\n{csv}")
+    place.run.write_command(folder, named)
+    target = tmp_path / "recording"
+    make_recording(place.run.path, target)
+    assert "recording" in capsys.readouterr().out
+    after = contents(target)
+    for text in (str(home), str(work), str(temporary), "marianne", str(place.run.path)):
+        assert text not in after
+    assert "HOME/a ./b TMP/c /data/USER/d RUN/raw" in after
+
+
+def test_a_recording_of_a_recording_is_the_same(place, tmp_path):
+    place.measure_all()
+    write_recording(place.run, tmp_path / "first", [])
+    write_recording(RunFolder(tmp_path / "first"), tmp_path / "second", [])
+    assert contents(tmp_path / "second") == contents(tmp_path / "first")
+
+
+def test_a_recording_never_takes_the_place_of_the_run(place, tmp_path):
+    place.measure_all()
+    before = everything(place.folder)
+    run = place.run.path
+    for target in (run, run.parent, run / "recording", run / ".." / run.name):
+        with pytest.raises(UsageError, match="cannot take the place"):
+            write_recording(place.run, target, [])
+    assert everything(place.folder) == before
+
+
+def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monkeypatch):
+    target = tmp_path / "recordings/sums"
+    place.attempt()
+    write_recording(place.run, target, [])
+    (target / "left-over.txt").write_text("old")
+    old = everything(target.parent)
+
+    def crash(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("profiler.store.compress", crash)
+        with pytest.raises(KeyboardInterrupt):
+            write_recording(place.run, target, [])
+    assert everything(target.parent) == old
+    write_recording(place.run, target, [])
+    assert not (target / "left-over.txt").exists()
+    assert target.stat().st_mode & 0o777 == 0o755
+
+
+def test_a_recording_is_found_beside_its_spec(place):
+    spec = place.loaded.path
+    assert find_recording(spec, "sums") is None
+    target = spec.parent / "recordings/sums"
+    write_recording(place.run, target, [])
+    assert find_recording(spec, "sums") == target
+    assert find_recording(spec, "other") is None
