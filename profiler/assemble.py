@@ -11,8 +11,9 @@ from profiler.analyse.samples import add_derived, share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.errors import ExitCode
 from profiler.metrics import expand
-from profiler.model import CellStatus, Environment, Outcome, Plan
+from profiler.model import BuildResult, CellStatus, Environment, Outcome, Plan
 from profiler.notices import Notice, NoticeKind
+from profiler.private import PrivateTexts, private_texts, without_private
 from profiler.report import ReplayInfo, Report
 from profiler.results import Results, gather, load_attempt
 from profiler.spec import LoadedSpec
@@ -38,7 +39,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     attempts = run.attempts()
     capability = environment.compute_capability
     loaded_attempts = [load_attempt(attempt, record.keys, capability) for attempt in attempts]
+    private = private_texts(run.path)
+    builds = tuple(_public_build(build, private) for build in builds)
     results = gather(plan, builds, loaded_attempts, capability)
+    results = replace(results, statuses=_public_statuses(results, private))
     environment = _with_attributes(environment, results.attributes)
     samples = share_duplicates(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
@@ -67,13 +71,33 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         notices=(*_replay_notice(replayed), *notices, *results.notices),
         spec_text=loaded.text,
         spec_path=_shown_path(loaded),
-        commands=_commands(attempts),
+        commands={
+            session: without_private(command, private)
+            for session, command in _commands(attempts).items()
+        },
         stages=record.stages,
         replay=replayed,
         metrics=expand(loaded.experiment.collect.metrics),
         kind=loaded.experiment.page.kind,
     )
     return Finished(report, _exit_code(results))
+
+
+def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:
+    """A build as it may be shown: without the folders of this machine."""
+    return replace(
+        build,
+        library=None if build.library is None else without_private(build.library, private),
+        command=without_private(build.command, private),
+        error=without_private(build.error, private),
+    )
+
+
+def _public_statuses(results: Results, private: PrivateTexts) -> Mapping[str, CellStatus]:
+    return {
+        cell: replace(status, cause=without_private(status.cause, private))
+        for cell, status in results.statuses.items()
+    }
 
 
 def _with_attributes(

@@ -6,16 +6,37 @@ Heavy imports happen inside the commands, so that `--help` answers at once.
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from profiler.errors import ExitCode, Interrupted, ProfilerError
 
+
+class Commands(TyperGroup):
+    """Meets what ends a command from outside before typer makes exit code 1 of it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command, and see its output off."""
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise Interrupted("Interrupted.") from None
+        except BrokenPipeError:
+            # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(int(ExitCode.COMPLETE))
+        return result
+
+
 app = typer.Typer(
+    cls=Commands,
     name="profiler",
     help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
     epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
@@ -232,6 +253,13 @@ def _is_spec(argument: str) -> bool:
     return not argument.startswith("-") and argument not in names
 
 
+def _same_command(argv: list[str]) -> str:
+    """Command line that goes on where this one stopped: without --fresh, which would not."""
+    program = Path(argv[0])
+    words = ["python", "-m", "profiler"] if program.name == "__main__.py" else [program.name]
+    return shlex.join([*words, *(word for word in argv[1:] if word != "--fresh")])
+
+
 def _fail(error: ProfilerError) -> NoReturn:
     sys.stderr.write(f"profiler: {error}\n")
     sys.exit(int(error.exit_code))
@@ -244,14 +272,10 @@ def main() -> None:
         arguments = ["run", *arguments]
     try:
         app(args=arguments, prog_name="profiler")
+    except Interrupted as error:
+        _fail(Interrupted(error.message, remedy=f"Go on with: {_same_command(sys.argv)}"))
     except ProfilerError as error:
         _fail(error)
-    except KeyboardInterrupt:
-        _fail(Interrupted("Interrupted."))
-    except BrokenPipeError:
-        # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(int(ExitCode.COMPLETE))
     except Exception:
         traceback.print_exc()
         sys.stderr.write("profiler: this is our own fault; please report the lines above.\n")

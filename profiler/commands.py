@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -20,6 +18,7 @@ from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.notices import remedy, text
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan, plan_document
+from profiler.private import private_texts
 from profiler.progress import Narrator, make_console
 from profiler.render.console import (
     build_table,
@@ -185,23 +184,8 @@ def make_recording(folder: Path, target: Path) -> None:
     run.record()
     if target.exists() and not (target / "run.json").exists():
         raise UsageError(f"{target} exists and is not a recording")
-    write_recording(run, target, _private_texts(folder))
+    write_recording(run, target, private_texts(folder))
     make_console("auto").print(f"Recording: {target}", markup=False, soft_wrap=True)
-
-
-def _private_texts(folder: Path) -> list[tuple[str, str]]:
-    """Folders and names of this machine and what to write instead, longest first."""
-    pairs = {
-        str(folder.resolve()): "RUN",
-        str(Path.cwd()): ".",
-        sys.prefix: "PYTHON",
-        str(Path.home()): "HOME",
-        tempfile.gettempdir(): "TMP",
-        getpass.getuser(): "USER",
-    }
-    # A short name would also be found inside other words.
-    usable = {old: new for old, new in pairs.items() if len(old) > 4 or old.startswith("/")}
-    return sorted(usable.items(), key=lambda pair: -len(pair[0]))
 
 
 def show_schema() -> None:

@@ -18,6 +18,12 @@ from runner import protocol
 Color = Literal["auto", "always", "never"]
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to the command line, which knows that a reader may leave early."""
+        raise BrokenPipeError
+
+
 def make_console(color: str, *, stderr: bool = False) -> Console:
     """Console for one stream; `color` is auto, always or never, and NO_COLOR is obeyed by auto."""
     if color not in ("auto", "always", "never"):
@@ -27,7 +33,7 @@ def make_console(color: str, *, stderr: bool = False) -> Console:
     # no-color.org: set, and not to an empty text.
     no_color = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
     width = None if stream.isatty() else 200
-    return Console(
+    return _Console(
         stderr=stderr, force_terminal=terminal, no_color=no_color, width=width, highlight=False
     )
 

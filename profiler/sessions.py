@@ -22,7 +22,15 @@ from profiler.model import BuildResult, Cell, Outcome, Plan, SessionPlan, Visit
 from profiler.progress import Narrator, VisitProgress
 from profiler.results import Loaded, failures, load_attempt
 from profiler.spec import CommandWorkload, LoadedSpec, ModuleWorkload
-from profiler.store import Attempt, AttemptRecord, AttemptResult, RunFolder, finish_attempt
+from profiler.store import (
+    CSV_FILE,
+    Attempt,
+    AttemptRecord,
+    AttemptResult,
+    RunFolder,
+    compress,
+    finish_attempt,
+)
 from profiler.twins import twins
 from runner import protocol
 
@@ -45,8 +53,10 @@ class Measurement:
     def save_what_was_left(self) -> None:
         """Get rows out of reports whose ncu was killed together with an earlier profiler."""
         for attempt in self.run.attempts():
-            if attempt.result is None and attempt.csv() is not None:
+            log = attempt.folder / CSV_FILE
+            if attempt.result is None and log.exists():
                 salvage(self._collector(attempt.record.collector), attempt.folder)
+                compress(log)
 
     def measure(self, session: SessionPlan) -> None:
         """Make the visits of a session that are missing."""

@@ -281,9 +281,16 @@ def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple
     stderr = read_text(folder / STDERR)
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
-    words = [line for line in tail(stderr).splitlines() if line.strip()]
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
-    return Outcome.CRASHED, how + (f" ({words[-1].strip()})" if words else "")
+    words = _dying_words(stderr)
+    return Outcome.CRASHED, how + (f" ({words})" if words else "")
+
+
+def _dying_words(stderr: str) -> str:
+    """What a process said last: before Python's own trace of a crash, where it printed one."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith("Fatal Python error")]
+    return fatal[-1] if fatal else lines[-1] if lines else ""
 
 
 _FATAL = frozenset(

@@ -1,0 +1,87 @@
+"""The command line as a user has it: a real process, with the stand-in for ncu."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+TESTS = Path(__file__).parent
+FAKE_NCU = TESTS / "fake_ncu/ncu"
+SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
+INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a finished command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+class CommandLine:
+    """Runs `python -m profiler` in a folder of its own, with an environment of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {
+            **{name: os.environ[name] for name in INHERITED if name in os.environ},
+            "HOME": str(folder / "home"),
+            # Its locks are there: a test neither waits for a real run nor holds one up.
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "PYTHONPATH": str(TESTS.parent),
+            "PROFILER_NCU": str(FAKE_NCU),
+            "SECRET_TOKEN": SECRET,
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def start(self, *arguments, cwd=None, **environment):
+        changed = {**self.environment, **environment}
+        return subprocess.Popen(
+            [sys.executable, "-m", "profiler", *map(str, arguments)],
+            cwd=cwd or self.folder,
+            env={name: value for name, value in changed.items() if value is not None},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # so that a Ctrl-C can be sent to it and all below it
+        )
+
+    def __call__(self, *arguments, cwd=None, **environment):
+        with self.start(*arguments, cwd=cwd, **environment) as process:
+            out, err = process.communicate(timeout=120)
+        assert "Traceback" not in err, err
+        return Done(process.returncode, out, err)
+
+    def write_spec(self, name="mine", **fields):
+        """Write an experiment file over one of the workloads of the tests; gives its path."""
+        document = {"name": name, **fields}
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+    def runs(self, name="mine"):
+        """Run folders of an experiment, oldest first."""
+        return sorted((self.folder / "reports" / name).glob("[0-9]*"))
+
+
+@pytest.fixture
+def profiler(tmp_path):
+    return CommandLine(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def command_line():
+    """Make a command line in a folder, for fixtures that live longer than a test."""
+    return CommandLine
