@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import re
 from collections.abc import Iterable, Iterator, Sequence, Set
@@ -55,6 +56,8 @@ _STYLE: dict[str, Any] = {
     "axes.formatter.useoffset": False,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
+    "xtick.bottom": False,  # grid lines show where the labels belong
+    "ytick.left": False,
     "xtick.labelcolor": INK,
     "ytick.labelcolor": INK,
     "grid.color": GRID,
@@ -66,9 +69,12 @@ _MARK_ID = re.compile(rf"{_MARK}-(\d+)")
 _COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)), re.IGNORECASE)
 _FONT = re.compile(r"font-family: [^;]*(?:; )?")
 _FONT_SHORTHAND = re.compile(r"(font: (?:[\w.]+ )*?[\d.]+px) [^;]*")
-_LONG_DECIMAL = re.compile(r"(\.\d{2})\d+")
+_NUMBER = re.compile(r"-?\d+\.\d+")
 _SPACE = re.compile(r"\s+")
-_LEFT_OUT = ("metadata", "style")
+_ROOM_AT_LETTER = re.compile(r" ?([A-Za-z]) ?")
+_NO_ROTATION = re.compile(r"rotate\(-?0 [^)]*\)")
+_INVISIBLE = "fill: none"
+_LEFT_OUT = ("metadata", "style", "clipPath")
 _POINTS_TO_PIXELS = 4 / 3  # CSS: 96 px and 72 pt an inch
 
 
@@ -91,26 +97,32 @@ def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
     """Inline SVG of a figure.
 
     `prefix` must be unique in the page: all ids get it. `label` names the figure for those who
-    cannot see it, `description` says what it shows.
+    cannot see it, `description` says what it shows. Nothing is clipped: figures set their limits
+    such that everything lies inside.
     """
     stream = io.StringIO()
     with mpl.rc_context(style()):
         figure.savefig(stream, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - written by matplotlib just now
     _strip(root)
-    referenced = set(_references(root))
     for element in root.iter():
         _restyle(element)
+    _flatten(root)
+    referenced = set(_references(root))
+    for element in root.iter():
         _rename(element, prefix, referenced)
+    rules = _share_styles(root)
     _dress(root, label, description)
+    _add_rules(root, rules)
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
 
 
 def _strip(root: ElementTree.Element) -> None:
-    """Leave out what only a file needs: namespaces, metadata, style sheets, white space."""
+    """Leave out what only a file needs: namespaces, metadata, clips, style sheets, white space."""
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         element.tail = None
+        element.attrib.pop("clip-path", None)
         if element.tag not in {"text", "tspan"}:
             element.text = None
         for name in [name for name in element.attrib if name.startswith("{")]:
@@ -120,12 +132,24 @@ def _strip(root: ElementTree.Element) -> None:
                 element.remove(child)
 
 
+def _flatten(parent: ElementTree.Element) -> None:
+    """Leave out what is not seen and groups that only hold others together."""
+    kept: list[ElementTree.Element] = []
+    for child in parent:
+        _flatten(child)
+        identifier = child.get("id", "")
+        if child.tag == "g" and set(child.attrib) <= {"id"} and not identifier.startswith(_MARK):
+            kept.extend(child)
+        elif child.get("style") != _INVISIBLE and not (child.tag == "defs" and not len(child)):
+            kept.append(child)
+    parent[:] = kept
+
+
 def _references(root: ElementTree.Element) -> Iterator[str]:
     for element in root.iter():
-        for name in ("href", "clip-path"):
-            target = element.get(name, "").removeprefix("url(").removesuffix(")")
-            if target.startswith("#"):
-                yield target[1:]
+        target = element.get("href", "")
+        if target.startswith("#"):
+            yield target[1:]
 
 
 def _restyle(element: ElementTree.Element) -> None:
@@ -137,7 +161,37 @@ def _restyle(element: ElementTree.Element) -> None:
     for name in ("d", "x", "y", "transform"):
         if name in element.attrib:
             text = _SPACE.sub(" ", element.attrib[name]).strip()
-            element.set(name, _LONG_DECIMAL.sub(r"\1", text))
+            element.set(name, _NUMBER.sub(_two_decimals, text))
+    if "d" in element.attrib:
+        element.set("d", _ROOM_AT_LETTER.sub(r"\1", element.attrib["d"]))
+    if _NO_ROTATION.fullmatch(element.get("transform", "")):
+        del element.attrib["transform"]
+
+
+def _two_decimals(match: re.Match[str]) -> str:
+    """Write a coordinate to a hundredth of a point, which no screen can show."""
+    return f"{round(float(match[0]), 2):g}"
+
+
+def _share_styles(root: ElementTree.Element) -> dict[str, str]:
+    """Replace styles by classes and return the rules.
+
+    A class is named by its own declarations: figures of one page that share a name share the rule.
+    """
+    rules: dict[str, str] = {}
+    for element in root.iter():
+        declarations = element.attrib.pop("style", None)
+        if declarations:
+            name = f"s{hashlib.sha256(declarations.encode()).hexdigest()[:6]}"
+            rules[name] = declarations
+            element.set("class", f"{element.get('class', '')} {name}".strip())
+    return rules
+
+
+def _add_rules(root: ElementTree.Element, rules: dict[str, str]) -> None:
+    sheet = ElementTree.Element("style")
+    sheet.text = "".join(f".{name}{{{text}}}" for name, text in rules.items())
+    root.insert(0, sheet)
 
 
 def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> None:
@@ -150,9 +204,8 @@ def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> 
         _mark_parts(element, identifier.split("-")[1:])
     elif identifier in referenced:
         element.set("id", f"{prefix}-{identifier}")
-    for name in ("href", "clip-path"):
-        if name in element.attrib:
-            element.set(name, element.attrib[name].replace("#", f"#{prefix}-", 1))
+    if "href" in element.attrib:
+        element.set("href", element.attrib["href"].replace("#", f"#{prefix}-", 1))
 
 
 def _mark_parts(collection: ElementTree.Element, indices: Sequence[str]) -> None:

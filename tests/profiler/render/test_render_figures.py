@@ -1,6 +1,7 @@
 """Figures: the tables that they are given, and the SVG that comes out; never their bytes."""
 
 import math
+import re
 from typing import Any
 
 import lxml.etree
@@ -35,6 +36,11 @@ def draw(table: pd.DataFrame, prefix: str = "f") -> Any:
     return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
 
 
+def marked(drawing: Any) -> list[str]:
+    """Variants of the elements that light up, in drawing order."""
+    return [one.get("data-variant") for one in drawing.iter() if one.get("data-variant")]
+
+
 def texts(drawing: Any) -> list[str]:
     return ["".join(element.itertext()) for element in drawing.iter("text")]
 
@@ -43,8 +49,7 @@ def test_bars_carry_names_values_reasons_and_a_unit() -> None:
     drawing = draw(bars_of())
     for text in ("a", "b", "c", "1 ms", "2 ms", "crashed", "Duration (ms)"):
         assert text in texts(drawing)
-    marks = [element.get("data-variant") for element in drawing.iter() if element.get("class")]
-    assert marks == ["3", "0", "7"]
+    assert marked(drawing) == ["3", "0", "7"]
 
 
 def test_bars_of_nothing_but_failures() -> None:
@@ -59,18 +64,41 @@ def test_text_is_text_and_hostile_names_stay_text() -> None:
     assert not list(drawing.iter("script"))
 
 
+def draw_lines(prefix: str = "f") -> Any:
+    table = pd.DataFrame(
+        [
+            {"panel": panel, "name": name, "role": role, "mark": mark, "x": x, "value": x * 10.0}
+            for panel in ("p1", "p2")
+            for mark, (name, role) in enumerate(
+                [("a", "best"), ("b", "baseline"), ("c", "other"), ("d", "other")]
+            )
+            for x in (1024, 4096, 16384)
+        ]
+    )
+    table.loc[0, "value"] = math.nan
+    figure = figures.lines(table, "columns", figures.Axis("Duration", "ns"))
+    return parsed(svg.to_svg(figure, prefix, "l", "d"))
+
+
 def test_two_figures_share_no_id() -> None:
-    first, second = (set(draw(bars_of(), prefix).xpath("//@id")) for prefix in ("f1", "f2"))
+    first, second = (set(draw_lines(prefix).xpath("//@id")) for prefix in ("f1", "f2"))
     assert first
     assert not first & second
 
 
 def test_every_reference_has_its_target() -> None:
-    drawing = draw(bars_of())
-    ids = set(drawing.xpath("//@id"))
-    for name in ("href", "clip-path"):
-        for value in drawing.xpath(f"//@{name}"):
-            assert value.removeprefix("url(").removesuffix(")")[1:] in ids
+    drawing = draw_lines()
+    targets = drawing.xpath("//@href")
+    assert targets
+    assert {target.removeprefix("#") for target in targets} <= set(drawing.xpath("//@id"))
+
+
+def test_styles_are_classes_whose_rules_come_with_the_figure() -> None:
+    drawing = draw_lines()
+    (sheet,) = drawing.xpath("//style/text()")
+    classes = {name for value in drawing.xpath("//@class") for name in value.split()} - {"mark"}
+    assert classes == set(re.findall(r"\.(\w+)\{", sheet))
+    assert drawing.xpath("./*//@style") == []
 
 
 def test_svg_is_the_same_every_time() -> None:
@@ -92,26 +120,14 @@ def test_dots_mark_every_variant_and_the_baseline_line() -> None:
         }
     )
     drawing = parsed(svg.to_svg(figures.dots(table, "ratio"), "f", "l", "d"))
-    assert drawing.xpath("//*[@class='mark']/@data-variant") == ["4", "0"]
+    assert marked(drawing) == ["4", "0"]
     assert "0.620\u00d7" in texts(drawing)
 
 
 def test_lines_have_a_panel_each_and_all_series() -> None:
-    table = pd.DataFrame(
-        [
-            {"panel": panel, "name": name, "role": role, "mark": mark, "x": x, "value": x * 10.0}
-            for panel in ("p1", "p2")
-            for mark, (name, role) in enumerate(
-                [("a", "best"), ("b", "baseline"), ("c", "other"), ("d", "other")]
-            )
-            for x in (1024, 4096, 16384)
-        ]
-    )
-    table.loc[0, "value"] = math.nan
-    figure = figures.lines(table, "columns", figures.Axis("Duration", "ns"))
-    drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
+    drawing = draw_lines()
     assert {"p1", "p2", "columns", "a", "b", "2 others", "16384"} <= set(texts(drawing))
-    assert sorted(drawing.xpath("//*[@class='mark']/@data-variant")) == sorted("0123" * 2)
+    assert sorted(marked(drawing)) == sorted("0123" * 2)
 
 
 def test_long_names_keep_both_ends() -> None:

@@ -121,8 +121,10 @@ def test_every_figure_says_what_it_shows_and_has_a_table(tree: Tree) -> None:
 
 
 def test_figures_use_colours_of_the_page_only(tree: Tree) -> None:
-    for style in tree.xpath("//svg//*/@style"):
-        for colour in re.findall(r"(?:fill|stroke): ([^;]+)", style):
+    sheets = tree.xpath("//svg/style/text()")
+    assert len(sheets) == len(tree.xpath("//svg"))
+    for style in sheets:
+        for colour in re.findall(r"(?:fill|stroke): ([^;}]+)", style):
             assert colour == "none" or colour.startswith("var(--"), style
 
 
