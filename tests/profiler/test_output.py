@@ -1,0 +1,169 @@
+"""What a run leaves behind for programs: CSV and JSON."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from run_folders import SPEC, Workplace, failed, measured
+
+from profiler import notices
+from profiler.analyse.samples import SAMPLE_COLUMNS
+from profiler.assemble import assemble
+from profiler.errors import UsageError
+from profiler.output import (
+    SAMPLES_FILE,
+    SUMMARY_FILE,
+    SUMMARY_JSON_FILE,
+    dump,
+    finite,
+    report_document,
+    write_json_target,
+    write_results,
+)
+from profiler.store import PAGE_FILE
+
+PLAIN, TREE = "plain..small", "tree..small"
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is no JSON")
+
+
+def strict(text):
+    """JSON as other languages read it: no NaN, no Infinity."""
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture
+def report(place):
+    place.measure_all()
+    place.attempt(
+        visits=[(TREE, 0)],
+        journal=[failed(TREE, "wrong_result", "off", max_abs_error=0.5, max_rel_error=math.inf)],
+    )
+    return assemble(place.run, place.loaded, place.plan).report
+
+
+def test_files_of_a_run(report, tmp_path):
+    assert write_results(report, tmp_path / "out", page=False) is None
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    assert names == {SAMPLES_FILE, SUMMARY_FILE, SUMMARY_JSON_FILE}
+    samples = pd.read_csv(tmp_path / "out" / SAMPLES_FILE)
+    assert tuple(samples.columns[: len(SAMPLE_COLUMNS)]) == SAMPLE_COLUMNS
+    assert len(samples) == len(report.samples)
+    assert samples["duration_ns"].tolist() == report.samples["duration_ns"].tolist()
+    summary = pd.read_csv(tmp_path / "out" / SUMMARY_FILE)
+    assert list(summary.columns) == list(report.summary.columns)
+    assert len(summary) == len(report.summary)
+
+
+def test_the_page_is_written_and_its_path_given(report, tmp_path):
+    page = write_results(report, tmp_path)
+    assert page == tmp_path / PAGE_FILE
+    assert page.read_text("utf-8").lower().startswith("<!doctype html>")
+
+
+def test_summary_json_has_null_for_what_is_missing_and_no_nan(report, tmp_path):
+    write_results(report, tmp_path, page=False)
+    document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
+    cells = {cell["id"]: cell for cell in document["cells"]}
+    assert set(cells) == set(report.statuses)
+    assert cells[TREE]["outcome"] == "wrong_result"
+    assert (cells[TREE]["max_abs_error"], cells[TREE]["max_rel_error"]) == (0.5, None)
+    assert cells[TREE]["metrics"]["duration_ns"]["rank"] is None
+    assert cells[PLAIN]["metrics"]["duration_ns"]["median"] > 0
+    assert cells[PLAIN]["metrics"]["duration_ns"]["ratio"] == 1.0
+    assert cells[PLAIN]["flops"] is None
+    assert (document["replayed"], document["environment"]["sm_count"]) == (None, 132)
+
+
+def test_the_document_says_everything_about_a_cell(report):
+    document = report_document(report)
+    assert document["schema_version"] == 1
+    assert (document["experiment"], document["baseline"]) == ("sums", "plain")
+    first = document["cells"][0]
+    assert {"id", "variant", "problem", "variant_params", "problem_params"} <= set(first)
+    assert {"outcome", "cause", "duplicate_of", "missing_metrics", "metrics"} <= set(first)
+    assert "cell" not in first
+    for kept, notice in zip(document["notices"], report.notices, strict=True):
+        assert kept == {
+            "kind": notice.kind.value,
+            "severity": notices.severity(notice).value,
+            "text": notices.text(notice),
+            "remedy": notices.remedy(notice),
+        }
+
+
+def test_a_cell_that_nobody_reports_on_is_not_measured(report):
+    statuses = {cell: s for cell, s in report.statuses.items() if cell != PLAIN}
+    document = report_document(replace(report, statuses=statuses))
+    assert document["cells"][0]["id"] == PLAIN
+    assert document["cells"][0]["outcome"] == "not_measured"
+
+
+def test_a_run_without_samples_can_be_written(place, tmp_path):
+    report = assemble(place.run, place.loaded, place.plan).report
+    write_results(report, tmp_path, page=False)
+    document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
+    assert {cell["outcome"] for cell in document["cells"]} == {"not_measured"}
+    assert all(cell["metrics"] == {} for cell in document["cells"])
+
+
+def test_results_of_a_timer_can_be_written(tmp_path):
+    place = Workplace(tmp_path, SPEC.replace("blocks: 2,", "blocks: 2, collectors: timer,"))
+    place.attempt("timer", journal=measured(place.visits("timer"), durations_ns=[5.0, 7.0]))
+    report = assemble(place.run, place.loaded, place.plan).report
+    write_results(report, tmp_path, page=False)
+    document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
+    assert document["cells"][0]["metrics"]["duration_ns"]["median"] == 6.0
+    samples = pd.read_csv(tmp_path / SAMPLES_FILE)
+    assert samples["kernels"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [(1.5, 1.5), (0.0, 0.0), (math.nan, None), (math.inf, None), (-math.inf, None), (3, 3.0)],
+)
+def test_finite(value, kept):
+    assert finite(value) == kept
+
+
+def test_dump_knows_what_json_does_not():
+    document = {
+        "nan": math.nan,
+        "deep": [{"x": (math.inf, 1.0)}],
+        "numpy": np.float64("nan"),
+        "text": "é",
+        "yes": True,
+        "whole": 7,
+    }
+    assert strict(dump(document)) == {
+        "nan": None,
+        "deep": [{"x": [None, 1.0]}],
+        "numpy": None,
+        "text": "é",
+        "yes": True,
+        "whole": 7,
+    }
+
+
+def test_where_json_goes(tmp_path, capsys):
+    write_json_target({"a": 1}, None)
+    assert capsys.readouterr().out == ""
+    write_json_target({"a": 1}, "-")
+    assert strict(capsys.readouterr().out) == {"a": 1}
+    target = tmp_path / "deep/out.json"
+    write_json_target({"a": None}, str(target))
+    assert strict(target.read_text()) == {"a": None}
+    assert capsys.readouterr().out == ""
+
+
+def test_a_place_where_json_cannot_go_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match=r"--json .*file/out\.json: "):
+        write_json_target({}, str(tmp_path / "file/out.json"))
+    with pytest.raises(UsageError, match="--json"):
+        write_json_target({}, str(tmp_path))
