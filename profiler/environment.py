@@ -86,20 +86,22 @@ def gpu_available(environ: Mapping[str, str] | None = None, nvml: ModuleType | N
     return find_gpu(environ, nvml) is not None
 
 
-def probe_environment(
+def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     *,
     gpu: Gpu | None,
     ncu_version: str | None = None,
     nvcc: Path | None = None,
+    source: Path | None = None,
     clock_control: str | None = None,
     cache_control: str | None = None,
 ) -> Environment:
     """Fingerprint of this machine, with the settings that a run was made with.
 
-    `gpu` None leaves the GPU out: for a run on the CPU it changes nothing.
+    `gpu` None leaves the GPU out: for a run on the CPU it changes nothing. `source` is a folder of
+    the repository whose commit is recorded, the one that the experiment lies in.
     """
     described = gpu if gpu is not None else Gpu()
-    commit, dirty = _git(Path(profiler.__file__).parents[1])
+    commit, dirty = (None, None) if source is None else _git(source)
     return Environment(
         gpu=described.name,
         gpu_uuid=described.uuid,
@@ -119,7 +121,7 @@ def probe_environment(
         cache_control=cache_control,
         git_commit=commit,
         git_dirty=dirty,
-        profiler_version=package_version("kernel-profiler"),
+        profiler_version=profiler.__version__,
     )
 
 
@@ -238,9 +240,7 @@ def _cpu() -> str | None:
 
 
 def _git(folder: Path) -> tuple[str | None, bool | None]:
-    """Commit of the profiler, and whether its files differ from it; None outside a checkout."""
-    if not (folder / ".git").exists():
-        return None, None
+    """Commit that a folder is checked out at, and whether its files differ; None outside git."""
     commit = _output(["git", "-C", str(folder), "rev-parse", "HEAD"])
     changes = _output(["git", "-C", str(folder), "status", "--porcelain"])
     if commit is None:

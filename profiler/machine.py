@@ -36,8 +36,11 @@ class Machine:
         return architecture_of(self.environment) or "sm_80"
 
 
-def find_machine(experiment: Experiment) -> Machine:
-    """Check that this machine can do the experiment; raises EnvironmentUnusable with the remedy."""
+def find_machine(experiment: Experiment, base: Path) -> Machine:
+    """Check that this machine can do the experiment; raises EnvironmentUnusable with the remedy.
+
+    `base` is the folder of the spec, whose git commit is recorded.
+    """
     collect = experiment.collect
     gpu = find_gpu()
     device = _device(experiment, gpu)
@@ -51,6 +54,7 @@ def find_machine(experiment: Experiment) -> Machine:
         gpu=gpu if device == "cuda" else None,
         ncu_version=version,
         nvcc=Path(nvcc) if nvcc else None,
+        source=base,
         cache_control=collect.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
     )

@@ -84,7 +84,7 @@ def _machine_or_recording(
     if request.replay is not None:
         return _recording(request.replay, narrator)
     try:
-        return find_machine(loaded.experiment)
+        return find_machine(loaded.experiment, loaded.base)
     except EnvironmentUnusable as problem:
         recording = find_recording(loaded.path, loaded.experiment.name)
         if request.live or recording is None:

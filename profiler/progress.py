@@ -15,6 +15,9 @@ from profiler.errors import UsageError
 from profiler.model import Cell
 from runner import protocol
 
+_PIPE_WIDTH = 200
+"""Columns where nothing says how wide the reader is: a file or a log."""
+
 Color = Literal["auto", "always", "never"]
 
 
@@ -32,7 +35,7 @@ def make_console(color: str, *, stderr: bool = False) -> Console:
     terminal = {"auto": None, "always": True, "never": False}[color]
     # no-color.org: set, and not to an empty text.
     no_color = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
-    width = None if stream.isatty() else 200
+    width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
     return _Console(
         stderr=stderr, force_terminal=terminal, no_color=no_color, width=width, highlight=False
     )

@@ -6,8 +6,8 @@
       plan.json    cells, exclusions and sessions, as they were last asked for
       build.json   one BuildResult per variant
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
-                       ended), job.json, journal.jsonl, ncu.csv(.gz), report.ncu-rep, stdout.txt,
-                       stderr.txt
+                       ended), job.json, journal.jsonl, ncu.csv(.gz), report.ncu-rep(.gz),
+                       stdout.txt, stderr.txt
 
 What became of the cells is never stored apart: it is read from the attempts, each time. So a run
 that was killed at any moment, a finished run and a recording are loaded by the same code.
@@ -52,6 +52,7 @@ RESULT_FILE = "result.json"
 COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
+TOOL_REPORT_FILE = "report.ncu-rep"
 PAGE_FILE = "index.html"
 
 
@@ -289,13 +290,18 @@ def _expected_content(path: Path) -> Iterator[None]:
 
 
 def finish_attempt(folder: Path, result: AttemptResult) -> None:
-    """Write how an attempt ended, and compress its CSV."""
+    """Write how an attempt ended, and compress what its tool wrote."""
     write_json(folder / RESULT_FILE, asdict(result))
     compress(folder / CSV_FILE)
+    compress(folder / TOOL_REPORT_FILE)
 
 
 def compress(path: Path) -> None:
-    """Replace a file by its gzip; atomic, and without a time stamp so that bytes repeat."""
+    """Replace a file by its gzip; atomic, and without a time stamp so that bytes repeat.
+
+    At the fastest level: a report of ncu (60 MB for 350 launches of 15 passes) shrinks to a fifth
+    in half a second, and higher levels gain little.
+    """
     if not path.exists():
         return
     target = path.with_name(f"{path.name}.gz")
@@ -304,7 +310,7 @@ def compress(path: Path) -> None:
         with (
             path.open("rb") as source,
             temporary.open("wb") as raw,
-            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0) as sink,
+            gzip.GzipFile(filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=1) as sink,
         ):
             shutil.copyfileobj(source, sink)
         temporary.replace(target)

@@ -157,3 +157,24 @@ def test_versions_of_tools(tmp_path):
     assert nvcc_version(nvcc) == "13.0.88"
     assert nvcc_version(tmp_path / "absent") is None
     assert package_version("no-such-package-of-anyone") is None
+
+
+def test_the_commit_is_that_of_the_folder_of_the_experiment(tmp_path):
+    def git(*arguments):
+        settings = ["-c", "user.name=n", "-c", "user.email=e@example.org"]
+        subprocess.run(
+            ["git", *settings, *arguments], cwd=tmp_path, check=True, capture_output=True
+        )
+
+    assert probe_environment(gpu=None, source=tmp_path).git_commit is None
+    git("init")
+    (tmp_path / "spec.yaml").write_text("name: a\n")
+    git("add", ".")
+    git("commit", "-m", "first")
+    clean = probe_environment(gpu=None, source=tmp_path)
+    assert clean.git_commit is not None
+    assert len(clean.git_commit) == 40
+    assert clean.git_dirty is False
+    (tmp_path / "spec.yaml").write_text("name: b\n")
+    changed = probe_environment(gpu=None, source=tmp_path)
+    assert (changed.git_commit, changed.git_dirty) == (clean.git_commit, True)
