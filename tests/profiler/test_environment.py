@@ -1,5 +1,6 @@
 """The fingerprint of a machine, from a stand-in for NVML."""
 
+import subprocess
 from types import SimpleNamespace
 
 import pytest
