@@ -144,6 +144,7 @@ def plan(
     blocks: Blocks = None,
     set_: Set = None,
     baseline: Baseline = None,
+    out: Out = DEFAULT_OUT,
     json_: Json = None,
     color: Color = "auto",
 ) -> None:
@@ -151,7 +152,7 @@ def plan(
     from profiler.commands import show_plan
 
     overrides = _overrides(set_, blocks=blocks, baseline=baseline, timeout=None)
-    show_plan(spec, overrides=overrides, only=only, json_target=json_, color=color)
+    show_plan(spec, overrides=overrides, only=only, json_target=json_, out=out, color=color)
 
 
 @app.command()

@@ -12,6 +12,7 @@ from profiler.assemble import assemble
 from profiler.doctor import essential_missing, examine
 from profiler.environment import find_gpu
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.forecast import first_command, forecast
 from profiler.imports import import_document, read_imports
 from profiler.measure import build_plan, variants_of
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
@@ -34,19 +35,35 @@ from profiler.spec import LoadedSpec, json_schema, load_spec
 from profiler.store import SPEC_FILE, RunFolder, runs, write_atomic, write_recording
 
 
-def show_plan(
+def show_plan(  # noqa: PLR0913 - the flags of the command
     spec: Path,
     *,
     overrides: Sequence[str],
     only: str | None,
     json_target: str | None,
+    out: Path,
     color: str,
 ) -> None:
-    """`profiler plan`: cells, exclusions and sessions."""
-    _, plan = _plan(spec, overrides, only)
-    write_json_target(plan_document(plan), json_target)
-    if json_target != "-":
-        make_console(color).print(plan_table(plan))
+    """`profiler plan`: cells, exclusions, sessions, and what they will cost."""
+    loaded, plan = _plan(spec, overrides, only)
+    expected = forecast(plan, loaded.experiment, out)
+    document = plan_document(plan)
+    for session, cost in zip(document["sessions"], expected, strict=True):
+        session["measured"] = cost.measured
+        session["expected_seconds"] = cost.seconds
+    write_json_target(document, json_target)
+    if json_target == "-":
+        return
+    console = make_console(color)
+    console.print(plan_table(plan))
+    for cost in expected:
+        line = (
+            f"{cost.session}: {cost.measured} of {cost.visits} visits measured, "
+            f"about {cost.seconds / 60:.1f} min to go"
+        )
+        console.print(line, markup=False, soft_wrap=True)
+    command = first_command(plan, loaded.experiment)
+    console.print(f"First command: {command}", markup=False, soft_wrap=True)
 
 
 def _plan(spec: Path, overrides: Sequence[str], only: str | None) -> tuple[LoadedSpec, Plan]:
