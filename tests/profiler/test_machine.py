@@ -1,0 +1,111 @@
+"""What a live run needs of a machine: device, collectors, and the remedy where something lacks."""
+
+import pytest
+from run_folders import FAKE_NCU, SPEC
+
+from profiler import machine as machine_module
+from profiler.environment import Gpu
+from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.machine import Machine, architecture_of, find_machine
+from profiler.model import Environment
+from profiler.spec import load_spec
+
+H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", driver="580.1")
+
+
+@pytest.fixture
+def find(tmp_path, monkeypatch):
+    """Look for a machine with this GPU; ncu is the stand-in unless `ncu` says something else."""
+
+    def search(collect="", *, gpu=None, ncu=str(FAKE_NCU), **environment):
+        monkeypatch.setattr(machine_module, "find_gpu", lambda: gpu)
+        monkeypatch.setenv("PROFILER_NCU", ncu)
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        (tmp_path / "spec.yaml").write_text(SPEC.replace("blocks: 2,", f"blocks: 2, {collect}"))
+        (tmp_path / "workload.py").write_text("")
+        loaded = load_spec(tmp_path / "spec.yaml")
+        return find_machine(loaded.experiment, loaded.base)
+
+    return search
+
+
+@pytest.mark.parametrize(
+    ("collect", "gpu", "device"),
+    [
+        ("collectors: ncu,", H200, "cuda"),
+        ("collectors: timer,", H200, "cuda"),
+        ("collectors: timer,", None, "cpu"),
+        ("device: cpu, collectors: timer,", H200, "cpu"),
+        ("device: cpu, collectors: timer,", None, "cpu"),
+        ("device: cpu, collectors: ncu,", None, "cpu"),
+        ("device: cpu, collectors: [ncu, timer],", H200, "cpu"),
+        ("device: cuda, collectors: timer,", H200, "cuda"),
+        ("device: cuda, collectors: [ncu, timer],", H200, "cuda"),
+    ],
+)
+def test_device(find, collect, gpu, device):
+    machine = find(collect, gpu=gpu)
+    assert machine.device == device
+    assert (machine.ncu is not None) == ("ncu" in collect)
+    # A GPU that the run does not use is no part of what could change a number.
+    assert machine.environment.gpu == (gpu.name if device == "cuda" else None)
+
+
+@pytest.mark.parametrize(
+    "collect",
+    [
+        "collectors: ncu,",
+        "collectors: [timer, ncu],",
+        "device: cuda, collectors: timer,",
+        "device: cuda, collectors: ncu,",
+    ],
+)
+def test_without_a_gpu_what_needs_one_is_refused(find, collect):
+    with pytest.raises(EnvironmentUnusable, match="No NVIDIA GPU") as error:
+        find(collect, gpu=None)
+    assert error.value.exit_code is ExitCode.ENVIRONMENT == 3
+    assert "doctor" in error.value.remedy
+    assert "--live" in error.value.remedy
+
+
+def test_without_ncu_only_what_needs_it_is_refused(find):
+    with pytest.raises(EnvironmentUnusable, match="PROFILER_NCU") as error:
+        find("collectors: ncu,", gpu=H200, ncu="/nowhere/ncu")
+    assert error.value.remedy
+    assert find("collectors: timer,", gpu=H200, ncu="/nowhere/ncu").ncu is None
+
+
+def test_an_ncu_that_is_too_old_is_refused(find):
+    with pytest.raises(EnvironmentUnusable, match="2022") as error:
+        find("collectors: ncu,", gpu=H200, FAKE_NCU_MODE="old_version")
+    assert error.value.remedy
+
+
+def test_settings_of_the_tool_belong_to_the_environment(find):
+    machine = find("cache_control: none, clock_control: base,", gpu=H200)
+    environment = machine.environment
+    assert (environment.ncu, environment.gpu_uuid) == ("2025.3.1.0", "GPU-1")
+    assert (environment.cache_control, environment.clock_control) == ("none", "base")
+    assert machine.require_ncu() == FAKE_NCU
+
+
+def test_a_timer_controls_neither_clocks_nor_caches(find):
+    machine = find("collectors: timer,", gpu=H200)
+    environment = machine.environment
+    assert (environment.cache_control, environment.clock_control) == (None, None)
+    assert environment.ncu is None
+    with pytest.raises(EnvironmentUnusable, match="without ncu"):
+        machine.require_ncu()
+
+
+@pytest.mark.parametrize(
+    ("capability", "architecture"),
+    [("9.0", "sm_90"), ("8.6", "sm_86"), ("12.0", "sm_120"), (None, None)],
+)
+def test_architecture_of_a_gpu(capability, architecture):
+    environment = Environment(compute_capability=capability)
+    assert architecture_of(environment) == architecture
+    machine = Machine(environment, "cuda", None)
+    assert machine.architecture("sm_75") == "sm_75"
+    assert machine.architecture("auto") == (architecture or "sm_80")

@@ -1,0 +1,89 @@
+"""Words of notices: every kind has some, and the code gives every value that they need."""
+
+import ast
+import string
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import profiler
+from profiler.notices import WORDS, Notice, NoticeKind, Severity, remedy, severity, text
+from profiler.parse.ncu_csv import parse_ncu_csv
+
+SOURCES = sorted(Path(profiler.__file__).parent.rglob("*.py"))
+
+
+def fields(kind):
+    """Values that the words of a kind need."""
+    words = WORDS[kind].text + WORDS[kind].remedy
+    return {name for _, name, _, _ in string.Formatter().parse(words) if name is not None}
+
+
+@cache
+def mentioned():
+    """Kinds that some code makes a notice of."""
+    found = set()
+    for file in SOURCES:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "Notice":
+                kind = node.args[0]
+                assert isinstance(kind, ast.Attribute), f"{file}: a notice of no certain kind"
+                found.add(NoticeKind[kind.attr])
+    return found
+
+
+@pytest.mark.parametrize("kind", list(NoticeKind))
+def test_every_kind_has_words_and_someone_who_says_them(kind):
+    assert WORDS[kind].text
+    assert isinstance(WORDS[kind].severity, Severity)
+    assert kind in mentioned()
+
+
+def test_no_words_are_left_over():
+    assert set(WORDS) == set(NoticeKind)
+
+
+@pytest.mark.parametrize("kind", list(NoticeKind))
+def test_words_are_sentences_that_can_be_filled(kind):
+    values = dict.fromkeys(fields(kind), "{x}")
+    notice = Notice(kind, values)
+    assert severity(notice) in Severity
+    assert text(notice)[-1] in ".}"  # what a tool said ends as the tool likes
+    assert "{x}" in text(notice) or not values
+    assert remedy(notice) == "" or remedy(notice).endswith((".", "].", "}."))
+    if severity(notice) is Severity.ERROR:
+        assert remedy(notice)
+
+
+HEAD = '"ID","Kernel Name","gpu__time_duration.sum"\n'
+UNITS = '"","","ns"\n'
+ROW = '"0","k","5"\n'
+
+
+@pytest.mark.parametrize(
+    ("csv", "kind", "words"),
+    [
+        (HEAD + UNITS + ROW + '"1","k', "csv_truncated", "the 1 whole rows"),
+        (HEAD + UNITS + ROW + '"1","k"\n' + ROW, "csv_bad_rows", "1 rows do not fit"),
+        (HEAD + ROW, "csv_no_units", "no units row"),
+        (HEAD + UNITS + ROW + '"1","k","much"\n', "csv_bad_cells", "first: much"),
+        ("==ERROR== LaunchFailed\n" + HEAD + UNITS + ROW, "csv_tool_message", "LaunchFailed"),
+    ],
+)
+def test_the_parser_gives_what_its_words_need(csv, kind, words):
+    (notice,) = parse_ncu_csv(csv, "some.csv").notices
+    assert notice.kind == kind
+    assert text(notice).startswith("some.csv: ")
+    assert words in text(notice)
+    assert "{" not in text(notice) + remedy(notice)
+
+
+def test_a_value_that_is_not_there_is_an_error_and_not_a_gap():
+    with pytest.raises(KeyError, match="blocks"):
+        text(Notice(NoticeKind.FEW_BLOCKS))
+
+
+def test_braces_in_a_value_are_kept():
+    notice = Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": "a.csv", "text": "{0} {text.__class__}"})
+    assert text(notice) == "a.csv: ncu said: {0} {text.__class__}"
