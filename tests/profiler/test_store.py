@@ -285,6 +285,7 @@ def telltale(place):
     (folder / "job.json").write_text(f'{{"journal": "{PRIVATE[0]}"}}')
     for name in ("stdout.txt", "stderr.txt", "report.ncu-rep", "salvaged.csv"):
         (folder / name).write_text(ENVIRONMENT)
+    (folder / "report.ncu-rep.gz").write_bytes(gzip.compress(ENVIRONMENT.encode()))
     (place.run.path / "index.html").write_text(ENVIRONMENT)
     return place
 
