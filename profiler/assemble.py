@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import pandas as pd
+
 from profiler.analyse.caveats import caveats
-from profiler.analyse.samples import add_derived, share_duplicates
+from profiler.analyse.samples import add_build_facts, add_derived, share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.errors import ExitCode
-from profiler.metrics import expand
+from profiler.metrics import CATALOGUE, expand
 from profiler.model import BuildResult, CellStatus, Environment, Outcome, Plan
 from profiler.notices import Notice, NoticeKind
 from profiler.private import PrivateTexts, private_texts, without_private
@@ -44,8 +46,11 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     results = gather(plan, builds, loaded_attempts, capability)
     results = replace(results, statuses=_public_statuses(results, private))
     environment = _with_attributes(environment, results.attributes)
+    unmeasured = _unmeasured_metrics(loaded)
     samples = share_duplicates(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
+    samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
+    results = replace(results, statuses=_name_missing(results, samples, unmeasured))
     ranked = {cell for cell, status in results.statuses.items() if _counts(status)}
     notices = caveats(
         cells=results.cells,
@@ -98,6 +103,39 @@ def _public_statuses(results: Results, private: PrivateTexts) -> Mapping[str, Ce
         cell: replace(status, cause=without_private(status.cause, private))
         for cell, status in results.statuses.items()
     }
+
+
+def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:
+    """Metrics that the spec names and no session measures: derived, or from the build."""
+    names = (name for name in loaded.experiment.collect.metrics if name in CATALOGUE)
+    return tuple(name for name in names if CATALOGUE[name].source != "ncu")
+
+
+def _of_source(source: str, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if CATALOGUE[name].source == source)
+
+
+def _build_of(results: Results, builds: Sequence[BuildResult]) -> Mapping[str, BuildResult]:
+    by_variant = {build.variant: build for build in builds}
+    return {
+        cell.id: by_variant[cell.variant.id]
+        for cell in results.cells
+        if cell.variant.id in by_variant
+    }
+
+
+def _name_missing(
+    results: Results, samples: pd.DataFrame, names: Sequence[str]
+) -> Mapping[str, CellStatus]:
+    """Statuses that also say which of these metrics a measured cell has not."""
+    values = samples.reindex(columns=["cell", *names])
+    present = values[list(names)].notna().groupby(values["cell"]).any()
+    statuses = dict(results.statuses)
+    for cell, row in present.iterrows():
+        status = statuses[str(cell)]
+        lost = [name for name in names if not row[name] and name not in status.missing_metrics]
+        statuses[status.cell] = replace(status, missing_metrics=(*status.missing_metrics, *lost))
+    return statuses
 
 
 def _with_attributes(

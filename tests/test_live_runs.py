@@ -5,11 +5,18 @@ import gzip
 import json
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
-from conftest import SECRET, TESTS
+from whole_runs import (
+    SECRET,
+    TESTS,
+    attempts,
+    finish,
+    rows_of,
+    visits_of,
+    wait_for,
+)
 
 ENDINGS = str(TESTS / "workloads/endings.py")
 METRICS = ["duration_ns", "cycles", "registers"]
@@ -29,39 +36,9 @@ def write_endings(profiler, hows, *, rows=(4,), **fields):
     )
 
 
-def visits_of(folder):
-    """Cell and block of each visit that the journal of an attempt says was measured."""
-    records = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
-    return [
-        (record["cell"], record["block"])
-        for record in records
-        if record["event"] == "finished" and record["phase"] == "measure"
-    ]
-
-
-def attempts(run):
-    """Attempts of a run in the order in which they were made."""
-    return sorted((run / "raw").iterdir(), key=lambda folder: folder.name.rpartition(".")[2])
-
-
-def rows_of(folder):
-    """Cells of the rows that ncu printed."""
-    text = gzip.decompress((folder / "ncu.csv.gz").read_bytes()).decode()
-    lines = text[text.index('"ID"') :].splitlines()
-    return list(csv.DictReader(lines))[1:]
-
-
 def outcomes(run):
     document = json.loads((run / "summary.json").read_text())
     return {cell["variant"]: cell["outcome"] for cell in document["cells"]}
-
-
-def wait_for(condition, seconds=60):
-    until = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < until, "nothing came"
-        time.sleep(0.02)
-    return found
 
 
 # ---- a run that goes well, its page again, its recording, and the replay of that ----
@@ -308,12 +285,6 @@ def start_and_stand_still(profiler, spec, variants, *arguments):
 
     wait_for(standing)
     return process
-
-
-def finish(process):
-    out, err = process.communicate(timeout=60)
-    assert "Traceback" not in err, err
-    return process.returncode, out, err
 
 
 def assert_only_the_rest_was_measured(run, blocks):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,7 +13,7 @@ import pandas as pd
 from profiler.analyse.combine import Codes, Ranges, combine_metric
 from profiler.errors import ProfilerError
 from profiler.metrics import CATALOGUE, GROUPS, absent_on, raw_sources
-from profiler.model import Cell, CellStatus, Environment, SessionKind, Variant, slug
+from profiler.model import BuildResult, Cell, CellStatus, Environment, SessionKind, Variant, slug
 from runner import protocol
 
 SAMPLE_COLUMNS = (
@@ -301,6 +302,27 @@ def add_derived(
     }
     known = {name: values for name, values in derived.items() if values.notna().any()}
     return samples.assign(**known)
+
+
+def add_build_facts(
+    samples: pd.DataFrame, builds: Mapping[str, BuildResult], names: Iterable[str]
+) -> pd.DataFrame:
+    """Add what ptxas said of the kernels of each cell: the largest where there are several.
+
+    `builds` by cell id; `names` are fields of `KernelFacts`. Returns a new frame, without columns
+    that would hold nothing.
+    """
+    facts = {
+        name: samples["cell"].map({cell: _largest(build, name) for cell, build in builds.items()})
+        for name in names
+    }
+    known = {name: fact.astype("float64") for name, fact in facts.items() if fact.notna().any()}
+    return samples.assign(**known)
+
+
+def _largest(build: BuildResult, name: str) -> float:
+    values = [getattr(kernel, name) for kernel in build.kernels]
+    return max((float(value) for value in values if value is not None), default=math.nan)
 
 
 def _stated(samples: pd.DataFrame, by_cell: Mapping[str, float | None]) -> pd.Series[Any]:

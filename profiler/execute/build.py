@@ -6,18 +6,19 @@ was compiled from. Where those hashes still hold, nothing is started and nothing
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import ninja
-from filelock import FileLock
 
 from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
 from kernels.recipe import Recipe
@@ -70,9 +71,10 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     check_arch(arch, compiler.path)
     folder = build_root.resolve() / arch
     folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / ".lock"):
+    with _locked(folder / ".lock") as lock:
         builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
-        built = _build_libraries(_libraries(builds.values()), folder, jobs, on_progress)
+        ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, hold=lock)
+        built = _build_libraries(_libraries(builds.values()), folder, ninja_)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
     return _with_duplicates(results)
 
@@ -143,6 +145,18 @@ class _Facts:
     cached: bool = False
 
 
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Wait for a lock and hold it; gives the descriptor to hand on to what shall hold it, too.
+
+    Not a FileLock: compilers outlive a profiler that is killed, and the next one must not write
+    the same objects beside them. The lock is free when the last of them has gone.
+    """
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield stream.fileno()
+
+
 def _ask(nvcc: Path, option: str) -> str:
     try:
         done = subprocess.run([nvcc, option], capture_output=True, text=True, check=True)
@@ -169,7 +183,7 @@ def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
 
 
 def _build_libraries(
-    libraries: Mapping[str, Library], folder: Path, jobs: int | None, on_progress: Progress | None
+    libraries: Mapping[str, Library], folder: Path, run_ninja: Callable[[Path], str]
 ) -> dict[str, _Facts]:
     """Take from the cache what still holds, build the rest, and read the facts of what is new."""
     hash_once = cache(content_hash)
@@ -181,7 +195,7 @@ def _build_libraries(
     missing = [library for digest, library in libraries.items() if digest not in facts]
     if missing:
         _forget_outcome(missing, folder)
-        complaint = _run_ninja(write_ninja(missing, folder), jobs, on_progress)
+        complaint = run_ninja(write_ninja(missing, folder))
         for library in missing:
             facts[library.recipe_hash] = _new_facts(library, folder, complaint, hash_once)
     return facts
@@ -200,8 +214,13 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
                 (folder / one.depfile).unlink(missing_ok=True)
 
 
-def _run_ninja(build_file: Path, jobs: int | None, on_progress: Progress | None) -> str:
-    """Build everything that can be built; return what ninja said, for when a log is missing."""
+def _run_ninja(
+    build_file: Path, *, jobs: int | None, on_progress: Progress | None, hold: int
+) -> str:
+    """Build everything that can be built; return what ninja said, for when a log is missing.
+
+    `hold` is a descriptor that ninja and its compilers keep open.
+    """
     command = [str(find_ninja()), "-f", build_file.name, "-k", "0"]
     if jobs is not None:
         command += ["-j", str(jobs)]
@@ -215,6 +234,7 @@ def _run_ninja(build_file: Path, jobs: int | None, on_progress: Progress | None)
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
+        pass_fds=(hold,),
     ) as process:
         try:
             for line in process.stdout or ():

@@ -3,6 +3,7 @@
 import ctypes
 
 import torch
+from factors import FACTOR
 
 
 def make_inputs(problem, device, seed):
@@ -11,12 +12,12 @@ def make_inputs(problem, device, seed):
 
 
 def reference(problem, inputs):
-    return inputs.double() * 2
+    return inputs.double() * FACTOR
 
 
 def prepare(variant, problem, inputs, library):
     if library is None:
-        return lambda: inputs * 2
+        return lambda: inputs * FACTOR
     return LibraryLaunch(library, inputs)
 
 

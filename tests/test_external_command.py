@@ -1,0 +1,151 @@
+"""Whole runs of a program that is not ours, under the stand-in for ncu."""
+
+import csv
+import json
+
+import pytest
+from whole_runs import attempts
+
+PROGRAM = """#!/bin/sh
+# Notes its arguments and its folder, and ends as its first argument says.
+echo "$PWD $*" >> "{notes}"
+case "$1" in
+  bad) echo "no device memory left" >&2; exit 3 ;;
+  hang) exec sleep 600 ;;
+  crash) kill -SEGV $$ ;;
+esac
+"""
+COLLECT = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "registers"]}
+THREE = {"FAKE_NCU_KERNELS": "init,sgemm_a,sgemm_b"}
+
+
+@pytest.fixture
+def program(profiler):
+    """The program, in a folder of its own."""
+    folder = profiler.folder / "their code"
+    folder.mkdir()
+    path = folder / "sgemm"
+    path.write_text(PROGRAM.format(notes=profiler.folder / "notes"))
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def write(profiler, program):
+    def write_spec(kernels, command="./sgemm {kernel} --size={size} 'a word'", **workload):
+        return profiler.write_spec(
+            workload={"command": command, "cwd": "their code", **workload},
+            variants={"matrix": {"kernel": kernels}},
+            problems={"matrix": {"size": [64]}},
+            collect={**COLLECT, "time_limit_s": 3.0},
+        )
+
+    return write_spec
+
+
+def summary(profiler):
+    return json.loads((profiler.runs()[-1] / "summary.json").read_text())
+
+
+def kernels_seen(profiler):
+    with (profiler.runs()[-1] / "samples.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    return {(row["cell"].partition("..")[0], row["kernel_names"]) for row in rows}
+
+
+def notes(profiler):
+    return (profiler.folder / "notes").read_text().splitlines()
+
+
+def test_each_kernel_is_a_row_and_the_second_run_starts_nothing(profiler, write):
+    spec = write(["one", "two"])
+    done = profiler(spec, **THREE)
+    assert done.code == 0, done.err
+    folder = profiler.folder / "their code"
+    expected = [f"{folder} {kernel} --size=64 a word" for kernel in ("one", "two")]
+    assert sorted(notes(profiler)) == sorted(expected * 2)
+
+    cells = summary(profiler)["cells"]
+    assert len({cell["id"] for cell in cells}) == 6
+    shown = {
+        (cell["variant_params"]["kernel"], name)
+        for cell in cells
+        for name in ("init", "sgemm_a", "sgemm_b")
+        if name in cell["variant"]
+    }
+    assert len(shown) == 6, [cell["variant"] for cell in cells]
+    for cell in cells:
+        assert cell["outcome"] == "measured"
+        assert cell["metrics"]["duration_ns"]["n"] == 2
+        assert cell["metrics"]["kernels"]["median"] == 1
+        assert cell["problem_params"] == {"size": 64}
+    page = (profiler.runs()[-1] / "index.html").read_text()
+    assert "sgemm_a" in page
+    assert str(profiler.folder) not in page
+
+    again = profiler(spec, **THREE)
+    assert again.code == 0
+    assert len(notes(profiler)) == 4
+    assert "nothing is missing" in again.err
+
+
+def test_filter_skip_and_count_reach_the_tool(profiler, write):
+    spec = write(["a"], kernel="regex:sgemm_.*|init", launch_skip=1, launch_count=1)
+    done = profiler(spec, **THREE)
+    assert done.code == 0, done.err
+    assert kernels_seen(profiler) == {("kernel=a", "sgemm_a(float *, int)")}
+    spec = write(["a", "b"], kernel="sgemm_{kernel}")
+    done = profiler(spec, **THREE)
+    assert done.code == 0, done.err
+    assert kernels_seen(profiler) == {
+        ("kernel=a", "sgemm_a(float *, int)"),
+        ("kernel=b", "sgemm_b(float *, int)"),
+    }
+
+
+def test_failures_cost_one_cell_each(profiler, write):
+    done = profiler(write(["good", "bad", "hang", "crash", "fine"]), **THREE)
+    assert done.code == 4, done.err
+    found = {}
+    for cell in summary(profiler)["cells"]:
+        found.setdefault(cell["variant_params"]["kernel"], []).append(cell)
+    assert {key: {cell["outcome"] for cell in cells} for key, cells in found.items()} == {
+        "good": {"measured"},
+        "bad": {"crashed"},
+        "hang": {"timed_out"},
+        "crash": {"crashed"},
+        "fine": {"measured"},
+    }
+    assert "exit code 3: no device memory left" in found["bad"][0]["cause"]
+    assert "SIGSEGV" in found["crash"][0]["cause"]
+    for name in ("bad", "hang", "crash"):
+        assert "no device memory" not in found[name][0]["cause"] or name == "bad"
+    tried = [line.split()[-4] for line in notes(profiler)]
+    assert sorted(tried) == ["bad", "crash", "fine", "fine", "good", "good", "hang"]
+    run = profiler.runs()[-1]
+    assert any("no device memory" in (a / "stderr.txt").read_text() for a in attempts(run))
+
+
+def test_a_rebuilt_program_is_measured_again(profiler, program, write):
+    spec = write(["one"])
+    assert profiler(spec, **THREE).code == 0
+    program.write_text(program.read_text() + "# another version\n")
+    assert profiler(spec, **THREE).code == 0
+    assert len(notes(profiler)) == 4
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        ({"command": "./sgemm {kernal} {size}"}, "did you mean 'kernel'"),
+        ({"command": "./sgemm {kernel!r}"}, "not a plain name"),
+        ({"command": "./sgemmm {kernel}"}, "no program './sgemmm'"),
+        ({"kernel": "regex:("}, "not a regular expression"),
+        ({"cwd": "nowhere"}, "nowhere"),
+    ],
+)
+def test_a_wrong_command_is_refused_before_anything_runs(profiler, write, workload, message):
+    done = profiler(write(["one"], **workload), **THREE)
+    assert done.code == 2, done.err
+    assert message in done.err
+    assert not (profiler.folder / "notes").exists()

@@ -1,0 +1,114 @@
+"""The command line as a user has it: a real process, with the stand-in for ncu."""
+
+import csv
+import gzip
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+TESTS = Path(__file__).parent
+FAKE_NCU = TESTS / "fake_ncu/ncu"
+SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
+INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a finished command left."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self):
+        return json.loads(self.out)
+
+
+class CommandLine:
+    """Runs `python -m profiler` in a folder of its own, with an environment of its own."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.environment = {
+            **{name: os.environ[name] for name in INHERITED if name in os.environ},
+            "HOME": str(folder / "home"),
+            # Its locks are there: a test neither waits for a real run nor holds one up.
+            "XDG_CACHE_HOME": str(folder / "cache"),
+            "PYTHONPATH": str(TESTS.parent),
+            "PROFILER_NCU": str(FAKE_NCU),
+            "SECRET_TOKEN": SECRET,
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def start(self, *arguments, cwd=None, **environment):
+        changed = {**self.environment, **environment}
+        return subprocess.Popen(
+            [sys.executable, "-m", "profiler", *map(str, arguments)],
+            cwd=cwd or self.folder,
+            env={name: value for name, value in changed.items() if value is not None},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,  # so that a Ctrl-C can be sent to it and all below it
+        )
+
+    def __call__(self, *arguments, cwd=None, **environment):
+        with self.start(*arguments, cwd=cwd, **environment) as process:
+            out, err = process.communicate(timeout=120)
+        assert "Traceback" not in err, err
+        return Done(process.returncode, out, err)
+
+    def write_spec(self, name="mine", **fields):
+        """Write an experiment file over one of the workloads of the tests; gives its path."""
+        document = {"name": name, **fields}
+        path = self.folder / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(document, sort_keys=False))
+        return path
+
+    def runs(self, name="mine"):
+        """Run folders of an experiment, oldest first."""
+        return sorted((self.folder / "reports" / name).glob("[0-9]*"))
+
+
+def visits_of(folder):
+    """Cell and block of each visit that the journal of an attempt says was measured."""
+    records = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
+    return [
+        (record["cell"], record["block"])
+        for record in records
+        if record["event"] == "finished" and record["phase"] == "measure"
+    ]
+
+
+def attempts(run):
+    """Attempts of a run in the order in which they were made."""
+    return sorted((run / "raw").iterdir(), key=lambda folder: folder.name.rpartition(".")[2])
+
+
+def rows_of(folder):
+    """Cells of the rows that ncu printed."""
+    text = gzip.decompress((folder / "ncu.csv.gz").read_bytes()).decode()
+    lines = text[text.index('"ID"') :].splitlines()
+    return list(csv.DictReader(lines))[1:]
+
+
+def wait_for(condition, seconds=60):
+    until = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < until, "nothing came"
+        time.sleep(0.02)
+    return found
+
+
+def finish(process):
+    out, err = process.communicate(timeout=60)
+    assert "Traceback" not in err, err
+    return process.returncode, out, err

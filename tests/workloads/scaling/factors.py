@@ -1,0 +1,3 @@
+"""Lies beside the workload, which imports it by its plain name."""
+
+FACTOR = 2
