@@ -13,7 +13,8 @@ from profiler.model import Problem, Variant, slug
 from profiler.render import figures, numbers, svg
 from profiler.render.figures import Axis
 from profiler.render.labels import Label, shorten
-from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup, distinct, is_number, varying
+from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup
+from profiler.render.problems import distinct, is_number, varying
 from profiler.render.roles import Ranking
 from profiler.render.tables import Datum, Row
 

@@ -9,9 +9,17 @@ from dataclasses import dataclass
 from profiler.model import Cell
 from profiler.render.lookup import NAN, Lookup
 from profiler.render.roles import Ranking
-from profiler.render.tables import Datum, ratio_datum
 
 _Other = Callable[[Cell], Cell | None]
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ratio of a cell to a baseline; NaN where it may not be compared or has no interval."""
+
+    ratio: float = NAN
+    low: float = NAN
+    high: float = NAN
 
 
 @dataclass(frozen=True)
@@ -20,7 +28,7 @@ class Comparison:
 
     key: str
     label: str
-    ratios: Mapping[str, Datum]
+    ratios: Mapping[str, Ratio]
     """By cell id."""
 
 
@@ -53,19 +61,19 @@ def comparisons(ranking: Ranking) -> tuple[Comparison, ...]:
     return tuple(found)
 
 
-def _reference_ratio(lookup: Lookup, cell: Cell) -> Datum:
+def _reference_ratio(lookup: Lookup, cell: Cell) -> Ratio:
+    if not lookup.correct(cell):
+        return Ratio()
     value = lookup.value(cell, lookup.report.primary)
-    correct = lookup.correct(cell)
-    return ratio_datum(value.ratio, value.ratio_low, value.ratio_high, correct=correct)
+    return Ratio(value.ratio, value.ratio_low, value.ratio_high)
 
 
-def _median_ratio(lookup: Lookup, cell: Cell, other: Cell | None) -> Datum:
-    ratio = NAN
-    if other is not None and lookup.correct(other):
-        below = lookup.value(other, lookup.report.primary).median
-        above = lookup.value(cell, lookup.report.primary).median
-        ratio = above / below if math.isfinite(below) and below else NAN
-    return ratio_datum(ratio, NAN, NAN, correct=lookup.correct(cell))
+def _median_ratio(lookup: Lookup, cell: Cell, other: Cell | None) -> Ratio:
+    if other is None or not lookup.correct(other) or not lookup.correct(cell):
+        return Ratio()
+    below = lookup.value(other, lookup.report.primary).median
+    above = lookup.value(cell, lookup.report.primary).median
+    return Ratio(above / below if math.isfinite(below) and below else NAN)
 
 
 def _best(lookup: Lookup, cell: Cell) -> Cell | None:

@@ -19,7 +19,8 @@ from profiler.render import numbers
 from profiler.render.answer import sentences
 from profiler.render.labels import label, shorten
 from profiler.render.launches import group_launches
-from profiler.render.lookup import OUTCOME_WORDS, Lookup, readable
+from profiler.render.lookup import OUTCOME_WORDS, Lookup
+from profiler.render.problems import readable
 from profiler.render.roles import Ranking
 from profiler.render.tables import build_state
 from profiler.report import Report

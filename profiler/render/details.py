@@ -1,35 +1,43 @@
-"""Every cell in full: all metrics, all samples, what happened, and how to measure it again."""
+"""Every cell in full: all metrics, all samples, what happened, and how to measure it again.
+
+One table a problem, variants as rows and metrics as columns: what is common to its cells is said
+once.
+"""
 
 from __future__ import annotations
 
+import math
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
-from profiler.model import Cell
+from profiler.model import Cell, CellStatus, Problem, Variant
 from profiler.render import numbers
 from profiler.render.labels import Label
-from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
-from profiler.render.tables import outcome_css
+from profiler.render.lookup import OUTCOME_WORDS, Lookup
+from profiler.render.tables import Datum, outcome_css
 
 MOST_SAMPLES = 250_000
 """Above this many numbers the page would grow past some megabytes: only those of the shown metrics
 are written out, and the page says so."""
+_LONG = 1_000_000
+"""Samples from here on are written with six digits, in words that spreadsheets read."""
 
 
 @dataclass(frozen=True)
-class MetricLine:
-    """One metric of one cell."""
+class Column:
+    """Head of a metric's column in the table of one problem."""
 
     label: Label
-    value: Value
-    median: str
-    interval: str
-    span: str
-    samples: str
+    number: int
+    """Index among the measured metrics: how the page's script knows it."""
+    unit: str
+    """As written in this column, with its prefix."""
+    n: str
+    """Samples a cell has: one number, or the fewest and the most."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +45,21 @@ class Detail:
     """One cell in full."""
 
     anchor: str
-    cell: Cell
+    number: int
+    """Index of the cell in the plan."""
+    variant: Variant
     mark: int
     outcome: str
     outcome_css: str
     cause: str
-    facts: tuple[str, ...]
-    kernels: tuple[str, ...]
-    command: str
-    lines: tuple[MetricLine, ...]
+    twin: str
+    """Name of the variant whose samples this cell shares."""
+    data: tuple[Datum, ...]
+    """Medians in the order of the columns; empty where nothing was measured."""
+    kernels: tuple[int, ...]
+    """Numbers in the list of kernels."""
+    samples: tuple[str, ...]
+    """In the order of `ProblemDetails.sampled`."""
 
 
 @dataclass(frozen=True)
@@ -53,121 +67,216 @@ class ProblemDetails:
     """All cells of one problem."""
 
     name: str
+    command: str
+    """Measures one cell again; `VARIANT` stands for the name or id of its variant."""
+    facts: tuple[str, ...]
+    """What holds for all of its cells."""
+    columns: tuple[Column, ...]
+    sampled: tuple[Label, ...]
+    """Metrics that are not the same in all samples of a cell."""
     cells: tuple[Detail, ...]
 
 
+@dataclass(frozen=True)
+class Details:
+    """Every cell by problem."""
+
+    problems: tuple[ProblemDetails, ...]
+    kernels: tuple[str, ...]
+    """Every kernel name of the run, once."""
+    all_samples: bool
+    """Whether the samples of all metrics are written out."""
+
+
+@dataclass(frozen=True)
+class _Samples:
+    """What the samples of a cell were, by cell and metric, where they are not all the same."""
+
+    texts: Mapping[tuple[str, str], str]
+    kernels: Mapping[str, tuple[str, ...]]
+
+
 def anchor(cell: Cell) -> str:
-    """Id of a cell's block in the page."""
+    """Id of a cell's row in the page."""
     return f"cell-{cell.id}"
 
 
-def details(lookup: Lookup) -> tuple[tuple[ProblemDetails, ...], bool]:
-    """Every cell by problem, and whether all samples are written out."""
+def details(lookup: Lookup) -> Details:
+    """Every cell by problem, best first within each."""
     metrics = lookup.measured_metrics
-    complete = len(lookup.report.samples) * len(metrics) <= MOST_SAMPLES
+    frame = lookup.report.samples
+    complete = len(frame) * len(metrics) <= MOST_SAMPLES
     written = metrics if complete else lookup.shown_metrics
-    samples = dict(_samples(lookup.report.samples, [metric.name for metric in written]))
-    kernels = _kernel_names(lookup.report.samples)
-    groups = tuple(
-        ProblemDetails(
-            problem.name,
-            tuple(
-                _detail(lookup, lookup.cells[variant.id, problem.id], samples, kernels)
-                for variant in lookup.variants
-                if (variant.id, problem.id) in lookup.cells
+    samples = _Samples(
+        dict(_samples(frame, [metric.name for metric in written])), _kernel_names(frame)
+    )
+    kernels = tuple(dict.fromkeys(name for names in samples.kernels.values() for name in names))
+    problems = tuple(_problem(lookup, one, samples, kernels) for one in lookup.problems)
+    return Details(problems, kernels, complete)
+
+
+def again(spec_path: str, problem: Problem) -> str:
+    """Write the command that measures one variant of a problem again; ids are safe in a shell."""
+    only = f"problem={problem.id},variant=VARIANT"
+    return f"python -m profiler {shlex.quote(spec_path)} --fresh --only {shlex.quote(only)}"
+
+
+def _problem(
+    lookup: Lookup, problem: Problem, samples: _Samples, kernels: Sequence[str]
+) -> ProblemDetails:
+    cells = _in_order(lookup, problem)
+    measured = [
+        metric
+        for metric in lookup.measured_metrics
+        if any(lookup.value(cell, metric.name).known for cell in cells)
+    ]
+    numbered = {metric: number for number, metric in enumerate(lookup.measured_metrics)}
+    columns, texts = [], []
+    for metric in measured:
+        values = [lookup.value(cell, metric.name) for cell in cells]
+        unit, column = numbers.column([value.median for value in values], metric.unit)
+        counts = [value.n for value in values if value.known]
+        columns.append(Column(metric, numbered[metric], unit, _span(counts)))
+        texts.append(column)
+    sources = {cell.id: _source(lookup, cell) for cell in cells}
+    sampled = tuple(
+        metric
+        for metric in measured
+        if any((sources[cell.id], metric.name) in samples.texts for cell in cells)
+    )
+    rows = tuple(
+        _detail(
+            lookup,
+            cell,
+            data=_data(lookup, cell, measured, [column[row] for column in texts]),
+            kernels=tuple(
+                kernels.index(name) + 1 for name in samples.kernels.get(sources[cell.id], ())
+            ),
+            samples=tuple(
+                samples.texts.get((sources[cell.id], metric.name), "") for metric in sampled
             ),
         )
-        for problem in lookup.problems
+        for row, cell in enumerate(cells)
     )
-    return groups, complete
+    return ProblemDetails(
+        name=problem.name,
+        command=again(lookup.report.spec_path, problem),
+        facts=tuple(_facts([lookup.status(cell) for cell in cells])),
+        columns=tuple(columns),
+        sampled=sampled,
+        cells=rows,
+    )
+
+
+def _in_order(lookup: Lookup, problem: Problem) -> list[Cell]:
+    """Cells of a problem: ranked ones first, then in the order of the plan."""
+    cells = [cell for cell in lookup.report.plan.cells if cell.problem.id == problem.id]
+    ranked = {cell.id: place for place, (cell, _) in enumerate(lookup.ranked(problem))}
+    return sorted(cells, key=lambda cell: ranked.get(cell.id, len(cells)))
+
+
+def _source(lookup: Lookup, cell: Cell) -> str:
+    """Id of the cell whose samples are shown."""
+    return lookup.status(cell).duplicate_of or cell.id
 
 
 def _detail(
     lookup: Lookup,
     cell: Cell,
-    samples: Mapping[tuple[str, str], str],
-    kernels: Mapping[str, tuple[str, ...]],
+    *,
+    data: tuple[Datum, ...],
+    kernels: tuple[int, ...],
+    samples: tuple[str, ...],
 ) -> Detail:
     status = lookup.status(cell)
-    source = status.duplicate_of or cell.id
-    lines = tuple(
-        _line(metric, value, samples.get((source, metric.name), ""))
-        for metric in lookup.measured_metrics
-        if (value := lookup.value(cell, metric.name)).known
-    )
     return Detail(
         anchor=anchor(cell),
-        cell=cell,
+        number=lookup.cell_numbers[cell.id],
+        variant=cell.variant,
         mark=lookup.marks[cell.variant.id],
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
         cause=status.cause,
-        facts=tuple(_facts(lookup, cell)),
-        kernels=kernels.get(source, ()),
-        command=again(lookup.report.spec_path, cell),
-        lines=lines,
-    )
-
-
-def again(spec_path: str, cell: Cell) -> str:
-    """Write the command that measures one cell again; ids are safe in every shell."""
-    only = f"cell={cell.id}"
-    return f"python -m profiler {shlex.quote(spec_path)} --fresh --only {shlex.quote(only)}"
-
-
-def _facts(lookup: Lookup, cell: Cell) -> Iterator[str]:
-    status = lookup.status(cell)
-    if status.duplicate_of:
-        yield f"Same machine code as {status.duplicate_of}: its samples are shown."
-    if status.missing_metrics:
-        yield f"Asked for, but not delivered: {', '.join(status.missing_metrics)}."
-    if status.max_abs_error is not None:
-        yield f"Largest absolute error against the reference: {status.max_abs_error:.3g}."
-    if status.max_rel_error is not None:
-        yield f"Largest relative error against the reference: {status.max_rel_error:.3g}."
-    if status.flops is not None:
-        yield f"Operations stated by the workload: {numbers.show(status.flops, 'FLOP')}."
-    if status.bytes is not None:
-        yield f"Least traffic stated by the workload: {numbers.show(status.bytes, 'byte')}."
-
-
-def _line(metric: Label, value: Value, samples: str) -> MetricLine:
-    unit = metric.unit
-    return MetricLine(
-        label=metric,
-        value=value,
-        median=numbers.show(value.median, unit),
-        interval=numbers.interval(value.low, value.high, unit) if value.low != value.high else "",
-        span=f"{numbers.show(value.min, unit)} to {numbers.show(value.max, unit)}"
-        if value.min != value.max
-        else "",
+        twin=lookup.variant_name(status.duplicate_of),
+        data=data,
+        kernels=kernels,
         samples=samples,
     )
 
 
+def _data(
+    lookup: Lookup, cell: Cell, metrics: Sequence[Label], texts: Sequence[str]
+) -> tuple[Datum, ...]:
+    if all(text == numbers.MISSING for text in texts):
+        return ()
+    return tuple(
+        Datum(text, text)
+        if text != numbers.MISSING
+        else Datum(title=lookup.why_missing(cell, metric.name), css="none")
+        for metric, text in zip(metrics, texts, strict=True)
+    )
+
+
+def _span(counts: Sequence[int]) -> str:
+    if min(counts) == max(counts):
+        return str(counts[0])
+    return f"{min(counts)} to {max(counts)}"
+
+
+def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:
+    """Say what the workload and the check against its reference gave for the cells of a problem."""
+    for words, unit, name in (
+        ("Operations stated by the workload", "FLOP", "flops"),
+        ("Least traffic stated by the workload", "byte", "bytes"),
+    ):
+        stated = sorted(_known(getattr(status, name) for status in statuses))
+        if stated:
+            shown = dict.fromkeys(numbers.show(value, unit) for value in stated)
+            yield f"{words}: {' to '.join([*shown][:: max(1, len(shown) - 1)])}."
+    for words, name in (("absolute", "max_abs_error"), ("relative", "max_rel_error")):
+        errors = _known(getattr(status, name) for status in statuses if not status.outcome.failed)
+        if errors:
+            largest = numbers.significant(max(errors), 3)
+            yield f"Largest {words} error against the reference: {largest}."
+    missing = [set(status.missing_metrics) for status in statuses if status.missing_metrics]
+    common = sorted(set.intersection(*missing)) if missing else []
+    if common:
+        yield f"Asked for, but not delivered: {', '.join(common)}."
+
+
+def _known(values: Iterable[float | None]) -> list[float]:
+    return [value for value in values if value is not None and math.isfinite(value)]
+
+
 def _samples(frame: pd.DataFrame, metrics: Sequence[str]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Samples by cell and metric, told apart by what they were measured under."""
+    """Samples by cell and metric in the order of measurement, where they are not all the same.
+
+    Where two collectors or sessions delivered the same metric, each is named.
+    """
     present = [name for name in metrics if name in frame.columns]
     if not present or frame.empty:
         return
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], dict[str, str]] = {}
     for key, rows in frame.groupby(["cell", "collector", "kind"], sort=False):
         cell, source = str(key[0]), f"{key[1]} {key[2]}"
         values = rows[present].to_numpy(dtype=float, na_value=np.nan)
         for name, column in zip(present, values.T, strict=True):
             known = column[~np.isnan(column)]
             if len(known):
-                found.setdefault((cell, name), []).append(f"{source}: {_written(known)}")
-    for where, texts in found.items():
-        yield where, "; ".join(texts)
+                found.setdefault((cell, name), {})[source] = _written(known)
+    for where, by_source in found.items():
+        if len(by_source) > 1:
+            yield where, "; ".join(f"{source}: {text}" for source, text in by_source.items())
+        elif " " in (text := next(iter(by_source.values()))):
+            yield where, text
 
 
 def _written(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
-    """Write samples in the order of measurement; equal ones once, with their number."""
-    if len(values) > 1 and (values == values[0]).all():
-        return f"{numbers.raw(float(values[0]))} (all {len(values)})"
+    """Write samples; equal ones once, as the median of the table above says them already."""
+    if (values == values[0]).all():
+        return numbers.raw(float(values[0]))
     return " ".join(
-        f"{value:.6g}" if value < 1e6 else numbers.raw(value) for value in values.tolist()
+        f"{value:.6g}" if abs(value) < _LONG else numbers.raw(value) for value in values.tolist()
     )
 
 

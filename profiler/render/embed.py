@@ -1,9 +1,18 @@
-"""The data inside a page: for downloads, filters and the switch between baselines."""
+"""The data inside a page: for downloads, filters, hover and the switch between baselines.
+
+Everything is written by columns, and a column in the shortest of four forms:
+
+- a list: one value a cell of the plan;
+- `{"values": [value]}`: the same value in every cell;
+- `{"values": [...], "index": [...]}`: few values, and which of them each cell has;
+- a name: the same as that column of the same table.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -11,10 +20,10 @@ from markupsafe import Markup
 
 from profiler.model import SCHEMA_VERSION
 from profiler.render.compare import Comparison
-from profiler.render.lookup import Lookup, Value
+from profiler.render.labels import Label
+from profiler.render.lookup import Lookup
 from profiler.render.tables import Facet
 
-SPREAD_FIELDS = ("mean", "min", "max")
 SUMMARY_FIELDS = (
     "n",
     "median",
@@ -24,9 +33,14 @@ SUMMARY_FIELDS = (
     "ratio_low",
     "ratio_high",
     "rank",
-    *SPREAD_FIELDS,
+    "mean",
+    "min",
+    "max",
 )
-"""Fields of a row; those of the spread are left out where all of them equal the median."""
+_DIGITS = 6
+"""Significant digits: ncu prints two decimals, and the run folder has all digits."""
+_FEW = 4
+"""A column with a quarter as many different values as cells is written by index."""
 
 # What would end a script element, or begin a comment in one; and line ends of JavaScript.
 _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
@@ -39,7 +53,6 @@ def payload(
 ) -> dict[str, Any]:
     """Everything that the page's script reads; numbers are raw, missing is null."""
     report = lookup.report
-    metrics = [metric.name for metric in lookup.measured_metrics]
     groups, membership = facets
     return {
         "schema_version": SCHEMA_VERSION,
@@ -53,23 +66,20 @@ def payload(
         "problems": [
             {"id": one.id, "name": one.name, "params": dict(one.params)} for one in lookup.problems
         ],
-        "cells": [_cell(lookup, index) for index in range(len(report.plan.cells))],
+        "cells": _cells(lookup),
         "metrics": [
-            {"name": one.name, "label": one.label, "unit": one.unit, "better": one.better}
+            {
+                "name": one.name,
+                "label": one.label,
+                "unit": one.unit,
+                "better": one.better,
+                "summary": _summary(lookup, one),
+            }
             for one in lookup.measured_metrics
         ],
-        "summary": {
-            "fields": ["cell", "metric", *SUMMARY_FIELDS],
-            "rows": [
-                [index, number, *_fields(lookup.value(cell, name))]
-                for index, cell in enumerate(report.plan.cells)
-                for number, name in enumerate(metrics)
-                if lookup.value(cell, name).known
-            ],
-        },
         "facets": {
             "groups": [{"label": one.label, "values": list(one.values)} for one in groups],
-            "cells": [list(row) for row in membership],
+            "cells": [_column(column) for column in zip(*membership, strict=True)],
         },
         "comparisons": [_comparison(lookup, one) for one in comparisons],
     }
@@ -81,33 +91,64 @@ def dump(data: dict[str, Any]) -> Markup:
     return Markup(text.translate(_ESCAPES))  # noqa: S704 - escaped on this very line
 
 
-def _cell(lookup: Lookup, index: int) -> dict[str, Any]:
-    cell = lookup.report.plan.cells[index]
-    status = lookup.status(cell)
+def _cells(lookup: Lookup) -> dict[str, Any]:
+    cells = lookup.report.plan.cells
+    statuses = [lookup.status(cell) for cell in cells]
     return {
-        "id": cell.id,
-        "variant": lookup.marks[cell.variant.id],
-        "problem": lookup.problem_numbers[cell.problem.id],
-        "outcome": str(status.outcome),
-        "cause": status.cause or None,
-        "duplicate_of": status.duplicate_of,
-        "missing_metrics": list(status.missing_metrics),
+        "id": [cell.id for cell in cells],
+        "variant": [lookup.marks[cell.variant.id] for cell in cells],
+        "problem": [lookup.problem_numbers[cell.problem.id] for cell in cells],
+    } | _table(
+        {
+            "outcome": [str(status.outcome) for status in statuses],
+            "cause": [status.cause or None for status in statuses],
+            "duplicate_of": [status.duplicate_of for status in statuses],
+            "missing_metrics": [list(status.missing_metrics) for status in statuses],
+        }
+    )
+
+
+def _summary(lookup: Lookup, metric: Label) -> dict[str, Any]:
+    values = [lookup.value(cell, metric.name) for cell in lookup.report.plan.cells]
+    columns = {
+        name: [_number(getattr(value, name)) if value.known else None for value in values]
+        for name in SUMMARY_FIELDS
     }
+    return _table(columns)
 
 
 def _comparison(lookup: Lookup, one: Comparison) -> dict[str, Any]:
-    data = [one.ratios[cell.id] for cell in lookup.report.plan.cells]
-    return {
-        "key": one.key,
-        "label": one.label,
-        "cells": [[datum.text, datum.raw, datum.title] for datum in data],
+    ratios = [one.ratios[cell.id] for cell in lookup.report.plan.cells]
+    columns = {
+        name: [_number(getattr(ratio, name)) for ratio in ratios]
+        for name in ("ratio", "low", "high")
     }
+    return {"key": one.key, "label": one.label, "ratios": _table(columns)}
 
 
-def _fields(value: Value) -> list[float | int | None]:
-    constant = all(getattr(value, name) == value.median for name in SPREAD_FIELDS)
-    names = SUMMARY_FIELDS[: -len(SPREAD_FIELDS)] if constant else SUMMARY_FIELDS
-    return [_number(getattr(value, name)) for name in names]
+def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """Columns of one table, each in its shortest form."""
+    written: dict[str, Any] = {}
+    for name, values in columns.items():
+        same = next((other for other in written if columns[other] == values), None)
+        short = _column(values)
+        plain = isinstance(short, list) or "index" in short
+        written[name] = same if same is not None and plain else short
+    return written
+
+
+def _column(values: Sequence[Any]) -> list[Any] | dict[str, Any]:
+    """One column as a list, or by its different values where these are few."""
+    known = {json.dumps(value): value for value in values}
+    if len(known) == 1 and len(values) > 1:
+        return {"values": list(known.values())}
+    if len(known) * _FEW > len(values):
+        return list(values)
+    places = {text: place for place, text in enumerate(known)}
+    return {
+        "values": list(known.values()),
+        "index": [places[json.dumps(value)] for value in values],
+    }
 
 
 def _number(value: float) -> float | int | None:
@@ -115,5 +156,4 @@ def _number(value: float) -> float | int | None:
         return None
     if value == int(value) and abs(value) < 2**53:
         return int(value)
-    # Eight digits: ncu prints two decimals, and the run folder has all digits.
-    return float(f"{value:.8g}")
+    return float(f"{value:.{_DIGITS}g}")

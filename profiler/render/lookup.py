@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
 from profiler.render.labels import Label, label
+from profiler.render.problems import problem_key
 from profiler.report import Report
 
 NAN = float("nan")
@@ -90,6 +90,11 @@ class Lookup:
         return tuple({cell.problem.id: cell.problem for cell in self.report.plan.cells}.values())
 
     @cached_property
+    def problem_key(self) -> str:
+        """How the names of problems are to be read; empty where they say it themselves."""
+        return problem_key(self.problems)
+
+    @cached_property
     def cells(self) -> Mapping[tuple[str, str], Cell]:
         """Cells by (variant id, problem id)."""
         return {(cell.variant.id, cell.problem.id): cell for cell in self.report.plan.cells}
@@ -103,6 +108,16 @@ class Lookup:
     def problem_numbers(self) -> Mapping[str, int]:
         """Index of each problem id, in the order of the plan."""
         return {problem.id: index for index, problem in enumerate(self.problems)}
+
+    @cached_property
+    def cell_numbers(self) -> Mapping[str, int]:
+        """Index of each cell id, in the order of the plan."""
+        return {cell.id: index for index, cell in enumerate(self.report.plan.cells)}
+
+    def variant_name(self, cell: str | None) -> str:
+        """Name of the variant of a cell, by the cell's id; empty without one."""
+        number = self.cell_numbers.get(cell or "")
+        return cell or "" if number is None else self.report.plan.cells[number].variant.name
 
     @cached_property
     def baseline(self) -> Variant | None:
@@ -216,50 +231,6 @@ class Lookup:
         return sum(self.correct(cell) for cell in self.report.plan.cells)
 
 
-def readable(report: Report) -> Report:
-    """Put room after the commas of generated problem names, so that lines can break there."""
-    cells = tuple(
-        replace(cell, problem=replace(cell.problem, name=_readable_name(cell.problem)))
-        for cell in report.plan.cells
-    )
-    return replace(report, plan=replace(report.plan, cells=cells))
-
-
-def _readable_name(problem: Problem) -> str:
-    parts = problem.name.split(",")
-    generated = len(parts) > 1 and all(
-        part.startswith(f"{key}=") for part, key in zip(parts, problem.params, strict=False)
-    )
-    return ", ".join(parts) if generated else problem.name
-
-
-def varying(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
-    """Name the parameters that differ among variants or problems, in the order of first mention."""
-    rows = [dict(item.params) for item in items]
-    keys = dict.fromkeys(key for row in rows for key in row)
-    return tuple(key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1)
-
-
-def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
-    """List the different values of a parameter; numbers in their order, else by first mention."""
-    values = list(
-        {_hashable(item.params.get(key)): item.params.get(key) for item in items}.values()
-    )
-    if all(is_number(value) for value in values):
-        values.sort(key=lambda value: float(value or 0))
-    return tuple(values)
-
-
-def is_number(value: object) -> bool:
-    """Whether a parameter is a quantity (a yes or no is not)."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def empty_if_nan(value: float) -> float | None:
     """Turn NaN into None, as JSON and templates need it."""
     return None if pd.isna(value) else float(value)
-
-
-def _hashable(value: object) -> tuple[str, object]:
-    # 1, 1.0 and True are equal in Python, but different words in a spec.
-    return type(value).__name__, value

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from statistics import median
 
 MISSING = "\u2013"
 TIMES = "\N{MULTIPLICATION SIGN}"
@@ -87,6 +89,27 @@ def scale(largest: float, unit: str) -> tuple[float, str]:
     return size, f"{prefix} {unit}".strip()
 
 
+def column(values: Sequence[float], unit: str) -> tuple[str, tuple[str, ...]]:
+    """Write values in one prefix, for a column whose head has the unit: `µs`, (`3.312`, `12.40`).
+
+    The prefix is that of the value in the middle; no number is a dash.
+    """
+    sizes = [abs(value) for value in values if not is_missing(value) and value]
+    size, name = scale(rounded(median(sizes)) if sizes else 0.0, unit)
+    digits = 1 if name == "%" else None
+    return name, tuple(
+        MISSING if is_missing(value) else _in_column(value / size, digits) for value in values
+    )
+
+
+def _in_column(value: float, decimals: int | None) -> str:
+    if decimals is not None:
+        return f"{value:.{decimals}f}"
+    if value == int(value) or abs(value) >= 10 ** (_DIGITS - 1):
+        return f"{value:.0f}"
+    return significant(value)
+
+
 def ratio(value: float | None) -> str:
     """Write a ratio to a baseline with the sign of multiplication: 0.620 times."""
     if value is None or is_missing(value):
@@ -123,8 +146,8 @@ def seconds(value: float) -> str:
 
 
 def raw(value: float) -> str:
-    """Write a number for machines: nine significant digits, more than any tool delivers."""
-    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.9g}"
+    """Write a number for machines: whole numbers in full, others to six significant digits."""
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else f"{value:.6g}"
 
 
 def _count(value: float) -> str:

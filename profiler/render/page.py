@@ -20,8 +20,9 @@ from profiler.render import charts, compare, details, embed, tables
 from profiler.render.answer import cards, sentences
 from profiler.render.charts import Chart
 from profiler.render.labels import Label
-from profiler.render.lookup import Lookup, readable
+from profiler.render.lookup import Lookup
 from profiler.render.method import method
+from profiler.render.problems import readable
 from profiler.render.roles import Ranking
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
@@ -51,7 +52,7 @@ class MetricBlock:
 
     label: Label
     charts: tuple[Chart, ...]
-    rows: tuple[tables.Row, ...]
+    table: tables.MetricTable
 
 
 def render_page(report: Report) -> str:
@@ -68,6 +69,7 @@ def render_page(report: Report) -> str:
     parts = {
         "report": report,
         "primary": lookup.primary,
+        "problem_key": lookup.problem_key,
         "sentences": sentences(ranking),
         "cards": cards(ranking),
         "banner": _banner(report),
@@ -160,7 +162,7 @@ def _metric_block(ranking: Ranking, metric: Label) -> MetricBlock:
     if problem is not None:
         drawn.insert(0, charts.bar_chart(ranking, metric, problem))
     found = tuple(chart for chart in drawn if chart is not None)
-    return MetricBlock(metric, found, tables.metric_rows(ranking, metric))
+    return MetricBlock(metric, found, tables.metric_table(ranking, metric))
 
 
 def _heat_legend() -> tuple[str, ...]:
@@ -174,17 +176,16 @@ def _tables(ranking: Ranking) -> dict[str, Any]:
     lookup = ranking.lookup
     comparisons = compare.comparisons(ranking)
     facets = tables.facets(lookup)
-    cell_details, complete = details.details(lookup)
     return {
         "table": tables.main_table(ranking),
         "comparisons": comparisons,
         "facets": facets[0],
-        "cell_numbers": {cell.id: number for number, cell in enumerate(lookup.report.plan.cells)},
+        "cell_numbers": lookup.cell_numbers,
+        "metric_numbers": {one.name: number for number, one in enumerate(lookup.measured_metrics)},
         "builds": tables.build_rows(lookup),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(lookup, lookup.report.builds),
-        "details": cell_details,
-        "all_samples": complete,
+        "details": details.details(lookup),
         "data": embed.dump(embed.payload(lookup, comparisons, facets)),
     }
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
 from profiler.render import numbers
 from profiler.render.labels import Label
-from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value, distinct, varying
+from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
+from profiler.render.problems import distinct, varying
 from profiler.render.roles import Ranking
 
 HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
@@ -215,6 +216,7 @@ def _cell_row(
             width or numbers.MISSING,
             _raw(spread),
             numbers.interval(value.low, value.high, lookup.primary.unit) or "no interval",
+            "" if width else "none",
         ),
         ratio=ratio_datum(value.ratio, value.ratio_low, value.ratio_high, correct=correct),
         rank=_rank(value, correct=correct),
@@ -227,10 +229,7 @@ def datum(lookup: Lookup, cell: Cell, metric: Label) -> Datum:
     value = lookup.value(cell, metric.name)
     if not value.known:
         return Datum(title=lookup.why_missing(cell, metric.name), css="none")
-    title = numbers.interval(value.low, value.high, metric.unit)
-    return Datum(
-        numbers.show(value.median, metric.unit), numbers.raw(value.median), f"{title} n={value.n}"
-    )
+    return Datum(numbers.show(value.median, metric.unit), numbers.raw(value.median))
 
 
 def ratio_datum(ratio: float, low: float, high: float, *, correct: bool) -> Datum:
@@ -297,25 +296,48 @@ def facets(lookup: Lookup) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ..
     return tuple(found), tuple(zip(*columns, strict=True))
 
 
-def metric_rows(ranking: Ranking, metric: Label) -> tuple[Row, ...]:
+@dataclass(frozen=True)
+class MetricTable:
+    """One metric of all variants at all problems, each problem in the unit that suits it."""
+
+    heads: tuple[str, ...]
+    """Problem and unit."""
+    rows: tuple[Row, ...]
+
+
+def metric_table(ranking: Ranking, metric: Label) -> MetricTable:
     """One metric as a table of variants by problems: the twin of that metric's figures."""
     lookup = ranking.lookup
-    return tuple(
+    columns = [_metric_column(ranking, problem, metric) for problem in lookup.problems]
+    rows = tuple(
         Row(
             variant.name,
             lookup.marks[variant.id],
             ranking.role(variant),
-            tuple(_metric_datum(lookup, variant, problem, metric) for problem in lookup.problems),
+            tuple(data[row] for _, data in columns),
         )
-        for variant in ranking.order
+        for row, variant in enumerate(ranking.order)
     )
+    return MetricTable(tuple(head for head, _ in columns), rows)
 
 
-def _metric_datum(lookup: Lookup, variant: Variant, problem: Problem, metric: Label) -> Datum:
-    cell = lookup.cells.get((variant.id, problem.id))
-    if cell is None or not lookup.correct(cell):
-        return Datum(title=lookup.why_missing(cell, metric.name), css="none")
-    return datum(lookup, cell, metric)
+def _metric_column(
+    ranking: Ranking, problem: Problem, metric: Label
+) -> tuple[str, tuple[Datum, ...]]:
+    lookup = ranking.lookup
+    cells = [lookup.cells.get((variant.id, problem.id)) for variant in ranking.order]
+    medians = [
+        lookup.value(cell, metric.name).median if cell and lookup.correct(cell) else math.nan
+        for cell in cells
+    ]
+    unit, texts = numbers.column(medians, metric.unit)
+    data = tuple(
+        Datum(title=lookup.why_missing(cell, metric.name), css="none")
+        if text == numbers.MISSING
+        else Datum(text, text)
+        for cell, text in zip(cells, texts, strict=True)
+    )
+    return f"{problem.name} ({unit})" if unit else problem.name, data
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,27 @@
   const data = source ? JSON.parse(source.textContent) : null;
   const state = new Map();
 
+  // ---- the data stand by columns, each in the shortest of four forms --------------------------------
+  const size = data?.cells?.id?.length ?? 0;
+  const decoded = new Map();
+  const column = (table, name) => {
+    let one = table[name];
+    if (typeof one === "string") one = table[one]; // the same as another column
+    if (Array.isArray(one)) return one;
+    if (!decoded.has(one)) {
+      decoded.set(one, one.index ? one.index.map((place) => one.values[place]) : Array(size).fill(one.values[0]));
+    }
+    return decoded.get(one);
+  };
+  const cellOf = (index) => Object.fromEntries(
+    Object.keys(data.cells).map((name) => [name, column(data.cells, name)[index]]),
+  );
+  const fieldsOf = (metric, index) => {
+    const fields = Object.keys(metric.summary);
+    return Object.fromEntries(fields.map((name) => [name, column(metric.summary, name)[index]]));
+  };
+  const measured = (index) => data.metrics.filter((metric) => column(metric.summary, "n")[index] !== null);
+
   // ---- state in the address: #?find=online&sort=main-table.3.ascending ----------------------------
   const readState = () => {
     state.clear();
@@ -29,7 +50,9 @@
   const sortValue = (cell) => {
     if (!cell) return null;
     if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
-    return cell.classList.contains("none") || cell.classList.contains("failed") ? null : cell.textContent.trim();
+    if (["none", "failed", "nothing"].some((name) => cell.classList.contains(name))) return null;
+    const text = cell.textContent.trim();
+    return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
   };
   const compare = (a, b) => {
     if (typeof a === "number" && typeof b === "number") return a - b;
@@ -61,14 +84,15 @@
   const rows = main ? [...main.tBodies[0].rows] : [];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const boxes = all("input[data-group]");
+  const facets = data?.facets?.cells.map((_, group) => column(data.facets.cells, group)) ?? [];
   const filter = () => {
     const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
     const off = new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.group + "." + box.dataset.index));
     let shown = 0;
     for (const row of rows) {
-      const facets = data?.facets?.cells[Number(row.dataset.cell)] ?? [];
+      const cell = Number(row.dataset.cell);
       const wanted = words.every((word) => texts.get(row).includes(word))
-        && !facets.some((index, group) => off.has(group + "." + index));
+        && !facets.some((values, group) => off.has(group + "." + values[cell]));
       row.hidden = !wanted;
       shown += wanted ? 1 : 0;
     }
@@ -87,16 +111,25 @@
   }
 
   // ---- baselines: the ratios of each were computed before ----------------------------------------
+  const times = (ratio) => (Math.abs(ratio) < 10 ? ratio.toFixed(3) : ratio.toPrecision(3));
   const showBaseline = (key) => {
     const chosen = data?.comparisons?.find((one) => one.key === key);
     if (!chosen) return;
+    const [ratios, lows, highs] = ["ratio", "low", "high"].map((name) => column(chosen.ratios, name));
     for (const row of rows) {
-      const [text, raw, title] = chosen.cells[Number(row.dataset.cell)];
+      const number = Number(row.dataset.cell);
+      const [ratio, low, high] = [ratios[number], lows[number], highs[number]];
       const cell = row.querySelector("td.ratio");
-      cell.textContent = text;
-      cell.title = title;
-      cell.classList.toggle("none", raw === null);
-      if (raw === null) delete cell.dataset.value; else cell.dataset.value = raw;
+      cell.classList.toggle("none", ratio === null);
+      if (ratio === null) {
+        cell.textContent = "\u2013";
+        cell.title = "no ratio";
+        delete cell.dataset.value;
+        continue;
+      }
+      cell.textContent = `${times(ratio)}\u00d7`;
+      cell.title = low === null ? "ratio of medians" : `[${times(low)}, ${times(high)}]`;
+      cell.dataset.value = ratio;
     }
   };
   $("baseline")?.addEventListener("change", (event) => {
@@ -115,6 +148,27 @@
       keep(group.dataset.switch, select.selectedIndex ? String(select.selectedIndex) : "");
     });
   }
+
+  // ---- what stands behind a number: interval, extremes, samples ------------------------------------
+  const behind = (cell) => {
+    const head = cell.closest("table").tHead?.rows[0].cells[cell.cellIndex];
+    const metric = data?.metrics?.[Number(head?.dataset.metric)];
+    const row = cell.parentElement.dataset.cell;
+    if (!metric || row === undefined || cell.colSpan > 1) return "";
+    const { n, median, low, high, min, max } = fieldsOf(metric, Number(row));
+    if (n === null) return "";
+    const unit = metric.unit ? ` ${metric.unit}` : "";
+    return [
+      `${metric.label}: median ${median}${unit}`,
+      low === null || low === high ? "" : `95 % interval ${low} to ${high}`,
+      min === max ? "" : `from ${min} to ${max}`,
+      `n = ${n}`,
+    ].filter(Boolean).join("; ");
+  };
+  document.addEventListener("mouseover", (event) => {
+    const cell = event.target.closest?.("tr[data-cell] > td:not([title])");
+    if (cell) cell.title = behind(cell);
+  });
 
   // ---- rows and marks of one variant light each other up -------------------------------------------
   let pinned = null;
@@ -152,44 +206,38 @@
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
   };
-  const spread = 3; // mean, min and max are left out of a row where they all equal the median
-  const whole = (row) => (row.length < data.summary.fields.length ? [...row, ...Array(spread).fill(row[3])] : row);
   const quoted = (value) => {
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
   const asCsv = () => {
     const params = [...new Set(data.problems.flatMap((one) => Object.keys(one.params)))];
-    const fields = data.summary.fields.slice(2);
-    const lines = [["cell", "variant", ...params, "outcome", "metric", ...fields].join(",")];
-    const tail = (index) => {
-      const cell = data.cells[index];
+    const fields = Object.keys(data.metrics[0]?.summary ?? {});
+    const lines = [["cell", "variant", ...params, "outcome", "metric", ...fields].map(quoted).join(",")];
+    for (let index = 0; index < size; index += 1) {
+      const cell = cellOf(index);
       const problem = data.problems[cell.problem];
-      return [cell.id, data.variants[cell.variant].name, ...params.map((key) => problem.params[key]), cell.outcome];
-    };
-    const seen = new Set();
-    for (const [index, metric, ...values] of data.summary.rows.map(whole)) {
-      seen.add(index);
-      lines.push([...tail(index), data.metrics[metric].name, ...values].map(quoted).join(","));
+      const head = [cell.id, data.variants[cell.variant].name, ...params.map((key) => problem.params[key]), cell.outcome];
+      const found = measured(index).map((metric) => [metric.name, ...Object.values(fieldsOf(metric, index))]);
+      for (const row of found.length ? found : [["", ...fields.map(() => "")]]) {
+        lines.push([...head, ...row].map(quoted).join(","));
+      }
     }
-    data.cells.forEach((_, index) => {
-      if (!seen.has(index)) lines.push([...tail(index), "", ...fields.map(() => "")].map(quoted).join(","));
-    });
     return lines.join("\n") + "\n";
   };
   const asJson = () => {
-    const { facets, comparisons, summary, ...rest } = data;
-    const cells = rest.cells.map((cell) => ({
-      ...cell,
-      variant: data.variants[cell.variant].id,
-      problem: data.problems[cell.problem].id,
-      metrics: {},
-    }));
-    for (const [index, metric, ...values] of summary.rows.map(whole)) {
-      cells[index].metrics[data.metrics[metric].name] =
-        Object.fromEntries(values.map((value, number) => [summary.fields[number + 2], value]));
-    }
-    return JSON.stringify({ ...rest, cells }, null, 1) + "\n";
+    const { facets: left, comparisons: out, cells: too, ...rest } = data;
+    const metrics = data.metrics.map(({ summary, ...metric }) => metric);
+    const cells = Array.from({ length: size }, (_, index) => {
+      const cell = cellOf(index);
+      return {
+        ...cell,
+        variant: data.variants[cell.variant].id,
+        problem: data.problems[cell.problem].id,
+        metrics: Object.fromEntries(measured(index).map((metric) => [metric.name, fieldsOf(metric, index)])),
+      };
+    });
+    return JSON.stringify({ ...rest, metrics, cells }, null, 1) + "\n";
   };
   $("save-csv")?.addEventListener("click", () => save(`${data.experiment}.csv`, "text/csv", asCsv()));
   $("save-json")?.addEventListener("click", () => save(`${data.experiment}.json`, "application/json", asJson()));

@@ -58,8 +58,18 @@ def test_seconds_read_as_a_clock() -> None:
 
 
 @pytest.mark.parametrize("value", [0.1, 1 / 3, 123456789.0, 2**53, -4.5e-7, 1e300])
-def test_raw_numbers_keep_nine_digits(value: float) -> None:
-    assert float(numbers.raw(value)) == pytest.approx(value, rel=1e-8)
+def test_raw_numbers_keep_six_digits(value: float) -> None:
+    assert float(numbers.raw(value)) == pytest.approx(value, rel=5e-6)
+    assert numbers.raw(123456789.0) == "123456789"
+
+
+def test_columns_have_one_unit_and_numbers_that_sort() -> None:
+    unit, texts = numbers.column([3312.0, math.nan, 12400.0, 1.02e6], "ns")
+    assert unit == "\u00b5s"
+    assert texts == ("3.312", numbers.MISSING, "12.40", "1020")
+    assert numbers.column([6490.0, 14641.25, 0.0], "") == ("", ("6490", "14641", "0"))
+    assert numbers.column([49.96, math.nan], "%") == ("%", ("50.0", numbers.MISSING))
+    assert numbers.column([math.nan], "byte")[1] == (numbers.MISSING,)
 
 
 def test_axes_take_one_unit_for_all_values() -> None:

@@ -1,15 +1,19 @@
 """What the sections of a page say, as data."""
 
 import dataclasses
+import math
+from typing import Any
 
+import pandas as pd
 import pytest
-from synthetic_report import HOSTILE, make_report, problems, without
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.model import Outcome, Problem
 from profiler.render import compare, details, tables
 from profiler.render.answer import cards, sentences
-from profiler.render.lookup import Lookup, distinct, readable, varying
+from profiler.render.lookup import Lookup
 from profiler.render.method import method
+from profiler.render.problems import distinct, problem_key, readable, varying
 from profiler.render.roles import Ranking
 from profiler.render.why import why
 
@@ -103,26 +107,28 @@ def test_baselines_are_what_their_names_say(ranking: Ranking) -> None:
     cells = lookup.cells
     problem = lookup.problems[0]
     best = lookup.best_by_problem[problem.id][0]
-    assert found["best"][best.id].raw == "1"
+    assert found["best"][best.id].ratio == 1
     own = cells[lookup.variants[3].id, problem.id]
     before = cells[lookup.variants[2].id, problem.id]
     expected = lookup.value(own, "duration_ns").median / lookup.value(before, "duration_ns").median
-    assert float(found["previous"][own.id].raw or 0) == pytest.approx(expected)
-    assert found["previous"][cells[lookup.variants[0].id, problem.id].id].raw is None
+    assert found["previous"][own.id].ratio == pytest.approx(expected)
+    assert math.isnan(found["previous"][cells[lookup.variants[0].id, problem.id].id].ratio)
     after_broken = cells[lookup.variants[6].id, problem.id]
     before_broken = cells[lookup.variants[4].id, problem.id]
     expected = (
         lookup.value(after_broken, "duration_ns").median
         / lookup.value(before_broken, "duration_ns").median
     )
-    assert float(found["previous"][after_broken.id].raw or 0) == pytest.approx(expected)
+    assert found["previous"][after_broken.id].ratio == pytest.approx(expected)
 
 
 def test_only_the_reference_has_intervals(ranking: Ranking) -> None:
     found = {one.key: one.ratios for one in compare.comparisons(ranking)}
     cell = ranking.lookup.cells[ranking.lookup.variants[3].id, ranking.lookup.problems[0].id]
-    assert found["reference"][cell.id].title.startswith("[")
-    assert found["best"][cell.id].title == "ratio of medians"
+    reference = found["reference"][cell.id]
+    assert reference.low < reference.ratio < reference.high
+    assert found["best"][cell.id].ratio > 0
+    assert math.isnan(found["best"][cell.id].low)
 
 
 def test_facets_cover_every_cell(ranking: Ranking) -> None:
@@ -170,31 +176,81 @@ def test_why_needs_a_baseline() -> None:
     assert why(Ranking(Lookup(report))) is None
 
 
-def test_details_keep_all_samples_and_name_the_source(ranking: Ranking) -> None:
-    groups, complete = details.details(ranking.lookup)
-    assert complete
-    cell = groups[0].cells[0]
-    lines = {line.label.name: line for line in cell.lines}
-    assert lines["duration_ns"].samples.startswith("ncu timing: ")
-    assert len(lines["duration_ns"].samples.split()) == 2 + 8
-    assert lines["registers"].samples == "ncu timing: 24 (all 8)"
-    assert "bank_conflicts" in lines
-    hostile = groups[0].cells[1]
-    assert hostile.kernels == (HOSTILE,)
-    twin = next(one for one in groups[0].cells if one.outcome == "same machine code")
-    assert twin.lines
-    assert "its samples are shown" in twin.facts[0]
+def row_of(group: details.ProblemDetails, name: str) -> details.Detail:
+    return next(cell for cell in group.cells if cell.variant.name == name)
+
+
+def test_details_have_every_metric_and_every_sample_that_differs(ranking: Ranking) -> None:
+    found = details.details(ranking.lookup)
+    assert found.all_samples
+    group = found.problems[0]
+    assert [len(one.cells) for one in found.problems] == [34] * 12
+    names = [column.label.name for column in group.columns]
+    assert {"duration_ns", "registers", "bank_conflicts"} <= set(names)
+    assert [one.name for one in group.sampled] == ["duration_ns", "cycles"]
+    cell = row_of(group, "torch.softmax")
+    assert len(cell.samples[0].split()) == 8
+    registers = group.columns[names.index("registers")]
+    assert registers.n == "8"
+    assert group.columns[names.index("l2_hit_pct")].n == "1"
+    assert cell.data[names.index("registers")].text == "24"
+
+
+def test_details_name_kernels_once_and_the_source_of_a_twin(ranking: Ranking) -> None:
+    found = details.details(ranking.lookup)
+    assert sorted(found.kernels) == sorted((HOSTILE, "softmax_k"))
+    hostile = row_of(found.problems[0], HOSTILE_NAME)
+    assert [found.kernels[number - 1] for number in hostile.kernels] == [HOSTILE]
+    twin = next(one for one in found.problems[0].cells if one.outcome == "same machine code")
+    source = row_of(found.problems[0], twin.twin)
+    assert twin.data == source.data
+    assert twin.samples == source.samples
+
+
+def test_details_of_a_failed_cell_say_why(ranking: Ranking) -> None:
+    broken = row_of(details.details(ranking.lookup).problems[0], "online-b64-v1")
+    assert broken.outcome == "compile failed"
+    assert "no" in broken.cause
+    assert broken.data == ()
+    assert broken.samples == ("", "")
+
+
+def test_details_say_once_what_holds_for_a_problem(ranking: Ranking) -> None:
+    group = details.details(ranking.lookup).problems[0]
+    assert "Operations stated by the workload: 5120 FLOP." in "\n".join(group.facts).replace(
+        "\u202f", " "
+    ).replace("5.120 k", "5120 ")
+    assert "Largest absolute error against the reference: 0.00100." in group.facts
+    assert "Asked for, but not delivered: bank_conflicts." in group.facts
+
+
+def test_the_best_cell_of_a_problem_comes_first(ranking: Ranking) -> None:
+    lookup = ranking.lookup
+    for problem, group in zip(lookup.problems, details.details(lookup).problems, strict=True):
+        assert group.cells[0].variant == lookup.best_by_problem[problem.id][0].variant
+
+
+def test_the_same_metric_of_two_tools_is_never_mixed(ranking: Ranking) -> None:
+    report = ranking.lookup.report
+    first = report.samples[report.samples["cell"] == report.plan.cells[0].id]
+    timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
+    both = without(report, samples=pd.concat([report.samples, timer], ignore_index=True))
+    group = details.details(Lookup(both)).problems[0]
+    text = row_of(group, "torch.softmax").samples[0]
+    assert text.startswith("ncu timing: ")
+    assert "; timer timing: " in text
 
 
 def test_many_samples_are_cut_to_the_shown_metrics(
     ranking: Ranking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(details, "MOST_SAMPLES", 10)
-    groups, complete = details.details(ranking.lookup)
-    assert not complete
-    lines = {line.label.name: line.samples for line in groups[0].cells[0].lines}
-    assert lines["duration_ns"]
-    assert lines["stall_wait"] == ""
+    report = ranking.lookup.report
+    noisy = report.samples.assign(stall_wait=range(len(report.samples)))
+    found = details.details(Lookup(without(report, samples=noisy)))
+    assert not found.all_samples
+    assert "stall_wait" not in [one.name for one in found.problems[0].sampled]
+    assert "duration_ns" in [one.name for one in found.problems[0].sampled]
 
 
 def test_funnel_goes_from_possible_to_measured(ranking: Ranking) -> None:
@@ -221,11 +277,60 @@ def test_parameters_that_differ() -> None:
     assert distinct(found, "dtype") == ("fp16", "fp32")
 
 
-def test_generated_names_may_break_and_given_ones_stay() -> None:
-    generated = Problem("p", "rows=512,dtype=fp16", {"rows": 512, "dtype": "fp16"})
+def named(*params: dict[str, Any]) -> list[str]:
+    sizes = tuple(
+        Problem(f"p{number}", ",".join(f"{key}={value}" for key, value in one.items()), one)
+        for number, one in enumerate(params)
+    )
+    return [one.name for one in Lookup(readable(make_report(2, sizes))).problems]
+
+
+def test_generated_names_are_shortened_to_values() -> None:
+    assert named({"m": 512, "n": 64, "dtype": "fp16"}, {"m": 8, "n": 32, "dtype": "bf16"}) == [
+        "512 \u00d7 64 fp16",
+        "8 \u00d7 32 bf16",
+    ]
+    same_everywhere = named({"m": 1, "n": 2, "k": 3}, {"m": 4, "n": 5, "k": 3})
+    assert same_everywhere == ["1 \u00d7 2", "4 \u00d7 5"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        ({"m": 1, "causal": True}, {"m": 2, "causal": False}),
+        ({"m": 1, "p": 0.1}, {"m": 2, "p": 0.5}),
+        ({"m": 1, "n": 2}, {"m": 1, "k": 3}),
+        ({"m": 1, "kind": 1}, {"m": 2, "kind": "one"}),
+        ({"m": 1}, {"m": 2}),
+    ],
+)
+def test_keys_stay_where_values_alone_would_say_too_little(
+    params: tuple[dict[str, Any], ...],
+) -> None:
+    assert named(*params) == [
+        ", ".join(f"{key}={value}" for key, value in one.items()) for one in params
+    ]
+
+
+def test_the_order_of_short_names_is_told() -> None:
+    sizes = tuple(
+        Problem(f"p{n}", f"m={n},n={n},dtype=fp16", {"m": n, "n": n, "dtype": "fp16"})
+        for n in (1, 2)
+    )
+    assert problem_key(sizes) == "", "long names say it themselves"
+    half = [{"m": n, "n": n, "dtype": kind} for n, kind in ((1, "fp16"), (2, "bf16"))]
+    sizes = tuple(
+        Problem(f"p{n}", ",".join(f"{key}={value}" for key, value in one.items()), one)
+        for n, one in enumerate(half)
+    )
+    assert Lookup(readable(make_report(2, sizes))).problem_key == "m \u00d7 n dtype"
+
+
+def test_given_names_stay() -> None:
     given = Problem("q", "small,half", {"rows": 512, "dtype": "fp16"})
-    report = readable(make_report(variant_count=2, problem_list=(generated, given)))
-    assert [one.name for one in Lookup(report).problems] == ["rows=512, dtype=fp16", "small,half"]
+    generated = Problem("p", "rows=512,dtype=fp32", {"rows": 512, "dtype": "fp32"})
+    report = readable(make_report(2, (generated, given)))
+    assert [one.name for one in Lookup(report).problems] == ["rows=512, dtype=fp32", "small,half"]
 
 
 def test_a_wrong_result_with_a_rank_is_still_not_ranked(ranking: Ranking) -> None:
