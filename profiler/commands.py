@@ -1,4 +1,7 @@
-"""The commands other than `run`: each prints one thing, or writes it as JSON."""
+"""The commands other than `run`: each prints one thing, or writes it as JSON.
+
+What takes long to import (pandas, SciPy, matplotlib) is imported by the command that needs it.
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from profiler.assemble import assemble
-from profiler.doctor import essential_missing, examine
-from profiler.environment import find_gpu
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
-from profiler.forecast import first_command, forecast
-from profiler.imports import import_document, read_imports
-from profiler.measure import build_plan, variants_of
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.notices import remedy, text
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan, plan_document
-from profiler.private import private_texts
 from profiler.progress import Narrator, make_console
-from profiler.render.console import (
-    build_table,
-    doctor_table,
-    final_summary,
-    import_table,
-    plan_table,
-    runs_table,
-)
-from profiler.render.import_page import render_import_page
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, json_schema, load_spec
-from profiler.store import SPEC_FILE, RunFolder, runs, write_atomic, write_recording
+from profiler.store import SPEC_FILE, RunFolder, RunRecord, runs, write_atomic, write_recording
 
 
 def show_plan(  # noqa: PLR0913 - the flags of the command
@@ -45,6 +32,8 @@ def show_plan(  # noqa: PLR0913 - the flags of the command
     color: str,
 ) -> None:
     """`profiler plan`: cells, exclusions, sessions, and what they will cost."""
+    from profiler.forecast import first_command, forecast
+
     loaded, plan = _plan(spec, overrides, only)
     expected = forecast(plan, loaded.experiment, out)
     document = plan_document(plan)
@@ -54,6 +43,8 @@ def show_plan(  # noqa: PLR0913 - the flags of the command
     write_json_target(document, json_target)
     if json_target == "-":
         return
+    from profiler.render.console import plan_table
+
     console = make_console(color)
     console.print(plan_table(plan))
     for cost in expected:
@@ -84,6 +75,8 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     color: str,
 ) -> ExitCode:
     """`profiler build`: compile and show the static facts; SOME_CELLS_FAILED where one fails."""
+    from profiler.measure import build_plan, variants_of
+
     loaded, plan = _plan(spec, overrides, only)
     space = space_of(loaded)
     narrator = Narrator.for_terminal(color=color, quiet=quiet)
@@ -98,6 +91,8 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     )
     write_json_target(_build_document(plan, builds, target), json_target)
     if json_target != "-":
+        from profiler.render.console import build_table
+
         make_console(color).print(build_table(builds, variants_of(plan)))
     failed = any(not build.ok for build in builds)
     return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
@@ -107,6 +102,8 @@ def _architecture(arch: str | None, loaded: LoadedSpec) -> str:
     wanted = arch or loaded.experiment.build.arch
     if wanted != "auto":
         return wanted
+    from profiler.environment import find_gpu
+
     gpu = find_gpu()
     if gpu is None or gpu.compute_capability is None:
         raise EnvironmentUnusable(
@@ -116,7 +113,7 @@ def _architecture(arch: str | None, loaded: LoadedSpec) -> str:
 
 
 def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
-    names = {variant.id: variant for variant in variants_of(plan)}
+    names = {cell.variant.id: cell.variant for cell in plan.cells}
     return {
         "schema_version": SCHEMA_VERSION,
         "experiment": plan.experiment,
@@ -134,6 +131,8 @@ def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dic
 
 def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> ExitCode:
     """`profiler report`: page, CSV and JSON again, from the raw files of a run."""
+    from profiler.assemble import assemble
+
     run = RunFolder(folder)
     record = run.record()
     loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
@@ -141,6 +140,8 @@ def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> Exit
     page = write_results(finished.report, folder)
     write_json_target(report_document(finished.report), json_target)
     if json_target != "-":
+        from profiler.render.console import final_summary
+
         console = make_console(color)
         console.print(final_summary(finished.report))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
@@ -151,10 +152,15 @@ def import_files(
     files: Sequence[Path], *, json_target: str | None, page: Path | None, color: str
 ) -> None:
     """`profiler import`: a table and a page of CSV files that the user already has."""
+    from profiler.imports import import_document, read_imports
+
     imported = read_imports(files)
     write_json_target(import_document(imported), json_target)
     if json_target == "-" and page is None:
         return
+    from profiler.render.console import import_table
+    from profiler.render.import_page import render_import_page
+
     target = page or Path(files[0]).with_suffix(".html")
     names = [file.name for file in files]
     write_atomic(target, render_import_page(imported.launches, imported.notices, names))
@@ -169,17 +175,21 @@ def import_files(
 
 def show_doctor(*, json_target: str | None, color: str) -> ExitCode:
     """`profiler doctor`: everything that a run needs."""
+    from profiler.doctor import essential_missing, examine
+
     checks = examine()
     document = {"schema_version": SCHEMA_VERSION, "checks": [asdict(check) for check in checks]}
     write_json_target(document, json_target)
     if json_target != "-":
+        from profiler.render.console import doctor_table
+
         make_console(color).print(doctor_table(checks))
     return ExitCode.ENVIRONMENT if essential_missing(checks) else ExitCode.COMPLETE
 
 
 def list_runs(out: Path, *, json_target: str | None, color: str) -> None:
     """`profiler list`: the runs under a folder, oldest first."""
-    found = [(run, run.record()) for run in runs(out)]
+    found = [(run, record) for run in runs(out) if (record := _record(run)) is not None]
     rows = [
         {
             "run": str(run.path),
@@ -192,11 +202,24 @@ def list_runs(out: Path, *, json_target: str | None, color: str) -> None:
     ]
     write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, json_target)
     if json_target != "-":
+        from profiler.render.console import runs_table
+
         make_console(color).print(runs_table(rows))
+
+
+def _record(run: RunFolder) -> RunRecord | None:
+    """Record of a run; one that cannot be read is named, and hides no other."""
+    try:
+        return run.record()
+    except UsageError as error:
+        sys.stderr.write(f"profiler: left out: {error}\n")
+        return None
 
 
 def make_recording(folder: Path, target: Path) -> None:
     """`profiler record`: what a replay needs, without what is private to this machine."""
+    from profiler.private import private_texts
+
     run = RunFolder(folder)
     run.record()
     if target.exists() and not (target / "run.json").exists():

@@ -8,17 +8,18 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from profiler.errors import UsageError
 from profiler.model import SCHEMA_VERSION, CellStatus
 from profiler.notices import remedy, severity, text
 from profiler.plan import plan_document
-from profiler.render.page import render_page
-from profiler.report import Report
 from profiler.store import PAGE_FILE, write_atomic
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from profiler.report import Report
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"
@@ -32,6 +33,8 @@ def write_results(report: Report, folder: Path, *, page: bool = True) -> Path | 
     write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(report)))
     if not page:
         return None
+    from profiler.render.page import render_page  # takes half a second, and not every run has one
+
     write_atomic(folder / PAGE_FILE, render_page(report))
     return folder / PAGE_FILE
 
