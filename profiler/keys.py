@@ -29,8 +29,9 @@ def cell_keys(
 ) -> dict[str, str]:
     """Key of every cell.
 
-    `builds` by variant id; `base` is the folder of the spec. How many blocks are measured is not
-    part of the key: more blocks add to the old ones.
+    `builds` by variant id; `base` is the folder of the spec. How many blocks are measured and how
+    long a visit may take are not part of the key: more blocks add to the old ones, and a longer
+    limit gives those that hung another chance.
     """
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
@@ -38,7 +39,10 @@ def cell_keys(
     shared = {
         "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
         "workload": experiment.workload.model_dump(mode="json"),
-        "collect": collect.model_dump(mode="json", exclude={"blocks", "counter_samples"}) | metrics,
+        "collect": collect.model_dump(
+            mode="json", exclude={"blocks", "counter_samples", "time_limit_s"}
+        )
+        | metrics,
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
     }
     sources = source_hashes(experiment, base, cells)

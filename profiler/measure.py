@@ -12,6 +12,7 @@ from kernels.recipe import Recipe
 from profiler.execute.build import build_variants
 from profiler.execute.lock import gpu_lock
 from profiler.keys import cell_keys
+from profiler.launch_params import launch_params
 from profiler.machine import Machine
 from profiler.model import BuildResult, Plan, Variant
 from profiler.progress import Narrator
@@ -67,7 +68,12 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     """Build every variant of a plan for one architecture."""
     recipes = {variant.id: _recipe(experiment, variant, space) for variant in variants}
     return build_variants(
-        variants, recipes, arch=arch, build_root=build_root, on_progress=on_progress
+        variants,
+        recipes,
+        arch=arch,
+        build_root=build_root,
+        on_progress=on_progress,
+        launch_params=launch_params(variants, space.recipe),
     )
 
 

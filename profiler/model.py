@@ -189,9 +189,11 @@ class BuildResult:
     """Hash of command line, compiler and sources: the name in the cache."""
     code_hash: str | None = None
     """Hash of the machine code (device code and launch code), not of the file."""
+    program: str | None = None
+    """Hash of the machine code and of the parameters that act at launch: what is measured once."""
     kernels: tuple[KernelFacts, ...] = ()
     duplicate_of: str | None = None
-    """Id of the first variant with the same machine code."""
+    """Id of the first variant that is the same program."""
     error: str = ""
     """The compiler's own words."""
     command: str = ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,6 +52,14 @@ class Loaded:
             Visit(str(cell), int(block))
             for cell, block in zip(self.samples["cell"], self.samples["block"], strict=True)
         }
+
+    def tried(self) -> set[str]:
+        """Cells that this attempt began to work on."""
+        own = self.attempt.record.visit
+        if own is not None:
+            return {own["cell"]} & self.current
+        started = (r for r in self.records if r.get("event") == protocol.STARTED)
+        return {record["cell"] for record in started}
 
     def checked(self) -> set[str]:
         """Cells that were compared with the reference and found right."""
@@ -174,18 +182,38 @@ class Results:
     """What the tool says about the GPU: `device__attribute_*`."""
 
 
-def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, tuple[Outcome, str]]:
-    """Outcome and cause of the cells that failed in these attempts, by cell id."""
+def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, Failure]:
+    """The cells that failed in these attempts, by cell id."""
     facts = _facts(plan, attempts)
     return {cell: each.failure for cell, each in facts.items() if each.failure is not None}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell was given up, and how long a visit could take then (None: not known)."""
+
+    outcome: Outcome
+    cause: str
+    time_limit_s: float | None = None
+
+    def stands(self, time_limit_s: float) -> bool:
+        """Whether trying again would tell nothing new: not so after a shorter time limit."""
+        shorter = self.time_limit_s is not None and self.time_limit_s < time_limit_s
+        return not (self.outcome is Outcome.TIMED_OUT and shorter)
 
 
 @dataclass
 class _Facts:
     """What journals and builds say about one cell, gathered before its outcome is decided."""
 
-    failure: tuple[Outcome, str] | None = None
+    failures: dict[str, Failure] = field(default_factory=dict)
+    """By session: what the last attempt that worked on the cell says."""
     described: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the first session that has one."""
+        return next(iter(self.failures.values()), None)
 
 
 def gather(
@@ -253,30 +281,40 @@ def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
     for planned in plan.cells:
         facts[planned.id] = _Facts()
     for loaded in attempts:
+        session = loaded.attempt.record.session
+        for cell in loaded.tried() & facts.keys():
+            facts[cell].failures.pop(session, None)
         for record in loaded.records:
-            _take_record(facts, record)
-        result = loaded.attempt.result
-        for cell, (outcome, cause) in (result.failed if result else {}).items():
-            if cell in facts and cell in loaded.current:
-                facts[cell].failure = facts[cell].failure or (Outcome(outcome), cause)
-        unseen = (Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
-        for cell in loaded.unseen():
-            facts[cell].failure = facts[cell].failure or unseen
+            _take_description(facts, record)
+        for cell, failure in _failures_of(loaded):
+            if cell in facts:
+                facts[cell].failures.setdefault(session, failure)
     return facts
+
+
+def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
+    """What one attempt gave up: what the runner saw first, then what the end is blamed on."""
+    limit = loaded.attempt.record.time_limit_s
+    for record in loaded.records:
+        if record.get("event") == protocol.FAILED:
+            cause = str(record.get("cause", ""))
+            yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit)
+    result = loaded.attempt.result
+    for cell, (outcome, cause) in (result.failed if result else {}).items():
+        if cell in loaded.current:
+            yield cell, Failure(Outcome(outcome), cause, limit)
+    for cell in loaded.unseen():
+        cause = "its range launched no kernel that the tool saw"
+        yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
 
 
 _DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error")
 
 
-def _take_record(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
+def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
     cell = record.get("cell")
-    if cell not in facts:
-        return
-    if record.get("event") == protocol.FAILED:
-        failure = (Outcome(record["outcome"]), str(record.get("cause", "")))
-        facts[cell].failure = facts[cell].failure or failure
-    # A wrong result tells its errors, too.
-    facts[cell].described |= {name: record[name] for name in _DESCRIBED if name in record}
+    if cell in facts:  # a wrong result tells its errors, too
+        facts[cell].described |= {name: record[name] for name in _DESCRIBED if name in record}
 
 
 def _lacking(
@@ -295,8 +333,7 @@ def _status(
     if twin is not None:
         return replace(status, outcome=Outcome.DUPLICATE, duplicate_of=twin)
     if facts.failure is not None:
-        outcome, cause = facts.failure
-        return replace(status, outcome=outcome, cause=cause)
+        return replace(status, outcome=facts.failure.outcome, cause=facts.failure.cause)
     return replace(status, outcome=Outcome.MEASURED) if measured else status
 
 

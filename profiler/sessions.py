@@ -86,7 +86,10 @@ class Measurement:
             if each.attempt.record.session == session.name:
                 measured |= each.visits()
         skipped = {build.variant for build in self.builds if not build.ok}
-        gone = set(failures(self.plan, earlier)) | set(twins(self.plan.cells, self.builds))
+        limit = self.loaded.experiment.collect.time_limit_s
+        failed = failures(self.plan, earlier)
+        gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
+        gone |= set(twins(self.plan.cells, self.builds))
         variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
         return tuple(
             visit
@@ -189,6 +192,7 @@ class Measurement:
             collector=session.collector,
             kind=session.kind.value,
             metrics=session.metrics,
+            time_limit_s=self.loaded.experiment.collect.time_limit_s,
             keys={cell: self.keys[cell] for cell in dict.fromkeys(v.cell for v in visits)},
         )
 

@@ -108,6 +108,8 @@ class AttemptRecord:
     """Cell id → key at the time; rows of a cell whose key is another today are not used."""
     visit: Mapping[str, Any] | None = None
     """Cell and block, where one process measures one visit (external commands)."""
+    time_limit_s: float | None = None
+    """How long one visit could take."""
 
 
 @dataclass(frozen=True)
@@ -320,6 +322,19 @@ def compress(path: Path) -> None:
     path.unlink()
 
 
+def require_folder(out: Path) -> None:
+    """Raise UsageError where runs cannot be written: before an hour of measuring, not after it."""
+    nearest = out.resolve()
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise UsageError(f"--out {out}: {nearest} is not a folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UsageError(
+            f"--out {out}: {nearest} cannot be written to", remedy="Give another folder with --out."
+        )
+
+
 def create_run(out: Path, experiment: str, created: str) -> RunFolder:
     """Make a new run folder `<out>/<experiment>/<time>`; never one that exists.
 
@@ -332,6 +347,11 @@ def create_run(out: Path, experiment: str, created: str) -> RunFolder:
             path.mkdir(parents=True)
         except FileExistsError:
             continue
+        except OSError as error:
+            raise UsageError(
+                f"{path}: the run folder cannot be made: {error.strerror}",
+                remedy="Choose another folder with --out.",
+            ) from error
         return RunFolder(path)
     raise UsageError(f"{out / experiment}: too many runs in one second")
 

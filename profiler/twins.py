@@ -10,9 +10,9 @@ from profiler.model import BuildResult, Cell
 def twins(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Mapping[str, str]:
     """Map each cell that has the program of an earlier one to the cell measured for both.
 
-    Two cells are twins where their variants have the same machine code and the problem is the same.
+    Two cells are twins where their variants are the same program and the problem is the same.
     """
-    code = {build.variant: build.code_hash for build in builds if build.ok and build.code_hash}
+    code = {build.variant: build.program for build in builds if build.ok and build.program}
     first: dict[tuple[str, str], str] = {}
     found: dict[str, str] = {}
     for cell in cells:

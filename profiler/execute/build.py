@@ -7,6 +7,7 @@ was compiled from. Where those hashes still hold, nothing is started and nothing
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -23,7 +24,7 @@ import ninja
 from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
 from kernels.recipe import Recipe
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.model import BuildResult, KernelFacts, Variant
+from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash
 from profiler.parse.ptxas import parse_ptxas_log
 
@@ -53,12 +54,14 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     build_root: Path,
     jobs: int | None = None,
     on_progress: Progress | None = None,
+    launch_params: Mapping[str, Params] | None = None,
 ) -> tuple[BuildResult, ...]:
     """Build what the variants need for one architecture; results in the order of the variants.
 
     `recipes` maps variant ids to recipes; None is a variant that needs no build. A variant that
     fails to compile has `ok` False and the compiler's words in `error`; the others are built all
-    the same. `duplicate_of` names the first variant with the same machine code. `jobs`: parallel
+    the same. `duplicate_of` names the first variant with the same machine code and the same
+    `launch_params` (by variant id: parameters that act when it is launched). `jobs`: parallel
     compilations, None lets ninja choose.
 
     Raises UsageError for an architecture that this nvcc cannot build, and EnvironmentUnusable
@@ -76,7 +79,7 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
         ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, hold=lock)
         built = _build_libraries(_libraries(builds.values()), folder, ninja_)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
-    return _with_duplicates(results)
+    return _with_duplicates(results, launch_params or {})
 
 
 def find_nvcc() -> Path:
@@ -355,17 +358,30 @@ def _result(variant: str, build: _Build, built: Mapping[str, _Facts]) -> BuildRe
     )
 
 
-def _with_duplicates(results: Iterable[BuildResult]) -> tuple[BuildResult, ...]:
-    """Point each result at the first one with the same machine code."""
-    return tuple(_mark_duplicates(results))
+def _with_duplicates(
+    results: Iterable[BuildResult], launch_params: Mapping[str, Params]
+) -> tuple[BuildResult, ...]:
+    """Point each result at the first one that is the same program."""
+    return tuple(_mark_duplicates(results, launch_params))
 
 
-def _mark_duplicates(results: Iterable[BuildResult]) -> Iterator[BuildResult]:
+def _mark_duplicates(
+    results: Iterable[BuildResult], launch_params: Mapping[str, Params]
+) -> Iterator[BuildResult]:
     first: dict[str, str] = {}
     for result in results:
         if result.code_hash is None:
             yield result
             continue
-        original = first.setdefault(result.code_hash, result.variant)
+        program = _program(result.code_hash, launch_params.get(result.variant, {}))
+        original = first.setdefault(program, result.variant)
         twin = original if original != result.variant else None
-        yield replace(result, duplicate_of=twin)
+        yield replace(result, program=program, duplicate_of=twin)
+
+
+def _program(code: str, at_launch: Params) -> str:
+    """Identity of a program: its machine code and what it is launched with."""
+    if not at_launch:
+        return code
+    text = json.dumps([code, dict(at_launch)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

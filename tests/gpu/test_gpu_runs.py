@@ -103,7 +103,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     before = finished_visits(spec)
     assert 60 <= before < 600, "killed too early or too late to prove anything"
     done = run(spec)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 4, done.stderr  # the variant that is too big stays too big
     cells = [c for c in summary(spec)["cells"] if c["outcome"] == "measured"]
     assert {c["metrics"]["duration_ns"]["n"] for c in cells} == {100}
     # The visit that was under way may be made twice, and nothing else.
@@ -113,7 +113,7 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
 COMMAND_SPEC = """\
 name: program
 workload:
-  command: ./program {kernel} {size}
+  command: ./scaler {kernel} {size}
   kernel: regex:scale.*
   launch_skip: 1
   launch_count: 3
@@ -130,7 +130,7 @@ collect: {blocks: 2, metrics: [timing, l2_hit_pct]}
 
 def test_a_program_is_measured_as_it_is(tmp_path):
     source = HERE / "program.cu"
-    subprocess.run(["nvcc", "-o", str(tmp_path / "program"), str(source)], check=True)
+    subprocess.run(["nvcc", "-o", str(tmp_path / "scaler"), str(source)], check=True)
     spec = tmp_path / "program.yaml"
     spec.write_text(COMMAND_SPEC)
     done = run(spec)
@@ -149,7 +149,7 @@ def test_a_program_is_measured_as_it_is(tmp_path):
 
 def test_several_kernels_of_a_program_are_told_apart(tmp_path):
     source = HERE / "program.cu"
-    subprocess.run(["nvcc", "-o", str(tmp_path / "program"), str(source)], check=True)
+    subprocess.run(["nvcc", "-o", str(tmp_path / "scaler"), str(source)], check=True)
     spec = tmp_path / "program.yaml"
     text = COMMAND_SPEC.replace("launch_count: 3", "launch_count: 4")
     for name, kernel in (("strided", "strided"), ("nonsense", "nothing")):

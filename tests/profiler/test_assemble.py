@@ -88,7 +88,7 @@ def test_a_wrong_cell_is_never_ranked(place):
 
 
 def test_a_twin_has_samples_and_the_same_numbers(place):
-    first = BuildResult("plain", ok=True, code_hash="same")
+    first = BuildResult("plain", ok=True, program="same")
     place.begin([first, replace(first, variant="tree", duplicate_of="plain")])
     for session in place.plan.sessions:
         own = [v for v in place.visits(session.name) if not v[0].startswith("tree")]

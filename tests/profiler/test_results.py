@@ -8,7 +8,7 @@ from run_folders import SPEC, Workplace, external_csv, failed, measured, ncu_csv
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
-from profiler.results import failures, load_attempt
+from profiler.results import Failure, failures, load_attempt
 from profiler.store import JOURNAL_FILE, AttemptResult, RunFolder, write_recording
 from runner import protocol
 
@@ -73,7 +73,7 @@ def test_failures_and_facts_of_a_cell_with_another_key_are_not_used(place):
     found = outcomes(place.results())
     assert found[PLAIN] is found[TREE] is Outcome.NOT_MEASURED
     assert found[LOOP] is Outcome.RAISED
-    assert failures(place.plan, place.load()) == {LOOP: (Outcome.RAISED, "on purpose")}
+    assert failures(place.plan, place.load()) == {LOOP: Failure(Outcome.RAISED, "on purpose")}
 
 
 def test_a_cell_that_is_in_no_key_of_today_is_left_out(place):
@@ -199,6 +199,31 @@ def test_failures_of_the_journal_become_statuses(place):
     assert "unknown..cell" not in statuses
 
 
+def test_a_failure_under_a_shorter_time_limit_does_not_stand():
+    hung = Failure(Outcome.TIMED_OUT, "no answer", time_limit_s=10.0)
+    assert hung.stands(10.0)
+    assert hung.stands(5.0)
+    assert not hung.stands(20.0)
+    assert Failure(Outcome.TIMED_OUT, "no answer").stands(20.0)
+    assert Failure(Outcome.RAISED, "x", time_limit_s=10.0).stands(20.0)
+
+
+def test_the_last_attempt_that_worked_on_a_cell_decides(place):
+    hung = AttemptResult("timed_out", 1.0, {PLAIN: ("timed_out", "no answer")})
+    place.attempt(visits=[(PLAIN, 0)], journal=[], result=hung)
+    assert outcomes(place.results())[PLAIN] is Outcome.TIMED_OUT
+    started = {"event": protocol.STARTED, "cell": PLAIN, "phase": protocol.PREPARE}
+    place.attempt(visits=[(PLAIN, 0)], journal=[started, *measured([(PLAIN, 0)])])
+    assert outcomes(place.results())[PLAIN] is Outcome.MEASURED
+
+
+def test_another_session_does_not_undo_a_failure(place):
+    place.attempt("ncu-counters", visits=[(PLAIN, 0)], journal=[failed(PLAIN, "raised", "late")])
+    started = {"event": protocol.STARTED, "cell": PLAIN, "phase": protocol.PREPARE}
+    place.attempt(visits=[(PLAIN, 0)], journal=[started, *measured([(PLAIN, 0)])])
+    assert outcomes(place.results())[PLAIN] is Outcome.RAISED
+
+
 def test_failures_of_the_end_of_a_process_become_statuses(place):
     blame = {PLAIN: ("timed_out", "no answer"), TREE: ("illegal_address", "fault")}
     place.attempt(
@@ -208,8 +233,8 @@ def test_failures_of_the_end_of_a_process_become_statuses(place):
     )
     found = failures(place.plan, place.load())
     assert found == {
-        PLAIN: (Outcome.TIMED_OUT, "no answer"),
-        TREE: (Outcome.RAISED, "seen first"),
+        PLAIN: Failure(Outcome.TIMED_OUT, "no answer"),
+        TREE: Failure(Outcome.RAISED, "seen first"),
     }
     assert {c: o for c, o in outcomes(place.results()).items() if o.failed} == {
         PLAIN: Outcome.TIMED_OUT,
@@ -310,8 +335,8 @@ def test_a_visit_that_did_not_finish_was_not_to_be_seen(place):
 
 
 def with_twin(place):
-    same = [BuildResult(v, ok=True, code_hash="same") for v in ("plain", "tree")]
-    place.begin([*same, BuildResult("loop", ok=True, code_hash="other")])
+    same = [BuildResult(v, ok=True, program="same") for v in ("plain", "tree")]
+    place.begin([*same, BuildResult("loop", ok=True, program="other")])
 
 
 def test_a_twin_shares_what_was_measured(place):

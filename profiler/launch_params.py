@@ -1,0 +1,78 @@
+"""Which parameters of a variant never reach its recipe, and so can only act when it is launched.
+
+Two variants with equal machine code are the same program only where these are equal, too: a grid
+size or a number of stages that is handed to the launcher makes another program of the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from kernels.recipe import Recipe
+from profiler.errors import ProfilerError
+from profiler.model import Params, Variant
+
+_ABSENT = object()
+"""Stands for a parameter that a variant does not have."""
+
+
+def launch_params(
+    variants: Sequence[Variant], recipe: Callable[[Params], Recipe | None]
+) -> dict[str, Params]:
+    """The parameters of each variant, by id, that no other value of the plan compiles differently.
+
+    Found by trying: a parameter acts at compile time where some value that it has elsewhere in the
+    plan gives another recipe. Combinations that the workload refuses say nothing.
+    """
+    values = _values(variants)
+    return {
+        variant.id: {
+            name: value
+            for name, value in variant.params.items()
+            if not _compiled(variant.params, name, values[name], recipe)
+        }
+        for variant in variants
+    }
+
+
+def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
+    """Every value of each parameter in the plan; with `_ABSENT` where a variant lacks it."""
+    variants = tuple(variants)
+    names = dict.fromkeys(name for variant in variants for name in variant.params)
+    found: dict[str, list[Any]] = {name: [] for name in names}
+    for variant in variants:
+        for name, seen in found.items():
+            value = variant.params.get(name, _ABSENT)
+            if not any(_same(value, other) for other in seen):
+                seen.append(value)
+    return found
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal and of one type: `1`, `1.0` and `true` are different parameters."""
+    return type(one) is type(other) and one == other
+
+
+def _compiled(
+    params: Params, name: str, values: Iterable[object], recipe: Callable[[Params], Recipe | None]
+) -> bool:
+    own = recipe(params)
+    return any(
+        other != own
+        for other in (_tried(params, name, value, recipe) for value in values)
+        if other is not _ABSENT
+    )
+
+
+def _tried(
+    params: Params, name: str, value: object, recipe: Callable[[Params], Recipe | None]
+) -> object:
+    """Recipe with another value of one parameter; `_ABSENT` where the workload refuses it."""
+    changed: dict[str, Any] = {key: each for key, each in params.items() if key != name}
+    if value is not _ABSENT:
+        changed[name] = value
+    try:
+        return recipe(changed)
+    except ProfilerError:
+        return _ABSENT
