@@ -97,7 +97,7 @@ def _certainty(value: Value) -> str:
     if numbers.is_missing(value.ratio_low):
         return ", without an interval"
     verb = "excludes" if excludes_one(value) else "includes"
-    return f"; the interval {verb} 1"
+    return f"; the 95\u202f% interval {verb} 1"
 
 
 def _everywhere_sentence(ranking: Ranking) -> Sentence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from profiler.render.roles import Ranking
 from profiler.render.tables import Datum, Row
 
 MOST_BARS = 40
+_FAR, _CUT = 4.0, 2.5
+"""Bars beyond the first times the upper quartile are cut at the second times it."""
 MOST_DOTS = 15
 MOST_PANELS = 12
 MOST_PROBLEM_FIGURES = 16
@@ -48,14 +51,20 @@ def bar_chart(ranking: Ranking, metric: Label, problem: Problem) -> Chart:
     """Bars of a metric for all variants at one problem."""
     table, left_out = bar_table(ranking, metric, problem)
     title = f"{metric.label} by variant at {problem.name}"
-    reading = "Bar: median. Thin line: 95\u202f% interval of the median, where it can be seen."
+    limit = _limit(table["value"])
+    reading = (
+        f"{_colours(ranking)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
+        "can be seen."
+    )
+    if math.isfinite(limit):
+        reading += " Bars with an arrow are cut: their numbers tell their length."
     if left_out:
         reading += f" {left_out} more variants stand in the main table only."
     return _chart(
         f"bars-{metric.name}",
         title,
         reading,
-        figures.bars(table, Axis(metric.label, metric.unit)),
+        figures.bars(table, Axis(metric.label, metric.unit), limit),
     )
 
 
@@ -72,7 +81,7 @@ def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.Dat
             "text": numbers.show(value.median, metric.unit)
             if value.known
             else _short_reason(ranking.lookup, variant, problem),
-            "role": ranking.role(variant),
+            "role": _pole(ranking, variant),
             "mark": ranking.lookup.marks[variant.id],
         }
         for variant, value in rows
@@ -85,7 +94,11 @@ def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out:
     """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
     metric, baseline = ranking.lookup.primary, ranking.lookup.baseline
     name = baseline.name if baseline else ""
-    reading = f"Dashed line: {name}. Bar: 95\u202f% interval of the paired ratio."
+    better = "right" if metric.better == "higher" else "left"
+    reading = (
+        f"{_colours(ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
+        f"further {better} is better."
+    )
     if left_out:
         reading += f" The best {MOST_DOTS} are shown; {left_out} more stand in the main table."
     number = ranking.lookup.problems.index(problem)
@@ -116,7 +129,7 @@ def dot_table(ranking: Ranking, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
-            "role": ranking.role(variant),
+            "role": _pole(ranking, variant),
             "mark": ranking.lookup.marks[variant.id],
         }
         for variant, value in kept
@@ -132,7 +145,7 @@ def line_chart(ranking: Ranking, metric: Label) -> Chart | None:
     table, left_out = line_table(ranking, metric, parameter)
     if table["value"].notna().sum() == 0:
         return None
-    reading = "A line per variant; the best four and the baseline are drawn in colour."
+    reading = "A line per variant; colours as in the legend."
     if left_out:
         reading += f" {left_out} more panels would follow: see the table."
     return _chart(
@@ -236,6 +249,30 @@ def _ratio(value: float) -> Datum:
 def _chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:
     identifier = slug(f"figure-{identifier}")
     return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
+
+
+def _pole(ranking: Ranking, variant: Variant) -> str:
+    """Role in figures of rows: names stand beside them, so that only two colours are needed."""
+    role = ranking.role(variant)
+    return role if role in ("best", "baseline") else "other"
+
+
+def _colours(ranking: Ranking) -> str:
+    """Say what the two colours mean."""
+    best, baseline = ranking.best, ranking.lookup.baseline
+    words = f"Blue: {best.name}, the best over all problems." if best else ""
+    if baseline and baseline != best:
+        words += f" Orange: {baseline.name}, the baseline."
+    return words.strip()
+
+
+def _limit(values: pd.Series[float]) -> float:
+    """Where bars are cut, so that a few far longer ones do not flatten all others; else infinite.
+
+    Quartiles would not see one long bar, and a mean would follow it.
+    """
+    usual = float(values.quantile(0.75))
+    return _CUT * usual if values.max() > _FAR * usual else math.inf
 
 
 def _keep(ranking: Ranking, variants: Sequence[Variant], most: int) -> set[str]:

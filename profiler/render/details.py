@@ -18,7 +18,7 @@ from profiler.model import Cell, CellStatus, Problem, Variant
 from profiler.render import numbers
 from profiler.render.labels import Label
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
-from profiler.render.tables import Datum, outcome_css
+from profiler.render.tables import Datum, outcome_css, with_unit
 
 MOST_SAMPLES = 250_000
 """Above this many numbers the page would grow past some megabytes: only those of the shown metrics
@@ -38,6 +38,11 @@ class Column:
     """As written in this column, with its prefix."""
     n: str
     """Samples a cell has: one number, or the fewest and the most."""
+
+    @property
+    def head(self) -> str:
+        """Name and unit."""
+        return with_unit(self.label, self.unit)
 
 
 @dataclass(frozen=True)

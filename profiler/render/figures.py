@@ -60,14 +60,15 @@ class Axis:
         return divisor, f"{self.label} ({unit})" if unit else self.label
 
 
-def bars(table: pd.DataFrame, axis: Axis) -> Figure:
+def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
     """One bar a row with its interval; columns `name value low high text role mark`.
 
-    A row without a value has no bar, only its `text`, which then says why.
+    A row without a value has no bar, only its `text`, which then says why. Bars longer than `limit`
+    are cut there and get an arrow.
     """
     with mpl.rc_context(svg.style()):
         figure, axes = _rows_figure(table["name"].tolist())
-        value, low, high = (table[column].to_numpy(dtype=float) for column in _ENDS)
+        value, low, high = (np.minimum(table[name].to_numpy(dtype=float), limit) for name in _ENDS)
         largest = np.fmax.reduce([*value, *high], initial=0.0)
         divisor, label = axis.scaled(largest or 1.0)
         end = (largest or 1.0) / divisor
@@ -86,7 +87,8 @@ def bars(table: pd.DataFrame, axis: Axis) -> Figure:
         right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
         known = np.isfinite(value)
         for row, text in enumerate(table["text"]):
-            _text(axes, float(right[row]), row, text, quiet=not known[row])
+            cut = "\u25b8 " if table["value"].iloc[row] > limit else ""
+            _text(axes, float(right[row]), row, cut + text, quiet=not known[row])
         axes.set_xlim(0, end * 1.14)
         axes.set_xlabel(label)
         axes.grid(visible=True, axis="x")
@@ -113,7 +115,7 @@ def dots(table: pd.DataFrame, label: str) -> Figure:
         for row, right in enumerate(np.fmax(ratio, high)):
             _text(axes, float(right) + room / 5, row, numbers.ratio(ratio[row]))
         axes.set_xlim(smallest - room, largest + room * 3)
-        axes.xaxis.set_major_locator(MaxNLocator(8))
+        axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(
             FuncFormatter(lambda value, _: f"{value:.4g}{numbers.TIMES}")
         )

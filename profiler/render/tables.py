@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -45,8 +46,8 @@ class Heat:
     """Ratio of every variant at every problem, best variant first."""
 
     against: str
-    heads: tuple[tuple[str, tuple[str, ...]], ...]
-    """Parameter and its value at each problem: one head row each."""
+    heads: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    """One head row for each parameter: its values, each with the number of problems it spans."""
     problems: tuple[str, ...]
     rows: tuple[Row, ...]
 
@@ -74,11 +75,16 @@ def heat(ranking: Ranking) -> Heat:
         )
     keys = varying(lookup.problems)
     heads = tuple(
-        (key, tuple(str(problem.params.get(key, "")) for problem in lookup.problems))
+        (key, _runs([str(problem.params.get(key, "")) for problem in lookup.problems]))
         for key in keys
     )
     names = tuple(problem.name for problem in lookup.problems)
     return Heat(against, heads, names, tuple(rows))
+
+
+def _runs(values: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Equal neighbours once, with their number."""
+    return tuple((value, len(list(same))) for value, same in itertools.groupby(values))
 
 
 def _mean_title(count: int) -> str:
@@ -126,13 +132,23 @@ def heat_class(ratio: float, *, lower_is_better: bool = True) -> str:
 
 
 @dataclass(frozen=True)
-class Column:
-    """Head of one column of the main table."""
+class MetricColumn:
+    """One metric in one unit, over the rows of a table."""
 
-    key: str
-    label: str
-    hint: str
-    numeric: bool
+    label: Label
+    unit: str
+    """As written in this column, with its prefix."""
+    data: tuple[Datum, ...]
+
+    @property
+    def head(self) -> str:
+        """Name and unit."""
+        return with_unit(self.label, self.unit)
+
+
+def with_unit(metric: Label, unit: str) -> str:
+    """Name and unit of a metric for a head; the name alone where the unit is the name."""
+    return metric.label if unit in ("", metric.label) else f"{metric.label} ({unit})"
 
 
 @dataclass(frozen=True)
@@ -161,8 +177,8 @@ class MainTable:
 
     parameters: tuple[str, ...]
     constants: tuple[str, ...]
-    primary: Label
-    metrics: tuple[Label, ...]
+    columns: tuple[MetricColumn, ...]
+    """The primary metric, then others."""
     left_out: int
     """Metrics without a column."""
     rows: tuple[CellRow, ...]
@@ -172,7 +188,7 @@ MOST_COLUMNS = 12
 
 
 def main_table(ranking: Ranking) -> MainTable:
-    """All cells, by problem and best first within each."""
+    """All cells, by problem and best first within each; a column has one unit."""
     lookup = ranking.lookup
     keys = varying(lookup.problems)
     constants = {
@@ -183,20 +199,42 @@ def main_table(ranking: Ranking) -> MainTable:
     }
     others = tuple(one for one in lookup.shown_metrics if one != lookup.primary)
     metrics = others[:MOST_COLUMNS]
-    rows = tuple(
-        _cell_row(ranking, lookup.cells[variant.id, problem.id], keys, metrics)
+    cells = [
+        lookup.cells[variant.id, problem.id]
         for problem in lookup.problems
         for variant, _ in ranking.sorted_at(problem, lookup.report.primary)
         if (variant.id, problem.id) in lookup.cells
+    ]
+    columns = [_metric_column(lookup, cells, metric) for metric in (lookup.primary, *metrics)]
+    rows = tuple(
+        _cell_row(ranking, cell, keys, [column.data[row] for column in columns])
+        for row, cell in enumerate(cells)
     )
     fixed = tuple(f"{key} = {value}" for key, value in constants.items())
-    left_out = len(others) - len(metrics)
-    return MainTable(keys, fixed, lookup.primary, metrics, left_out, rows)
+    return MainTable(keys, fixed, tuple(columns), len(others) - len(metrics), rows)
 
 
-def _cell_row(
-    ranking: Ranking, cell: Cell, keys: Sequence[str], metrics: Sequence[Label]
-) -> CellRow:
+def _metric_column(
+    lookup: Lookup, cells: Sequence[Cell | None], metric: Label, *, correct: bool = False
+) -> MetricColumn:
+    """Medians of cells in one unit; with `correct`, those of correct results only."""
+    medians = [
+        lookup.value(cell, metric.name).median
+        if cell is not None and (lookup.correct(cell) or not correct)
+        else math.nan
+        for cell in cells
+    ]
+    unit, texts = numbers.column(medians, metric.unit)
+    data = tuple(
+        Datum(title=lookup.why_missing(cell, metric.name), css="none")
+        if text == numbers.MISSING
+        else Datum(text, text)
+        for cell, text in zip(cells, texts, strict=True)
+    )
+    return MetricColumn(metric, unit, data)
+
+
+def _cell_row(ranking: Ranking, cell: Cell, keys: Sequence[str], data: Sequence[Datum]) -> CellRow:
     lookup = ranking.lookup
     status = lookup.status(cell)
     value = lookup.value(cell, lookup.report.primary)
@@ -211,7 +249,7 @@ def _cell_row(
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
         cause=status.cause,
-        primary=datum(lookup, cell, lookup.primary),
+        primary=data[0],
         spread=Datum(
             width or numbers.MISSING,
             _raw(spread),
@@ -220,16 +258,8 @@ def _cell_row(
         ),
         ratio=ratio_datum(value.ratio, value.ratio_low, value.ratio_high, correct=correct),
         rank=_rank(value, correct=correct),
-        data=tuple(datum(lookup, cell, metric) for metric in metrics),
+        data=tuple(data[1:]),
     )
-
-
-def datum(lookup: Lookup, cell: Cell, metric: Label) -> Datum:
-    """Median of a metric in a cell, or a dash with the reason why there is none."""
-    value = lookup.value(cell, metric.name)
-    if not value.known:
-        return Datum(title=lookup.why_missing(cell, metric.name), css="none")
-    return Datum(numbers.show(value.median, metric.unit), numbers.raw(value.median))
 
 
 def ratio_datum(ratio: float, low: float, high: float, *, correct: bool) -> Datum:
@@ -308,36 +338,24 @@ class MetricTable:
 def metric_table(ranking: Ranking, metric: Label) -> MetricTable:
     """One metric as a table of variants by problems: the twin of that metric's figures."""
     lookup = ranking.lookup
-    columns = [_metric_column(ranking, problem, metric) for problem in lookup.problems]
+    columns = []
+    for problem in lookup.problems:
+        cells = [lookup.cells.get((variant.id, problem.id)) for variant in ranking.order]
+        columns.append(_metric_column(lookup, cells, metric, correct=True))
     rows = tuple(
         Row(
             variant.name,
             lookup.marks[variant.id],
             ranking.role(variant),
-            tuple(data[row] for _, data in columns),
+            tuple(column.data[row] for column in columns),
         )
         for row, variant in enumerate(ranking.order)
     )
-    return MetricTable(tuple(head for head, _ in columns), rows)
-
-
-def _metric_column(
-    ranking: Ranking, problem: Problem, metric: Label
-) -> tuple[str, tuple[Datum, ...]]:
-    lookup = ranking.lookup
-    cells = [lookup.cells.get((variant.id, problem.id)) for variant in ranking.order]
-    medians = [
-        lookup.value(cell, metric.name).median if cell and lookup.correct(cell) else math.nan
-        for cell in cells
-    ]
-    unit, texts = numbers.column(medians, metric.unit)
-    data = tuple(
-        Datum(title=lookup.why_missing(cell, metric.name), css="none")
-        if text == numbers.MISSING
-        else Datum(text, text)
-        for cell, text in zip(cells, texts, strict=True)
+    heads = tuple(
+        f"{problem.name} ({column.unit})" if column.unit else problem.name
+        for problem, column in zip(lookup.problems, columns, strict=True)
     )
-    return f"{problem.name} ({unit})" if unit else problem.name, data
+    return MetricTable(heads, rows)
 
 
 @dataclass(frozen=True)

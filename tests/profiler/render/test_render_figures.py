@@ -149,6 +149,18 @@ def test_bar_table_puts_failures_last_with_their_reason(ranking: Ranking) -> Non
     assert set(table["text"].tail(2)) == {"compile failed", "wrong result"}
 
 
+def test_a_far_longer_bar_is_cut_and_says_so(ranking: Ranking) -> None:
+    values = pd.Series([1.0, 1.1, 1.2, 1.3, 40.0])
+    assert charts._limit(values) == pytest.approx(2.5 * 1.3)
+    assert charts._limit(values[:4]) == math.inf
+    assert charts._limit(pd.Series([math.nan])) == math.inf
+    figure = figures.bars(bars_of(value=[1e6, 9e6, math.nan]), figures.Axis("D", "ns"), 3e6)
+    drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
+    assert "\u25b8 2 ms" in texts(drawing)
+    assert "1 ms" in texts(drawing)
+    assert "9" not in texts(drawing), "the axis ends where the bar is cut"
+
+
 def test_metrics_without_direction_go_by_value(ranking: Ranking) -> None:
     problem = ranking.lookup.largest_problem
     assert problem is not None

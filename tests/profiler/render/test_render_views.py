@@ -28,7 +28,7 @@ def test_answer_names_best_ratio_interval_and_coverage(ranking: Ranking) -> None
     assert best is not None
     assert f"Over all 12 problems {best.name} takes 0." in answer
     assert "geometric mean" in answer
-    assert "the interval excludes 1" in answer
+    assert "the 95\u202f% interval excludes 1" in answer
     assert "used everywhere it costs at most" in answer
     assert "384 of 408 cells measured" in answer
     for part in ("12 compile failed", "4 wrong result", "4 timed out", "4 not measured"):
