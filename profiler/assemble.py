@@ -132,7 +132,9 @@ def _name_missing(
     present = values[list(names)].notna().groupby(values["cell"]).any()
     statuses = dict(results.statuses)
     for cell, row in present.iterrows():
-        status = statuses[str(cell)]
+        status = statuses.get(str(cell))
+        if status is None:  # Measured before; not asked for today.
+            continue
         lost = [name for name in names if not row[name] and name not in status.missing_metrics]
         statuses[status.cell] = replace(status, missing_metrics=(*status.missing_metrics, *lost))
     return statuses

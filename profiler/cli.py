@@ -5,6 +5,7 @@ Heavy imports happen inside the commands, so that `--help` answers at once.
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import sys
@@ -15,7 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from profiler.errors import ExitCode, Interrupted, ProfilerError
+from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
 
 
 class Commands(TyperGroup):
@@ -248,6 +249,10 @@ def schema() -> None:
     show_schema()
 
 
+_FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
+"""What a disk says that has no room for us."""
+
+
 def _is_spec(argument: str) -> bool:
     named = [(command.name, command.callback) for command in app.registered_commands]
     names = {name or callback.__name__ for name, callback in named if callback is not None}
@@ -266,6 +271,12 @@ def _fail(error: ProfilerError) -> NoReturn:
     sys.exit(int(error.exit_code))
 
 
+def _own_fault() -> NoReturn:
+    traceback.print_exc()
+    sys.stderr.write("profiler: this is our own fault; please report the lines above.\n")
+    sys.exit(int(ExitCode.OWN_FAULT))
+
+
 def main() -> None:
     """Entry point: `SPEC` alone means `run SPEC`; every known error becomes its exit code."""
     arguments = sys.argv[1:]
@@ -277,7 +288,14 @@ def main() -> None:
         _fail(Interrupted(error.message, remedy=f"Go on with: {_same_command(sys.argv)}"))
     except ProfilerError as error:
         _fail(error)
+    except OSError as error:
+        if error.errno not in _FULL_OR_CLOSED:
+            _own_fault()
+        _fail(
+            EnvironmentUnusable(
+                f"{error.filename or 'a file'}: {error.strerror}.",
+                remedy="Make room, or give another folder with --out.",
+            )
+        )
     except Exception:
-        traceback.print_exc()
-        sys.stderr.write("profiler: this is our own fault; please report the lines above.\n")
-        sys.exit(int(ExitCode.OWN_FAULT))
+        _own_fault()

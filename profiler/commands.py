@@ -19,7 +19,15 @@ from profiler.plan import make_plan, plan_document
 from profiler.progress import Narrator, make_console
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, json_schema, load_spec
-from profiler.store import SPEC_FILE, RunFolder, RunRecord, runs, write_atomic, write_recording
+from profiler.store import (
+    SPEC_FILE,
+    RunFolder,
+    RunRecord,
+    require_folder,
+    runs,
+    write_atomic,
+    write_recording,
+)
 
 
 def show_plan(  # noqa: PLR0913 - the flags of the command
@@ -77,10 +85,12 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     """`profiler build`: compile and show the static facts; SOME_CELLS_FAILED where one fails."""
     from profiler.measure import build_plan, variants_of
 
-    loaded, plan = _plan(spec, overrides, only)
+    asked = () if arch is None else (f"build.arch={arch}",)
+    loaded, plan = _plan(spec, (*overrides, *asked), only)
+    require_folder(out)
     space = space_of(loaded)
     narrator = Narrator.for_terminal(color=color, quiet=quiet)
-    target = _architecture(arch, loaded)
+    target = _architecture(loaded)
     narrator.say(f"Building {len(variants_of(plan))} variants for {target} …")
     builds = build_plan(
         loaded.experiment,
@@ -98,8 +108,8 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
 
 
-def _architecture(arch: str | None, loaded: LoadedSpec) -> str:
-    wanted = arch or loaded.experiment.build.arch
+def _architecture(loaded: LoadedSpec) -> str:
+    wanted = loaded.experiment.build.arch
     if wanted != "auto":
         return wanted
     from profiler.environment import find_gpu

@@ -19,7 +19,7 @@ from profiler.render.console import final_summary
 from profiler.report import Report
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, load_spec
-from profiler.store import RunFolder, create_run, find_recording
+from profiler.store import RunFolder, create_run, find_recording, require_folder
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     loaded = load_spec(request.spec, overrides=request.overrides)
     space = space_of(loaded)
     plan = make_plan(loaded, space, only=request.only)
+    require_folder(request.out)
     source = _machine_or_recording(request, loaded, narrator)
     if isinstance(source, Machine):
         live = Live(

@@ -329,10 +329,15 @@ def require_folder(out: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir():
         raise UsageError(f"--out {out}: {nearest} is not a folder")
-    if not os.access(nearest, os.W_OK | os.X_OK):
+    try:
+        # The bits of a folder do not tell of a file system that is read-only or full.
+        with tempfile.TemporaryDirectory(dir=nearest, prefix=".profiler."):
+            pass
+    except OSError as error:
         raise UsageError(
-            f"--out {out}: {nearest} cannot be written to", remedy="Give another folder with --out."
-        )
+            f"--out {out}: {nearest} cannot be written to: {error.strerror}",
+            remedy="Give another folder with --out.",
+        ) from error
 
 
 def create_run(out: Path, experiment: str, created: str) -> RunFolder:

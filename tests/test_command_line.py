@@ -1,0 +1,237 @@
+"""The command line as a process: its commands, its streams, its exit codes."""
+
+import json
+import re
+import shutil
+
+import pytest
+from whole_runs import TESTS, CommandLine
+
+ROOT = TESTS.parent
+SOFTMAX = ROOT / "experiments/softmax.yaml"
+CAPTURE = TESTS / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"
+ENDINGS = str(TESTS / "workloads/endings.py")
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """A command line with a small spec, for tests that leave nothing behind."""
+    profiler = CommandLine(tmp_path_factory.mktemp("ready"))
+    write_small(profiler)
+    (profiler.folder / "wrong.yaml").write_text(
+        "name: wrong\nworkload: kernels.softmax\nvariantz:\n  list: [a]\n"
+    )
+    (profiler.folder / "file").write_text("no folder\n")
+    return profiler
+
+
+def write_small(profiler, **collect):
+    return profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": [{"name": name, "params": {"how": name}} for name in ("well", "also")]},
+        problems={"matrix": {"rows": [4, 8]}},
+        collect={"device": "cpu", "collectors": "timer", "blocks": 2, "repeats": 2, **collect},
+    )
+
+
+# ---- what is asked wrongly ----
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run"], "SPEC"),
+        (["run", "mine.yaml", "--colour", "never"], "--colour"),
+        (["run", "mine.yaml", "--blocks", "0"], "--blocks"),
+        (["run", "mine.yaml", "--blocks", "many"], "--blocks"),
+        (["nowhere.yaml"], "nowhere.yaml"),
+        (["plan", "."], "."),
+        (["plan", "file"], "file:1"),
+        (["plan", "wrong.yaml"], "wrong.yaml:3: variantz: "),
+        (["plan", "wrong.yaml"], "did you mean 'variants'"),
+        (["plan", "mine.yaml", "--set", "collect.bloks=3"], "did you mean 'blocks'"),
+        (["plan", "mine.yaml", "--set", "nonsense"], "nonsense"),
+        (["plan", "mine.yaml", "--only", "how=nobody"], "no cell matches"),
+        (["plan", "mine.yaml", "--only", "who=well"], "no cell has 'who'"),
+        (["plan", "mine.yaml", "--baseline", "wel"], "did you mean 'well'"),
+        (["plan", "mine.yaml", "--color", "purple"], "--color purple"),
+        (["plan", "mine.yaml", "--json", "file/x"], "--json file/x"),
+        (["run", "mine.yaml", "--replay", "nowhere"], "not a run folder"),
+        (["run", "mine.yaml", "--out", "file"], "file is not a folder"),
+        (["run", "mine.yaml", "--out", "/proc/reports"], "/proc cannot be written to"),
+        (["build", "mine.yaml", "--arch", "sm_90", "--out", "file/x"], "file is not a folder"),
+        (["report", "nowhere"], "not a run folder"),
+        (["record", "nowhere", "there"], "not a run folder"),
+        (["import", "nowhere.csv"], "nowhere.csv"),
+        (["import", "."], "."),
+        (["import", "file"], "file"),
+        (["build", "mine.yaml", "--arch", "hopper"], "hopper"),
+    ],
+)
+def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
+    done = ready(*arguments)
+    assert done.code == 2, (arguments, done.err)
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_a_failed_command_leaves_no_run_behind(ready):
+    assert not (ready.folder / "reports").exists()
+
+
+# ---- commands that need no GPU ----
+
+
+def test_plan_as_json(ready):
+    done = ready("plan", SOFTMAX, "--json", "-")
+    assert (done.code, done.err) == (0, "")
+    plan = done.json
+    ids = [cell["id"] for cell in plan["cells"]]
+    assert len(set(ids)) == len(ids) == 360
+    assert all(re.fullmatch(r"[A-Za-z0-9_.=-]+", id_) for id_ in ids)
+    assert all(cell["variant"] and cell["problem"] for cell in plan["cells"])
+    assert {"schema_version", "cells", "excluded", "sessions"} <= set(plan)
+    assert all(each["count"] >= 0 and each["reason"] for each in plan["excluded"])
+    assert sum(each["count"] for each in plan["excluded"]) > 0
+
+
+def test_plan_with_every_flag_that_changes_it(ready):
+    done = ready(
+        *("plan", "mine.yaml", "--json", "-", "--only", "rows=8,how=also"),
+        *("--set", "collect.repeats=7", "--blocks", "5", "--baseline", "also"),
+    )
+    assert done.code == 0, done.err
+    assert [cell["id"] for cell in done.json["cells"]] == ["also..rows=8"]
+    done = ready("plan", "mine.yaml", "--only", "rows=8,how=also", "--blocks", "3")
+    assert "mine: 2 cells" in done.out, "the baseline's cells stay"
+
+
+def test_schema_list_and_help_answer_on_stdout(ready):
+    schema = ready("schema")
+    assert schema.code == 0
+    assert {"name", "workload", "variants"} <= set(schema.json["properties"])
+    empty = ready("list", "--json", "-")
+    assert (empty.code, empty.json["runs"], empty.err) == (0, [], "")
+    help_ = ready("--help")
+    assert help_.code == 0
+    for command in ("run", "plan", "build", "report", "import", "doctor", "list", "record"):
+        assert command in help_.out
+
+
+def test_doctor_says_what_is_missing(ready):
+    done = ready("doctor", "--json", "-", PROFILER_NCU="/nowhere")
+    assert done.code == 3
+    checks = {check["name"]: check for check in done.json["checks"]}
+    missing = [name for name, check in checks.items() if check["status"] == "missing"]
+    assert any("ncu" in name for name in missing), checks
+    assert all(checks[name]["remedy"] for name in missing)
+    assert done.err == ""
+
+
+def test_import_as_json_and_as_page(ready, tmp_path):
+    done = ready("import", CAPTURE, "--json", "-")
+    assert done.code == 0
+    launches = done.json["launches"]
+    assert launches
+    for launch in launches:
+        assert launch["kernel"]
+        assert launch["metrics"]["duration_ns"] > 0
+        assert launch["metrics"]["registers"] > 0
+        assert {"cycles", "l2_hit_pct"} <= set(launch["metrics"])
+    assert isinstance(done.json["warnings"], list)
+
+    copy = shutil.copy(CAPTURE, tmp_path / "mine.csv")
+    done = ready("import", copy)
+    assert done.code == 0, done.err
+    assert (tmp_path / "mine.html").stat().st_size > 1000
+    assert "Page: " in done.out
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+def test_build_for_two_architectures_without_a_gpu(profiler):
+    spec = profiler.write_spec(
+        "scaling",
+        workload={
+            "module": str(TESTS / "workloads/scaling/workload.py"),
+            "space": str(TESTS / "workloads/scaling/space.py"),
+        },
+        variants={"list": [{"name": "cuda", "params": {"how": "cuda"}}]},
+        problems={"matrix": {"size": [5]}},
+    )
+    for arch in ("sm_90", "sm_80"):
+        done = profiler("build", spec, "--arch", arch, "--json", "-")
+        assert done.code == 0, done.err
+        (build,) = done.json["builds"]
+        assert (done.json["arch"], build["ok"], build["cached"]) == (arch, True, False)
+        (kernel,) = build["kernels"]
+        assert kernel["registers"] > 0
+        assert kernel["spill_store_bytes"] == 0
+        assert f"code={arch}" in build["command"]
+    again = profiler("build", spec, "--arch", "sm_80")
+    assert again.code == 0
+    assert "scale_kernel" in again.out
+    broken = profiler(
+        *("build", spec, "--arch", "sm_80", "--json", "-"),
+        *("--set", "variants.list.0.params.how=broken"),
+    )
+    assert broken.code == 4
+    assert "this variant does not compile" in broken.json["builds"][0]["error"]
+
+
+# ---- a run, and what its flags do to it ----
+
+
+def test_a_run_under_the_timer_and_its_flags(profiler):
+    write_small(profiler)
+    done = profiler(
+        "run", "mine.yaml", "--no-report", "-q", "--json", "here.json", "--color", "never"
+    )
+    assert done.code == 0, done.err
+    assert done.err == ""
+    assert "Best per problem" in done.out
+    assert "\x1b[" not in done.out
+    (run,) = profiler.runs()
+    assert not (run / "index.html").exists()
+    document = json.loads((profiler.folder / "here.json").read_text())
+    assert [cell["outcome"] for cell in document["cells"]] == ["measured"] * 4
+    for cell in document["cells"]:
+        assert cell["metrics"]["duration_ns"]["n"] == 2
+        assert cell["metrics"]["duration_ns"]["median"] > 0
+
+    some = profiler(
+        *("mine.yaml", "--only", "rows=8,how=also", "--baseline", "also", "--json", "-"),
+        *("--set", "title=One of them", "--timeout", "50"),
+    )
+    assert some.code == 0, some.err
+    assert [cell["id"] for cell in some.json["cells"]] == ["also..rows=8"]
+    assert some.json["baseline"] == "also"
+    page = (profiler.runs()[-1] / "index.html").read_text()
+    assert "One of them" in page
+
+    (profiler.folder / "reports/mine/20200101-000000").mkdir()
+    (profiler.folder / "reports/mine/20200101-000000/run.json").write_text("{")
+    listed = profiler("list", "--json", "-")
+    assert listed.code == 0
+    assert str(run.relative_to(profiler.folder)) in [each["run"] for each in listed.json["runs"]]
+    assert "left out" in listed.err
+
+
+def test_a_reader_that_leaves_early_is_no_error(ready):
+    with ready.start("plan", SOFTMAX) as process:
+        process.stdout.close()
+        err = process.stderr.read()
+    assert process.returncode == 0
+    assert err == ""
+
+
+def test_a_workload_that_cannot_be_loaded_is_bad_usage(profiler):
+    spec = write_small(profiler)
+    (profiler.folder / "torn.py").write_text("def make_inputs(problem, device, seed):\n    (\n")
+    spec.write_text(spec.read_text().replace(ENDINGS, "./torn.py"))
+    done = profiler(spec)
+    assert done.code == 2, done.err
+    assert "torn.py" in done.err
+    spec.write_text(spec.read_text().replace("torn.py", "absent.py"))
+    done = profiler(spec)
+    assert done.code == 2, done.err
+    assert "absent.py" in done.err
