@@ -84,7 +84,7 @@ def test_crash_costs_one_cell_and_nothing_is_measured_twice(recover, ncu):
     assert asked[1] == [("b..p", 1), ("a..p", 2), ("b..p", 2)]
     (notice,) = recovered.notices
     assert notice.kind is NoticeKind.SESSION_DIED
-    assert "timing ended early (died); 4 samples" in text(notice)
+    assert "timing ended early (died); its 4 samples" in text(notice)
 
 
 def test_many_failures_each_cost_one_cell(recover, ncu, monkeypatch):
