@@ -39,6 +39,15 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class Words:
+    """What stands around a figure, before its problem is known."""
+
+    id: str
+    title: str
+    reading: str = ""
+
+
+@dataclass(frozen=True)
 class ProblemChart:
     """The figure of one problem and its table."""
 
@@ -53,14 +62,14 @@ def bar_chart(ranking: Ranking, metric: Label, problem: Problem) -> Chart:
     title = f"{metric.label} by variant at {problem.name}"
     limit = _limit(table["value"])
     reading = (
-        f"{_colours(ranking)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
+        f"{colours(ranking)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
         "can be seen."
     )
     if math.isfinite(limit):
         reading += " Bars with an arrow are cut: their numbers tell their length."
     if left_out:
         reading += f" {left_out} more variants stand in the main table only."
-    return _chart(
+    return make_chart(
         f"bars-{metric.name}",
         title,
         reading,
@@ -81,7 +90,7 @@ def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.Dat
             "text": numbers.show(value.median, metric.unit)
             if value.known
             else _short_reason(ranking.lookup, variant, problem),
-            "role": _pole(ranking, variant),
+            "role": pole(ranking, variant),
             "mark": ranking.lookup.marks[variant.id],
         }
         for variant, value in rows
@@ -96,13 +105,13 @@ def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out:
     name = baseline.name if baseline else ""
     better = "right" if metric.better == "higher" else "left"
     reading = (
-        f"{_colours(ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
+        f"{colours(ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
         f"further {better} is better."
     )
     if left_out:
         reading += f" The best {MOST_DOTS} are shown; {left_out} more stand in the main table."
     number = ranking.lookup.problems.index(problem)
-    return _chart(
+    return make_chart(
         f"dots-{number}",
         f"{metric.label} relative to {name} at {problem.name}",
         reading,
@@ -129,7 +138,7 @@ def dot_table(ranking: Ranking, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
-            "role": _pole(ranking, variant),
+            "role": pole(ranking, variant),
             "mark": ranking.lookup.marks[variant.id],
         }
         for variant, value in kept
@@ -148,7 +157,7 @@ def line_chart(ranking: Ranking, metric: Label) -> Chart | None:
     reading = "A line per variant; colours as in the legend."
     if left_out:
         reading += f" {left_out} more panels would follow: see the table."
-    return _chart(
+    return make_chart(
         f"lines-{metric.name}",
         f"{metric.label} over {parameter}",
         reading,
@@ -194,7 +203,7 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
 
 
 def pair_chart(
-    ranking: Ranking, identifier: str, title: str, metrics: Sequence[Label], problem: Problem
+    ranking: Ranking, words: Words, metrics: Sequence[Label], problem: Problem
 ) -> Chart | None:
     """Compare several metrics of the best variant and the baseline at one problem."""
     best, baseline = ranking.best, ranking.lookup.baseline
@@ -202,8 +211,8 @@ def pair_chart(
         return None
     table = pair_table(ranking, metrics, problem)
     figure = figures.pairs(table, Axis("", metrics[0].unit), (best.name, baseline.name))
-    reading = f"Blue: {best.name}, the best over all problems. Orange: {baseline.name}."
-    return _chart(identifier, f"{title} at {problem.name}", reading, figure)
+    reading = f"{colours(ranking)} {words.reading}".strip()
+    return make_chart(words.id, f"{words.title} at {problem.name}", reading, figure)
 
 
 def pair_table(ranking: Ranking, metrics: Sequence[Label], problem: Problem) -> pd.DataFrame:
@@ -246,18 +255,19 @@ def _ratio(value: float) -> Datum:
     return Datum(numbers.ratio(value), numbers.raw(value))
 
 
-def _chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:
+def make_chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:
+    """Draw a figure and put its words around it; `identifier` must be unique in the page."""
     identifier = slug(f"figure-{identifier}")
     return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
 
 
-def _pole(ranking: Ranking, variant: Variant) -> str:
+def pole(ranking: Ranking, variant: Variant) -> str:
     """Role in figures of rows: names stand beside them, so that only two colours are needed."""
     role = ranking.role(variant)
     return role if role in ("best", "baseline") else "other"
 
 
-def _colours(ranking: Ranking) -> str:
+def colours(ranking: Ranking) -> str:
     """Say what the two colours mean."""
     best, baseline = ranking.best, ranking.lookup.baseline
     words = f"Blue: {best.name}, the best over all problems." if best else ""

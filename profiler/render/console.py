@@ -17,6 +17,7 @@ from rich.text import Text
 from profiler.model import BuildResult, Cell, KernelFacts, Plan, Variant
 from profiler.render import numbers
 from profiler.render.answer import sentences
+from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import label, shorten
 from profiler.render.launches import group_launches
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
@@ -140,7 +141,7 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
             table.add_row(
                 _plain(name),
                 *(_fact(fact) for fact in _facts(kernel)),
-                _plain(kernel.name),
+                _plain(readable_kernel(kernel.name)),
                 _build_state(build, names) if row == 0 else Text(""),
             )
     errors = [

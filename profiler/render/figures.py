@@ -16,6 +16,7 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -30,6 +31,10 @@ _HEAD_IN = 0.15
 _FOOT_IN = 0.48
 _PANEL_IN = 2.5
 _PANEL_COLUMNS = 4
+_FEW_DECADES = 300
+_ROOM = 1.6
+"""Factor between a logarithmic axis's end and the point next to it."""
+_ROOFLINE_IN = (8.0, 3.9)
 _CHARACTER_IN = 0.073
 _ENDS = ("value", "low", "high")
 _LOG_FROM = 5.0
@@ -147,6 +152,40 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
     return figure
 
 
+def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
+    """Rates under the roof of the memory, both axes logarithmic.
+
+    Columns `name intensity rate role mark`: FLOP per byte and TFLOP/s, all above 0.
+    """
+    with mpl.rc_context(svg.style()):
+        figure = Figure(figsize=_ROOFLINE_IN)
+        axes = figure.add_axes((0.09, 0.15, 0.89, 0.74))
+        x, y = (table[name].to_numpy(dtype=float) for name in ("intensity", "rate"))
+        left, right = float(x.min()) / _ROOM, float(x.max()) * _ROOM
+        roof = [left * terabytes_per_s, right * terabytes_per_s]
+        axes.plot([left, right], roof, color=svg.INK, linewidth=1.4)
+        order = np.argsort(table["role"] != "other", kind="stable")  # the named ones on top
+        colours = [_COLOURS.get(role, svg.OTHER) for role in table["role"].iloc[order]]
+        points = axes.scatter(x[order], y[order], c=colours, s=34, zorder=3)
+        points.set_gid(svg.marks(table["mark"].iloc[order]))
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(left, right)
+        axes.set_ylim(min(y.min(), roof[0]) / _ROOM, max(y.max(), roof[1]) * _ROOM)
+        _log_ticks(axes.xaxis, axes.get_xlim())
+        _log_ticks(axes.yaxis, axes.get_ylim())
+        axes.set_xlabel("Arithmetic intensity (FLOP per byte of DRAM traffic)")
+        axes.set_ylabel("TFLOP/s")
+        axes.grid(visible=True)
+        named = table[table["role"] != "other"]
+        handles = [
+            Line2D([], [], color=_COLOURS[role], marker="o", linestyle="") for role in named["role"]
+        ]
+        texts = [*map(shorten, named["name"]), f"DRAM roof, {terabytes_per_s:.3g} TB/s"]
+        _legend(figure, [*handles, Line2D([], [], color=svg.INK)], texts)
+    return figure
+
+
 def _text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) -> None:
     axes.text(
         x,
@@ -249,11 +288,15 @@ def _scale_y(axes: Axes, *, logarithmic: bool) -> None:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         return
     axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    few = high / low < 300
-    axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    _log_ticks(axes.yaxis, axes.get_ylim())
+
+
+def _log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:
+    """Label 1, 2 and 5 of each decade where there are few decades, else the decades only."""
+    few = limits[1] / limits[0] < _FEW_DECADES
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def _spans_decades(values: pd.Series[float]) -> bool:

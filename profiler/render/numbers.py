@@ -156,4 +156,4 @@ def _count(value: float) -> str:
         return f"{significant(value / size)}{_NARROW_SPACE}{prefix}"
     if value == int(value) or abs(value) >= 1000:
         return f"{round(value):,}".replace(",", _NARROW_SPACE)
-    return significant(value)
+    return f"{value:.{_DIGITS}g}"

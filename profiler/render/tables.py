@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
 from profiler.render import numbers
+from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import Label
 from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
 from profiler.render.problems import distinct, varying
@@ -147,8 +148,9 @@ class MetricColumn:
 
 
 def with_unit(metric: Label, unit: str) -> str:
-    """Name and unit of a metric for a head; the name alone where the unit is the name."""
-    return metric.label if unit in ("", metric.label) else f"{metric.label} ({unit})"
+    """Name and unit of a metric for a head; the name alone where it says the unit."""
+    said = metric.label.lower().startswith(unit.lower())
+    return metric.label if said else f"{metric.label} ({unit})"
 
 
 @dataclass(frozen=True)
@@ -365,6 +367,8 @@ class BuildRow:
     variant: str
     mark: int
     kernel: str
+    mangled: str
+    """As ptxas prints it."""
     facts: tuple[Datum, ...]
     state: str
     error: str
@@ -392,11 +396,12 @@ def _build_rows(lookup: Lookup, build: BuildResult) -> list[BuildRow]:
     state = build_state(build, names)
     empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
     if not build.kernels:
-        return [BuildRow(name, mark, "", empty, state, build.error)]
+        return [BuildRow(name, mark, "", "", empty, state, build.error)]
     return [
         BuildRow(
             name,
             mark,
+            readable_kernel(kernel.name),
             kernel.name,
             tuple(
                 _fact(fact)

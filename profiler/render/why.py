@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from profiler.catalogue import STALL_PREFIX
 from profiler.model import Problem
 from profiler.render import numbers
-from profiler.render.charts import Chart, pair_chart, pair_table
+from profiler.render.charts import Chart, Words, pair_chart, pair_table
 from profiler.render.labels import Label
 from profiler.render.roles import Ranking
+from profiler.render.roofline import Roofline, roofline
 from profiler.render.tables import Datum
 
 # Reasons of warps that could run: nothing was in their way.
@@ -26,6 +28,15 @@ PEAKS = (
     "achieved_occupancy_pct",
     "l1_hit_pct",
     "l2_hit_pct",
+)
+_TIME_AGAIN = frozenset(
+    {"duration_ns", "timer_duration_ns", "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
+    | {"memory_efficiency_pct"}
+)
+"""Metrics that say again which is best, by the same clock: they explain nothing."""
+_PEAKS_WORDS = Words("peaks", "Percent of peak, occupancy and hit rates")
+_STALLS_WORDS = Words(
+    "stalls", "What warps wait on", "Warps that wait for each reason, per instruction issued."
 )
 _STILL_UNDER = 0.01
 """Counters that moved by less than this share are left out."""
@@ -50,6 +61,7 @@ class Why:
     baseline: str
     peaks: Chart | None
     peak_rows: tuple[Moved, ...]
+    roofline: Roofline | None
     stalls: Chart | None
     stall_rows: tuple[Moved, ...]
     moved: tuple[Moved, ...]
@@ -67,14 +79,24 @@ def why(ranking: Ranking) -> Why | None:
         problem=problem.name,
         best=ranking.best.name,
         baseline=ranking.lookup.baseline.name,
-        peaks=pair_chart(
-            ranking, "peaks", "Percent of peak, occupancy and hit rates", peaks, problem
-        ),
+        peaks=pair_chart(ranking, _PEAKS_WORDS, peaks, problem),
         peak_rows=tuple(_moved(ranking, problem, metric) for metric in peaks),
-        stalls=pair_chart(ranking, "stalls", "What warps wait on", stalls, problem),
+        roofline=roofline(ranking, problem),
+        stalls=pair_chart(ranking, _STALLS_WORDS, stalls, problem),
         stall_rows=tuple(_moved(ranking, problem, metric) for metric in stalls),
-        moved=_most_moved(ranking, problem, list(collected.values())),
+        moved=_most_moved(ranking, problem, _unsaid(ranking, collected)),
     )
+
+
+def _unsaid(ranking: Ranking, collected: Mapping[str, Label]) -> list[Label]:
+    """Metrics that neither decide the order nor stand in the figures above."""
+    return [
+        metric
+        for name, metric in collected.items()
+        if metric != ranking.lookup.primary
+        and name not in (*_TIME_AGAIN, *PEAKS)
+        and not name.startswith(STALL_PREFIX)
+    ]
 
 
 def _largest_stalls(ranking: Ranking, problem: Problem, metrics: list[Label]) -> list[Label]:
@@ -108,7 +130,7 @@ def _most_moved(ranking: Ranking, problem: Problem, metrics: list[Label]) -> tup
     for metric in metrics:
         row = pair_table(ranking, [metric], problem).iloc[0]
         size = _movement(float(row["best"]), float(row["baseline"]))
-        if metric != ranking.lookup.primary and size > _STILL_UNDER:
+        if size > _STILL_UNDER:
             found.append((size, _moved(ranking, problem, metric)))
     found.sort(key=lambda pair: -pair[0])
     return tuple(moved for _, moved in found[:MOST_MOVED])
@@ -130,6 +152,8 @@ def _change(best: float, baseline: float, metric: Label) -> Datum:
         return Datum(f"{points:+.1f} points", numbers.raw(points))
     if baseline == 0:
         return Datum("unchanged" if best == 0 else "from 0", title="no ratio to 0")
+    if best == 0:
+        return Datum("to 0", "0")
     return Datum(numbers.ratio(best / baseline), numbers.raw(best / baseline))
 
 

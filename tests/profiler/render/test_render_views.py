@@ -15,6 +15,7 @@ from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import distinct, problem_key, readable, varying
 from profiler.render.roles import Ranking
+from profiler.render.roofline import roofline
 from profiler.render.why import why
 
 
@@ -169,6 +170,27 @@ def test_why_compares_best_and_baseline_at_the_largest_problem(ranking: Ranking)
     stalls = [row.label.name for row in found.stall_rows]
     assert "stall_not_selected" not in stalls
     assert "stall_long_scoreboard" in stalls
+
+
+def test_roofline_shows_every_correct_variant_under_the_memory_roof(ranking: Ranking) -> None:
+    problem = ranking.lookup.largest_problem
+    assert problem is not None
+    found = roofline(ranking, problem)
+    assert found is not None
+    assert len(found.rows) == 32, "one failed to compile, one is wrong"
+    intensity, rate, allowed, share = (float(datum.raw or "nan") for datum in found.rows[0].data)
+    assert allowed == pytest.approx(intensity * 4.8, rel=1e-4)
+    assert share == pytest.approx(100 * rate / allowed, rel=1e-4)
+    assert "not drawn" in found.chart.reading
+
+
+def test_no_roofline_without_operations_or_peak(ranking: Ranking) -> None:
+    report = ranking.lookup.report
+    problem = ranking.lookup.problems[0]
+    peakless = dataclasses.replace(report.environment, peak_dram_bytes_per_s=None)
+    assert roofline(Ranking(Lookup(without(report, environment=peakless))), problem) is None
+    timed = report.summary[report.summary["metric"] != "tflops"]
+    assert roofline(Ranking(Lookup(without(report, summary=timed))), problem) is None
 
 
 def test_why_needs_a_baseline() -> None:

@@ -1,0 +1,34 @@
+"""Kernel names as people wrote them, from the mangled ones that compilers and ptxas print."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import itanium_demangler
+
+_MANGLED = "_Z"
+_NUMBER = re.compile(r"\((?:unsigned )?(?:int|long|long long|short|char)\)(n?)(\d+)")
+_BOOLS = {"(bool)0": "false", "(bool)1": "true"}
+_BOOL = re.compile("|".join(map(re.escape, _BOOLS)))
+# What the demangler raises on names that it does not know, found by trying damaged ones.
+_UNREADABLE = (AttributeError, IndexError, KeyError, NotImplementedError, RecursionError, TypeError)
+
+
+@cache
+def readable_kernel(name: str) -> str:
+    """Name and template arguments: `_Z5scaleILi4EfEvPT0_` is `scale<4, float>`.
+
+    Parameters are left out. What is not mangled, or cannot be read, stays as it is.
+    """
+    if not name.startswith(_MANGLED):
+        return name
+    try:
+        node = itanium_demangler.parse(name)
+    except _UNREADABLE:
+        return name
+    if node is None:
+        return name
+    shown = str(node.name if node.kind == "func" else node)
+    shown = _NUMBER.sub(lambda match: "-"[: len(match[1])] + match[2], shown)
+    return _BOOL.sub(lambda match: _BOOLS[match[0]], shown)

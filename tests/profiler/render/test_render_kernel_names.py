@@ -1,0 +1,31 @@
+"""Kernel names as people wrote them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiler.render.kernel_names import readable_kernel
+
+VECTOR = "_ZN7softmax14softmax_vectorI6__halfLi16EEEvPKT_PS2_xx"
+
+
+@pytest.mark.parametrize(
+    ("mangled", "expected"),
+    [
+        (VECTOR, "softmax::softmax_vector<__half, 16>"),
+        ("_ZN7softmax14softmax_sharedIfLb1EEEvPKT_PS1_x", "softmax::softmax_shared<float, true>"),
+        ("_Z4gemmILin3ELm7EEvv", "gemm<-3, 7>"),
+        ("_Z1kv", "k"),
+        ("scale", "scale"),
+        ("void k<int>(float*)", "void k<int>(float*)"),
+        ("_Znonsense", "_Znonsense"),
+        ("_Z1kIXadL_Z1fvEEEvv", "_Z1kIXadL_Z1fvEEEvv"),
+    ],
+)
+def test_names(mangled: str, expected: str) -> None:
+    assert readable_kernel(mangled) == expected
+
+
+@given(cut=st.integers(2, len(VECTOR)), rest=st.text("NSTEILX_0123456789abPKZv<", max_size=8))
+def test_damaged_names_never_fail(cut: int, rest: str) -> None:
+    assert readable_kernel(VECTOR[:cut] + rest)
