@@ -5,6 +5,7 @@ Names of kernels and variants are shown as they are: rich's markup is never read
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -14,20 +15,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.model import BuildResult, Cell, KernelFacts, Plan, Variant
+from profiler.model import BuildResult, Cell, KernelFacts, Plan, Problem, Variant
 from profiler.render import numbers
 from profiler.render.answer import sentences
 from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import label, shorten
 from profiler.render.launches import group_launches
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
-from profiler.render.problems import readable
+from profiler.render.problems import distinct, readable
 from profiler.render.roles import Ranking
 from profiler.render.tables import build_state
 from profiler.report import Report
 
 _TOP = 10
 _MOST_FAILED = 20
+_MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
 _LONGEST_KERNEL = 60
@@ -69,7 +71,8 @@ def _best_table(ranking: Ranking) -> Table:
     lookup = ranking.lookup
     metric = lookup.primary
     table = _table("Best per problem")
-    _columns(table, "problem", "best variant")
+    key = f" ({lookup.problem_key})" if lookup.problem_key else ""
+    _columns(table, f"problem{key}", "best variant")
     against = f"\u00f7 {lookup.baseline.name}" if lookup.baseline else "ratio"
     _columns(table, metric.label, "\u00b1", against, "interval", right=True)
     for problem in lookup.problems:
@@ -172,12 +175,7 @@ def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
 
 def plan_table(plan: Plan) -> RenderableType:
     """Show what will be measured: cells by problem, exclusions with counts, sessions."""
-    problems = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
-    _columns(problems, "problem")
-    _columns(problems, "variants", right=True)
-    for problem, count in _count(cell.problem.name for cell in plan.cells).items():
-        problems.add_row(_plain(problem), str(count))
-    parts: list[RenderableType] = [problems]
+    parts: list[RenderableType] = [_problems_table(plan)]
     if plan.excluded:
         excluded = _table("Excluded")
         _columns(excluded, "reason", "what")
@@ -201,6 +199,34 @@ def plan_table(plan: Plan) -> RenderableType:
             _plain(", ".join(session.metrics)),
         )
     return Group(*parts, sessions)
+
+
+def _problems_table(plan: Plan) -> Table:
+    """Problems with as many variants in a row; many problems by the values of their parameters."""
+    table = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
+    problems = {cell.problem.id: cell.problem for cell in plan.cells}
+    counts = Counter(cell.problem.id for cell in plan.cells)
+    if len(problems) <= _MOST_PROBLEMS:
+        _columns(table, "problem")
+        _columns(table, "variants", right=True)
+        for identifier, problem in problems.items():
+            table.add_row(_plain(problem.name), str(counts[identifier]))
+        return table
+    _columns(table, "problems", "with")
+    _columns(table, "variants", right=True)
+    for count in dict.fromkeys(counts.values()):
+        group = [one for one in problems.values() if counts[one.id] == count]
+        table.add_row(str(len(group)), _plain(_values_of(group)), str(count))
+    return table
+
+
+def _values_of(problems: Sequence[Problem]) -> str:
+    """Parameters and the values that occur among problems: `m = 1, 2; n = 3`."""
+    keys = dict.fromkeys(key for problem in problems for key in problem.params)
+    holders = {key: [one for one in problems if key in one.params] for key in keys}
+    return "; ".join(
+        f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
+    )
 
 
 def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
@@ -252,7 +278,14 @@ def import_table(launches: pd.DataFrame) -> RenderableType:
 
 
 def _table(title: str) -> Table:
-    return Table(title=Text(title), title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    # rich wraps a title at the width of its table, however narrow: the minimum keeps it whole.
+    return Table(
+        title=Text(title, overflow="fold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        min_width=len(title),
+    )
 
 
 def _columns(table: Table, *names: str, right: bool = False) -> None:
@@ -268,13 +301,6 @@ def _plain(text: str) -> Text:
 def _say_the_rest(table: Table, count: int, words: str) -> None:
     if count > 0:
         table.caption = f"{count} more {words}."
-
-
-def _count(names: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for name in names:
-        counts[name] = counts.get(name, 0) + 1
-    return counts
 
 
 def _first_line(text: str) -> str:

@@ -75,17 +75,18 @@ def heat(ranking: Ranking) -> Heat:
             )
         )
     keys = varying(lookup.problems)
-    heads = tuple(
-        (key, _runs([str(problem.params.get(key, "")) for problem in lookup.problems]))
-        for key in keys
-    )
+    heads = tuple(_heat_head(lookup.problems, keys[: level + 1]) for level in range(len(keys)))
     names = tuple(problem.name for problem in lookup.problems)
     return Heat(against, heads, names, tuple(rows))
 
 
-def _runs(values: Sequence[str]) -> tuple[tuple[str, int], ...]:
-    """Equal neighbours once, with their number."""
-    return tuple((value, len(list(same))) for value, same in itertools.groupby(values))
+def _heat_head(
+    problems: Sequence[Problem], keys: Sequence[str]
+) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """The last of `keys` and its values; equal neighbours once, where the keys before agree too."""
+    places = [tuple(str(problem.params.get(key, "")) for key in keys) for problem in problems]
+    runs = itertools.groupby(places)
+    return keys[-1], tuple((place[-1], len(list(same))) for place, same in runs)
 
 
 def _mean_title(count: int) -> str:

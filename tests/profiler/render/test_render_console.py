@@ -1,5 +1,6 @@
 """Tables of the terminal, as text."""
 
+import dataclasses
 import io
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
-from profiler.model import BuildResult, KernelFacts, Variant
+from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.render import console
 from profiler.report import Report
 
@@ -93,3 +94,39 @@ def test_control_characters_never_reach_the_terminal() -> None:
     text = shown(console.doctor_table([Check("a\x1b[31mred", "ok", "b\x07")]))
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+def plan_of(count: int) -> Plan:
+    sizes = tuple(
+        Problem(f"n{n}-{kind}", f"n={n},kind={kind}", {"n": n, "kind": kind})
+        for n in range(count // 2)
+        for kind in ("half", "float")
+    )
+    return make_report(variant_count=2, problem_list=sizes).plan
+
+
+@pytest.mark.parametrize("count", [2, 40])
+def test_titles_stay_on_one_line(count: int) -> None:
+    plan = dataclasses.replace(plan_of(count), experiment="some-experiment", seed=123456789)
+    title = f"some-experiment: {2 * count} cells, seed 123456789"
+    assert title in shown(console.plan_table(plan), 100).splitlines()[0]
+
+
+def test_many_problems_are_told_by_their_values() -> None:
+    few = shown(console.plan_table(plan_of(4)))
+    assert "n=1,kind=half" in few
+    many = shown(console.plan_table(plan_of(40)))
+    assert "n=1,kind=half" not in many
+    assert "n = 0, 1, 2," in many
+    assert "kind = half, float" in many
+    assert "40" in many
+
+
+def test_problems_are_short_and_their_order_is_told() -> None:
+    sizes = tuple(
+        Problem(f"p{n}", f"m={n},n={2 * n},dtype=fp{n}", {"m": n, "n": 2 * n, "dtype": f"fp{n}"})
+        for n in (16, 32)
+    )
+    text = shown(console.final_summary(make_report(variant_count=3, problem_list=sizes)))
+    assert "problem (m \u00d7 n dtype)" in text
+    assert "16 \u00d7 32 fp16" in text
