@@ -1,0 +1,211 @@
+"""The page's script in a browser: state in the address, hover, downloads, baselines.
+
+Skipped where there is no Chromium.
+"""
+
+import io
+import json
+import math
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import lxml.html
+import pandas as pd
+import pytest
+from synthetic_report import make_report, problems
+
+from profiler.render import compare
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.roles import Ranking
+from profiler.report import Report
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--virtual-time-budget=3000",
+)
+LIMIT_S = 60
+
+# What a test adds to the page: it acts as a reader would, and writes down what came of it.
+PROBE = """
+<script>
+(async () => {
+  const result = {};
+  const saved = [];
+  URL.createObjectURL = (blob) => { saved.push(blob); return "blob:none"; };
+  URL.revokeObjectURL = () => {};
+  result.names = [];
+  HTMLAnchorElement.prototype.click = function () { result.names.push(this.download); };
+  document.getElementById("save-csv").click();
+  document.getElementById("save-json").click();
+  [result.csv, result.json] = await Promise.all(saved.map((blob) => blob.text()));
+  const hover = (cell) => {
+    cell.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
+    return cell.title;
+  };
+  result.lit = (() => {
+    const row = document.querySelector("#main-table tbody tr");
+    hover(row.cells[0]);
+    return [row.dataset.variant, document.querySelectorAll(".mark.on").length,
+            document.querySelectorAll("tr.on").length];
+  })();
+  result.behind = hover(document.querySelector("tr[data-cell='0'] > td:nth-child(3)"));
+  const details = document.querySelector("table.cells tr[data-cell='0']");
+  result.detail = hover(details.cells[2]);
+  const pre = document.createElement("pre");
+  pre.id = "result";
+  pre.textContent = JSON.stringify(result);
+  document.body.append(pre);
+})();
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def small() -> Report:
+    return make_report(variant_count=9, problem_list=problems()[:2])
+
+
+@pytest.fixture(scope="module")
+def file(small: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "index.html"
+    path.write_text(render_page(small).replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    return path
+
+
+def opened(file: Path, state: str = "") -> Any:
+    """The page after its script ran, with this state in its address."""
+    browser = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if browser is None:
+        pytest.skip("needs Chromium on PATH")
+    profile = file.parent / "profile"
+    command = [
+        browser,
+        *FLAGS,
+        f"--user-data-dir={profile}",
+        "--dump-dom",
+        f"{file.as_uri()}{state}",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.stdout, done.stderr
+    return lxml.html.document_fromstring(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def plain(file: Path) -> Any:
+    return opened(file)
+
+
+@pytest.fixture(scope="module")
+def result(plain: Any) -> Any:
+    (text,) = plain.xpath("//pre[@id='result']/text()")
+    return json.loads(text)
+
+
+def rows(tree: Any) -> list[Any]:
+    return list(tree.xpath("//table[@id='main-table']/tbody/tr"))
+
+
+def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
+    assert result["names"] == ["softmax.csv", "softmax.json"]
+    table = pd.read_csv(io.StringIO(result["csv"]))
+    assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
+    found = table.dropna(subset="metric").set_index(["cell", "metric"])
+    wanted = Lookup(small).summary.set_index(["cell", "metric"])
+    wanted = wanted[wanted["median"].notna()]
+    assert set(found.index) == set(wanted.index)
+    for name in ("n", "median", "mean", "min", "max", "low", "high", "ratio", "rank"):
+        both = found[name].to_frame("found").join(wanted[name].rename("wanted"))
+        left, right = both["found"].astype(float), both["wanted"].astype(float)
+        pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
+    assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
+
+
+def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> None:
+    data = json.loads(result["json"])
+    assert data["schema_version"] == 1
+    cells = {cell["id"]: cell for cell in data["cells"]}
+    assert list(cells) == [cell.id for cell in small.plan.cells]
+    lookup = Lookup(small)
+    for cell in small.plan.cells:
+        shown = cells[cell.id]
+        assert shown["variant"] == cell.variant.id
+        assert shown["problem"] == cell.problem.id
+        assert shown["outcome"] == str(lookup.status(cell).outcome)
+        for metric in lookup.measured_metrics:
+            value = lookup.value(cell, metric.name)
+            assert (metric.name in shown["metrics"]) == value.known
+            if value.known:
+                found = shown["metrics"][metric.name]
+                assert found["median"] == pytest.approx(value.median, rel=1e-5)
+                assert found["n"] == value.n
+
+
+def test_hover_tells_interval_extremes_and_samples(result: Any) -> None:
+    for text in (result["behind"], result["detail"]):
+        assert text.startswith("Duration: median ")
+        assert "95 % interval" in text
+        assert "n = 8" in text
+
+
+def test_rows_and_marks_of_a_variant_light_up(result: Any) -> None:
+    _, marks, lit = result["lit"]
+    assert marks > 3
+    assert lit > 3
+
+
+def test_without_state_everything_is_shown(plain: Any, small: Report) -> None:
+    assert len(rows(plain)) == len(small.plan.cells)
+    assert not [row for row in rows(plain) if row.get("hidden") is not None]
+    assert plain.xpath("string(//output[@id='count'])") == "18 rows"
+
+
+def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report) -> None:
+    tree = opened(file, "#?find=shuffle&baseline=best&sort=2.descending")
+    head = tree.xpath("//table[@id='main-table']/thead//th")[2]
+    assert "Duration" in head.text_content()
+    assert head.get("aria-sort") == "descending"
+    shown = [row for row in rows(tree) if row.get("hidden") is None]
+    assert shown
+    assert all("shuffle" in row.text_content() for row in shown)
+    assert tree.xpath("string(//output[@id='count'])") == f"{len(shown)} of 18 rows"
+    values = [row[2].text_content() for row in rows(tree)]
+    known = [float(text) for text in values if text != "\u2013"]
+    assert known == sorted(known, reverse=True)
+    assert "\u2013" not in values[: len(known)], "missing ones are last"
+    ratios = next(
+        one.ratios for one in compare.comparisons(Ranking(Lookup(small))) if one.key == "best"
+    )
+    for row in rows(tree):
+        cell = small.plan.cells[int(row.get("data-cell"))]
+        text = row.xpath("string(td[contains(@class, 'ratio')])")
+        ratio = ratios[cell.id].ratio
+        assert text == (f"{ratio:.3f}\u00d7" if math.isfinite(ratio) else "\u2013")
+
+
+def test_check_boxes_filter(file: Path, small: Report) -> None:
+    """The first value of the first group is unchecked: half of the cells go."""
+    first = small.plan.cells[0].problem.params["columns"]
+    tree = opened(file, "#?off=0.0")
+    shown = [row for row in rows(tree) if row.get("hidden") is None]
+    assert len(shown) == len(small.plan.cells) // 2
+    for row in shown:
+        cell = small.plan.cells[int(row.get("data-cell"))]
+        assert cell.problem.params["columns"] != first
+
+
+def test_a_link_to_a_cell_opens_what_hides_it(file: Path, small: Report) -> None:
+    tree = opened(file, f"#cell-{small.plan.cells[-1].id}")
+    (row,) = tree.xpath(f"//*[@id='cell-{small.plan.cells[-1].id}']")
+    (block,) = row.xpath("ancestor::details")
+    assert block.get("open") is not None
