@@ -200,11 +200,12 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
 
     some = profiler(
         *("mine.yaml", "--only", "rows=8,how=also", "--baseline", "also", "--json", "-"),
-        *("--set", "title=One of them", "--timeout", "50"),
+        *("--set", "title=One of them", "--timeout", "50", "--fresh"),
     )
     assert some.code == 0, some.err
     assert [cell["id"] for cell in some.json["cells"]] == ["also..rows=8"]
     assert some.json["baseline"] == "also"
+    assert len(profiler.runs()) == 2
     page = (profiler.runs()[-1] / "index.html").read_text()
     assert "One of them" in page
 
@@ -228,10 +229,10 @@ def test_a_workload_that_cannot_be_loaded_is_bad_usage(profiler):
     spec = write_small(profiler)
     (profiler.folder / "torn.py").write_text("def make_inputs(problem, device, seed):\n    (\n")
     spec.write_text(spec.read_text().replace(ENDINGS, "./torn.py"))
-    done = profiler(spec)
+    done = profiler.measure(spec)
     assert done.code == 2, done.err
     assert "torn.py" in done.err
     spec.write_text(spec.read_text().replace("torn.py", "absent.py"))
-    done = profiler(spec)
+    done = profiler.measure(spec)
     assert done.code == 2, done.err
     assert "absent.py" in done.err

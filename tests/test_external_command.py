@@ -37,7 +37,7 @@ def write(profiler, program):
             workload={"command": command, "cwd": "their code", **workload},
             variants={"matrix": {"kernel": kernels}},
             problems={"matrix": {"size": [64]}},
-            collect={**COLLECT, "time_limit_s": 3.0},
+            collect={**COLLECT, "time_limit_s": 2.0},
         )
 
     return write_spec
@@ -57,7 +57,7 @@ def notes(profiler):
     return (profiler.folder / "notes").read_text().splitlines()
 
 
-def test_each_kernel_is_a_row_and_the_second_run_starts_nothing(profiler, write):
+def test_each_kernel_is_a_row_and_only_another_program_is_measured_again(profiler, program, write):
     spec = write(["one", "two"])
     done = profiler(spec, **THREE)
     assert done.code == 0, done.err
@@ -83,19 +83,19 @@ def test_each_kernel_is_a_row_and_the_second_run_starts_nothing(profiler, write)
     assert "sgemm_a" in page
     assert str(profiler.folder) not in page
 
-    again = profiler(spec, **THREE)
+    again = profiler.measure(spec, **THREE)
     assert again.code == 0
     assert len(notes(profiler)) == 4
     assert "nothing is missing" in again.err
 
+    program.write_text(program.read_text() + "# another version\n")
+    assert profiler.measure(spec, **THREE).code == 0
+    assert len(notes(profiler)) == 8
+
 
 def test_filter_skip_and_count_reach_the_tool(profiler, write):
-    spec = write(["a"], kernel="regex:sgemm_.*|init", launch_skip=1, launch_count=1)
-    done = profiler(spec, **THREE)
-    assert done.code == 0, done.err
-    assert kernels_seen(profiler) == {("kernel=a", "sgemm_a(float *, int)")}
-    spec = write(["a", "b"], kernel="sgemm_{kernel}")
-    done = profiler(spec, **THREE)
+    spec = write(["a", "b"], kernel="regex:init|sgemm_{kernel}", launch_skip=1, launch_count=1)
+    done = profiler.measure(spec, **THREE)
     assert done.code == 0, done.err
     assert kernels_seen(profiler) == {
         ("kernel=a", "sgemm_a(float *, int)"),
@@ -104,7 +104,7 @@ def test_filter_skip_and_count_reach_the_tool(profiler, write):
 
 
 def test_failures_cost_one_cell_each(profiler, write):
-    done = profiler(write(["good", "bad", "hang", "crash", "fine"]), **THREE)
+    done = profiler.measure(write(["good", "bad", "hang", "crash", "fine"]), **THREE)
     assert done.code == 4, done.err
     found = {}
     for cell in summary(profiler)["cells"]:
@@ -126,14 +126,6 @@ def test_failures_cost_one_cell_each(profiler, write):
     assert any("no device memory" in (a / "stderr.txt").read_text() for a in attempts(run))
 
 
-def test_a_rebuilt_program_is_measured_again(profiler, program, write):
-    spec = write(["one"])
-    assert profiler(spec, **THREE).code == 0
-    program.write_text(program.read_text() + "# another version\n")
-    assert profiler(spec, **THREE).code == 0
-    assert len(notes(profiler)) == 4
-
-
 @pytest.mark.parametrize(
     ("workload", "message"),
     [
@@ -145,7 +137,7 @@ def test_a_rebuilt_program_is_measured_again(profiler, program, write):
     ],
 )
 def test_a_wrong_command_is_refused_before_anything_runs(profiler, write, workload, message):
-    done = profiler(write(["one"], **workload), **THREE)
+    done = profiler.measure(write(["one"], **workload), **THREE)
     assert done.code == 2, done.err
     assert message in done.err
     assert not (profiler.folder / "notes").exists()

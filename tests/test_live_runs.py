@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,7 @@ def test_progress_goes_to_stderr(good):
 
 def test_the_same_command_measures_nothing_again(good):
     profiler, spec, first = good
-    again = profiler(spec, "--json", "-")
+    again = profiler.measure(spec, "--json", "-")
     assert again.code == 0
     assert len(profiler.runs()) == 1
     assert again.err.count("nothing is missing") == 3
@@ -146,12 +147,12 @@ def test_a_recording_is_replayed_where_nothing_can_be_measured(good):
     page = (replayed / "index.html").read_text()
     assert page.index("<body") < page.index("Replayed recording: measured on") < page.index("<h1")
 
-    live = profiler(spec, "--live", "--out", "refused", PROFILER_NCU="/nowhere")
+    live = profiler.measure(spec, "--live", "--out", "refused", PROFILER_NCU="/nowhere")
     assert live.code == 3
     assert "Remedy: " in live.err
     assert not (profiler.folder / "refused").exists()
 
-    chosen = profiler(spec, "--replay", "recordings/mine", "--out", "chosen", "-q")
+    chosen = profiler.measure(spec, "--replay", "recordings/mine", "--out", "chosen", "-q")
     assert chosen.code == 0
     assert chosen.err.startswith("Replaying a recording: measured on ")
 
@@ -189,7 +190,11 @@ BAD = {
 
 def test_every_failure_costs_its_own_cell_and_no_other(profiler):
     spec = write_endings(profiler, ["well", *BAD, "also well"], collect=collect(time_limit_s=2.0))
-    odd = {"FAKE_NCU_FAULT_IN": "fault..", "FAKE_NCU_BLIND_TO": "unseen.."}
+    odd = {
+        "FAKE_NCU_FAULT_IN": "fault..",
+        "FAKE_NCU_BLIND_TO": "unseen..",
+        "FAKE_NCU_DROP_METRIC": "sm__cycles_elapsed.max",
+    }
     done = profiler(spec, "--json", "summary.json", **odd)
     assert done.code == 4, done.err
     cells = json.loads((profiler.folder / "summary.json").read_text())["cells"]
@@ -197,6 +202,9 @@ def test_every_failure_costs_its_own_cell_and_no_other(profiler):
     for name in ("well", "also well"):
         assert found[name]["outcome"] == "measured"
         assert found[name]["metrics"]["duration_ns"]["n"] == 2
+        assert found[name]["missing_metrics"] == ["cycles"]
+        assert "cycles" not in found[name]["metrics"]
+    assert "did not come back: cycles" in done.err
     for name, (outcome, cause) in BAD.items():
         assert found[name]["outcome"] == outcome, found[name]
         assert cause in found[name]["cause"]
@@ -207,23 +215,12 @@ def test_every_failure_costs_its_own_cell_and_no_other(profiler):
     (run,) = profiler.runs()
     page = (run / "index.html").read_text()
     assert "no such algorithm" in page
+    assert "did not come back: cycles" in page
     before = len(attempts(run))
-    again = profiler(spec, **odd)
+    again = profiler.measure(spec, **odd)
     assert again.code == 4
     assert len(attempts(run)) == before, "what failed is not tried again"
     assert outcomes(run) == {name: cell["outcome"] for name, cell in found.items()}
-
-
-def test_a_metric_that_does_not_come_back_is_named_everywhere(profiler):
-    spec = write_endings(profiler, ["well"])
-    done = profiler(spec, FAKE_NCU_DROP_METRIC="sm__cycles_elapsed.max")
-    assert done.code == 0
-    (run,) = profiler.runs()
-    (cell,) = json.loads((run / "summary.json").read_text())["cells"]
-    assert cell["missing_metrics"] == ["cycles"]
-    assert "cycles" not in cell["metrics"] or cell["metrics"]["cycles"]["n"] == 0
-    assert "did not come back: cycles" in done.err
-    assert "did not come back: cycles" in (run / "index.html").read_text()
 
 
 REFUSED = {
@@ -238,13 +235,13 @@ REFUSED = {
 def test_a_machine_that_cannot_profile_is_refused_and_leaves_nothing_that_harms(profiler):
     spec = write_endings(profiler, ["well"])
     for mode, (message, remedy) in REFUSED.items():
-        done = profiler(spec, FAKE_NCU_MODE=mode)
+        done = profiler.measure(spec, FAKE_NCU_MODE=mode)
         assert done.code == 3, (mode, done.err)
         words, _, advice = done.err[done.err.index("profiler: ") :].partition("\n  Remedy: ")
         assert message in words, mode
         assert remedy in advice, mode
         assert done.out == ""
-    done = profiler(spec)
+    done = profiler.measure(spec)
     assert done.code == 0, done.err
     assert set(outcomes(profiler.runs()[-1]).values()) == {"measured"}
 
@@ -259,7 +256,7 @@ def test_a_machine_that_cannot_profile_is_refused_and_leaves_nothing_that_harms(
 def test_without_ncu_gpu_or_recording_there_is_nothing_to_do(profiler, changes, message):
     device = "cpu" if "PROFILER_NCU" in changes else "cuda"
     spec = write_endings(profiler, ["well"], collect=collect(device=device))
-    done = profiler(spec, **changes)
+    done = profiler.measure(spec, **changes)
     assert done.code == 3
     assert message in done.err
     assert "Remedy: " in done.err
@@ -277,7 +274,7 @@ def start_and_stand_still(profiler, spec, variants, *arguments):
     """A run that has made some visits and is inside the next one."""
     # The check launches each variant twice.
     stop = 2 * variants + MADE
-    process = profiler.start(spec, *arguments, ENDINGS_STOP_AFTER=str(stop))
+    process = profiler.start(spec, "--no-report", *arguments, ENDINGS_STOP_AFTER=str(stop))
 
     def standing():
         journals = profiler.folder.glob("reports/mine/*/raw/*/journal.jsonl")
@@ -302,11 +299,18 @@ def test_a_killed_run_goes_on_with_what_is_missing(profiler):
     process = start_and_stand_still(profiler, spec, len(MANY))
     process.kill()
     process.communicate(timeout=60)
-    done = profiler(spec)
+    done = profiler.measure(spec)
     assert done.code == 0, done.err
     (run,) = profiler.runs()
     assert f"Going on with {run.resolve()}" in done.err
     assert_only_the_rest_was_measured(run, 4)
+
+    # More blocks add to what is there; of a changed variant nothing is.
+    spec.write_text(spec.read_text().replace("name: third", "name: changed"))
+    assert profiler.measure(spec, "--blocks", "5").code == 0
+    assert profiler.runs() == [run]
+    counts = Counter(cell for cell, _ in visits_of(attempts(run)[2]))
+    assert counts == {"well..rows=4": 1, "second..rows=4": 1, "changed..rows=4": 5}
 
 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(profiler):
@@ -317,52 +321,28 @@ def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(profiler):
     assert code == 130
     assert out == ""
     assert "what was measured is kept" in err
-    assert err.endswith(f"Go on with: python -m profiler {spec}\n"), "--fresh would not go on"
-    assert profiler(spec).code == 0
+    assert err.endswith(f"Go on with: python -m profiler {spec} --no-report\n"), (
+        "--fresh would not go on"
+    )
+    assert profiler.measure(spec).code == 0
     (run,) = profiler.runs()
     assert_only_the_rest_was_measured(run, 4)
 
 
-def test_two_runs_at_once_wait_for_each_other(profiler):
+def test_two_runs_at_once_wait_for_each_other_and_share_what_is_measured(profiler):
     spec = write_endings(profiler, ["well"], collect=collect(blocks=8))
     first = start_and_stand_still(profiler, spec, 1)
-    second = profiler.start(spec, "--out", "other")
+    second = profiler.start(spec, "--no-report")
     said = ""
     while "Waiting for another profiling process" not in said:
         said = second.stderr.readline()
         assert said, "it ended without waiting"
     (profiler.folder / "go").touch()
     assert finish(first)[0] == 0
-    assert finish(second)[0] == 0
-    (run,), (other,) = profiler.runs(), (profiler.folder / "other/mine").iterdir()
-    times = [[json.loads(line)["time"] for line in journal_of(each)] for each in (run, other)]
-    assert max(times[0]) < min(times[1])
-
-
-def journal_of(run):
-    return (run / "raw/ncu-timing.001/journal.jsonl").read_text().splitlines()
-
-
-# ---- what is measured again, and what is not ----
-
-
-def test_more_blocks_add_to_the_run_and_a_changed_variant_is_measured_alone(profiler):
-    spec = write_endings(profiler, ["well", "second"])
-    assert profiler(spec).code == 0
-    assert profiler(spec, "--blocks", "3").code == 0
+    code, _, err = finish(second)
+    assert code == 0
+    assert "nothing is missing" in err
     (run,) = profiler.runs()
-    first, second = attempts(run)
-    assert len(visits_of(first)) == 4
-    assert sorted(visits_of(second)) == [("second..rows=4", 2), ("well..rows=4", 2)]
-
-    text = spec.read_text().replace("name: second", "name: third")
-    spec.write_text(text)
-    assert profiler(spec, "--blocks", "3").code == 0
-    assert profiler.runs() == [run]
-    assert {cell.partition("..")[0] for cell, _ in visits_of(attempts(run)[2])} != {"well"}
-    assert not any(cell.startswith("well") for cell, _ in visits_of(attempts(run)[2]))
-    assert len(visits_of(attempts(run)[2])) == 3
-
-    assert profiler(spec, "--fresh").code == 0
-    assert len(profiler.runs()) == 2
-    assert len(visits_of(attempts(profiler.runs()[-1])[0])) == 4
+    (attempt,) = attempts(run)
+    assert len(visits_of(attempt)) == 8
+    assert "samples.csv" in {file.name for file in run.iterdir()}

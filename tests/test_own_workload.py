@@ -1,7 +1,9 @@
 """Whole runs of a user's own workload: outside the project, with CUDA that is compiled."""
 
 import json
+import os
 import shutil
+import signal
 
 import pytest
 from whole_runs import TESTS, attempts, finish, visits_of, wait_for
@@ -75,7 +77,7 @@ def test_compiled_variants_from_first_run_to_edited_kernel(profiler, project):
     # One source for all; the edit changes the machine code of one variant.
     source = project.parent / "scale.cu"
     source.write_text(source.read_text().replace("2.0f * in[i];\n#else", "3.0f - in[i];\n#else"))
-    again = profiler(project)
+    again = profiler.measure(project)
     assert again.code == 4, again.err
     (run,) = profiler.runs("scaling")
     old, new = attempts(run)
@@ -90,25 +92,35 @@ def test_compiled_variants_from_first_run_to_edited_kernel(profiler, project):
 NVCC = """#!/bin/sh
 # Compiles when told to, and never the same thing twice at a time.
 case " $* " in *" -c "*) ;; *) exec {nvcc} "$@" ;; esac
-mkdir "{folder}/busy.$(echo "$*" | cksum | cut -d' ' -f1)" || exit 9
+busy="{folder}/busy.$(echo "$*" | cksum | cut -d' ' -f1)"
+mkdir "$busy" || exit 9
+trap 'rmdir "$busy"; exit 130' INT TERM
 touch "{folder}/compiling"
 while [ ! -e "{folder}/go" ]; do sleep 0.05; done
 {nvcc} "$@"
 code=$?
-rmdir "{folder}/busy.$(echo "$*" | cksum | cut -d' ' -f1)"
+rmdir "$busy"
 exit $code
 """
 
 
-def test_a_run_that_is_killed_while_it_builds_harms_no_later_one(profiler, project):
+def test_a_build_that_is_interrupted_or_killed_harms_no_later_one(profiler, project):
     bin_ = profiler.folder / "bin"
     bin_.mkdir()
     nvcc = bin_ / "nvcc"
     nvcc.write_text(NVCC.format(nvcc=shutil.which("nvcc"), folder=profiler.folder))
     nvcc.chmod(0o755)
     environment = {"PATH": f"{bin_}:{profiler.environment['PATH']}"}
-    command = (project, "--only", "how=cuda,size=5", "--json", "-", "-q")
+    command = (project, "--only", "how=cuda,size=5", "--json", "-", "-q", "--no-report")
 
+    stopped = profiler.start(*command, **environment)
+    wait_for((profiler.folder / "compiling").exists)
+    os.killpg(stopped.pid, signal.SIGINT)
+    code, _, err = finish(stopped)
+    assert code == 130, err
+    assert "Go on with: python -m profiler" in err
+
+    (profiler.folder / "compiling").unlink()
     first = profiler.start(*command, **environment)
     wait_for((profiler.folder / "compiling").exists)
     first.kill()

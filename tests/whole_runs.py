@@ -4,6 +4,7 @@ import csv
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -29,6 +30,11 @@ class Done:
     @property
     def json(self):
         return json.loads(self.out)
+
+
+def _heed_ctrl_c():
+    """What runs in the background of a shell, pytest too, inherits that SIGINT is ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class CommandLine:
@@ -58,6 +64,7 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,  # so that a Ctrl-C can be sent to it and all below it
+            preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - pytest has one thread
         )
 
     def __call__(self, *arguments, cwd=None, **environment):
@@ -65,6 +72,10 @@ class CommandLine:
             out, err = process.communicate(timeout=120)
         assert "Traceback" not in err, err
         return Done(process.returncode, out, err)
+
+    def measure(self, *arguments, **environment):
+        """Run without a page, which takes as long to draw as all the rest."""
+        return self(*arguments, "--no-report", **environment)
 
     def write_spec(self, name="mine", **fields):
         """Write an experiment file over one of the workloads of the tests; gives its path."""
