@@ -75,6 +75,12 @@ def show(value: float | None, unit: str = "") -> str:
     return _count(value)
 
 
+def says_unit(unit: str) -> bool:
+    """Whether `show` writes the unit; of counts it does not."""
+    unit = _ALIASES.get(unit, unit)
+    return unit == "%" or unit in _SCALES
+
+
 def scale(largest: float, unit: str) -> tuple[float, str]:
     """Find the divisor and unit name that suit a largest value, for a column or an axis."""
     unit = _ALIASES.get(unit, unit)

@@ -13,7 +13,7 @@ from profiler.render.charts import Chart, Words, pair_chart, pair_table
 from profiler.render.labels import Label
 from profiler.render.roles import Ranking
 from profiler.render.roofline import Roofline, roofline
-from profiler.render.tables import Datum
+from profiler.render.tables import Datum, with_unit
 
 # Reasons of warps that could run: nothing was in their way.
 _NOT_WAITING = (f"{STALL_PREFIX}selected", f"{STALL_PREFIX}not_selected")
@@ -50,6 +50,12 @@ class Moved:
     best: Datum
     baseline: Datum
     change: Datum
+
+    @property
+    def name(self) -> str:
+        """Name of the counter, with its unit where the values do not say it."""
+        said = numbers.says_unit(self.label.unit)
+        return self.label.label if said else with_unit(self.label, self.label.unit)
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,14 @@ def test_columns_have_one_unit_and_numbers_that_sort() -> None:
     assert numbers.column([math.nan], "byte")[1] == (numbers.MISSING,)
 
 
+def test_units_of_counts_have_to_be_said_elsewhere() -> None:
+    for unit in ("ns", "byte", "pct", "TFLOP/s"):
+        assert numbers.says_unit(unit)
+        assert not numbers.show(1.0, unit).isdigit()
+    assert not numbers.says_unit("register/thread")
+    assert numbers.show(80.0, "register/thread") == "80"
+
+
 def test_axes_take_one_unit_for_all_values() -> None:
     assert numbers.scale(2.5e6, "ns") == (1e6, "ms")
     assert numbers.scale(12.0, "%") == (1.0, "%")

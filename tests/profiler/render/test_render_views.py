@@ -165,6 +165,9 @@ def test_why_compares_best_and_baseline_at_the_largest_problem(ranking: Ranking)
     assert names[0] == "bank_conflicts"
     assert found.moved[0].change.text == "from 0"
     assert "duration_ns" not in names
+    assert all(row.name.startswith(row.label.label) for row in found.moved)
+    registers = [row.name for row in found.moved if row.label.name == "registers"]
+    assert registers in ([], ["Registers (register/thread)"])
     points = {row.label.name: row.change.text for row in found.peak_rows}
     assert points["memory_throughput_pct"].endswith("points")
     stalls = [row.label.name for row in found.stall_rows]
