@@ -164,7 +164,9 @@ def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
         left, right = float(x.min()) / _ROOM, float(x.max()) * _ROOM
         roof = [left * terabytes_per_s, right * terabytes_per_s]
         axes.plot([left, right], roof, color=svg.INK, linewidth=1.4)
-        order = np.argsort(table["role"] != "other", kind="stable")  # the named ones on top
+        order = np.argsort(
+            (table["role"] != "other").to_numpy(), kind="stable"
+        )  # the named ones on top
         colours = [_COLOURS.get(role, svg.OTHER) for role in table["role"].iloc[order]]
         points = axes.scatter(x[order], y[order], c=colours, s=34, zorder=3)
         points.set_gid(svg.marks(table["mark"].iloc[order]))
