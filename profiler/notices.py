@@ -92,7 +92,7 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.DUPLICATE_CODE: Words(
         Severity.INFO,
-        "{count} variants have the machine code of another and were measured once: {pairs}.",
+        "The same program under two names, measured once: {pairs}.",
     ),
     NoticeKind.SESSION_DIED: Words(
         Severity.WARNING,
