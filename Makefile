@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Measuring needs torch, replaying a recording does not: it is large, so only where there is a GPU.
+EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 
 .PHONY: demo test lint clean
 
@@ -17,9 +19,8 @@ test: $(VENV)/.installed-dev
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
-# A GPU machine also needs torch to measure: `pip install -e '.[torch]'`; replaying a recording does not.
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m pip install --quiet --editable '.$(EXTRA)'
 	touch $@
 
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/bin/python

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
 
@@ -10,7 +11,7 @@ from profiler.collect.ncu import find_ncu, ncu_version, require_version
 from profiler.environment import Gpu, find_gpu, probe_environment
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment
-from profiler.spec import Experiment
+from profiler.spec import Experiment, ModuleWorkload
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ def find_machine(experiment: Experiment, base: Path) -> Machine:
     collect = experiment.collect
     gpu = find_gpu()
     device = _device(experiment, gpu)
+    _require_torch(experiment)
     ncu, version = None, None
     if "ncu" in collect.collectors:
         ncu = find_ncu()
@@ -65,6 +67,15 @@ def architecture_of(environment: Environment) -> str | None:
     """Architecture (`sm_90`) of the GPU of an environment, None where there is none."""
     capability = environment.compute_capability
     return None if capability is None else f"sm_{capability.replace('.', '')}"
+
+
+def _require_torch(experiment: Experiment) -> None:
+    """The runner runs under this very interpreter; an external command needs no torch."""
+    if isinstance(experiment.workload, ModuleWorkload) and find_spec("torch") is None:
+        raise EnvironmentUnusable(
+            "torch is not installed in this Python, and the workload needs it.",
+            remedy="pip install 'kernel-profiler[torch]'; in a checkout, pip install -e '.[torch]'.",
+        )
 
 
 def _device(experiment: Experiment, gpu: Gpu | None) -> str:

@@ -109,3 +109,17 @@ def test_architecture_of_a_gpu(capability, architecture):
     machine = Machine(environment, "cuda", None)
     assert machine.architecture("sm_75") == "sm_75"
     assert machine.architecture("auto") == (architecture or "sm_80")
+
+
+def test_without_torch_a_workload_in_python_cannot_be_measured(monkeypatch, tmp_path):
+    (tmp_path / "mine.py").write_text("")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "name: a\nworkload: ./mine.py\nvariants: {list: [b]}\n"
+        "collect: {collectors: [timer], device: cpu}\n"
+    )
+    experiment = load_spec(spec).experiment
+    assert find_machine(experiment, tmp_path).device == "cpu"
+    monkeypatch.setattr("profiler.machine.find_spec", lambda name: None)
+    with pytest.raises(EnvironmentUnusable, match="torch is not installed"):
+        find_machine(experiment, tmp_path)
