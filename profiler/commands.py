@@ -26,7 +26,6 @@ from profiler.store import (
     require_folder,
     runs,
     write_atomic,
-    write_recording,
 )
 
 
@@ -229,6 +228,7 @@ def _record(run: RunFolder) -> RunRecord | None:
 def make_recording(folder: Path, target: Path) -> None:
     """`profiler record`: what a replay needs, without what is private to this machine."""
     from profiler.private import private_texts
+    from profiler.recording import write_recording
 
     run = RunFolder(folder)
     run.record()

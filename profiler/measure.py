@@ -104,15 +104,16 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
     if any(build.command or not build.ok for build in builds):
         narrator.say(_build_line(builds))
     keys = _keys(live, builds)
-    run = _run_folder(live, keys, narrator)
-    run.write_spec(live.loaded.text)
-    run.write_plan(live.plan)
-    run.write_builds(builds)
-    record = _record(live, run, keys)
-    run.write_record(record)
     with gpu_lock(
         live.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=narrator.say
     ) as lock:
+        # Only here, because whoever held the lock may have measured what is missing.
+        run = _run_folder(live, keys, narrator)
+        run.write_spec(live.loaded.text)
+        run.write_plan(live.plan)
+        run.write_builds(builds)
+        record = _record(live, run, keys)
+        run.write_record(record)
         measurement = Measurement(
             live.loaded, live.plan, live.machine, run, builds, keys, lock.session_file, narrator
         )

@@ -15,11 +15,12 @@ from profiler.measure import Live, Stopwatch, measure
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan
 from profiler.progress import Narrator
+from profiler.recording import find_recording
 from profiler.render.console import final_summary
 from profiler.report import Report
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, load_spec
-from profiler.store import RunFolder, create_run, find_recording, require_folder
+from profiler.store import RunFolder, create_run, require_folder
 
 
 @dataclass(frozen=True)

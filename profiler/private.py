@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import json
 import re
 import sys
 import tempfile
@@ -35,7 +36,9 @@ def private_texts(folder: Path) -> list[tuple[str, str]]:
 def without_private(text: str, private: PrivateTexts) -> str:
     """Text with everything private replaced; a folder counts as a whole (`/a` is not in `/ab`)."""
     for old, new in private:
-        if old in text:
-            end = "" if old.endswith("/") else r"(?![\w-])"
-            text = new.join(re.split(re.escape(old) + end, text))
+        # JSON writes letters outside ASCII as escapes.
+        for spelling in dict.fromkeys((old, json.dumps(old)[1:-1])):
+            if spelling in text:
+                end = "" if old.endswith("/") else r"(?![\w-])"
+                text = new.join(re.split(re.escape(spelling) + end, text))
     return text

@@ -80,8 +80,7 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
         *opening,
         Part(": "),
         Part(numbers.ratio(value.ratio), strong=True),
-        Part(f" the {_noun(lookup)} of {lookup.baseline.name} "),
-        Part(f"{numbers.interval(value.ratio_low, value.ratio_high)}{_certainty(value)}."),
+        Part(f" the {_noun(lookup)} of {lookup.baseline.name}{_certainty(value)}."),
     )
 
 
@@ -97,7 +96,8 @@ def _certainty(value: Value) -> str:
     if numbers.is_missing(value.ratio_low):
         return ", without an interval"
     verb = "excludes" if excludes_one(value) else "includes"
-    return f"; the 95\u202f% interval {verb} 1"
+    interval = numbers.interval(value.ratio_low, value.ratio_high)
+    return f" {interval}; the 95\u202f% interval {verb} 1"
 
 
 def _everywhere_sentence(ranking: Ranking) -> Sentence:

@@ -12,7 +12,15 @@ _NUMBER = re.compile(r"\((?:unsigned )?(?:int|long|long long|short|char)\)(n?)(\
 _BOOLS = {"(bool)0": "false", "(bool)1": "true"}
 _BOOL = re.compile("|".join(map(re.escape, _BOOLS)))
 # What the demangler raises on names that it does not know, found by trying damaged ones.
-_UNREADABLE = (AttributeError, IndexError, KeyError, NotImplementedError, RecursionError, TypeError)
+_UNREADABLE = (
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 
 
 @cache
@@ -31,4 +39,4 @@ def readable_kernel(name: str) -> str:
         return name
     shown = str(node.name if node.kind == "func" else node)
     shown = _NUMBER.sub(lambda match: "-"[: len(match[1])] + match[2], shown)
-    return _BOOL.sub(lambda match: _BOOLS[match[0]], shown)
+    return _BOOL.sub(lambda match: _BOOLS[match[0]], shown) or name

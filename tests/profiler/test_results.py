@@ -8,8 +8,9 @@ from run_folders import SPEC, Workplace, external_csv, failed, measured, ncu_csv
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
+from profiler.recording import write_recording
 from profiler.results import Failure, failures, load_attempt
-from profiler.store import JOURNAL_FILE, AttemptResult, RunFolder, write_recording
+from profiler.store import JOURNAL_FILE, AttemptResult, RunFolder
 from runner import protocol
 
 PLAIN, TREE, LOOP = "plain..small", "tree..small", "loop..small"

@@ -12,6 +12,7 @@ from run_folders import CREATED, H200, failed, ncu_csv
 from profiler.commands import make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
+from profiler.recording import find_recording, write_recording
 from profiler.store import (
     AttemptRecord,
     AttemptResult,
@@ -19,13 +20,11 @@ from profiler.store import (
     RunRecord,
     compress,
     create_run,
-    find_recording,
     finish_attempt,
     resumable,
     runs,
     write_atomic,
     write_json,
-    write_recording,
 )
 
 
@@ -372,7 +371,7 @@ def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("profiler.store.compress", crash)
+        patch.setattr("profiler.recording.compress", crash)
         with pytest.raises(KeyboardInterrupt):
             write_recording(place.run, target, [])
     assert everything(target.parent) == old
