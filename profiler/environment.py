@@ -24,6 +24,7 @@ from typing import Any
 import profiler
 from profiler.model import Environment
 
+_COMMIT_VARIABLE = "PROFILER_GIT_COMMIT"
 _TOOL_TIMEOUT_S = 30.0
 _BITS_PER_BYTE = 8
 _TRANSFERS_PER_CLOCK = 2
@@ -101,7 +102,7 @@ def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     the repository whose commit is recorded, the one that the experiment lies in.
     """
     described = gpu if gpu is not None else Gpu()
-    commit, dirty = (None, None) if source is None else _git(source)
+    commit, dirty = _commit(source)
     return Environment(
         gpu=described.name,
         gpu_uuid=described.uuid,
@@ -237,6 +238,15 @@ def _cpu() -> str | None:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.machine() or None
+
+
+def _commit(source: Path | None) -> tuple[str | None, bool | None]:
+    """Commit of a folder, or the one that `PROFILER_GIT_COMMIT` names where git knows none.
+
+    In a container the sources are often there without their history.
+    """
+    found = (None, None) if source is None else _git(source)
+    return found if found[0] is not None else (os.environ.get(_COMMIT_VARIABLE) or None, None)
 
 
 def _git(folder: Path) -> tuple[str | None, bool | None]:

@@ -179,3 +179,9 @@ def test_the_commit_is_that_of_the_folder_of_the_experiment(tmp_path):
     (tmp_path / "spec.yaml").write_text("name: b\n")
     changed = probe_environment(gpu=None, source=tmp_path)
     assert (changed.git_commit, changed.git_dirty) == (clean.git_commit, True)
+
+
+def test_without_history_the_commit_can_be_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("PROFILER_GIT_COMMIT", "abc123")
+    named = probe_environment(gpu=None, source=tmp_path)
+    assert (named.git_commit, named.git_dirty) == ("abc123", None)
