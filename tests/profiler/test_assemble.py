@@ -13,8 +13,9 @@ from profiler.assemble import assemble
 from profiler.errors import ExitCode, UsageError
 from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
+from profiler.recording import write_recording
 from profiler.spec import load_spec
-from profiler.store import AttemptResult, RunFolder, write_recording
+from profiler.store import AttemptResult, RunFolder
 from runner import protocol
 
 PLAIN, TREE = "plain..small", "tree..small"
