@@ -6,7 +6,7 @@ import os
 import platform
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import groupby
 from pathlib import Path
@@ -19,7 +19,7 @@ from runner.check import Tensors, WrongResultError
 from runner.device import Device, DeviceMissingError, open_device
 from runner.failures import Failure, diagnose
 from runner.journal import Journal
-from runner.protocol import Job, JobCell, JobVisit
+from runner.protocol import Job, JobCell, JobVisit, Tolerance
 from runner.timing import Launch, Stopwatch, make_stopwatch
 from runner.workload import Workload, load_workload
 
@@ -106,17 +106,18 @@ class Session:
             inputs = self._workload.make_inputs(
                 dict(problem), self._device.torch_device, self._job.seed
             )
-        if not any(cell.check for cell in cells):
+        make_reference = self._workload.reference
+        if make_reference is None or not any(cell.check for cell in cells):
             return inputs, None
         with self._phase(protocol.REFERENCE, cells):
-            reference = self._workload.reference(dict(problem), inputs)
+            reference = make_reference(dict(problem), inputs)
             expected = check.as_tensors(reference, "the reference")
         return inputs, expected
 
     def _make_launch(self, cell: JobCell, inputs: Any, expected: Tensors | None) -> Launch:
         launch = self._prepare(cell, inputs)
-        if expected is not None and cell.check:
-            self._check(cell, launch, expected)
+        if cell.check:
+            self._check(cell, launch, inputs, expected)
         self._describe(cell)
         return launch
 
@@ -133,12 +134,27 @@ class Session:
                 raise TypeError(f"prepare must return a callable, not {type(launch)}")
         return launch
 
-    def _check(self, cell: JobCell, launch: Launch, expected: Tensors) -> None:
+    def _check(self, cell: JobCell, launch: Launch, inputs: Any, reference: Tensors | None) -> None:
         with self._phase(protocol.CHECK, [cell]) as findings:
+            expected, tolerances = self._expected_of(cell, inputs, reference)
             got = check.run_poisoned(launch)
             self._device.settle()  # a launch may have used a stream of its own
-            errors = check.compare(got, expected, self._job.tolerances, self._workload.tolerances)
+            errors = check.compare(got, expected, self._job.tolerances, tolerances)
             findings.update(_error_fields(errors))
+
+    def _expected_of(
+        self, cell: JobCell, inputs: Any, reference: Tensors | None
+    ) -> tuple[Tensors, Mapping[str, Tolerance]]:
+        """Give the right result of a cell and its bounds: the problem's, or the variant's own."""
+        if reference is not None:
+            return reference, self._workload.tolerances
+        if self._workload.expected is None:
+            raise TypeError("the workload has neither a reference nor an expected result")
+        result, (absolute, relative) = self._workload.expected(
+            dict(cell.variant_params), dict(cell.problem_params), inputs
+        )
+        tensors = check.as_tensors(result, "the expected result")
+        return tensors, {"default": Tolerance(float(absolute), float(relative))}
 
     def _describe(self, cell: JobCell) -> None:
         with self._phase(protocol.DESCRIBE, [cell]) as findings:

@@ -29,8 +29,10 @@ class Workload:
 
     source: Path
     make_inputs: Callable[[Parameters, Any, int], Any]
-    reference: Callable[[Parameters, Any], Any]
+    reference: Callable[[Parameters, Any], Any] | None
+    """None where the workload has `expected`, which then stands for it."""
     prepare: Callable[[Parameters, Parameters, Any, Path | None], Launch]
+    expected: Callable[[Parameters, Parameters, Any], Any] | None
     flops: Amount | None
     bytes: Amount | None
     tolerances: Mapping[str, Tolerance]
@@ -47,11 +49,13 @@ def load_workload(name: str) -> Workload:
     except (Exception, SystemExit) as error:
         words = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {words}") from error
+    expected = getattr(module, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),
         make_inputs=_function(module, "make_inputs", "problem, device, seed"),
-        reference=_function(module, "reference", "problem, inputs"),
+        reference=None if expected else _function(module, "reference", "problem, inputs"),
         prepare=_function(module, "prepare", "variant, problem, inputs, library"),
+        expected=expected,
         flops=getattr(module, "flops", None),
         bytes=getattr(module, "bytes", None),
         tolerances=_tolerances(module),
