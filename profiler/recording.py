@@ -65,7 +65,7 @@ def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None
             _copy_text(attempt.folder / name, folder / name, private)
         for name in (CSV_FILE, JOURNAL_FILE):
             _copy_text(attempt.folder / name, folder / name, private)
-            compress(folder / name)
+            compress(folder / name, level=9)  # it is made once and kept in a repository
 
 
 def _copy_text(source: Path, target: Path, private: PrivateTexts) -> None:

@@ -367,7 +367,7 @@ def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monk
     (target / "left-over.txt").write_text("old")
     old = everything(target.parent)
 
-    def crash(*_):
+    def crash(*_, **__):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
