@@ -67,7 +67,8 @@ def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 
 
 def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
-    lacking = [s for s in statuses.values() if s.missing_metrics]
+    """What measured cells lack; one that failed half-way has a notice already."""
+    lacking = [s for s in statuses.values() if s.missing_metrics and s.outcome in _USABLE]
     names = dict.fromkeys(name for s in lacking for name in s.missing_metrics)
     if names:
         values: Values = {"metrics": ", ".join(names), "count": len(lacking)}

@@ -6,6 +6,7 @@ must get further: measure something, or find out that a cell is at fault.
 
 from __future__ import annotations
 
+import re
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -278,12 +279,22 @@ def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple
     fault = collector.cell_fault(folder)
     if fault is not None:
         return fault
-    stderr = read_text(folder / STDERR)
+    stderr = _since_survived(read_text(folder / STDERR))
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
     words = _dying_words(stderr)
     return Outcome.CRASHED, how + (f" ({words})" if words else "")
+
+
+_SURVIVED = re.compile(r"^runner: .*\n", re.MULTILINE)
+"""What the runner says of each failure that it goes on from."""
+
+
+def _since_survived(stderr: str) -> str:
+    """What was said after the last failure that the runner outlived: the rest is of other cells."""
+    survived = [found.end() for found in _SURVIVED.finditer(stderr)]
+    return stderr[survived[-1] :] if survived else stderr
 
 
 def _dying_words(stderr: str) -> str:
@@ -321,6 +332,8 @@ def ending(returncode: int, *, under_tool: bool = False) -> str:
     signum = signal_of(returncode, under_tool=under_tool)
     if signum is None:
         return f"left with exit code {returncode}"
+    if returncode in _FATAL:  # ncu's number for a signal may as well be what the program returned.
+        return f"ended with code {returncode} ({signum.name}, or its own exit code)"
     return f"was killed by {signum.name}"
 
 

@@ -78,7 +78,7 @@ def test_crash_costs_one_cell_and_nothing_is_measured_twice(recover, ncu):
     recovered, asked = recover(ncu, visits)
     assert outcomes(recovered) == {"segv..p": Outcome.CRASHED}
     assert recovered.failures["segv..p"].cause == (
-        "the process was killed by SIGSEGV, in measure of block 1"
+        "the process ended with code 11 (SIGSEGV, or its own exit code), in measure of block 1"
     )
     assert {visit for visit in visits if visit.cell != "segv..p"} <= recovered.measured
     assert asked[1] == [("b..p", 1), ("a..p", 2), ("b..p", 2)]
@@ -199,7 +199,7 @@ def test_large_lists_are_run_in_chunks(recover, timer):
 def scripted(tmp_path, timer):
     """Run the loop over scripted (returncode, cause, culprit, measured) of each attempt."""
 
-    def run(visits, script, **options):
+    def run(visits, script, stderr="", **options):
         steps = iter(script)
         results = {}
 
@@ -214,6 +214,7 @@ def scripted(tmp_path, timer):
             ]
             lines = "".join(json.dumps(record) + "\n" for record in records)
             (folder / "journal.jsonl").write_text(lines)
+            (folder / "stderr.txt").write_text(stderr)
             return folder, SessionResult(returncode, cause, culprit, 1.0)
 
         return run_visits(
@@ -278,6 +279,28 @@ def test_each_attempt_is_reported_with_its_blame(scripted):
     assert seen[0].blamed.cause == "the process was killed by SIGSEGV, in prepare"
 
 
+SURVIVED = """\
+RuntimeError: CUDA error: an illegal memory access was encountered
+runner: other..p: illegal_address in check: RuntimeError: CUDA error: an illegal memory access
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "outcome", "cause"),
+    [
+        ("", Outcome.CRASHED, "left with exit code 3"),
+        ("lost the device\n", Outcome.CRASHED, "left with exit code 3 (lost the device)"),
+        ("an illegal memory access was\n", Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal"),
+    ],
+)
+def test_a_cell_is_not_blamed_for_what_another_said(scripted, last, outcome, cause):
+    script = [(3, Cause.DIED, Culprit("a", "check"), [])]
+    found = scripted([Visit("a", 0)], script, stderr=SURVIVED + last).failures["a"]
+    assert found.outcome is outcome
+    assert cause in found.cause
+    assert "other" not in found.cause
+
+
 @pytest.mark.parametrize(
     ("limit", "taken"),
     [(100, 12), (8, 8), (7, 6), (6, 6), (5, 4), (1, 2)],
@@ -297,7 +320,7 @@ def test_chunks_end_between_problems_or_blocks(limit, taken):
     ("code", "under_tool", "words"),
     [
         (-signal.SIGSEGV, False, "was killed by SIGSEGV"),
-        (11, True, "was killed by SIGSEGV"),
+        (11, True, "ended with code 11 (SIGSEGV, or its own exit code)"),
         (11, False, "left with exit code 11"),
         (137, False, "was killed by SIGKILL"),
         (1, True, "left with exit code 1"),
@@ -306,4 +329,4 @@ def test_chunks_end_between_problems_or_blocks(limit, taken):
 )
 def test_endings_in_words(code, under_tool, words):
     assert ending(code, under_tool=under_tool) == words
-    assert (signal_of(code, under_tool=under_tool) is None) == ("exit code" in words)
+    assert (signal_of(code, under_tool=under_tool) is None) == words.startswith("left with")
