@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.analyse.limits import LimitKind, limit
-from profiler.model import Problem
+from profiler.model import Cell
 from profiler.render import numbers
 from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
 from profiler.render.overall import correct_rows, excludes_one
@@ -52,9 +52,16 @@ def _overall_sentence(ranking: Ranking) -> Sentence:
     if len(row.ratios) < 2:
         return ()
     over = "all" if row.complete else "the"
+    opening: Sentence = (Part(f"Over {over} {len(row.ratios)} problems "),)
+    if ranking.baseline_standing:
+        leader = Part(baseline.name, strong=True)
+        opening = (*opening, leader, Part(", the baseline, is best. The best of the rest, "))
+    name = Part(row.variant.name, strong=True)
+    comma = (Part(","),) if ranking.baseline_standing else ()
     return (
-        Part(f"Over {over} {len(row.ratios)} problems "),
-        Part(row.variant.name, strong=True),
+        *opening,
+        name,
+        *comma,
         Part(f" {_verb(ranking.lookup)} "),
         Part(numbers.ratio(row.geometric_mean), strong=True),
         Part(f" the {_noun(ranking.lookup)} of {baseline.name} (geometric mean; best "),
@@ -68,12 +75,15 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
     problem = lookup.largest_problem
     if problem is None:
         return ()
-    cell, value = _best_other(ranking, problem)
     where = (
         f"At {problem.name}" if len(lookup.problems) == 1 else f"At the largest, {problem.name},"
     )
-    shown = numbers.show(value.median, lookup.primary.unit)
-    opening = (Part(f"{where} the best is "), Part(cell, strong=True), Part(f" with {shown}"))
+    ranked = lookup.ranked(problem)
+    first, _ = ranked[0]
+    cell, value = next((pair for pair in ranked if pair[0].variant != lookup.baseline), ranked[0])
+    opening = _with_value(lookup, f"{where} the best is ", *ranked[0])
+    if first != cell:
+        opening = (*opening, *_with_value(lookup, ", the baseline; next is ", cell, value))
     if lookup.baseline is None or numbers.is_missing(value.ratio):
         return (*opening, Part("."))
     return (
@@ -84,12 +94,9 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
     )
 
 
-def _best_other(ranking: Ranking, problem: Problem) -> tuple[str, Value]:
-    """Best variant of a problem that is not the baseline; the baseline where it stands alone."""
-    ranked = ranking.lookup.ranked(problem)
-    baseline = ranking.lookup.baseline
-    others = [pair for pair in ranked if pair[0].variant != baseline] or ranked
-    return others[0][0].variant.name, others[0][1]
+def _with_value(lookup: Lookup, opening: str, cell: Cell, value: Value) -> Sentence:
+    shown = numbers.show(value.median, lookup.primary.unit)
+    return (Part(opening), Part(cell.variant.name, strong=True), Part(f" with {shown}"))
 
 
 def _certainty(value: Value) -> str:
@@ -101,7 +108,7 @@ def _certainty(value: Value) -> str:
 
 
 def _everywhere_sentence(ranking: Ranking) -> Sentence:
-    row = ranking.best_standing
+    row = ranking.leader
     total = len(ranking.lookup.best_by_problem)
     if row is None or row.regret is None or total < 2:
         return ()
@@ -136,15 +143,17 @@ def cards(ranking: Ranking) -> tuple[Card, ...]:
 
 
 def _best_card(ranking: Ranking) -> Card:
-    row = ranking.best_standing
-    if ranking.best is None:
+    row = ranking.leader
+    if row is None:
         return Card("Best", numbers.MISSING, "no correct result was measured")
-    first = len(ranking.best_or_tied.get(ranking.best.id, ()))
+    first = len(ranking.best_or_tied.get(row.variant.id, ()))
     total = len(ranking.lookup.best_by_problem)
     detail = f"best or tied at {first} of {total} problems"
-    if row is not None and not row.complete:
+    if not row.complete:
         detail += f"; measured at {len(row.ratios)}"
-    return Card("Best", ranking.best.name, detail)
+    if ranking.baseline_standing:
+        detail = f"the baseline; {detail}"
+    return Card("Best", row.variant.name, detail)
 
 
 def _difference_card(ranking: Ranking) -> Card:
@@ -153,6 +162,8 @@ def _difference_card(ranking: Ranking) -> Card:
     if baseline is None or row is None or row.best is None or row.worst is None:
         return Card(question, numbers.MISSING, "no baseline to compare with")
     against = f"the {_noun(ranking.lookup)} of {baseline.name}"
+    if ranking.baseline_standing:
+        against += f" in {row.variant.name}, the best of the rest"
     if len(row.ratios) == 1:
         value = row.best[1]
         between = numbers.interval(value.ratio_low, value.ratio_high)
@@ -180,10 +191,10 @@ def _reality_card(ranking: Ranking) -> Card:
 
 def _limit_card(ranking: Ranking) -> Card:
     question = "What limits it"
-    problem, best = ranking.lookup.largest_problem, ranking.best
-    if problem is None or best is None:
+    problem, row = ranking.lookup.largest_problem, ranking.leader
+    if problem is None or row is None:
         return Card(question, numbers.MISSING, "nothing was measured")
-    cell = ranking.lookup.cells.get((best.id, problem.id))
+    cell = ranking.lookup.cells.get((row.variant.id, problem.id))
     found = limit(correct_rows(ranking.lookup), cell.id) if cell else None
     if found is None or found.kind is LimitKind.UNKNOWN:
         return Card(question, numbers.MISSING, "percent of peak was not collected")

@@ -270,7 +270,7 @@ def pole(ranking: Ranking, variant: Variant) -> str:
 def colours(ranking: Ranking) -> str:
     """Say what the two colours mean."""
     best, baseline = ranking.best, ranking.lookup.baseline
-    words = f"Blue: {best.name}, the best over all problems." if best else ""
+    words = f"Blue: {best.name}, the {ranking.best_word} over all problems." if best else ""
     if baseline and baseline != best:
         words += f" Orange: {baseline.name}, the baseline."
     return words.strip()

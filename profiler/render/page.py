@@ -72,6 +72,7 @@ def render_page(report: Report) -> str:
         "problem_key": lookup.problem_key,
         "sentences": sentences(ranking),
         "cards": cards(ranking),
+        "best_word": ranking.best_word,
         "banner": _banner(report),
         "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),

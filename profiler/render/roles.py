@@ -32,9 +32,29 @@ class Ranking:
         others = [row for row in ranked if row.variant != self.lookup.baseline]
         return next(iter(others or ranked), None)
 
+    @cached_property
+    def baseline_standing(self) -> Standing | None:
+        """The baseline, where over all problems it beats every other variant; else None."""
+        other, baseline = self.best_standing, self.lookup.baseline
+        if other is None or other.variant == baseline:
+            return None
+        mean = other.geometric_mean
+        leads = mean < 1 if self.lookup.primary.better == "higher" else mean > 1
+        return next((row for row in self.standings if leads and row.variant == baseline), None)
+
+    @property
+    def leader(self) -> Standing | None:
+        """The baseline where it beats the rest, else the variant to recommend."""
+        return self.baseline_standing or self.best_standing
+
+    @property
+    def best_word(self) -> str:
+        """What `best` is called: where the baseline beats it, it is only the best of the rest."""
+        return "best of the rest" if self.baseline_standing else "best"
+
     @property
     def best(self) -> Variant | None:
-        """The variant to recommend for all problems."""
+        """The variant to recommend for all problems; see `best_word`."""
         return self.best_standing.variant if self.best_standing else None
 
     @cached_property

@@ -11,6 +11,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 from profiler.model import Outcome, Problem
 from profiler.render import compare, details, tables
 from profiler.render.answer import cards, sentences
+from profiler.render.charts import colours
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import distinct, problem_key, readable, varying
@@ -34,6 +35,38 @@ def test_answer_names_best_ratio_interval_and_coverage(ranking: Ranking) -> None
     assert "384 of 408 cells measured" in answer
     for part in ("12 compile failed", "4 wrong result", "4 timed out", "4 not measured"):
         assert part in answer
+
+
+def test_a_baseline_that_is_best_is_called_so(ranking: Ranking) -> None:
+    winner = ranking.best
+    assert winner is not None
+    led = Ranking(Lookup(make_report(variant_count=34, baseline=winner.id)))
+    other = led.best
+    assert other is not None
+    assert other != winner
+    answer = say(led)
+    assert f"Over all 12 problems {winner.name}, the baseline, is best." in answer
+    assert f"The best of the rest, {other.name}, takes 1." in answer
+    assert f"{winner.name} is best or tied at" in answer
+    assert f"{other.name} is best" not in answer
+    best, difference, *_ = cards(led)
+    assert best.answer == winner.name
+    assert best.detail.startswith("the baseline; best or tied at ")
+    assert other.name in difference.detail
+    assert (ranking.best_word, led.best_word) == ("best", "best of the rest")
+    assert "best of the rest over all problems" in colours(led)
+
+
+def test_the_largest_problem_is_won_by_whom_it_is_won(ranking: Ranking) -> None:
+    lookup = ranking.lookup
+    largest = lookup.largest_problem
+    assert largest is not None
+    winner = lookup.ranked(largest)[0][0].variant
+    led = Ranking(Lookup(make_report(variant_count=34, baseline=winner.id)))
+    runner_up = lookup.ranked(largest)[1][0].variant
+    answer = say(led)
+    assert f"the best is {winner.name} with " in answer
+    assert f", the baseline; next is {runner_up.name} with " in answer
 
 
 def test_geometric_mean_is_that_of_the_paired_ratios(ranking: Ranking) -> None:
