@@ -42,7 +42,7 @@ app = typer.Typer(
     help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
     epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
     "Exit codes: 0 complete, 1 our own fault, 2 bad spec or usage, 3 environment unusable, "
-    "4 some cells failed, 5 a gate tripped, 130 interrupted.",
+    "4 some cells failed, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
