@@ -1,0 +1,68 @@
+// The 13 fields of a configuration, which the build gives as definitions, and what follows from
+// them.
+#pragma once
+
+#include <cstdint>
+
+namespace flash_attention {
+
+constexpr bool kBf16 = DTYPE == 15;  // Codes as in c10::ScalarType: 5 is Half, 15 is BFloat16.
+constexpr int kHeadDim = D_HEAD;
+constexpr int kBlockRows = BLOCK_ROWS;  // B_r: query rows of a thread block
+constexpr int kBlockCols = BLOCK_COLS;  // B_c: key and value rows of one step of the loop
+constexpr int kWarps = N_WARPS;
+constexpr bool kAsyncCopy = ASYNC_COPY;
+constexpr bool kEagerLoads = EAGER_LOAD_BLOCKS;
+constexpr bool kSwizzled = SWIZZLED;
+constexpr int kQTiles = Q_LOAD_TILES;  // 8-wide fragments at a time; 0: the whole operand
+constexpr int kKTiles = K_LOAD_TILES;
+constexpr int kVTiles = V_LOAD_TILES;
+constexpr bool kDoubleBuffer = DOUBLE_BUFFER;
+constexpr bool kOptimizedSoftmax = OPTIMIZED_SOFTMAX;
+
+constexpr int kWarpSize = 32;
+constexpr int kThreads = kWarps * kWarpSize;
+constexpr int kWarpRows = kBlockRows / kWarps;
+
+// Shapes of one mma.sync.m16n8k16.
+constexpr int kMmaRows = 16;
+constexpr int kMmaCols = 8;
+constexpr int kMmaDepth = 16;
+
+constexpr int kRowTiles = kWarpRows / kMmaRows;     // of a warp, in both products
+constexpr int kScoreTiles = kBlockCols / kMmaCols;  // columns of S = Q K^T
+constexpr int kScoreSteps = kHeadDim / kMmaDepth;   // depth of S = Q K^T
+constexpr int kOutTiles = kHeadDim / kMmaCols;      // columns of O = P V
+constexpr int kOutSteps = kBlockCols / kMmaDepth;   // depth of O = P V
+
+constexpr int kElementBytes = 2;
+constexpr int kChunkBytes = 16;  // What one thread copies at once, and one row of a fragment.
+constexpr int kChunkElements = kChunkBytes / kElementBytes;
+constexpr int kRowBytes = kHeadDim * kElementBytes;
+constexpr int kRowChunks = kRowBytes / kChunkBytes;
+constexpr int kSharedBytes = (kBlockRows + 2 * kBlockCols) * kRowBytes;
+
+// Registers for the sums of O and S, which live from one step of the loop to the next.
+constexpr int kAccumulators = kRowTiles * (kOutTiles + kScoreTiles) * 4;
+
+// With every operand whole there are no parts to buffer: the second stage is V as a whole, which
+// then is loaded before the softmax.
+constexpr bool kValuesAhead = kDoubleBuffer && kQTiles == 0 && kKTiles == 0 && kVTiles == 0;
+
+// Thread blocks that the compiler shall leave room for on a multiprocessor, by the registers that
+// must be held. The room for operands and addresses is what all tiles do without spills.
+constexpr int kHeldQuery = kQTiles == 0 ? kRowTiles * kScoreSteps * 4 : 0;
+constexpr int kHeldValues = kValuesAhead ? kOutTiles * kOutSteps * 2 : 0;
+constexpr int kWorkRegisters = 40;
+constexpr int kRegistersPerMultiprocessor = 65536;
+constexpr int kRegistersWanted = kAccumulators + kHeldQuery + kHeldValues + kWorkRegisters;
+constexpr int kFittingBlocks = kRegistersPerMultiprocessor / (kThreads * kRegistersWanted);
+constexpr int kMinBlocks = kFittingBlocks < 1 ? 1 : kFittingBlocks;
+
+static_assert(DTYPE == 5 || DTYPE == 15, "fp16 or bf16");
+static_assert(kWarpRows % kMmaRows == 0, "a warp works on whole 16-row tiles");
+static_assert(kBlockCols % kMmaDepth == 0 && kHeadDim % 64 == 0, "whole tiles and swizzle periods");
+static_assert(!kEagerLoads || kAsyncCopy, "only asynchronous copies can run ahead");
+static_assert(kAccumulators < 255, "O and S must fit into the registers of a thread");
+
+}  // namespace flash_attention

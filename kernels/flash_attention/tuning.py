@@ -1,0 +1,134 @@
+"""Which configurations to try: the autotune space with its filter, and the ladder of steps."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from kernels.flash_attention.config import DTYPES, Config, refusal
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A reason to leave a configuration out of the autotuning, though it is legal."""
+
+    words: str
+    drops: Callable[[Config], bool]
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """What a rule left out, none of which an earlier rule did."""
+
+    words: str
+    configs: tuple[Config, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of configurations."""
+        return len(self.configs)
+
+
+RULES = (
+    Rule(
+        "eager loads need async copies",
+        lambda config: config.eager_load_blocks and not config.async_copy,
+    ),
+    Rule(
+        "Q and K are loaded in unequal parts, with Q not held in registers",
+        lambda config: config.Q_mma_load_K_tiles not in (0, config.K_mma_load_K_tiles),
+    ),
+    Rule("B_r = 64 with 8 warps", lambda config: config.B_r == 64 and config.n_warps == 8),
+    Rule(
+        "(64, 32) with Q held in registers, over the register limit",
+        lambda config: (config.B_r, config.B_c, config.Q_mma_load_K_tiles) == (64, 32, 0),
+    ),
+    Rule(
+        "(64, 64) with Q loaded in parts",
+        lambda config: (config.B_r, config.B_c) == (64, 64) and config.Q_mma_load_K_tiles != 0,
+    ),
+    Rule(
+        "B_r = 128 with Q held in registers",
+        lambda config: config.B_r == 128 and config.Q_mma_load_K_tiles == 0,
+    ),
+)
+"""The first rule that matches drops."""
+
+LADDER_NOTES = (
+    "base: asynchronous copies only",
+    "swizzled shared memory",
+    "K and V blocks loaded eagerly",
+    "operands loaded in parts, between the products",
+    "double-buffered register loads",
+    "softmax scale folded into one multiply-add",
+    "the best of the autotune space",
+)
+"""What each step of the ladder adds to the one before."""
+
+
+def candidates() -> tuple[Config, ...]:
+    """Give the 256 configurations of the autotune space, before the filter."""
+    loads = tuple(itertools.product((0, 2), repeat=3))
+    grid = itertools.product(DTYPES, (64, 128), (32, 64), loads, (False, True), (False, True))
+    return tuple(
+        Config(
+            dtype=dtype,
+            B_r=rows,
+            B_c=columns,
+            Q_mma_load_K_tiles=q_tiles,
+            K_mma_load_K_tiles=k_tiles,
+            V_mma_load_K_tiles=v_tiles,
+            mma_double_buffer_loads=buffered,
+            optimized_softmax=optimized,
+        )
+        for dtype, rows, columns, (q_tiles, k_tiles, v_tiles), buffered, optimized in grid
+    )
+
+
+def apply_rules(
+    configs: Iterable[Config], rules: Sequence[Rule] = RULES
+) -> tuple[tuple[Config, ...], tuple[Dropped, ...]]:
+    """Split configurations into those that no rule drops, and those that each rule drops first."""
+    kept: list[Config] = []
+    dropped: dict[str, list[Config]] = {rule.words: [] for rule in rules}
+    for config in configs:
+        rule = next((rule for rule in rules if rule.drops(config)), None)
+        (kept if rule is None else dropped[rule.words]).append(config)
+    return tuple(kept), tuple(Dropped(words, tuple(each)) for words, each in dropped.items())
+
+
+def tuned() -> tuple[Config, ...]:
+    """Give the 80 configurations that pass the filter."""
+    return apply_rules(candidates())[0]
+
+
+def ladder(dtype: str) -> tuple[Config, ...]:
+    """Give the steps of `LADDER_NOTES` in order, each the configuration that it ends with."""
+    base = Config(dtype=dtype, eager_load_blocks=False, swizzled=False)
+    swizzled = replace(base, swizzled=True)
+    eager = replace(swizzled, eager_load_blocks=True)
+    in_parts = replace(eager, K_mma_load_K_tiles=2, V_mma_load_K_tiles=2)
+    buffered = replace(in_parts, mma_double_buffer_loads=True)
+    folded = replace(buffered, optimized_softmax=True)
+    best = replace(folded, B_r=128, Q_mma_load_K_tiles=2, mma_double_buffer_loads=False, B_c=64)
+    return (base, swizzled, eager, in_parts, buffered, folded, best)
+
+
+def named_sets() -> dict[str, tuple[Config, ...]]:
+    """Give the sets that an experiment may name.
+
+    `tune`: the autotune space after its filter; `B_r,B_c`: the part of it with these tiles; `all`:
+    every legal configuration of the space, unfiltered; `prog` and `prog_bf16`: the ladder.
+    """
+    tune = tuned()
+    sets = {
+        "tune": tune,
+        "prog": ladder("FP16"),
+        "prog_bf16": ladder("BF16"),
+        "all": tuple(config for config in candidates() if refusal(config.params()) is None),
+    }
+    for config in tune:
+        sets.setdefault(f"{config.B_r},{config.B_c}", ())
+        sets[f"{config.B_r},{config.B_c}"] += (config,)
+    return sets

@@ -1,0 +1,106 @@
+"""Compiles kernels; needs nvcc, but no GPU."""
+
+import ctypes
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from kernels.flash_attention import space
+from kernels.flash_attention.config import FIELDS, Config
+from kernels.flash_attention.names import short_form
+from profiler.execute.build import build_variants
+from profiler.model import Variant
+
+pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+
+PARTS = Config(K_mma_load_K_tiles=2, V_mma_load_K_tiles=2, optimized_softmax=True)
+WIDE = replace(PARTS, B_r=128, Q_mma_load_K_tiles=2)
+LATE = replace(PARTS, eager_load_blocks=False)
+
+ONE_FIELD = {
+    "dtype": (PARTS, replace(PARTS, dtype="FP16")),
+    "d_head": (PARTS, replace(PARTS, d_head=64)),
+    "B_r": (replace(PARTS, Q_mma_load_K_tiles=2), WIDE),
+    "B_c": (PARTS, replace(PARTS, B_c=32)),
+    "n_warps": (WIDE, replace(WIDE, n_warps=8)),
+    "async_copy": (LATE, replace(LATE, async_copy=False)),
+    "eager_load_blocks": (PARTS, LATE),
+    "swizzled": (PARTS, replace(PARTS, swizzled=False)),
+    "Q_mma_load_K_tiles": (PARTS, replace(PARTS, Q_mma_load_K_tiles=2)),
+    "K_mma_load_K_tiles": (PARTS, replace(PARTS, K_mma_load_K_tiles=0)),
+    "V_mma_load_K_tiles": (PARTS, replace(PARTS, V_mma_load_K_tiles=0)),
+    "mma_double_buffer_loads": (PARTS, replace(PARTS, mma_double_buffer_loads=True)),
+    "optimized_softmax": (PARTS, replace(PARTS, optimized_softmax=False)),
+}
+"""Two configurations for each field that differ in this field alone."""
+
+TILES = {
+    "64,32": replace(WIDE, B_r=64, B_c=32),
+    "64,64": PARTS,
+    "128,32": replace(WIDE, B_c=32),
+    "128,64": WIDE,
+}
+"""A configuration of the autotune space for each tile."""
+
+MOST_REGISTERS = {"64,32": 128, "64,64": 177, "128,32": 241, "128,64": 255}
+
+
+def build(configs, arch, folder):
+    distinct = {short_form(config): config for config in configs}
+    variants = [Variant(name, "", config.params()) for name, config in distinct.items()]
+    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
+    results = build_variants(variants, recipes, arch=arch, build_root=folder)
+    assert [result.error for result in results if not result.ok] == []
+    return {result.variant: result for result in results}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    configs = [config for pair in ONE_FIELD.values() for config in pair] + list(TILES.values())
+    return build(configs, "sm_90", tmp_path_factory.mktemp("build"))
+
+
+def test_each_field_is_tried():
+    assert tuple(ONE_FIELD) == FIELDS
+    for field, (one, other) in ONE_FIELD.items():
+        assert replace(one, **{field: getattr(other, field)}) == other
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_each_field_changes_the_machine_code(built, field):
+    one, other = (built[short_form(config)].code_hash for config in ONE_FIELD[field])
+    assert one is not None
+    assert one != other
+
+
+@pytest.mark.parametrize("tile", TILES)
+def test_registers(built, tile):
+    (kernel,) = built[short_form(TILES[tile])].kernels
+    assert kernel.registers <= MOST_REGISTERS[tile]
+    assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)
+
+
+def test_other_head_dimensions_and_an_older_architecture_compile(tmp_path):
+    configs = [
+        replace(WIDE, d_head=64),
+        replace(PARTS, d_head=256, Q_mma_load_K_tiles=2),
+        replace(WIDE, dtype="FP16"),
+    ]
+    build(configs, "sm_80", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ((0, 64, 1), "batch, seq_len and heads must be at least 1"),
+        ((1, 96, 1), "seq_len is no multiple of B_r"),
+        ((1, 64, 70000), "heads and batch must be at most 65535"),
+    ],
+)
+def test_the_launcher_refuses_sizes_before_it_touches_a_device(built, sizes, words):
+    library = ctypes.CDLL(built[short_form(PARTS)].library)
+    library.flash_attention_error_string.restype = ctypes.c_char_p
+    code = library.flash_attention_launch(None, None, None, None, *sizes, None)
+    assert code < 0
+    assert library.flash_attention_error_string(code).decode() == words

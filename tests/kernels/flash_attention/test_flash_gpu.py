@@ -1,0 +1,129 @@
+"""Our kernels against plain attention, on an NVIDIA GPU (run with -m gpu)."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from kernels.flash_attention import space, tuning, workload
+from kernels.flash_attention.config import Config
+from kernels.flash_attention.names import short_form
+from profiler.execute.build import build_variants
+from profiler.model import Variant
+
+pytestmark = pytest.mark.gpu
+
+PARTS = Config(
+    Q_mma_load_K_tiles=2, K_mma_load_K_tiles=2, V_mma_load_K_tiles=2, optimized_softmax=True
+)
+# What the autotune space leaves out: other head dimensions, 8 warps, wide tiles, larger parts.
+BEYOND = [
+    *(replace(PARTS, dtype=dtype, d_head=64) for dtype in ("FP16", "BF16")),
+    *(replace(PARTS, dtype=dtype, d_head=256) for dtype in ("FP16", "BF16")),
+    replace(PARTS, d_head=64, B_r=128, mma_double_buffer_loads=True),
+    replace(PARTS, d_head=256, B_c=32, swizzled=False),
+    replace(PARTS, B_r=128, n_warps=8),
+    replace(PARTS, B_r=128, B_c=128, n_warps=8),
+    replace(PARTS, d_head=256, B_r=128, n_warps=8, async_copy=False, eager_load_blocks=False),
+    replace(PARTS, B_c=128),
+    replace(PARTS, Q_mma_load_K_tiles=4, K_mma_load_K_tiles=8, V_mma_load_K_tiles=4),
+    replace(PARTS, Q_mma_load_K_tiles=2, K_mma_load_K_tiles=4, mma_double_buffer_loads=True),
+    replace(PARTS, async_copy=False, eager_load_blocks=False),
+    replace(PARTS, async_copy=False, eager_load_blocks=False, swizzled=False, B_r=128),
+]
+CONFIGS = {
+    short_form(config): config
+    for config in (*tuning.tuned(), *tuning.ladder("FP16"), *tuning.ladder("BF16"), *BEYOND)
+}
+PROBLEMS = [
+    {"seq_len": 128, "batch": 1, "heads": 1},
+    {"seq_len": 384, "batch": 3, "heads": 5},
+    {"seq_len": 2048, "batch": 2, "heads": 16},
+]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    major, minor = torch.cuda.get_device_capability()
+    variants = [Variant(name, "", config.params()) for name, config in CONFIGS.items()]
+    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
+    folder = tmp_path_factory.mktemp("build")
+    results = build_variants(variants, recipes, arch=f"sm_{major}{minor}", build_root=folder)
+    assert [result.error for result in results if not result.ok] == []
+    return {result.variant: result.library for result in results}
+
+
+def excess(inputs, params, problem, library):
+    """Largest error in units of what is allowed; NaN and unwritten elements are infinite."""
+    launch = workload.prepare(params, problem, inputs, library)
+    (output,) = launch.outputs
+    output.fill_(math.nan)
+    result = launch()
+    torch.cuda.synchronize()
+    expected, (bound, _) = workload.expected(params, problem, inputs)
+    error = (result.double() - expected.double()).abs().nan_to_num(nan=math.inf).max()
+    return error.item() / bound
+
+
+@pytest.mark.parametrize("scale", [1.0, 4.0], ids=["normal", "peaked"])
+@pytest.mark.parametrize("problem", PROBLEMS, ids=str)
+def test_every_configuration_is_correct(libraries, problem, scale):
+    wrong = {}
+    for head_dim in (64, 128, 256):
+        sized = {**problem, "head_dim": head_dim}
+        inputs = workload.make_inputs(sized, torch.device("cuda"), seed=problem["seq_len"])
+        for dtype in space.DTYPES:
+            # Larger queries make scores far apart, so that maxima move and most keys count nothing.
+            inputs.attention(dtype).query.mul_(scale)
+        for name, config in CONFIGS.items():
+            if config.d_head == head_dim:
+                found = excess(inputs, config.params(), sized, libraries[name])
+                if not found <= 1:
+                    wrong[name] = found
+    assert wrong == {}
+
+
+def test_references_move_in_the_middle_of_a_row(libraries):
+    """Keys grow along the sequence, so that every block has a new maximum."""
+    problem = {"seq_len": 512, "batch": 1, "heads": 2}
+    inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
+    for dtype in space.DTYPES:
+        growth = torch.linspace(0.1, 8.0, 512, device="cuda").view(1, 512, 1, 1)
+        key = inputs.attention(dtype).key
+        key.copy_(key.float() * growth)
+    wrong = {}
+    for name, config in CONFIGS.items():
+        if config.d_head == 128:
+            found = excess(inputs, config.params(), problem, libraries[name])
+            if not found <= 1:
+                wrong[name] = found
+    assert wrong == {}
+
+
+@pytest.mark.parametrize("implementation", space.IMPLEMENTATIONS)
+def test_references_run(implementation):
+    problem = {"seq_len": 256, "batch": 2, "heads": 4}
+    inputs = workload.make_inputs(problem, torch.device("cuda"), seed=1)
+    variant = {"implementation": implementation, "dtype": "BF16"}
+    expected, (bound, _) = workload.expected(variant, problem, inputs)
+    result = workload.prepare(variant, problem, inputs, None)()
+    assert result.shape == expected.shape
+    assert (result.double() - expected.double()).abs().max().item() <= bound
+
+
+def test_a_length_that_does_not_divide_is_refused(libraries):
+    problem = {"seq_len": 192, "batch": 1, "heads": 1}
+    inputs = workload.make_inputs(problem, torch.device("cuda"), seed=1)
+    config = replace(PARTS, B_r=128)
+    library = next(iter(libraries.values()))
+    with pytest.raises(ValueError, match="192 is no multiple of B_r = 128"):
+        workload.prepare(config.params(), problem, inputs, library)
+
+
+def test_too_much_shared_memory_is_refused():
+    config = replace(PARTS, d_head=256, B_r=128, B_c=128, n_warps=8)
+    limits = workload.device_limits(torch.device("cuda"))
+    small = replace(limits, shared_bytes=100 * 1024)
+    with pytest.raises(ValueError, match=r"196608 bytes of shared memory; .* may have 102400"):
+        workload.guard_device(config, small)

@@ -1,0 +1,245 @@
+import itertools
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import fields, replace
+
+import pytest
+
+from kernels.flash_attention import space, tuning
+from kernels.flash_attention.config import FIELDS, Config, make_config, refusal
+
+
+def test_a_configuration_has_the_thirteen_fields_in_the_order_of_a_kernels_name():
+    assert FIELDS == (
+        "dtype",
+        "d_head",
+        "B_r",
+        "B_c",
+        "n_warps",
+        "async_copy",
+        "eager_load_blocks",
+        "swizzled",
+        "Q_mma_load_K_tiles",
+        "K_mma_load_K_tiles",
+        "V_mma_load_K_tiles",
+        "mma_double_buffer_loads",
+        "optimized_softmax",
+    )
+
+
+def test_the_space_needs_no_torch():
+    code = "import sys, kernels.flash_attention.space; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"d": 128}, "d is no field"),
+        ({"dtype": "FP32"}, "dtype must be one of FP16, BF16, not 'FP32'"),
+        ({"dtype": 15}, "dtype must be one of"),
+        ({"d_head": 96}, "d_head must be one of 64, 128, 256"),
+        ({"B_r": "64"}, "B_r must be one of 64, 128, not '64'"),
+        ({"B_r": 32}, "B_r must be one of"),
+        ({"B_c": 16}, "B_c must be one of 32, 64, 128"),
+        ({"n_warps": True}, "n_warps must be one of 4, 8, not True"),
+        ({"swizzled": 1}, "swizzled must be true or false, not 1"),
+        ({"optimized_softmax": "true"}, "must be true or false"),
+        ({"K_mma_load_K_tiles": 1}, "0 or a power of two from 2, not 1"),
+        ({"K_mma_load_K_tiles": 6}, "0 or a power of two from 2, not 6"),
+        ({"K_mma_load_K_tiles": -2}, "0 or a power of two"),
+        ({"V_mma_load_K_tiles": False}, "0 or a power of two"),
+        ({"async_copy": False}, "eager_load_blocks needs async_copy"),
+        ({"n_warps": 8}, "8 warps need B_r = 128"),
+        ({"B_r": 128, "B_c": 128}, "O and S alone take 256 registers a thread; there are 255"),
+        ({"B_r": 128, "d_head": 256}, "O and S alone take"),
+        ({"Q_mma_load_K_tiles": 32}, "at most 16 at a depth of 128"),
+        ({"d_head": 64, "K_mma_load_K_tiles": 16}, "at most 8 at a depth of 64"),
+        ({"V_mma_load_K_tiles": 16}, "V_mma_load_K_tiles must be at most 8 at a depth of 64"),
+        (
+            {"K_mma_load_K_tiles": 16, "mma_double_buffer_loads": True},
+            "at most 8 at a depth of 128 with double buffering",
+        ),
+        (
+            {"B_c": 32, "V_mma_load_K_tiles": 4, "mma_double_buffer_loads": True},
+            "at most 2 at a depth of 32 with double buffering",
+        ),
+    ],
+)
+def test_a_combination_that_cannot_act_is_refused_with_its_reason(params, words):
+    reason = space.check_variant(params)
+    assert reason is not None
+    assert words in reason
+    with pytest.raises(ValueError, match=re.escape(words)):
+        space.recipe(params)
+
+
+def test_the_largest_loads_are_legal():
+    assert refusal({"K_mma_load_K_tiles": 16, "V_mma_load_K_tiles": 8}) is None
+    assert refusal({"K_mma_load_K_tiles": 8, "mma_double_buffer_loads": True}) is None
+    assert refusal({"B_r": 128, "B_c": 128, "n_warps": 8}) is None
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "kib"), [(64, 32, 32), (64, 64, 48), (128, 32, 48), (128, 64, 64)]
+)
+def test_shared_memory(rows, columns, kib):
+    assert Config(B_r=rows, B_c=columns).shared_bytes == kib * 1024
+
+
+def test_the_filter_leaves_80_of_256_and_counts_the_others():
+    every = tuning.candidates()
+    kept, dropped = tuning.apply_rules(every)
+    assert (len(every), len(set(every)), len(kept)) == (256, 256, 80)
+    assert [each.count for each in dropped] == [0, 64, 0, 32, 16, 64]
+    assert [each.words for each in dropped] == [rule.words for rule in tuning.RULES]
+    assert Counter(config.dtype for config in kept) == {"FP16": 40, "BF16": 40}
+    assert Counter((config.B_r, config.B_c) for config in kept) == {
+        (64, 64): 32,
+        (64, 32): 16,
+        (128, 64): 16,
+        (128, 32): 16,
+    }
+
+
+def test_the_rules_that_the_space_never_meets():
+    odd = (
+        replace(Config(), async_copy=False),
+        replace(Config(), n_warps=8),
+    )
+    kept, dropped = tuning.apply_rules(odd)
+    assert kept == ()
+    assert [each.count for each in dropped] == [1, 0, 1, 0, 0, 0]
+
+
+def test_the_named_sets_are_legal_and_distinct():
+    sets = space.variant_sets()
+    counts = {name: len(members) for name, members in sets.items()}
+    assert counts == {
+        "tune": 80,
+        "prog": 7,
+        "prog_bf16": 7,
+        "all": 256,
+        "64,32": 16,
+        "64,64": 32,
+        "128,32": 16,
+        "128,64": 16,
+    }
+    for members in sets.values():
+        assert [space.check_variant(params) for params in members] == [None] * len(members)
+        assert len({space.variant_name(params) for params in members}) == len(members)
+    tuned = {make_config(params) for params in sets["tune"]}
+    tiles = [make_config(params) for name in sets if "," in name for params in sets[name]]
+    assert set(tiles) == tuned
+    assert len(tiles) == len(tuned)
+
+
+@pytest.mark.parametrize("dtype", ["FP16", "BF16"])
+def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
+    steps = tuning.ladder(dtype)
+    assert len(steps) == len(tuning.LADDER_NOTES)
+    changes = [
+        {each.name for each in fields(Config) if getattr(a, each.name) != getattr(b, each.name)}
+        for a, b in itertools.pairwise(steps[:-1])
+    ]
+    assert changes == [
+        {"swizzled"},
+        {"eager_load_blocks"},
+        {"K_mma_load_K_tiles", "V_mma_load_K_tiles"},
+        {"mma_double_buffer_loads"},
+        {"optimized_softmax"},
+    ]
+    assert steps[-1] in tuning.tuned()
+
+
+def test_all_fields_reach_the_compiler():
+    base = space.recipe(Config().params())
+    assert base is not None
+    assert len(base.defines) == 13
+    text = "".join(path.read_text() for path in base.sources[0].parent.iterdir())
+    for name in base.defines:
+        assert name in text
+    for field, value in {
+        "dtype": "FP16",
+        "d_head": 64,
+        "B_r": 128,
+        "B_c": 32,
+        "eager_load_blocks": False,
+        "swizzled": False,
+        "Q_mma_load_K_tiles": 2,
+        "K_mma_load_K_tiles": 2,
+        "V_mma_load_K_tiles": 2,
+        "mma_double_buffer_loads": True,
+        "optimized_softmax": True,
+    }.items():
+        other = space.recipe({**Config().params(), field: value})
+        assert other is not None
+        changed = {name for name in base.defines if base.defines[name] != other.defines[name]}
+        assert len(changed) == 1, field
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"implementation": "sdpa_math"}, "'sdpa_math'"),
+        ({"implementation": "sdpa_flash", "B_r": 64}, "B_r has no effect"),
+        ({"implementation": "sdpa_flash", "dtype": "FP32"}, "dtype must be one of"),
+    ],
+)
+def test_references_that_make_no_sense(params, words):
+    assert words in (space.check_variant(params) or "")
+
+
+def test_references_have_names_and_nothing_to_compile():
+    params = {"implementation": "sdpa_cudnn", "dtype": "FP16"}
+    assert space.check_variant(params) is None
+    assert space.variant_name(params) == "sdpa_cudnn-FP16"
+    assert space.recipe(params) is None
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({}, "seq_len must be a positive"),
+        ({"seq_len": 0}, "seq_len must be a positive"),
+        ({"seq_len": True}, "seq_len must be a positive"),
+        ({"seq_len": 512, "batch": "16"}, "batch must be a positive"),
+        ({"seq_len": 512, "length": 1}, "length is no size"),
+        ({"seq_len": 512, "precision": "FP8"}, "precision must be one of"),
+    ],
+)
+def test_problems_that_make_no_sense(params, words):
+    assert words in (space.check_problem(params) or "")
+    with pytest.raises(ValueError, match=words):
+        space.sizes(params)
+
+
+@pytest.mark.parametrize(
+    ("length", "batch"),
+    [(512, 16), (1024, 16), (2048, 16), (4096, 16), (8192, 8), (16384, 4), (131072, 1)],
+)
+def test_the_batch_follows_the_length(length, batch):
+    assert space.sizes({"seq_len": length}) == space.Sizes(batch, length, 16, 128)
+
+
+def test_a_cell_needs_matching_sizes_and_types():
+    config = Config(B_r=128, B_c=64).params()
+    assert space.check_cell(config, {"seq_len": 512}) is None
+    assert "no multiple of B_r = 128" in (space.check_cell(config, {"seq_len": 448}) or "")
+    assert "no multiple of B_r" in (space.check_cell(config, {"seq_len": 100}) or "")
+    assert "heads of 64" in (space.check_cell(config, {"seq_len": 512, "head_dim": 64}) or "")
+    wrong = space.check_cell(config, {"seq_len": 512, "precision": "FP16"})
+    assert wrong == "the problem is about FP16, not BF16"
+    reference = {"implementation": "sdpa_flash"}
+    assert space.check_cell(reference, {"seq_len": 100, "precision": "FP16"}) is None
+
+
+def test_operations_and_bytes():
+    size = space.Sizes(batch=16, seq_len=4096, heads=16, head_dim=128)
+    assert space.attention_flops(size) == 256 * (4 * 4096**2 * 128 + 6 * 4096**2)
+    blocks, steps = 4096 // 128, 4096 // 64
+    step = 4 * 128 * 64 * 128 + 128 * (4 * 64 + 128 + 4)
+    assert space.total_flops(size, 128, 64) == 256 * blocks * (steps * step + 128 * 128)
+    assert space.least_bytes(size) == 4 * 2 * 16 * 4096 * 16 * 128
