@@ -13,7 +13,7 @@ import pandas as pd
 from profiler.analyse.combine import Codes, Ranges, combine_metric
 from profiler.errors import ProfilerError
 from profiler.metrics import CATALOGUE, GROUPS, absent_on, raw_sources
-from profiler.model import BuildResult, Cell, CellStatus, Environment, SessionKind, Variant, slug
+from profiler.model import BuildResult, Cell, CellStatus, Environment, Problem, SessionKind, slug
 from runner import protocol
 
 SAMPLE_COLUMNS = (
@@ -33,6 +33,12 @@ SAMPLE_COLUMNS = (
 
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
 """Metrics that an imported file is asked for even where it has none of them."""
+
+Launched = tuple[str, str, str]
+"""Kernel name, grid and block (`32x4x1`) of the launches of an external command."""
+
+LAUNCHED = ("launch_kernel", "launch_grid", "launch_block")
+"""What the parts of an external command may differ in, as parameters of a problem."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -201,32 +207,38 @@ def _shape(size: object) -> str:
 def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, ...]:
     """The cells that external commands turned out to have, one per kernel, grid and block.
 
-    A cell whose command gave one combination keeps its variant, so that it can be compared with a
-    baseline; with several, each is a variant of its own.
+    All keep their variant. Where a command gave several combinations, each is a problem of its own,
+    named by what differs between them (`launch_kernel`, `launch_grid`, `launch_block`): so the
+    second grid of one version is compared with the second grid of another.
     """
-    parts: dict[str, dict[str, str]] = {cell.id: {} for cell in cells}
+    parts: dict[str, dict[str, Launched]] = {cell.id: {} for cell in cells}
     seen = samples[["cell", "kernel_names"]].drop_duplicates()
     for key, kernel in seen.itertuples(index=False):
         owners = [cell.id for cell in cells if str(key).startswith(f"{cell.id}..")]
         if owners:
-            parts[max(owners, key=len)][str(key)] = str(kernel)
+            grid, block = str(key).rsplit("..g", 1)[1].split("..b")
+            parts[max(owners, key=len)][str(key)] = (str(kernel), grid, block)
     return tuple(
-        Cell(
-            key,
-            cell.variant if len(parts[cell.id]) == 1 else _part(cell, key, kernel),
-            cell.problem,
-        )
+        Cell(key, cell.variant, _part_problem(cell.problem, launched, parts[cell.id].values()))
         for cell in cells
-        for key, kernel in parts[cell.id].items()
+        for key, launched in parts[cell.id].items()
     )
 
 
-def _part(cell: Cell, key: str, kernel: str) -> Variant:
-    suffix = key.removeprefix(cell.id)
-    shape = suffix.split("..", 2)[-1].replace("..", " ")
-    variant = cell.variant
-    return Variant(
-        f"{variant.id}{suffix}", f"{variant.name}: {kernel} {shape}", variant.params, variant.note
+def _part_problem(problem: Problem, launched: Launched, all_parts: Collection[Launched]) -> Problem:
+    """A problem with what tells one part of its command from the others; itself for one part."""
+    differing = {
+        name: launched[index]
+        for index, name in enumerate(LAUNCHED)
+        if len({part[index] for part in all_parts}) > 1
+    }
+    if not differing:
+        return problem
+    suffix = ",".join(f"{name}={value}" for name, value in differing.items())
+    return Problem(
+        f"{problem.id}..{slug(suffix)}",
+        f"{problem.name},{suffix}",
+        {**problem.params, **differing},
     )
 
 

@@ -159,6 +159,13 @@ def test_several_kernels_of_a_program_are_told_apart(tmp_path):
     assert done.returncode == 0, done.stderr
     (path,) = tmp_path.glob("program/*/summary.json")
     cells = json.loads(path.read_text("utf-8"))["cells"]
-    kernels = {(cell["id"].split("..")[2], cell["problem"]) for cell in cells}
     assert len(cells) == 4, [cell["id"] for cell in cells]
-    assert len(kernels) == 4
+    assert {cell["variant"] for cell in cells} == {"scale"}
+    # 1048576 / 256 blocks and 4194304 / 256 blocks of one kernel, 264 of the other.
+    shapes = {(c["problem_params"]["size"], c["problem_params"]["launch_grid"]) for c in cells}
+    assert shapes == {
+        (1048576, "4096x1x1"),
+        (1048576, "264x1x1"),
+        (4194304, "16384x1x1"),
+        (4194304, "264x1x1"),
+    }

@@ -241,12 +241,28 @@ def test_a_command_with_one_kernel_stays_comparable() -> None:
     assert (found.variant, found.problem) == (cell.variant, cell.problem)
 
 
-def test_a_command_with_several_kernels_has_several_variants() -> None:
+def test_a_command_with_several_kernels_has_a_problem_for_each() -> None:
     frame = _command([launch((), "k1"), launch((), "k2")])
     first, second = command_cells(frame, [make_cell("v"), make_cell("other")])
-    assert first.variant.id != second.variant.id
-    assert "k2" in second.variant.name
-    assert first.problem.id == "p"
+    assert (first.variant.id, second.variant.id) == ("v", "v")
+    assert first.problem.params == {"launch_kernel": "k1"}
+    assert second.problem.params == {"launch_kernel": "k2"}
+    assert second.problem.name == "p,launch_kernel=k2"
+    assert len({first.problem.id, second.problem.id, "p"}) == 3
+
+
+def test_the_same_part_of_two_commands_is_the_same_problem() -> None:
+    def of(variant: str) -> pd.DataFrame:
+        grids = ("(8, 1, 1)", "(16, 1, 1)")
+        launches = pd.DataFrame([launch(()) | {"grid_size": grid} for grid in grids])
+        cell = f"{variant}..p"
+        return samples_from_command(launches, cell=cell, block=0, metrics=(), **SESSION)
+
+    cells = [make_cell("v"), make_cell("w")]
+    found = command_cells(pd.concat([of("v"), of("w")]), cells)
+    assert len(found) == 4
+    assert len({cell.problem.id for cell in found}) == 2
+    assert {cell.problem.params["launch_grid"] for cell in found} == {"8x1x1", "16x1x1"}
 
 
 def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike() -> None:
