@@ -349,7 +349,7 @@ def _as_twin(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStat
 
 
 def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
-    notices = [notice for loaded in attempts for notice in loaded.notices]
+    notices = [_of_attempt(n, loaded) for loaded in attempts for n in loaded.notices]
     for loaded in attempts:
         result = loaded.attempt.result
         if (result is None or result.cause != _FINISHED) and not _says_who(loaded):
@@ -360,6 +360,14 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
             }
             notices.append(Notice(NoticeKind.SESSION_DIED, values))
     return tuple(notices)
+
+
+def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
+    """A notice about a file, with the attempt that the file belongs to."""
+    if "file" not in notice.values:
+        return notice
+    file = f"{loaded.attempt.folder.name}/{notice.values['file']}"
+    return replace(notice, values={**notice.values, "file": file})
 
 
 def _says_who(loaded: Loaded) -> bool:

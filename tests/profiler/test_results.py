@@ -134,6 +134,8 @@ def test_a_csv_cut_off_in_the_middle_keeps_whole_rows_and_says_so(place):
     (loaded,) = place.load()
     assert loaded.visits() == {Visit(*visit) for visit in visits[:-1]}
     assert [notice.kind for notice in loaded.notices] == [NoticeKind.CSV_TRUNCATED]
+    files = [notice.values.get("file") for notice in place.results().notices]
+    assert "ncu-timing.001/ncu.csv.gz" in files
 
 
 @pytest.mark.parametrize("csv", ["", "==PROF== Connected\n", '"ID","Kern', "\x00\xff"])
