@@ -1,7 +1,8 @@
 """Which attention variants and problems make sense, and what to compile for each; no torch.
 
-A variant is a configuration of our kernel, given by its 13 fields, or `{implementation: …}`, one of
-torch's own. A problem has `seq_len` and may have `batch`, `heads`, `head_dim` and `precision`.
+A variant is a configuration of our kernel, given by its 13 fields and, in the ladder, by the `step`
+that the kernel's code is at; or it is `{implementation: …}`, one of torch's own. A problem has
+`seq_len` and may have `batch`, `heads`, `head_dim` and `precision`.
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ from pathlib import Path
 from kernels.flash_attention.config import (
     DTYPES,
     ELEMENT_BYTES,
+    Config,
     Params,
     Value,
     make_config,
     refusal,
 )
 from kernels.flash_attention.names import DTYPE_CODES, short_form
-from kernels.flash_attention.tuning import named_sets
+from kernels.flash_attention.tuning import (
+    FIRST_CODE_STEP,
+    LAST_CODE_STEP,
+    TUNED_CODE_STEP,
+    ladder,
+    named_sets,
+)
 from kernels.recipe import Recipe
 
 IMPLEMENTATIONS = ("sdpa_flash", "sdpa_cudnn", "sdpa_efficient")
@@ -29,6 +37,9 @@ HEADS = 16
 HEAD_DIM = 128
 DTYPE = "BF16"
 """What a problem or a reference has where nothing else is said."""
+
+STATIC_HEADS = 16
+"""`kStaticHeads` in src/config.cuh: what the last step of the ladder is for."""
 
 MAX_BATCH = 16
 TOKENS = 65536
@@ -81,20 +92,30 @@ def sizes(problem: Params) -> Sizes:
 
 def dtype_of(variant: Params, problem: Params) -> str:
     """`FP16` or `BF16`: the variant's own, or for a reference without one the problem's."""
+    if "implementation" not in variant:
+        return config_of(variant).dtype
     return str(variant.get("dtype", problem.get("precision", DTYPE)))
+
+
+def config_of(variant: Params) -> Config:
+    """Configuration of a variant of our kernel; ValueError with the reason if it has none."""
+    return make_config(_fields_of(variant))
 
 
 def variant_name(params: Params) -> str | None:
     """Short form of a configuration, or the reference's name; None where it is neither."""
     if "implementation" in params:
         return "-".join(str(params[name]) for name in _IMPLEMENTATION_PARAMS if name in params)
-    return short_form(make_config(params)) if refusal(params) is None else None
+    if check_variant(params) is not None:
+        return None
+    name = short_form(config_of(params))
+    return f"{name} at step {params['step']}" if "step" in params else name
 
 
 def check_variant(params: Params) -> str | None:
     """Give the reason why this combination cannot act, or None."""
     if "implementation" not in params:
-        return refusal(params)
+        return _check_step(params.get("step", TUNED_CODE_STEP)) or refusal(_fields_of(params))
     if params["implementation"] not in IMPLEMENTATIONS:
         return (
             f"implementation must be one of {', '.join(IMPLEMENTATIONS)}, "
@@ -129,7 +150,12 @@ def check_cell(variant_params: Params, problem_params: Params) -> str | None:
         return f"the problem is about {precision}, not {dtype}"
     if "implementation" in variant_params:
         return None
-    config = make_config(variant_params)
+    if variant_params.get("step") == LAST_CODE_STEP and size.heads != STATIC_HEADS:
+        return f"step {LAST_CODE_STEP} is for {STATIC_HEADS} heads, not {size.heads}"
+    return _check_tiles(config_of(variant_params), size)
+
+
+def _check_tiles(config: Config, size: Sizes) -> str | None:
     if config.d_head != size.head_dim:
         return f"heads of {size.head_dim} elements, but the kernel is for {config.d_head}"
     for name, rows in (("B_r", config.B_r), ("B_c", config.B_c)):
@@ -139,17 +165,28 @@ def check_cell(variant_params: Params, problem_params: Params) -> str | None:
 
 
 def variant_sets() -> dict[str, list[dict[str, Value]]]:
-    """Named sets for `variants.sets`; see `kernels.flash_attention.tuning.named_sets`."""
-    return {name: [each.params() for each in configs] for name, configs in named_sets().items()}
+    """Named sets for `variants.sets`.
+
+    Those of `kernels.flash_attention.tuning.named_sets`, and the ladder: `prog`, and `prog_bf16`.
+    """
+    sets = {name: [each.params() for each in configs] for name, configs in named_sets().items()}
+    for name, dtype in (("prog", "FP16"), ("prog_bf16", "BF16")):
+        steps = ladder(dtype)
+        sets[name] = [{**step.config.params(), "step": step.code_step} for step in steps]
+    return sets
 
 
 def recipe(params: Params) -> Recipe | None:
     """What to compile: one source with all 13 fields as definitions; torch needs nothing."""
     if "implementation" in params:
         return None
-    values = make_config(params).params()
+    reason = check_variant(params)
+    if reason is not None:
+        raise ValueError(reason)
+    values = config_of(params).params()
     defines = {define: _integer(values[name]) for name, define in _DEFINITIONS.items()}
     defines["DTYPE"] = DTYPE_CODES[str(values["dtype"])]
+    defines["STEP"] = _integer(params.get("step", TUNED_CODE_STEP))
     return Recipe(sources=(_SOURCE.resolve(),), defines=defines)
 
 
@@ -171,6 +208,24 @@ def total_flops(size: Sizes, block_rows: int, block_cols: int) -> float:
 def least_bytes(size: Sizes) -> float:
     """Least traffic to device memory: Q, K and V read once, O written once."""
     return 4.0 * size.batch * size.seq_len * size.heads * size.head_dim * ELEMENT_BYTES
+
+
+def _fields_of(variant: Params) -> dict[str, Value]:
+    return {name: value for name, value in variant.items() if name != "step"}
+
+
+def _check_step(value: Value) -> str | None:
+    # bool is an int in Python: `true` would pass as 1.
+    if (
+        isinstance(value, int)
+        and not isinstance(value, bool)
+        and FIRST_CODE_STEP <= value <= LAST_CODE_STEP
+    ):
+        return None
+    return (
+        f"step must be a whole number from {FIRST_CODE_STEP} to {LAST_CODE_STEP}, not {value!r}; "
+        f"the steps before {FIRST_CODE_STEP} are fields"
+    )
 
 
 def _check_dtype(name: str, value: Value) -> str | None:

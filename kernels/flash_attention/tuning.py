@@ -55,16 +55,39 @@ RULES = (
 )
 """The first rule that matches drops."""
 
-LADDER_NOTES = (
-    "base: asynchronous copies only",
-    "swizzled shared memory",
-    "K and V blocks loaded eagerly",
-    "operands loaded in parts, between the products",
-    "double-buffered register loads",
-    "softmax scale folded into one multiply-add",
-    "the best of the autotune space",
+FIRST_CODE_STEP = 7
+LAST_CODE_STEP = 16
+"""Steps 1 to 7 of the ladder are configurations of one kernel; from 8 on its code changes."""
+
+TUNED_CODE_STEP = 12
+"""The kernel that is tuned. The steps after it were no gain on an H200: docs/flash-attention.md."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the ladder: what it adds to the one before, and what it ends with."""
+
+    number: int
+    note: str
+    config: Config
+
+    @property
+    def code_step(self) -> int:
+        """The step that the kernel's code is at."""
+        return max(self.number, FIRST_CODE_STEP)
+
+
+_CODE_NOTES = (
+    "addresses of ldmatrix: one XOR with a constant",
+    "products with columns outermost, exponentials woven between them",
+    "no reduction and no rescaling while no score exceeds the reference much",
+    "addresses of the staged output: one XOR with a constant",
+    "one division per row, then products",
+    "K and V from the last block to the first",
+    "output stores that bypass L1",
+    "tiles of 64 elements along d_head",
+    "row stride in device memory fixed for 16 heads",
 )
-"""What each step of the ladder adds to the one before."""
 
 
 def candidates() -> tuple[Config, ...]:
@@ -103,32 +126,40 @@ def tuned() -> tuple[Config, ...]:
     return apply_rules(candidates())[0]
 
 
-def ladder(dtype: str) -> tuple[Config, ...]:
-    """Give the steps of `LADDER_NOTES` in order, each the configuration that it ends with."""
+def ladder(dtype: str) -> tuple[Step, ...]:
+    """Give the 16 steps in order."""
     base = Config(dtype=dtype, eager_load_blocks=False, swizzled=False)
     swizzled = replace(base, swizzled=True)
     eager = replace(swizzled, eager_load_blocks=True)
     in_parts = replace(eager, K_mma_load_K_tiles=2, V_mma_load_K_tiles=2)
     buffered = replace(in_parts, mma_double_buffer_loads=True)
     folded = replace(buffered, optimized_softmax=True)
-    best = replace(folded, B_r=128, Q_mma_load_K_tiles=2, mma_double_buffer_loads=False, B_c=64)
-    return (base, swizzled, eager, in_parts, buffered, folded, best)
+    best = replace(folded, B_r=128, Q_mma_load_K_tiles=2, mma_double_buffer_loads=False)
+    steps = (
+        ("base: asynchronous copies only", base),
+        ("swizzled shared memory", swizzled),
+        ("K and V blocks loaded eagerly", eager),
+        ("operands loaded in parts, between the products", in_parts),
+        ("double-buffered register loads", buffered),
+        ("softmax scale folded into one multiply-add", folded),
+        ("the best tile and loads of the autotune space", best),
+        *((note, best) for note in _CODE_NOTES),
+    )
+    return tuple(Step(number, note, config) for number, (note, config) in enumerate(steps, 1))
 
 
 def named_sets() -> dict[str, tuple[Config, ...]]:
-    """Give the sets that an experiment may name.
+    """Give the sets of configurations that an experiment may name.
 
     `tune`: the autotune space after its filter; `B_r,B_c`: the part of it with these tiles; `all`:
-    every legal configuration of the space, unfiltered; `prog` and `prog_bf16`: the ladder.
+    every legal configuration of the space, unfiltered.
     """
     tune = tuned()
     sets = {
         "tune": tune,
-        "prog": ladder("FP16"),
-        "prog_bf16": ladder("BF16"),
         "all": tuple(config for config in candidates() if refusal(config.params()) is None),
     }
     for config in tune:
-        sets.setdefault(f"{config.B_r},{config.B_c}", ())
-        sets[f"{config.B_r},{config.B_c}"] += (config,)
+        name = f"{config.B_r},{config.B_c}"
+        sets[name] = (*sets.get(name, ()), config)
     return sets

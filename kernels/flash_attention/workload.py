@@ -16,8 +16,15 @@ import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from kernels.flash_attention.config import Config, Params, make_config
-from kernels.flash_attention.space import Sizes, attention_flops, dtype_of, least_bytes, sizes
+from kernels.flash_attention.config import Config, Params
+from kernels.flash_attention.space import (
+    Sizes,
+    attention_flops,
+    config_of,
+    dtype_of,
+    least_bytes,
+    sizes,
+)
 
 Launch = Callable[[], torch.Tensor]
 
@@ -112,7 +119,7 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
     attention = inputs.attention(dtype_of(variant, problem))
     if "implementation" in variant:
         return _TorchLaunch(attention, BACKENDS[str(variant["implementation"])])
-    config = make_config(variant)
+    config = config_of(variant)
     if inputs.device.type != "cuda":
         raise RuntimeError(f"our kernels need a CUDA device and cannot run on {inputs.device.type}")
     if library is None:

@@ -20,6 +20,19 @@ constexpr int kVTiles = V_LOAD_TILES;
 constexpr bool kDoubleBuffer = DOUBLE_BUFFER;
 constexpr bool kOptimizedSoftmax = OPTIMIZED_SOFTMAX;
 
+// What the steps 8 to 16 of the ladder add to the fields, each from its step on.
+constexpr int kStep = STEP;
+constexpr bool kStaticOffsets = kStep >= 8;       // swizzle.cuh: addresses of ldmatrix
+constexpr bool kWovenProducts = kStep >= 9;       // product.cuh, kernel.cuh: order of products
+constexpr bool kLazyReferences = kStep >= 10;     // softmax.cuh: when O is rescaled
+constexpr bool kStaticStores = kStep >= 11;       // epilogue.cuh: addresses of the staged output
+constexpr bool kMultiplyByInverse = kStep >= 12;  // epilogue.cuh: one division per row
+constexpr bool kBackwards = kStep >= 13;          // kernel.cuh: from the last block of K and V on
+constexpr bool kStoresBypassL1 = kStep >= 14;     // epilogue.cuh
+constexpr bool kNarrowTiles = kStep >= 15;        // swizzle.cuh: tiles of 64 elements
+constexpr bool kStaticStride = kStep >= 16;       // kernel.cuh: row stride of this many heads
+constexpr int kStaticHeads = 16;
+
 constexpr int kWarpSize = 32;
 constexpr int kThreads = kWarps * kWarpSize;
 constexpr int kWarpRows = kBlockRows / kWarps;
@@ -40,6 +53,8 @@ constexpr int kChunkBytes = 16;  // What one thread copies at once, and one row 
 constexpr int kChunkElements = kChunkBytes / kElementBytes;
 constexpr int kRowBytes = kHeadDim * kElementBytes;
 constexpr int kRowChunks = kRowBytes / kChunkBytes;
+constexpr int kNarrowBytes = 128;  // all 32 banks: a row of a tile that is 64 elements wide
+constexpr int kPitch = kNarrowTiles ? kNarrowBytes : kRowBytes;  // from one row to the next
 constexpr int kSharedBytes = (kBlockRows + 2 * kBlockCols) * kRowBytes;
 
 // Registers for the sums of O and S, which live from one step of the loop to the next.
@@ -59,6 +74,7 @@ constexpr int kRegistersWanted = kAccumulators + kHeldQuery + kHeldValues + kWor
 constexpr int kFittingBlocks = kRegistersPerMultiprocessor / (kThreads * kRegistersWanted);
 constexpr int kMinBlocks = kFittingBlocks < 1 ? 1 : kFittingBlocks;
 
+static_assert(kStep >= 7 && kStep <= 16, "the ladder's first steps are fields");
 static_assert(DTYPE == 5 || DTYPE == 15, "fp16 or bf16");
 static_assert(kWarpRows % kMmaRows == 0, "a warp works on whole 16-row tiles");
 static_assert(kBlockCols % kMmaDepth == 0 && kHeadDim % 64 == 0, "whole tiles and swizzle periods");

@@ -60,7 +60,7 @@ __device__ __forceinline__ void copy_tile(uint32_t tile, const Rows& rows) {
 #pragma unroll
     for (int pass = 0; pass < kPasses; ++pass) {
       const int row = pass * kPassRows;
-      copy_chunk_async(tile + tile_offset(Rows::row() + row, Rows::chunk()),
+      copy_chunk_async(tile + tile_offset<ROWS>(Rows::row() + row, Rows::chunk()),
                        rows.thread_start + row * rows.stride);
     }
     copies_commit();
@@ -77,7 +77,7 @@ __device__ __forceinline__ void copy_tile(uint32_t tile, const Rows& rows) {
 #pragma unroll
       for (int i = 0; i < kInFlight; ++i) {
         const int row = (first + i) * kPassRows;
-        store_shared(tile + tile_offset(Rows::row() + row, Rows::chunk()), value[i]);
+        store_shared(tile + tile_offset<ROWS>(Rows::row() + row, Rows::chunk()), value[i]);
       }
     }
   }

@@ -14,6 +14,7 @@ enum Refusal : int {
   kCapability = -4,
   kSharedMemory = -5,
   kGrid = -6,
+  kHeads = -7,
 };
 
 constexpr int kMostGridYZ = 65535;  // CUDA C++ programming guide, technical specifications
@@ -23,6 +24,7 @@ int refuse_sizes(int batch, int seq_len, int heads) {
   if (seq_len % kBlockRows != 0) return kRowsDoNotDivide;
   if (seq_len % kBlockCols != 0) return kColsDoNotDivide;
   if (heads > kMostGridYZ || batch > kMostGridYZ) return kGrid;
+  if (kStaticStride && heads != kStaticHeads) return kHeads;
   return 0;
 }
 
@@ -71,6 +73,7 @@ extern "C" const char* flash_attention_error_string(int code) {
     case kCapability: return "the device has a compute capability below 8.0";
     case kSharedMemory: return "the tiles need more shared memory than the device has for a block";
     case kGrid: return "heads and batch must be at most 65535";
+    case kHeads: return "this step of the ladder is for 16 heads";
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));
   }
 }

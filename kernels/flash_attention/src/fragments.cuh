@@ -17,45 +17,64 @@ __device__ __forceinline__ void load_matrices_transposed(uint32_t (&r)[4], uint3
                : "r"(address));
 }
 
-// What one warp's lanes load for one step along the depth of a product: QUADS times four 8x8
+// The chunks of a tile that one lane gives ldmatrix the addresses of. A lane's row changes by
+// multiples of 8 only, so that its part of the swizzle never does.
+template <int ROWS>
+struct Lane {
+  uint32_t tile;
+  int row;
+  int chunk;  // 0 or 1
+  uint32_t start;
+
+  __device__ __forceinline__ Lane(uint32_t tile, int row, int chunk)
+      : tile(tile), row(row), chunk(chunk), start(tile + tile_offset<ROWS>(row, chunk)) {}
+
+  // `rows` is a multiple of 8, `chunks` of 2.
+  __device__ __forceinline__ uint32_t address(int rows, int chunks) const {
+    if constexpr (kStaticOffsets) return further<ROWS>(start, chunks) + rows * kPitch;
+    return tile + tile_offset<ROWS>(row + rows, chunk + chunks);
+  }
+};
+
+// What one warp's lanes load for one step along the depth of a product: kQuads times four 8x8
 // matrices. Each kind says from which row and chunk a lane reads, and where step and quad lie.
 
 struct QueryStep {
   static constexpr int kQuads = kRowTiles;  // A: 16 rows by 16 columns each
   static constexpr int kSteps = kScoreSteps;
-  uint32_t lane_address;
+  Lane<kBlockRows> from;
 
   __device__ __forceinline__ QueryStep(uint32_t tile, int warp, int lane)
-      : lane_address(tile + tile_offset(warp * kWarpRows + lane % 16, lane / 16)) {}
+      : from(tile, warp * kWarpRows + lane % 16, lane / 16) {}
 
   __device__ __forceinline__ void load(uint32_t (&r)[4], int step, int quad) const {
-    load_matrices(r, chunk_pair(lane_address, step) + quad * kMmaRows * kRowBytes);
+    load_matrices(r, from.address(quad * kMmaRows, 2 * step));
   }
 };
 
 struct KeyStep {
   static constexpr int kQuads = kScoreTiles / 2;  // B, as it lies: 16 keys by 16 columns each
   static constexpr int kSteps = kScoreSteps;
-  uint32_t lane_address;
+  Lane<kBlockCols> from;
 
   __device__ __forceinline__ KeyStep(uint32_t tile, int lane)
-      : lane_address(tile + tile_offset(lane % 8 + lane / 16 * 8, lane / 8 % 2)) {}
+      : from(tile, lane % 8 + lane / 16 * 8, lane / 8 % 2) {}
 
   __device__ __forceinline__ void load(uint32_t (&r)[4], int step, int quad) const {
-    load_matrices(r, chunk_pair(lane_address, step) + quad * 16 * kRowBytes);
+    load_matrices(r, from.address(quad * 2 * kMmaCols, 2 * step));
   }
 };
 
 struct ValueStep {
   static constexpr int kQuads = kOutTiles / 2;  // B, transposed: 16 rows by 16 columns each
   static constexpr int kSteps = kOutSteps;
-  uint32_t lane_address;
+  Lane<kBlockCols> from;
 
   __device__ __forceinline__ ValueStep(uint32_t tile, int lane)
-      : lane_address(tile + tile_offset(lane % 16, lane / 16)) {}
+      : from(tile, lane % 16, lane / 16) {}
 
   __device__ __forceinline__ void load(uint32_t (&r)[4], int step, int quad) const {
-    load_matrices_transposed(r, chunk_pair(lane_address, quad) + step * kMmaDepth * kRowBytes);
+    load_matrices_transposed(r, from.address(step * kMmaDepth, 2 * quad));
   }
 };
 

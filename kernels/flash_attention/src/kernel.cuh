@@ -5,18 +5,24 @@
 
 namespace flash_attention {
 
-// O += P V. The probabilities of a step are made while the products of the last one are under way.
+// O += P V. Woven, the probabilities of a step are made while the products of the last one are
+// under way.
 __device__ __forceinline__ void multiply_values(Output& output, const Scores& scores,
                                                 Softmax& softmax, Values& values,
                                                 const ValueStep& source) {
-  uint32_t p[2][kRowTiles][4];
-  softmax.probabilities(p[0], scores, 0);
+  uint32_t p[kOutSteps][kRowTiles][4];
+#pragma unroll
+  for (int step = 0; step < (kWovenProducts ? 1 : kOutSteps); ++step) {
+    softmax.probabilities(p[step], scores, step);
+  }
   if constexpr (!kValuesAhead) values.begin(source);
 #pragma unroll
   for (int step = 0; step < kOutSteps; ++step) {
     values.at_step(source, step);
-    multiply_step(output, p[step % 2], values.step(step));
-    if (step + 1 < kOutSteps) softmax.probabilities(p[(step + 1) % 2], scores, step + 1);
+    multiply_step(output, p[step], values.step(step));
+    if (kWovenProducts && step + 1 < kOutSteps) {
+      softmax.probabilities(p[step + 1], scores, step + 1);
+    }
   }
 }
 
@@ -30,11 +36,16 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
   const int warp = threadIdx.x / kWarpSize;
   const int lane = threadIdx.x % kWarpSize;
 
-  const int64_t stride = static_cast<int64_t>(heads) * kRowBytes;
+  const int64_t stride = static_cast<int64_t>(kStaticStride ? kStaticHeads : heads) * kRowBytes;
   const int64_t head = static_cast<int64_t>(blockIdx.z) * seq_len * stride + blockIdx.y * kRowBytes;
   const int64_t block = head + static_cast<int64_t>(blockIdx.x) * kBlockRows * stride;
   Rows k_rows(static_cast<const char*>(k) + head, stride);
   Rows v_rows(static_cast<const char*>(v) + head, stride);
+  constexpr int kAdvance = kBackwards ? -kBlockCols : kBlockCols;
+  if constexpr (kBackwards) {
+    k_rows.advance(seq_len - kBlockCols);
+    v_rows.advance(seq_len - kBlockCols);
+  }
 
   copy_tile<kBlockRows>(q_tile, Rows(static_cast<const char*>(q) + block, stride));
   if constexpr (kEagerLoads) copy_tile<kBlockCols>(k_tile, k_rows);
@@ -70,8 +81,8 @@ __global__ void __launch_bounds__(kThreads, kMinBlocks)
 
     if constexpr (!kEagerLoads) copy_tile<kBlockCols>(v_tile, v_rows);
     tiles_arrive();  // V of this step; everybody is done with K.
-    k_rows.advance(kBlockCols);
-    v_rows.advance(kBlockCols);
+    k_rows.advance(kAdvance);
+    v_rows.advance(kAdvance);
     if constexpr (kEagerLoads) {
       if (left > kBlockCols) copy_tile<kBlockCols>(k_tile, k_rows);
     }

@@ -29,17 +29,26 @@ __device__ __forceinline__ void multiply(Tile& c, const uint32_t (&a)[4], uint32
   }
 }
 
-// One step along the depth: every row tile with every column tile. Columns are the outer loop, so
-// that both row tiles use a fragment of B while it is at hand.
+// One step along the depth: every row tile with every column tile.
 template <int ROW_TILES, int COL_TILES, int QUADS>
 __device__ __forceinline__ void multiply_step(Tile (&c)[ROW_TILES][COL_TILES],
                                               const uint32_t (&a)[ROW_TILES][4],
                                               const uint32_t (&b)[QUADS][4]) {
+  const auto multiply_one = [&](int row, int col) {
+    multiply(c[row][col], a[row], b[col / 2][col % 2 * 2], b[col / 2][col % 2 * 2 + 1]);
+  };
+  if constexpr (kWovenProducts) {
+    // Both row tiles use a fragment of B while it is at hand.
 #pragma unroll
-  for (int col = 0; col < COL_TILES; ++col) {
+    for (int col = 0; col < COL_TILES; ++col) {
+#pragma unroll
+      for (int row = 0; row < ROW_TILES; ++row) multiply_one(row, col);
+    }
+  } else {
 #pragma unroll
     for (int row = 0; row < ROW_TILES; ++row) {
-      multiply(c[row][col], a[row], b[col / 2][col % 2 * 2], b[col / 2][col % 2 * 2 + 1]);
+#pragma unroll
+      for (int col = 0; col < COL_TILES; ++col) multiply_one(row, col);
     }
   }
 }

@@ -74,7 +74,7 @@ class Softmax {
         exceeds |= exponent(largest[row][half], reference_[row][half]) > kSlack;
       }
     }
-        if (__any_sync(kAllLanes, exceeds)) move_references(largest, output);
+        if (!kLazyReferences || __any_sync(kAllLanes, exceeds)) move_references(largest, output);
   }
 
   // Turns one step's 16 columns of scores into a fragment of P, and adds them to the sums.

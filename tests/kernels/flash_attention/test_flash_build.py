@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.flash_attention import space
+from kernels.flash_attention import space, tuning
 from kernels.flash_attention.config import FIELDS, Config
 from kernels.flash_attention.names import short_form
 from profiler.execute.build import build_variants
@@ -35,6 +35,11 @@ ONE_FIELD = {
 }
 """Two configurations for each field that differ in this field alone."""
 
+CODE_STEPS = {
+    step: {**WIDE.params(), "step": step}
+    for step in range(tuning.FIRST_CODE_STEP, tuning.LAST_CODE_STEP + 1)
+}
+
 TILES = {
     "64,32": replace(WIDE, B_r=64, B_c=32),
     "64,64": PARTS,
@@ -46,9 +51,10 @@ TILES = {
 MOST_REGISTERS = {"64,32": 128, "64,64": 177, "128,32": 241, "128,64": 255}
 
 
-def build(configs, arch, folder):
-    distinct = {short_form(config): config for config in configs}
-    variants = [Variant(name, "", config.params()) for name, config in distinct.items()]
+def build(configs, arch, folder, more=()):
+    params = [*(config.params() for config in configs), *more]
+    distinct = {space.variant_name(each): each for each in params}
+    variants = [Variant(name, "", each) for name, each in distinct.items()]
     recipes = {variant.id: space.recipe(variant.params) for variant in variants}
     results = build_variants(variants, recipes, arch=arch, build_root=folder)
     assert [result.error for result in results if not result.ok] == []
@@ -58,7 +64,7 @@ def build(configs, arch, folder):
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
     configs = [config for pair in ONE_FIELD.values() for config in pair] + list(TILES.values())
-    return build(configs, "sm_90", tmp_path_factory.mktemp("build"))
+    return build(configs, "sm_90", tmp_path_factory.mktemp("build"), CODE_STEPS.values())
 
 
 def test_each_field_is_tried():
@@ -72,6 +78,12 @@ def test_each_field_changes_the_machine_code(built, field):
     one, other = (built[short_form(config)].code_hash for config in ONE_FIELD[field])
     assert one is not None
     assert one != other
+
+
+def test_each_step_of_the_ladder_changes_the_machine_code(built):
+    codes = [built[space.variant_name(params)].code_hash for params in CODE_STEPS.values()]
+    assert None not in codes
+    assert len(set(codes)) == len(codes) == 10
 
 
 @pytest.mark.parametrize("tile", TILES)

@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from kernels.flash_attention import space, tuning, workload
+from kernels.flash_attention import space, workload
 from kernels.flash_attention.config import Config
-from kernels.flash_attention.names import short_form
 from profiler.execute.build import build_variants
 from profiler.model import Variant
 
@@ -32,9 +31,15 @@ BEYOND = [
     replace(PARTS, async_copy=False, eager_load_blocks=False),
     replace(PARTS, async_copy=False, eager_load_blocks=False, swizzled=False, B_r=128),
 ]
-CONFIGS = {
-    short_form(config): config
-    for config in (*tuning.tuned(), *tuning.ladder("FP16"), *tuning.ladder("BF16"), *BEYOND)
+SETS = space.variant_sets()
+VARIANTS = {
+    space.variant_name(params): params
+    for params in (
+        *SETS["tune"],
+        *SETS["prog"],
+        *SETS["prog_bf16"],
+        *(config.params() for config in BEYOND),
+    )
 }
 PROBLEMS = [
     {"seq_len": 128, "batch": 1, "heads": 1},
@@ -46,7 +51,7 @@ PROBLEMS = [
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     major, minor = torch.cuda.get_device_capability()
-    variants = [Variant(name, "", config.params()) for name, config in CONFIGS.items()]
+    variants = [Variant(name, "", params) for name, params in VARIANTS.items()]
     recipes = {variant.id: space.recipe(variant.params) for variant in variants}
     folder = tmp_path_factory.mktemp("build")
     results = build_variants(variants, recipes, arch=f"sm_{major}{minor}", build_root=folder)
@@ -68,7 +73,7 @@ def excess(inputs, params, problem, library):
 
 @pytest.mark.parametrize("scale", [1.0, 4.0], ids=["normal", "peaked"])
 @pytest.mark.parametrize("problem", PROBLEMS, ids=str)
-def test_every_configuration_is_correct(libraries, problem, scale):
+def test_every_variant_is_correct(libraries, problem, scale):
     wrong = {}
     for head_dim in (64, 128, 256):
         sized = {**problem, "head_dim": head_dim}
@@ -76,9 +81,9 @@ def test_every_configuration_is_correct(libraries, problem, scale):
         for dtype in space.DTYPES:
             # Larger queries make scores far apart, so that maxima move and most keys count nothing.
             inputs.attention(dtype).query.mul_(scale)
-        for name, config in CONFIGS.items():
-            if config.d_head == head_dim:
-                found = excess(inputs, config.params(), sized, libraries[name])
+        for name, params in VARIANTS.items():
+            if space.check_cell(params, sized) is None:
+                found = excess(inputs, params, sized, libraries[name])
                 if not found <= 1:
                     wrong[name] = found
     assert wrong == {}
@@ -86,16 +91,16 @@ def test_every_configuration_is_correct(libraries, problem, scale):
 
 def test_references_move_in_the_middle_of_a_row(libraries):
     """Keys grow along the sequence, so that every block has a new maximum."""
-    problem = {"seq_len": 512, "batch": 1, "heads": 2}
+    problem = {"seq_len": 512, "batch": 1, "heads": 16}
     inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
     for dtype in space.DTYPES:
         growth = torch.linspace(0.1, 8.0, 512, device="cuda").view(1, 512, 1, 1)
         key = inputs.attention(dtype).key
         key.copy_(key.float() * growth)
     wrong = {}
-    for name, config in CONFIGS.items():
-        if config.d_head == 128:
-            found = excess(inputs, config.params(), problem, libraries[name])
+    for name, params in VARIANTS.items():
+        if space.check_cell(params, problem) is None:
+            found = excess(inputs, params, problem, libraries[name])
             if not found <= 1:
                 wrong[name] = found
     assert wrong == {}

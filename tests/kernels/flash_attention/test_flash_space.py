@@ -3,7 +3,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
@@ -119,8 +119,8 @@ def test_the_named_sets_are_legal_and_distinct():
     counts = {name: len(members) for name, members in sets.items()}
     assert counts == {
         "tune": 80,
-        "prog": 7,
-        "prog_bf16": 7,
+        "prog": 16,
+        "prog_bf16": 16,
         "all": 256,
         "64,32": 16,
         "64,64": 32,
@@ -139,10 +139,15 @@ def test_the_named_sets_are_legal_and_distinct():
 @pytest.mark.parametrize("dtype", ["FP16", "BF16"])
 def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
     steps = tuning.ladder(dtype)
-    assert len(steps) == len(tuning.LADDER_NOTES)
+    assert [step.number for step in steps] == list(range(1, 17))
+    assert len({step.note for step in steps}) == 16
     changes = [
-        {each.name for each in fields(Config) if getattr(a, each.name) != getattr(b, each.name)}
-        for a, b in itertools.pairwise(steps[:-1])
+        {
+            name
+            for name in (*FIELDS, "step")
+            if fields_and_step(before)[name] != fields_and_step(after)[name]
+        }
+        for before, after in itertools.pairwise(steps)
     ]
     assert changes == [
         {"swizzled"},
@@ -150,14 +155,44 @@ def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
         {"K_mma_load_K_tiles", "V_mma_load_K_tiles"},
         {"mma_double_buffer_loads"},
         {"optimized_softmax"},
+        {"B_r", "Q_mma_load_K_tiles", "mma_double_buffer_loads"},
+        *[{"step"}] * 9,
     ]
-    assert steps[-1] in tuning.tuned()
+    assert steps[6].config in tuning.tuned()
 
 
-def test_all_fields_reach_the_compiler():
+def fields_and_step(step):
+    return {**step.config.params(), "step": step.code_step}
+
+
+def test_the_ladder_as_a_set():
+    variants = space.variant_sets()["prog"]
+    assert [params["step"] for params in variants] == [7] * 7 + list(range(8, 17))
+    assert space.variant_name(variants[0]) == (
+        "(FP16, 128, 64, 64, 4): async+load_0_0_0_tiles at step 7"
+    )
+    recipes = [space.recipe(params) for params in variants]
+    assert [recipe.defines["STEP"] for recipe in recipes if recipe] == [7] * 7 + [*range(8, 17)]
+
+
+@pytest.mark.parametrize("step", [1, 17, True, "8", None])
+def test_steps_that_there_are_not(step):
+    reason = space.check_variant({"step": step}) or ""
+    assert "step must be a whole number from 7 to 16" in reason
+
+
+def test_the_last_step_is_for_16_heads():
+    params = {"step": 16}
+    assert space.check_cell(params, {"seq_len": 512}) is None
+    assert space.check_cell({"step": 15}, {"seq_len": 512, "heads": 8}) is None
+    reason = space.check_cell(params, {"seq_len": 512, "heads": 8})
+    assert reason == "step 16 is for 16 heads, not 8"
+
+
+def test_all_fields_and_the_step_reach_the_compiler():
     base = space.recipe(Config().params())
     assert base is not None
-    assert len(base.defines) == 13
+    assert len(base.defines) == 14
     text = "".join(path.read_text() for path in base.sources[0].parent.iterdir())
     for name in base.defines:
         assert name in text
@@ -173,6 +208,7 @@ def test_all_fields_reach_the_compiler():
         "V_mma_load_K_tiles": 2,
         "mma_double_buffer_loads": True,
         "optimized_softmax": True,
+        "step": 7,
     }.items():
         other = space.recipe({**Config().params(), field: value})
         assert other is not None
