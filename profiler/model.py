@@ -120,6 +120,8 @@ class Plan:
     sessions: tuple[SessionPlan, ...]
     baseline: str | None = None
     """Id of the variant that ratios refer to."""
+    references: tuple[str, ...] = ()
+    """Ids of further variants that others are compared with: never called the best."""
 
 
 class Outcome(StrEnum):

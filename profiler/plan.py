@@ -37,6 +37,7 @@ from profiler.model import (
 from profiler.select import select_cells
 from profiler.space import Space
 from profiler.spec import CommandWorkload, Experiment, LoadedSpec, did_you_mean
+from profiler.spec.source import FieldPath
 
 NCU_TIMING = "ncu-timing"
 NCU_COUNTERS = "ncu-counters"
@@ -68,6 +69,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
         excluded=(*expanded.excluded, *excluded),
         sessions=tuple(_sessions(experiment, cells)),
         baseline=baseline.id,
+        references=_references(loaded, expanded),
     )
 
 
@@ -126,14 +128,29 @@ def _baseline(loaded: LoadedSpec, expanded: Expanded) -> Variant:
     wanted = loaded.experiment.baseline
     if wanted is None:
         return expanded.variants[0]
+    return _variant_named(wanted, ("baseline",), loaded, expanded)
+
+
+def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
+    """Ids of the variants that the page shows as references."""
+    wanted = loaded.experiment.page.references
+    return tuple(
+        _variant_named(name, ("page", "references", place), loaded, expanded).id
+        for place, name in enumerate(wanted)
+    )
+
+
+def _variant_named(
+    wanted: str, field: FieldPath, loaded: LoadedSpec, expanded: Expanded
+) -> Variant:
     by_name = {variant.name: variant for variant in expanded.variants}
     found = by_name.get(expanded.aliases.get(wanted, wanted))
     if found is not None:
         return found
-    raise loaded.error(("baseline",), _no_baseline(wanted, expanded, by_name))
+    raise loaded.error(field, _no_variant(wanted, expanded, by_name))
 
 
-def _no_baseline(wanted: str, expanded: Expanded, by_name: Mapping[str, Variant]) -> str:
+def _no_variant(wanted: str, expanded: Expanded, by_name: Mapping[str, Variant]) -> str:
     if wanted in expanded.left_out:
         return f"the variant '{wanted}' is excluded: {expanded.left_out[wanted]}"
     return f"there is no variant '{wanted}'{did_you_mean(wanted, by_name)}"

@@ -256,7 +256,8 @@ def _plan(data: dict[str, Any]) -> Plan:
         Exclusion(**{**each, "examples": tuple(each["examples"])}) for each in data["excluded"]
     )
     sessions = tuple(_session(session) for session in data["sessions"])
-    return Plan(**{**data, "cells": cells, "excluded": excluded, "sessions": sessions})
+    parts = {"cells": cells, "excluded": excluded, "sessions": sessions}
+    return Plan(**{**data, **parts, "references": tuple(data.get("references", ()))})
 
 
 def _session(data: dict[str, Any]) -> SessionPlan:

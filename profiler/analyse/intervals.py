@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,20 @@ def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
     for start in range(0, len(varied), _CHUNK):
         chosen = varied[start : start + _CHUNK]
         low[chosen], high[chosen] = _bootstrap(rows[chosen])
+    return low, high
+
+
+def group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tuple[Floats, Floats]:
+    """Intervals of the medians of groups that lie one after the other in `values`.
+
+    `sizes` is (groups,), its sum the length of `values`; all groups of one size go at a time.
+    """
+    low, high = np.full(len(sizes), np.nan), np.full(len(sizes), np.nan)
+    starts = np.cumsum(sizes) - sizes
+    for n in np.unique(sizes):
+        chosen = np.flatnonzero(sizes == n)
+        rows = values[starts[chosen, np.newaxis] + np.arange(n)]
+        low[chosen], high[chosen] = median_intervals(rows)
     return low, high
 
 

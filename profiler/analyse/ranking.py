@@ -5,6 +5,7 @@ All functions read a summary and judge only cells that have a rank.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,17 @@ class Contender:
     median: float
     behind_pct: float
     """How much worse than the best, in percent of the best; 0 for the best itself."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one variant stands at one problem."""
+
+    behind_pct: float
+    """How much worse than the best, in percent of the best; negative where it is better."""
+    tied: bool
+    """Whether its interval overlaps that of the best; true of the best itself."""
+    best: bool
 
 
 @dataclass(frozen=True)
@@ -128,13 +140,35 @@ def _overlap(one: pd.Series[Any], other: pd.Series[Any]) -> bool:
     return bool(one["median"] == other["median"])
 
 
-def _behind_pct(group: pd.DataFrame, metric: str) -> list[float]:
-    """How much worse than the best of the group each row is, in percent of the best."""
+def _behind_pct(group: pd.DataFrame, metric: str, best: float | None = None) -> list[float]:
+    """How much worse than the best of the group, or than `best`, each row is, in percent of it."""
     medians = group["median"].to_numpy(dtype=np.float64)
     sign = -1.0 if better(metric) == "higher" else 1.0
-    best = sign * (sign * medians).min()
+    best = sign * (sign * medians).min() if best is None else best
     costs = sign * 100 * (medians - best) / best if best > 0 else np.full(len(medians), np.nan)
     return [float(cost) for cost in costs]
+
+
+def places(
+    summary: pd.DataFrame, metric: str, *, apart: Collection[str] = ()
+) -> Mapping[tuple[str, str], Place]:
+    """Every ranked cell, by (variant id, problem id), seen from the best of its problem.
+
+    Variants that stand `apart` are never the best, and may be better than it. A problem that only
+    has such variants is left out.
+    """
+    found: dict[tuple[str, str], Place] = {}
+    for problem, group in _ranked(summary, metric).groupby("problem", sort=False):
+        ordered = group.sort_values("rank", kind="stable")
+        rivals = ordered[~ordered["variant"].isin(list(apart))]
+        if rivals.empty:
+            continue
+        best = rivals.iloc[0]
+        costs = _behind_pct(ordered, metric, float(best["median"]))
+        for (_, row), cost in zip(ordered.iterrows(), costs, strict=True):
+            place = Place(cost, _overlap(best, row), best=row["cell"] == best["cell"])
+            found[str(row["variant"]), str(problem)] = place
+    return found
 
 
 def overall(summary: pd.DataFrame, metric: str) -> tuple[VariantOverall, ...]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.intervals import Floats, median_intervals
+from profiler.analyse.intervals import group_intervals
 from profiler.analyse.samples import check_samples, metric_columns
 from profiler.metrics import better
 from profiler.model import Cell, SessionKind
@@ -110,6 +108,20 @@ def _by_metric(samples: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
     return metrics, values
 
 
+def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
+    """One value of a metric per cell and block, from the samples that the summary is made of.
+
+    Columns `cell` (id), `block`, `value`; empty where the metric has no sample.
+    """
+    known = [name for name in metric_columns(samples) if name != metric]
+    metrics, values = _by_metric(samples.drop(columns=known))
+    if metric not in metrics:
+        return pd.DataFrame(columns=["cell", "block", "value"])
+    plan = _plan_frame(cells)
+    blocks = _block_values(values[values["metric"] == metrics.index(metric)], plan)
+    return blocks.assign(cell=blocks["cell"].map(plan["id"]))[["cell", "block", "value"]]
+
+
 _NCU_TIMING, _TIMER, _COUNTERS = 0, 1, 2
 
 
@@ -145,19 +157,8 @@ def _statistics(blocks: pd.DataFrame) -> pd.DataFrame:
             "max": grouped.max(),
         }
     )
-    low, high = _group_intervals(blocks["value"].to_numpy(), table["n"].to_numpy())
+    low, high = group_intervals(blocks["value"].to_numpy(), table["n"].to_numpy())
     return table.assign(low=low, high=high)
-
-
-def _group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tuple[Floats, Floats]:
-    """Intervals of groups that lie one after the other in `values`, all of one size at a time."""
-    low, high = np.full(len(sizes), np.nan), np.full(len(sizes), np.nan)
-    starts = np.cumsum(sizes) - sizes
-    for n in np.unique(sizes):
-        chosen = np.flatnonzero(sizes == n)
-        rows = values[starts[chosen, np.newaxis] + np.arange(n)]
-        low[chosen], high[chosen] = median_intervals(rows)
-    return low, high
 
 
 # ---- ratio to the baseline -----------------------------------------------------------------------
@@ -195,7 +196,7 @@ def _paired_ratios(blocks: pd.DataFrame, twin: pd.Series[float]) -> pd.DataFrame
     pairs = pairs[usable.astype(bool)].sort_values([*_KEY, "block"])
     pairs = pairs.assign(log=np.log(pairs["value"] / pairs["reference"]))
     grouped = pairs.groupby(_KEY)["log"]
-    low, high = _group_intervals(pairs["log"].to_numpy(), grouped.count().to_numpy())
+    low, high = group_intervals(pairs["log"].to_numpy(), grouped.count().to_numpy())
     ratio = np.exp(grouped.median())
     return pd.DataFrame({"ratio": ratio, "ratio_low": np.exp(low), "ratio_high": np.exp(high)})
 

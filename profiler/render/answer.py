@@ -5,13 +5,14 @@ No sentence says "faster" or "slower": that is a verdict, which needs a test tha
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.analyse.limits import LimitKind, limit
 from profiler.model import Cell
 from profiler.render import numbers
 from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
-from profiler.render.overall import correct_rows, excludes_one
+from profiler.render.overall import correct_rows, excludes_one, tunes
 from profiler.render.roles import Ranking
 
 
@@ -33,12 +34,15 @@ class Card:
 
 
 Sentence = tuple[Part, ...]
+Ranked = Sequence[tuple[Cell, Value]]
 
 
 def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
     """Answer in one to three sentences: overall, at the largest problem, and coverage."""
     lookup = ranking.lookup
     found = [_overall_sentence(ranking), _largest_sentence(ranking), _everywhere_sentence(ranking)]
+    if tunes(lookup):  # the question is which one to use: that comes first
+        found.insert(0, found.pop())
     return (*(one for one in found if one), _coverage_sentence(lookup))
 
 
@@ -80,10 +84,11 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
     )
     ranked = lookup.ranked(problem)
     first, _ = ranked[0]
-    cell, value = next((pair for pair in ranked if pair[0].variant != lookup.baseline), ranked[0])
+    cell, value = _first_rival(lookup, ranked)
     opening = _with_value(lookup, f"{where} the best is ", *ranked[0])
     if first != cell:
-        opening = (*opening, *_with_value(lookup, ", the baseline; next is ", cell, value))
+        words = "the baseline" if first.variant == lookup.baseline else "a reference"
+        opening = (*opening, *_with_value(lookup, f", {words}; next is ", cell, value))
     if lookup.baseline is None or numbers.is_missing(value.ratio):
         return (*opening, Part("."))
     return (
@@ -92,6 +97,11 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
         Part(numbers.ratio(value.ratio), strong=True),
         Part(f" the {_noun(lookup)} of {lookup.baseline.name}{_certainty(value)}."),
     )
+
+
+def _first_rival(lookup: Lookup, ranked: Ranked) -> tuple[Cell, Value]:
+    rivals = (pair for pair in ranked if pair[0].variant.id not in lookup.references)
+    return next(rivals, ranked[0])
 
 
 def _with_value(lookup: Lookup, opening: str, cell: Cell, value: Value) -> Sentence:
@@ -113,12 +123,12 @@ def _everywhere_sentence(ranking: Ranking) -> Sentence:
     if row is None or row.regret is None or total < 2:
         return ()
     first = len(ranking.best_or_tied.get(row.variant.id, ()))
-    text = f"{row.variant.name} is best or tied at {first} of {total} problems"
+    text = f" is best or tied at {first} of {total} problems"
     if row.complete and not numbers.is_missing(row.regret.worst_pct):
         worst = next(one for one in ranking.lookup.problems if one.id == row.regret.worst_problem)
         cost = f"{row.regret.worst_pct:.1f}\u202f%"
         text += f"; used everywhere it costs at most {cost} against the best (at {worst.name})"
-    return (Part(f"{text}."),)
+    return (Part(row.variant.name, strong=True), Part(f"{text}."))
 
 
 def _coverage_sentence(lookup: Lookup) -> Sentence:
@@ -151,7 +161,9 @@ def _best_card(ranking: Ranking) -> Card:
     detail = f"best or tied at {first} of {total} problems"
     if not row.complete:
         detail += f"; measured at {len(row.ratios)}"
-    if ranking.baseline_standing:
+    elif tunes(ranking.lookup) and row.regret is not None:
+        detail += f"; used everywhere it costs at most {row.regret.worst_pct:.1f}\u202f%"
+    if row is ranking.baseline_standing:
         detail = f"the baseline; {detail}"
     return Card("Best", row.variant.name, detail)
 

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 
 from profiler.model import Problem, Variant, slug
 from profiler.render import figures, numbers, svg
-from profiler.render.figures import Axis
+from profiler.render.canvas import Axis
 from profiler.render.labels import Label, shorten
 from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup
+from profiler.render.overall import tunes
 from profiler.render.problems import distinct, is_number, varying
 from profiler.render.roles import Ranking
 from profiler.render.tables import Datum, Row
@@ -270,7 +271,8 @@ def pole(ranking: Ranking, variant: Variant) -> str:
 def colours(ranking: Ranking) -> str:
     """Say what the two colours mean."""
     best, baseline = ranking.best, ranking.lookup.baseline
-    words = f"Blue: {best.name}, the {ranking.best_word} over all problems." if best else ""
+    where = "as the only one" if tunes(ranking.lookup) else "over all problems"
+    words = f"Blue: {best.name}, the {ranking.best_word} {where}." if best else ""
     if baseline and baseline != best:
         words += f" Orange: {baseline.name}, the baseline."
     return words.strip()

@@ -16,53 +16,32 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.axis import XAxis, YAxis
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from profiler.render import numbers, svg
+from profiler.render.canvas import (
+    COLOURS,
+    LOG_FROM,
+    MARKERS,
+    PANEL_COLUMNS,
+    ROOM,
+    Axis,
+    legend,
+    log_ticks,
+    panel_figure,
+    row_text,
+    rows_figure,
+    spans_decades,
+)
 from profiler.render.labels import shorten
 
-WIDTH_IN = 13.0
-_ROW_IN = 0.21
-_HEAD_IN = 0.15
-_FOOT_IN = 0.48
-_PANEL_IN = 2.5
-_PANEL_COLUMNS = 4
-_FEW_DECADES = 300
-_ROOM = 1.6
-"""Factor between a logarithmic axis's end and the point next to it."""
 _ROOFLINE_IN = (8.0, 3.9)
-_CHARACTER_IN = 0.073
 _ENDS = ("value", "low", "high")
-_LOG_FROM = 5.0
-"""Values that span more than this factor are drawn on a log scale."""
 _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
-
-_COLOURS = {
-    "best": svg.BEST,
-    "baseline": svg.BASELINE,
-    "series-1": svg.SERIES[0],
-    "series-2": svg.SERIES[1],
-    "series-3": svg.SERIES[2],
-}
-_MARKERS = {"best": "o", "baseline": "s", "series-1": "^", "series-2": "D", "series-3": "v"}
-
-
-@dataclass(frozen=True)
-class Axis:
-    """What an axis shows: its words and the unit of the values in the table."""
-
-    label: str
-    unit: str
-
-    def scaled(self, largest: float) -> tuple[float, str]:
-        """Find the divisor and the label with the unit that suits the largest value."""
-        divisor, unit = numbers.scale(largest, self.unit)
-        return divisor, f"{self.label} ({unit})" if unit else self.label
 
 
 def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
@@ -72,7 +51,7 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
     are cut there and get an arrow.
     """
     with mpl.rc_context(svg.style()):
-        figure, axes = _rows_figure(table["name"].tolist())
+        figure, axes = rows_figure(table["name"].tolist())
         value, low, high = (np.minimum(table[name].to_numpy(dtype=float), limit) for name in _ENDS)
         largest = np.fmax.reduce([*value, *high], initial=0.0)
         divisor, label = axis.scaled(largest or 1.0)
@@ -81,7 +60,7 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
             range(len(table)),
             np.nan_to_num(value) / divisor,
             height=0.68,
-            color=[_COLOURS.get(role, svg.OTHER) for role in table["role"]],
+            color=[COLOURS.get(role, svg.OTHER) for role in table["role"]],
         )
         for bar, mark in zip(drawn, table["mark"], strict=True):
             bar.set_gid(svg.mark(mark))
@@ -93,7 +72,7 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
         known = np.isfinite(value)
         for row, text in enumerate(table["text"]):
             cut = "\u25b8 " if table["value"].iloc[row] > limit else ""
-            _text(axes, float(right[row]), row, cut + text, quiet=not known[row])
+            row_text(axes, float(right[row]), row, cut + text, quiet=not known[row])
         axes.set_xlim(0, end * 1.14)
         axes.set_xlabel(label)
         axes.grid(visible=True, axis="x")
@@ -106,9 +85,9 @@ def dots(table: pd.DataFrame, label: str) -> Figure:
     A vertical line stands at 1: the baseline itself.
     """
     with mpl.rc_context(svg.style()):
-        figure, axes = _rows_figure(table["name"].tolist())
+        figure, axes = rows_figure(table["name"].tolist())
         ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
-        colours = [_COLOURS.get(role, svg.MUTED) for role in table["role"]]
+        colours = [COLOURS.get(role, svg.MUTED) for role in table["role"]]
         rows = range(len(table))
         axes.axvline(1.0, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
         axes.hlines(rows, low, high, color=colours, linewidth=2.4, alpha=0.6)
@@ -118,7 +97,7 @@ def dots(table: pd.DataFrame, label: str) -> Figure:
         largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
         room = (largest - smallest) * 0.05 or 0.05
         for row, right in enumerate(np.fmax(ratio, high)):
-            _text(axes, float(right) + room / 5, row, numbers.ratio(ratio[row]))
+            row_text(axes, float(right) + room / 5, row, numbers.ratio(ratio[row]))
         axes.set_xlim(smallest - room, largest + room * 3)
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(
@@ -135,20 +114,20 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
     `names` are those of the best and of the baseline, for the legend.
     """
     with mpl.rc_context(svg.style()):
-        figure, axes = _rows_figure(table["name"].tolist(), row_height=0.36, head=0.34)
+        figure, axes = rows_figure(table["name"].tolist(), row_height=0.36, head=0.34)
         values = {role: table[role].to_numpy(dtype=float) for role in ("best", "baseline")}
         end = float(np.fmax.reduce([*values["best"], *values["baseline"]], initial=0.0)) or 1.0
         for offset, (role, value) in zip((-0.2, 0.2), values.items(), strict=True):
             rows = np.arange(len(table)) + offset
-            axes.barh(rows, np.nan_to_num(value), height=0.36, color=_COLOURS[role])
+            axes.barh(rows, np.nan_to_num(value), height=0.36, color=COLOURS[role])
             for row, one in zip(rows, value, strict=True):
                 text = numbers.show(one, axis.unit)
-                _text(axes, float(np.nan_to_num(one)) + end * 0.008, row, text)
+                row_text(axes, float(np.nan_to_num(one)) + end * 0.008, row, text)
         axes.set_xlim(0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0))
         axes.set_xlabel(axis.unit)
         axes.grid(visible=True, axis="x")
-        handles = [Line2D([], [], color=_COLOURS[role], linewidth=6) for role in values]
-        _legend(figure, handles, [shorten(name) for name in names])
+        handles = [Line2D([], [], color=COLOURS[role], linewidth=6) for role in values]
+        legend(figure, handles, [shorten(name) for name in names])
     return figure
 
 
@@ -161,43 +140,31 @@ def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
         figure = Figure(figsize=_ROOFLINE_IN)
         axes = figure.add_axes((0.09, 0.15, 0.89, 0.74))
         x, y = (table[name].to_numpy(dtype=float) for name in ("intensity", "rate"))
-        left, right = float(x.min()) / _ROOM, float(x.max()) * _ROOM
+        left, right = float(x.min()) / ROOM, float(x.max()) * ROOM
         roof = [left * terabytes_per_s, right * terabytes_per_s]
         axes.plot([left, right], roof, color=svg.INK, linewidth=1.4)
         order = np.argsort(
             (table["role"] != "other").to_numpy(), kind="stable"
         )  # the named ones on top
-        colours = [_COLOURS.get(role, svg.OTHER) for role in table["role"].iloc[order]]
+        colours = [COLOURS.get(role, svg.OTHER) for role in table["role"].iloc[order]]
         points = axes.scatter(x[order], y[order], c=colours, s=34, zorder=3)
         points.set_gid(svg.marks(table["mark"].iloc[order]))
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xlim(left, right)
-        axes.set_ylim(min(y.min(), roof[0]) / _ROOM, max(y.max(), roof[1]) * _ROOM)
-        _log_ticks(axes.xaxis, axes.get_xlim())
-        _log_ticks(axes.yaxis, axes.get_ylim())
+        axes.set_ylim(min(y.min(), roof[0]) / ROOM, max(y.max(), roof[1]) * ROOM)
+        log_ticks(axes.xaxis, axes.get_xlim())
+        log_ticks(axes.yaxis, axes.get_ylim())
         axes.set_xlabel("Arithmetic intensity (FLOP per byte of DRAM traffic)")
         axes.set_ylabel("TFLOP/s")
         axes.grid(visible=True)
         named = table[table["role"] != "other"]
         handles = [
-            Line2D([], [], color=_COLOURS[role], marker="o", linestyle="") for role in named["role"]
+            Line2D([], [], color=COLOURS[role], marker="o", linestyle="") for role in named["role"]
         ]
         texts = [*map(shorten, named["name"]), f"DRAM roof, {terabytes_per_s:.3g} TB/s"]
-        _legend(figure, [*handles, Line2D([], [], color=svg.INK)], texts)
+        legend(figure, [*handles, Line2D([], [], color=svg.INK)], texts)
     return figure
-
-
-def _text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) -> None:
-    axes.text(
-        x,
-        y,
-        text,
-        va="center_baseline",
-        fontsize=8,
-        color=svg.MUTED if quiet else svg.INK,
-        fontstyle="italic" if quiet else "normal",
-    )
 
 
 def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
@@ -207,8 +174,8 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
     """
     with mpl.rc_context(svg.style()):
         panels = dict(list(table.groupby("panel", sort=False)))
-        figure, grid = _panel_figure(len(panels))
-        logarithmic = _spans_decades(table["value"])
+        figure, grid = panel_figure(len(panels))
+        logarithmic = spans_decades(table["value"])
         typical = table["value"].median() if logarithmic else table["value"].max()
         divisor, label = axis.scaled(float(typical))
         for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
@@ -218,9 +185,9 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
             _scale_y(axes, logarithmic=logarithmic)
             axes.grid(visible=True)
         for index, axes in enumerate(grid):
-            if index % _PANEL_COLUMNS == 0:
+            if index % PANEL_COLUMNS == 0:
                 axes.set_ylabel(label)
-            if index + _PANEL_COLUMNS >= len(panels):
+            if index + PANEL_COLUMNS >= len(panels):
                 axes.set_xlabel(x_label)
         _line_legend(figure, table)
     return figure
@@ -260,10 +227,10 @@ def _panel(axes: Axes, series: Sequence[_Series]) -> None:
     for one in sorted((one for one in series if one.role != "other"), key=_drawn_last):
         (line,) = axes.plot(
             *zip(*one.points, strict=True),
-            color=_COLOURS[one.role],
+            color=COLOURS[one.role],
             linewidth=1.8,
             linestyle=(0, (4, 2)) if one.role == "baseline" else "-",
-            marker=_MARKERS[one.role],
+            marker=MARKERS[one.role],
             markersize=4.5,
         )
         line.set_gid(svg.mark(one.mark))
@@ -275,7 +242,7 @@ def _drawn_last(series: _Series) -> int:
 
 
 def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
-    if ticks[0] > 0 and ticks[-1] / ticks[0] > _LOG_FROM:
+    if ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM:
         axes.set_xscale("log", base=2)
     axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
     axes.xaxis.set_minor_locator(NullLocator())
@@ -290,95 +257,19 @@ def _scale_y(axes: Axes, *, logarithmic: bool) -> None:
         axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
         return
     axes.set_yscale("log")
-    _log_ticks(axes.yaxis, axes.get_ylim())
-
-
-def _log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:
-    """Label 1, 2 and 5 of each decade where there are few decades, else the decades only."""
-    few = limits[1] / limits[0] < _FEW_DECADES
-    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-
-
-def _spans_decades(values: pd.Series[float]) -> bool:
-    known = values.dropna()
-    return bool(len(known) and known.min() > 0 and known.max() / known.min() > _LOG_FROM)
+    log_ticks(axes.yaxis, axes.get_ylim())
 
 
 def _line_legend(figure: Figure, table: pd.DataFrame) -> None:
     series = table.drop_duplicates("name").set_index("name")["role"]
     named = {role: str(name) for name, role in series.items() if role != "other"}
     handles = []
-    for role in (role for role in _COLOURS if role in named):
+    for role in (role for role in COLOURS if role in named):
         dashes: Any = (0, (4, 2)) if role == "baseline" else "-"
-        handles.append(
-            Line2D([], [], color=_COLOURS[role], marker=_MARKERS[role], linestyle=dashes)
-        )
-    texts = [shorten(named[role], 30) for role in _COLOURS if role in named]
+        handles.append(Line2D([], [], color=COLOURS[role], marker=MARKERS[role], linestyle=dashes))
+    texts = [shorten(named[role], 30) for role in COLOURS if role in named]
     others = int((series == "other").sum())
     if others:
         handles.append(Line2D([], [], color=svg.OTHER, marker=".", markersize=3, linewidth=0.9))
         texts.append(f"{others} others")
-    _legend(figure, handles, texts)
-
-
-def _legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> None:
-    figure.legend(
-        handles,
-        texts,
-        loc="upper left",
-        bbox_to_anchor=(0.01, 1.0),
-        ncols=6,
-        frameon=False,
-        fontsize=8.5,
-        columnspacing=1.4,
-        borderaxespad=0.1,
-    )
-
-
-def _rows_figure(
-    names: Sequence[str], row_height: float = _ROW_IN, head: float = _HEAD_IN
-) -> tuple[Figure, Axes]:
-    """Figure with one row a name; its left margin fits the longest name."""
-    height = head + _FOOT_IN + row_height * max(len(names), 2)
-    figure = Figure(figsize=(WIDTH_IN, height))
-    shown = [shorten(name) for name in names]
-    left = (0.2 + _CHARACTER_IN * max(map(len, shown), default=1)) / WIDTH_IN
-    axes = figure.add_axes((left, _FOOT_IN / height, 0.985 - left, 1 - (head + _FOOT_IN) / height))
-    # Plain texts: as tick labels they would take most of the drawing time.
-    for row, name in enumerate(shown):
-        axes.annotate(
-            name,
-            (0, row),
-            xycoords=("axes fraction", "data"),
-            xytext=(-5, 0),
-            textcoords="offset points",
-            ha="right",
-            va="center_baseline",
-        )
-    axes.set_yticks([])
-    axes.set_ylim(len(shown) - 0.4, -0.6)
-    return figure, axes
-
-
-def _panel_figure(count: int) -> tuple[Figure, list[Axes]]:
-    """Figure of small multiples with room for a legend above."""
-    columns = min(count, _PANEL_COLUMNS)
-    rows = math.ceil(count / columns)
-    head, gap, foot, left = 0.62, 0.55, 0.5, 0.62
-    height = head + foot + rows * _PANEL_IN + (rows - 1) * gap
-    figure = Figure(figsize=(WIDTH_IN, height))
-    pitch = (WIDTH_IN - 0.1) / columns
-    grid = [
-        figure.add_axes(
-            (
-                (left + (index % columns) * pitch) / WIDTH_IN,
-                (foot + (rows - 1 - index // columns) * (_PANEL_IN + gap)) / height,
-                (pitch - left - 0.08) / WIDTH_IN,
-                _PANEL_IN / height,
-            )
-        )
-        for index in range(count)
-    ]
-    return figure, grid
+    legend(figure, handles, texts)

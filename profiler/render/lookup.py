@@ -9,6 +9,7 @@ from functools import cached_property
 
 import pandas as pd
 
+from profiler.analyse.summary import block_values
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
 from profiler.render.labels import Label, label
 from profiler.render.problems import problem_key
@@ -123,6 +124,32 @@ class Lookup:
     def baseline(self) -> Variant | None:
         """The variant that the spec compares with, None where there is none in the plan."""
         return next((one for one in self.variants if one.id == self.report.baseline), None)
+
+    @cached_property
+    def references(self) -> frozenset[str]:
+        """Ids of the variants that are never called the best: the baseline and its like."""
+        own = self.report.plan.references
+        return frozenset((*own, self.baseline.id) if self.baseline else own)
+
+    @cached_property
+    def rivals(self) -> tuple[Variant, ...]:
+        """Variants that are no references, in the order of the plan."""
+        return tuple(one for one in self.variants if one.id not in self.references)
+
+    @cached_property
+    def blocks(self) -> Mapping[tuple[str, str], Mapping[int, float]]:
+        """Primary metric by block, by (variant id, problem id), of cells that may be compared."""
+        cells = self.report.plan.cells
+        frame = block_values(self.report.samples, cells, self.report.primary)
+        own: dict[str, dict[int, float]] = {}
+        for cell, block, value in frame.itertuples(index=False):
+            own.setdefault(str(cell), {})[int(block)] = float(value)
+        found = {}
+        for cell in cells:
+            values = own.get(cell.id) or own.get(self.status(cell).duplicate_of or "")
+            if values and self.correct(cell):
+                found[cell.variant.id, cell.problem.id] = values
+        return found
 
     @cached_property
     def measured_metrics(self) -> tuple[Label, ...]:

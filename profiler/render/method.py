@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.model import Environment, Outcome
+from profiler.analyse.funnel import Stage, funnel
+from profiler.model import Environment
 from profiler.render import numbers
 from profiler.render.labels import Label
 from profiler.render.lookup import Lookup
@@ -52,7 +53,7 @@ class Method:
     """Everything that the last section shows."""
 
     environment: tuple[tuple[str, str], ...]
-    funnel: tuple[tuple[str, int], ...]
+    funnel: tuple[Stage, ...]
     sessions: tuple[SessionRow, ...]
     other_commands: tuple[tuple[str, str], ...]
     stages: tuple[tuple[str, str], ...]
@@ -65,7 +66,7 @@ def method(lookup: Lookup) -> Method:
     named = {session.name for session in report.plan.sessions}
     return Method(
         environment=tuple(_environment(report.environment)),
-        funnel=tuple(_funnel(lookup)),
+        funnel=funnel(report.plan.cells, report.statuses, report.plan.excluded),
         sessions=tuple(
             SessionRow(
                 session.name,
@@ -95,21 +96,3 @@ def _environment(environment: Environment) -> Iterator[tuple[str, str]]:
         if name == "git_commit" and environment.git_dirty:
             text += " with uncommitted changes"
         yield words, text
-
-
-def _funnel(lookup: Lookup) -> Iterator[tuple[str, int]]:
-    """Count the cells that were left after each step."""
-    plan = lookup.report.plan
-    excluded = sum(one.count for one in plan.excluded if one.stage == "cell")
-    counts = lookup.outcome_counts()
-    left = len(plan.cells)
-    if excluded:
-        yield "possible", left + excluded
-    yield "planned", left
-    left -= counts.get(Outcome.COMPILE_FAILED, 0)
-    yield "built", left
-    left -= counts.get(Outcome.DUPLICATE, 0)
-    yield "distinct machine code", left
-    left -= counts.get(Outcome.WRONG_RESULT, 0)
-    yield "right result, or not checked", left
-    yield "measured", counts.get(Outcome.MEASURED, 0)

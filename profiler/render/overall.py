@@ -36,12 +36,16 @@ class Standing:
 
 
 def standings(lookup: Lookup) -> tuple[Standing, ...]:
-    """Every variant, best first: complete ones before those that lack a problem."""
-    summary = correct_rows(lookup)
+    """Every variant, best first: complete ones before those that lack a problem.
+
+    Best is who has the smallest mean ratio to the baseline; on a page that tunes, who costs least
+    in the worst case when used everywhere, references apart.
+    """
     metric = lookup.report.primary
-    means = {one.variant: one for one in analysis.overall(summary, metric)}
-    regrets = {one.variant: one for one in analysis.one_for_all(summary, metric)}
-    order = {name: number for number, name in enumerate(means or regrets)}
+    means = {one.variant: one for one in analysis.overall(correct_rows(lookup), metric)}
+    regrets = {one.variant: one for one in analysis.one_for_all(rival_rows(lookup), metric)}
+    by_regret = tunes(lookup) or not means
+    order = {name: number for number, name in enumerate(regrets if by_regret else means)}
     rows = [
         _standing(lookup, variant, means.get(variant.id), regrets.get(variant.id))
         for variant in lookup.variants
@@ -56,10 +60,21 @@ def correct_rows(lookup: Lookup) -> pd.DataFrame:
     return lookup.summary[lookup.summary["cell"].isin(correct)]
 
 
+def tunes(lookup: Lookup) -> bool:
+    """Whether the page chooses among configurations rather than compares versions."""
+    return lookup.report.kind == "autotune"
+
+
+def rival_rows(lookup: Lookup) -> pd.DataFrame:
+    """Give the rows among which a best is chosen: on a page that tunes, without references."""
+    rows = correct_rows(lookup)
+    return rows[~rows["variant"].isin(lookup.references)] if tunes(lookup) else rows
+
+
 def best_or_tied(lookup: Lookup) -> Mapping[str, frozenset[str]]:
     """Give, by variant id, the problems where it is best, or where the samples cannot tell."""
     found: dict[str, set[str]] = {}
-    for one in analysis.best_per_problem(correct_rows(lookup), lookup.report.primary):
+    for one in analysis.best_per_problem(rival_rows(lookup), lookup.report.primary):
         for variant in (one.variant, *(tied.variant for tied in one.tied)):
             found.setdefault(variant, set()).add(one.problem)
     return {variant: frozenset(problems) for variant, problems in found.items()}

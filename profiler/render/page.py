@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -16,14 +16,14 @@ from profiler import notices
 from profiler.errors import UsageError
 from profiler.model import BuildResult
 from profiler.notices import Notice, NoticeKind, Severity
-from profiler.render import charts, compare, details, embed, tables
+from profiler.render import compare, details, embed, tables
 from profiler.render.answer import cards, sentences
-from profiler.render.charts import Chart
-from profiler.render.labels import Label
+from profiler.render.autotune import autotune_view
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import readable
 from profiler.render.roles import Ranking
+from profiler.render.views import View, versions_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
 
@@ -31,6 +31,10 @@ _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
     Severity.WARNING: ("\u25b2", "Warning"),
     Severity.INFO: ("\u25cf", "Note"),
+}
+_VIEWS: Mapping[str, Callable[[Ranking], View]] = {
+    "versions": versions_view,
+    "autotune": autotune_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -46,15 +50,6 @@ class NoticeRow:
     remedy: str
 
 
-@dataclass(frozen=True)
-class MetricBlock:
-    """One metric: its figures and their table."""
-
-    label: Label
-    charts: tuple[Chart, ...]
-    table: tables.MetricTable
-
-
 def render_page(report: Report) -> str:
     """Render a run as HTML.
 
@@ -66,6 +61,7 @@ def render_page(report: Report) -> str:
     report = readable(report)
     lookup = Lookup(report)
     ranking = Ranking(lookup)
+    view = _VIEWS[report.kind](ranking)
     parts = {
         "report": report,
         "primary": lookup.primary,
@@ -77,7 +73,8 @@ def render_page(report: Report) -> str:
         "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),
         "why": why(ranking),
-        **_figures(ranking),
+        "view": view,
+        **view.parts,
         **_tables(ranking),
     }
     return render("page.html", parts)
@@ -136,41 +133,6 @@ def notice_rows(found: Sequence[Notice]) -> tuple[NoticeRow, ...]:
 def _seriousness(notice: Notice) -> tuple[bool, int]:
     order = _SEVERITY_ORDER.index(notices.severity(notice))
     return (notice.kind is not NoticeKind.REPLAYED, order)
-
-
-def _figures(ranking: Ranking) -> dict[str, Any]:
-    lookup = ranking.lookup
-    problem_charts = tuple(charts.problem_charts(ranking))
-    blocks = tuple(
-        _metric_block(ranking, metric)
-        for metric in lookup.shown_metrics[: charts.MOST_METRIC_FIGURES]
-        if metric in lookup.measured_metrics
-    )
-    shown = len(lookup.problems) if lookup.baseline else 0
-    return {
-        "heat": tables.heat(ranking),
-        "heat_legend": _heat_legend(),
-        "problem_charts": problem_charts,
-        "left_out_problems": max(0, shown - charts.MOST_PROBLEM_FIGURES),
-        "metric_blocks": blocks,
-        "left_out_metrics": len(lookup.measured_metrics) - len(blocks),
-    }
-
-
-def _metric_block(ranking: Ranking, metric: Label) -> MetricBlock:
-    problem = ranking.lookup.largest_problem
-    drawn = [charts.line_chart(ranking, metric)]
-    if problem is not None:
-        drawn.insert(0, charts.bar_chart(ranking, metric, problem))
-    found = tuple(chart for chart in drawn if chart is not None)
-    return MetricBlock(metric, found, tables.metric_table(ranking, metric))
-
-
-def _heat_legend() -> tuple[str, ...]:
-    """Words under the colours, by class from far better to far worse."""
-    steps = [f"{2**edge:.2f}" for edge in tables.HEAT_EDGES]
-    below = [f"{2**-edge:.2f}" for edge in reversed(tables.HEAT_EDGES)]
-    return (*(f"<{step}" for step in below), "1", *(f">{step}" for step in steps))
 
 
 def _tables(ranking: Ranking) -> dict[str, Any]:

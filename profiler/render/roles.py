@@ -9,7 +9,7 @@ from functools import cached_property
 
 from profiler.model import Problem, Variant
 from profiler.render.lookup import Lookup, Value
-from profiler.render.overall import Standing, best_or_tied, standings
+from profiler.render.overall import Standing, best_or_tied, standings, tunes
 
 _RUNNERS_UP = 3
 
@@ -29,7 +29,7 @@ class Ranking:
     def best_standing(self) -> Standing | None:
         """The variant to recommend for all problems; the baseline only where it stands alone."""
         ranked = [row for row in self.standings if row.regret is not None]
-        others = [row for row in ranked if row.variant != self.lookup.baseline]
+        others = [row for row in ranked if row.variant.id not in self.lookup.references]
         return next(iter(others or ranked), None)
 
     @cached_property
@@ -44,8 +44,12 @@ class Ranking:
 
     @property
     def leader(self) -> Standing | None:
-        """The baseline where it beats the rest, else the variant to recommend."""
-        return self.baseline_standing or self.best_standing
+        """The baseline where it beats the rest, else the variant to recommend.
+
+        On a page that tunes always the latter: it asks which configuration to use.
+        """
+        first = None if tunes(self.lookup) else self.baseline_standing
+        return first or self.best_standing
 
     @property
     def best_word(self) -> str:
@@ -75,6 +79,8 @@ class Ranking:
         if self.lookup.baseline:
             named[self.lookup.baseline.id] = "baseline"
         runners = [variant for variant in self.order if variant not in special]
+        if tunes(self.lookup):  # other references are of more interest than near equals of the best
+            runners.sort(key=lambda variant: variant.id not in self.lookup.references)
         for number, variant in enumerate(runners[:_RUNNERS_UP], start=1):
             named[variant.id] = f"series-{number}"
         return named

@@ -44,13 +44,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Heat:
-    """Ratio of every variant at every problem, best variant first."""
+    """One number of every variant at every problem, best variant first."""
 
     against: str
+    caption: str
+    leads: tuple[str, ...]
+    """Heads of the numbers over all problems, which stand first."""
     heads: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
     """One head row for each parameter: its values, each with the number of problems it spans."""
     problems: tuple[str, ...]
     rows: tuple[Row, ...]
+    rows_are: str = "variant"
 
 
 def heat(ranking: Ranking) -> Heat:
@@ -74,10 +78,17 @@ def heat(ranking: Ranking) -> Heat:
                 variant.note,
             )
         )
-    keys = varying(lookup.problems)
-    heads = tuple(_heat_head(lookup.problems, keys[: level + 1]) for level in range(len(keys)))
+    caption = f"{lookup.primary.label} relative to {against}, variants by problems"
     names = tuple(problem.name for problem in lookup.problems)
-    return Heat(against, heads, names, tuple(rows))
+    return Heat(against, caption, ("mean",), heat_heads(lookup.problems), names, tuple(rows))
+
+
+def heat_heads(
+    problems: Sequence[Problem],
+) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+    """One head row for each parameter that differs among the problems."""
+    keys = varying(problems)
+    return tuple(_heat_head(problems, keys[: level + 1]) for level in range(len(keys)))
 
 
 def _heat_head(
@@ -98,9 +109,7 @@ def _heat_datum(ranking: Ranking, variant: Variant, problem: Problem) -> Datum:
     cell = lookup.cells.get((variant.id, problem.id))
     metric = lookup.primary
     if cell is None or not lookup.correct(cell):
-        reason = lookup.why_missing(cell, metric.name)
-        failed = cell is not None and lookup.status(cell).outcome.failed
-        return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
+        return lacking_datum(lookup, cell)
     value = lookup.value(cell, metric.name)
     ratio, low, high = _ratio_in_heat(ranking, problem, value)
     if not math.isfinite(ratio):
@@ -114,6 +123,13 @@ def _heat_datum(ranking: Ranking, variant: Variant, problem: Problem) -> Datum:
         f"{title} {numbers.interval(low, high)}".rstrip(),
         heat_class(ratio, lower_is_better=metric.better != "higher") + mark,
     )
+
+
+def lacking_datum(lookup: Lookup, cell: Cell | None) -> Datum:
+    """What stands in a heat map where a cell has no correct result."""
+    reason = lookup.why_missing(cell, lookup.report.primary)
+    failed = cell is not None and lookup.status(cell).outcome.failed
+    return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
 
 
 def _ratio_in_heat(ranking: Ranking, problem: Problem, value: Value) -> tuple[float, float, float]:

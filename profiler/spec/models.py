@@ -242,8 +242,15 @@ class Tolerance(SpecModel):
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions"] = Field(
-        default="versions", description="`versions`: kernel versions side by side, per problem."
+    kind: Literal["versions", "autotune"] = Field(
+        default="versions",
+        description="`versions`: kernel versions side by side, per problem; `autotune`: many "
+        "configurations on few problems.",
+    )
+    references: Names = Field(
+        default=(),
+        description="Names of variants, such as a library's, that the others are compared with "
+        "and that are never called the best. The baseline always is one.",
     )
 
 

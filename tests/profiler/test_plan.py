@@ -114,6 +114,16 @@ def test_without_problems_there_is_one(plan) -> None:
     assert [cell.id for cell in plan("variants: {list: [one]}\n").cells] == ["one..default"]
 
 
+def test_references_are_found_by_name(plan) -> None:
+    result = plan("variants: {list: [a, b, c]}\npage: {references: [c, b]}\n")
+    assert result.references == ("c", "b")
+
+
+def test_a_reference_that_does_not_exist(complaint) -> None:
+    words = complaint("variants: {list: [a, b]}\npage:\n  references: [a, bb]\n")
+    assert words.startswith("spec.yaml:5: page.references[1]: there is no variant 'bb'")
+
+
 def test_equal_parameters_are_merged_and_the_baseline_follows(plan) -> None:
     result = plan(
         "variants:\n  list: [{name: a, x: 1}, {name: b, x: 1}]\n  matrix: {x: [1, 2]}\n"

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.ranking import best_per_problem, one_for_all, overall
+from profiler.analyse.ranking import best_per_problem, one_for_all, overall, places
 from profiler.analyse.summary import summarise
 
 
@@ -109,3 +109,16 @@ def test_one_variant_for_all_and_what_it_costs() -> None:
     assert (first.worst_pct, first.worst_problem) == (pytest.approx(20.0), "q")
     assert second.variant == "b"
     assert (third.variant, third.missing, third.problems) == ("c", ("q",), 1)
+
+
+def test_places_are_seen_from_the_best_that_does_not_stand_apart() -> None:
+    values = {"a..p": [8.0], "b..p": [10.0], "c..p": [15.0], "a..q": [8.0]}
+    summary = _summary(values)
+    everyone = places(summary, "duration_ns")
+    assert everyone["a", "p"].best
+    assert everyone["c", "p"].behind_pct == pytest.approx(87.5)
+    found = places(summary, "duration_ns", apart={"a"})
+    assert {key for key, place in found.items() if place.best} == {("b", "p")}
+    assert found["a", "p"].behind_pct == pytest.approx(-20.0)
+    assert found["c", "p"].behind_pct == pytest.approx(50.0)
+    assert ("a", "q") not in found

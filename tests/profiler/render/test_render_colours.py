@@ -40,6 +40,7 @@ def contrast(one: str, other: str) -> float:
         ("good", "panel"),
         ("replayed-ink", "replayed"),
         *((f"h{step}-ink", f"h{step}") for step in range(-6, 7)),
+        *((f"b{step}-ink", f"b{step}") for step in range(7)),
     ],
 )
 def test_text_can_be_read(ink: str, ground: str, scheme: int) -> None:

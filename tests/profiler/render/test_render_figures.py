@@ -10,6 +10,7 @@ import pytest
 
 from profiler.model import Problem
 from profiler.render import charts, figures, svg
+from profiler.render.canvas import Axis
 from profiler.render.labels import label, shorten
 from profiler.render.roles import Ranking
 
@@ -32,7 +33,7 @@ def bars_of(**changes: object) -> pd.DataFrame:
 
 
 def draw(table: pd.DataFrame, prefix: str = "f") -> Any:
-    figure = figures.bars(table, figures.Axis("Duration", "ns"))
+    figure = figures.bars(table, Axis("Duration", "ns"))
     return parsed(svg.to_svg(figure, prefix, "Bars", "What they show"))
 
 
@@ -76,7 +77,7 @@ def draw_lines(prefix: str = "f") -> Any:
         ]
     )
     table.loc[0, "value"] = math.nan
-    figure = figures.lines(table, "columns", figures.Axis("Duration", "ns"))
+    figure = figures.lines(table, "columns", Axis("Duration", "ns"))
     return parsed(svg.to_svg(figure, prefix, "l", "d"))
 
 
@@ -102,9 +103,7 @@ def test_styles_are_classes_whose_rules_come_with_the_figure() -> None:
 
 
 def test_svg_is_the_same_every_time() -> None:
-    one, two = (
-        svg.to_svg(figures.bars(bars_of(), figures.Axis("D", "ns")), "f", "l", "d") for _ in "12"
-    )
+    one, two = (svg.to_svg(figures.bars(bars_of(), Axis("D", "ns")), "f", "l", "d") for _ in "12")
     assert one == two
 
 
@@ -154,7 +153,7 @@ def test_a_far_longer_bar_is_cut_and_says_so(ranking: Ranking) -> None:
     assert charts._limit(values) == pytest.approx(2.5 * 1.3)
     assert charts._limit(values[:4]) == math.inf
     assert charts._limit(pd.Series([math.nan])) == math.inf
-    figure = figures.bars(bars_of(value=[1e6, 9e6, math.nan]), figures.Axis("D", "ns"), 3e6)
+    figure = figures.bars(bars_of(value=[1e6, 9e6, math.nan]), Axis("D", "ns"), 3e6)
     drawing = parsed(svg.to_svg(figure, "f", "l", "d"))
     assert "\u25b8 2 ms" in texts(drawing)
     assert "1 ms" in texts(drawing)

@@ -312,7 +312,7 @@ def test_many_samples_are_cut_to_the_shown_metrics(
 
 
 def test_funnel_goes_from_possible_to_measured(ranking: Ranking) -> None:
-    funnel = dict(method(ranking.lookup).funnel)
+    funnel = {stage.name: stage.cells for stage in method(ranking.lookup).funnel}
     assert funnel["possible"] == 408 + 36
     assert funnel["planned"] == 408
     assert funnel["built"] == 396

@@ -1,0 +1,199 @@
+"""What one parameter does: variants that differ in nothing else, compared pair by pair.
+
+Also serves any other step from one variant to another: a `Step` only holds pairs.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from profiler.analyse.intervals import Floats, group_intervals
+from profiler.model import Variant
+
+Value = str | int | float | bool | None
+BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
+"""By (variant id, problem id): the value of one metric in each block."""
+Medians = Mapping[tuple[str, str], float]
+"""By (variant id, problem id): the median of one metric; finite."""
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of one parameter, and every pair of variants that differs in nothing else."""
+
+    parameter: str
+    before: Value
+    after: Value
+    """None where the parameter is not set."""
+    pairs: tuple[tuple[Variant, Variant], ...]
+    """(before, after)."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A step at one problem: value after ÷ value before."""
+
+    problem: str
+    pairs: int
+    """Pairs of which both variants have a value; 0: the numbers are NaN."""
+    ratio: float = NAN
+    """Geometric mean over the pairs, each paired block by block."""
+    low: float = NAN
+    high: float = NAN
+    """95 % interval of `ratio`; NaN below three blocks that all pairs share."""
+    smallest: float = NAN
+    largest: float = NAN
+    """Over the pairs."""
+
+
+@dataclass(frozen=True)
+class Move:
+    """A counter before and after a step at one problem: means over the pairs that have both."""
+
+    pairs: int
+    before: float = NAN
+    after: float = NAN
+
+
+def steps(variants: Sequence[Variant], parameters: Iterable[str] | None = None) -> tuple[Step, ...]:
+    """Every step between two values of a parameter that at least one pair makes.
+
+    Without `parameters`, those of all variants in the order of first mention. Values go up, what
+    is not set or not a number by first mention before them.
+    """
+    keys = dict.fromkeys(key for variant in variants for key in variant.params)
+    wanted = keys if parameters is None else [key for key in parameters if key in keys]
+    return tuple(step for key in wanted for step in _steps_of(variants, key))
+
+
+def _steps_of(variants: Sequence[Variant], key: str) -> list[Step]:
+    order = {_typed(value): place for place, value in enumerate(_values(variants, key))}
+    groups: dict[object, list[Variant]] = {}
+    for variant in variants:
+        rest = ((name, _typed(value)) for name, value in variant.params.items() if name != key)
+        groups.setdefault(frozenset(rest), []).append(variant)
+    found: dict[tuple[int, int], list[tuple[Variant, Variant]]] = {}
+    for group in groups.values():
+        ordered = sorted(group, key=lambda one: order[_typed(one.params.get(key))])
+        for before, after in itertools.combinations(ordered, 2):
+            places = (order[_typed(before.params.get(key))], order[_typed(after.params.get(key))])
+            if places[0] != places[1]:
+                found.setdefault(places, []).append((before, after))
+    return [
+        Step(key, pairs[0][0].params.get(key), pairs[0][1].params.get(key), tuple(pairs))
+        for _, pairs in sorted(found.items(), key=lambda item: item[0])
+    ]
+
+
+def _values(variants: Sequence[Variant], key: str) -> list[Value]:
+    """Different values: those that are no numbers by first mention, then numbers upwards."""
+    found = list({_typed(one.params.get(key)): one.params.get(key) for one in variants}.values())
+    return sorted(found, key=lambda value: value if isinstance(value, int | float) else -np.inf)
+
+
+def _typed(value: Value) -> tuple[str, Value]:
+    # 1, 1.0 and True are equal in Python, but different words in a spec.
+    return type(value).__name__, value
+
+
+def effects(
+    chosen: Sequence[Step], values: BlockValues, problems: Sequence[str]
+) -> tuple[tuple[Effect, ...], ...]:
+    """Effect of each step at each problem (ids), in this order.
+
+    A pair counts where both variants have positive values in blocks that they share. Its ratio is
+    exp of the median log ratio over these blocks. The interval is that of the median over blocks of
+    the mean log ratio over pairs: what is common to all pairs of a block cancels out.
+    """
+    logs = [
+        [_log_ratios(pair, problem, values) for pair in step.pairs]
+        for step in chosen
+        for problem in problems
+    ]
+    shared = [_shared_blocks([one for one in row if one]) for row in logs]
+    low, high = group_intervals(np.concatenate([*shared, []]), np.array([len(s) for s in shared]))
+    names = [problem for _ in chosen for problem in problems]
+    flat = [
+        _effect(name, [one for one in row if one], float(a), float(b))
+        for name, row, a, b in zip(names, logs, low, high, strict=True)
+    ]
+    width = len(problems)
+    return tuple(tuple(flat[width * i : width * (i + 1)]) for i in range(len(chosen)))
+
+
+def _log_ratios(
+    pair: tuple[Variant, Variant], problem: str, values: BlockValues
+) -> dict[int, float]:
+    """Log ratio by block; empty where the two share no block or a value is not positive."""
+    before, after = (values.get((variant.id, problem), {}) for variant in pair)
+    common = [block for block in before if block in after]
+    if any(before[block] <= 0 or after[block] <= 0 for block in common):
+        return {}
+    return {block: float(np.log(after[block] / before[block])) for block in common}
+
+
+def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
+    """Mean over the pairs, in each block that all of them have."""
+    common = [block for block in rows[0] if all(block in row for row in rows)] if rows else []
+    return np.array([np.mean([row[block] for row in rows]) for block in common], dtype=np.float64)
+
+
+def _effect(problem: str, rows: Sequence[Mapping[int, float]], low: float, high: float) -> Effect:
+    if not rows:
+        return Effect(problem, 0)
+    shared = _shared_blocks(rows)
+    single = np.array([np.median(list(row.values())) for row in rows])
+    centre = float(np.median(shared) if len(shared) else single.mean())
+    smallest, largest = float(np.exp(single.min())), float(np.exp(single.max()))
+    return Effect(
+        problem,
+        len(rows),
+        ratio=float(np.exp(centre)),
+        low=float(np.exp(low)),
+        high=float(np.exp(high)),
+        smallest=smallest,
+        largest=largest,
+    )
+
+
+def over_problems(found: Sequence[Effect]) -> Effect:
+    """The same step over all problems that have a pair: geometric mean, extremes, all pairs.
+
+    Without an interval: the problems are chosen, not sampled.
+    """
+    known = [one for one in found if one.pairs]
+    if not known:
+        return Effect("", 0)
+    return Effect(
+        "",
+        sum(one.pairs for one in known),
+        ratio=float(np.exp(np.mean(np.log([one.ratio for one in known])))),
+        smallest=min(one.smallest for one in known),
+        largest=max(one.largest for one in known),
+    )
+
+
+def moves(step: Step, medians: Medians, problems: Sequence[str]) -> tuple[Move, ...]:
+    """One counter before and after a step, by problem.
+
+    Means are taken before a ratio is: no ratio of theirs is an average of ratios.
+    """
+    return tuple(_move(step, medians, problem) for problem in problems)
+
+
+def _move(step: Step, medians: Medians, problem: str) -> Move:
+    both = [
+        (medians[before.id, problem], medians[after.id, problem])
+        for before, after in step.pairs
+        if (before.id, problem) in medians and (after.id, problem) in medians
+    ]
+    if not both:
+        return Move(0)
+    before, after = np.mean(np.array(both, dtype=np.float64), axis=0)
+    return Move(len(both), float(before), float(after))

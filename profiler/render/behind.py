@@ -1,0 +1,131 @@
+"""How far every configuration is behind the best of each problem, and what one for all costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from profiler.analyse.ranking import Place, Regret, places
+from profiler.model import Problem, Variant
+from profiler.render import numbers
+from profiler.render.lookup import Lookup
+from profiler.render.overall import Standing, correct_rows
+from profiler.render.roles import Ranking
+from profiler.render.tables import Datum, Heat, Row, heat_heads, lacking_datum
+
+BEHIND_EDGES = (1.0, 3.0, 8.0, 20.0, 50.0, 100.0)
+"""Percent behind the best at which the next class of colour begins."""
+
+Places = Mapping[tuple[str, str], Place]
+
+
+def behind_heat(ranking: Ranking) -> Heat:
+    """Percent behind the best of each problem; rows by their worst case, references below."""
+    lookup = ranking.lookup
+    apart = lookup.references if lookup.rivals else frozenset()
+    found = places(correct_rows(lookup), lookup.report.primary, apart=apart)
+    return Heat(
+        against="the best of each problem",
+        caption="Percent behind the best of each problem, variants by problems",
+        leads=("worst", "mean"),
+        heads=heat_heads(lookup.problems),
+        problems=tuple(problem.name for problem in lookup.problems),
+        rows=tuple(_row(ranking, standing, found) for standing in ranking.standings),
+    )
+
+
+def _row(ranking: Ranking, standing: Standing, found: Places) -> Row:
+    lookup, variant = ranking.lookup, standing.variant
+    data = [_datum(lookup, variant, problem, found) for problem in lookup.problems]
+    return Row(
+        variant.name,
+        lookup.marks[variant.id],
+        ranking.role(variant),
+        (*_costs(standing.regret), *data),
+        variant.note,
+    )
+
+
+def _costs(regret: Regret | None) -> tuple[Datum, Datum]:
+    if regret is None:
+        nothing = Datum(title="a reference, or without a correct result", css="none")
+        return nothing, nothing
+    lacking = f"; {len(regret.missing)} problems are missing" if regret.missing else ""
+    over = f"over {regret.problems} problems{lacking}"
+    return (
+        Datum(f"{regret.worst_pct:.1f}", numbers.raw(regret.worst_pct), f"worst cost {over}"),
+        Datum(f"{regret.mean_pct:.1f}", numbers.raw(regret.mean_pct), f"mean cost {over}"),
+    )
+
+
+def _datum(lookup: Lookup, variant: Variant, problem: Problem, found: Places) -> Datum:
+    cell = lookup.cells.get((variant.id, problem.id))
+    place = found.get((variant.id, problem.id))
+    if cell is None or not lookup.correct(cell):
+        return lacking_datum(lookup, cell)
+    if place is None or numbers.is_missing(place.behind_pct):
+        return Datum(title="not ranked", css="none")
+    value = lookup.value(cell, lookup.report.primary)
+    shown = numbers.show(value.median, lookup.primary.unit)
+    title = f"{problem.name}: {shown}, {_words(place)}"
+    twin = lookup.variant_name(lookup.status(cell).duplicate_of)
+    tie = "\u2248" if place.tied and not place.best else ""
+    return Datum(
+        f"{tie}{place.behind_pct:.1f}",
+        numbers.raw(place.behind_pct),
+        f"{title}; same machine code as {twin}" if twin else title,
+        behind_class(place),
+    )
+
+
+def _words(place: Place) -> str:
+    if place.best:
+        return "the best here"
+    words = f"{abs(place.behind_pct):.2f}\u202f% {_side(place)} the best"
+    return f"{words}, but the intervals overlap: a tie" if place.tied else words
+
+
+def _side(place: Place) -> str:
+    return "behind" if place.behind_pct >= 0 else "ahead of"
+
+
+def behind_class(place: Place) -> str:
+    """CSS classes: `b0` to `b6` by the distance, `ahead` of the best; `top` and `tied`."""
+    if place.behind_pct < 0:
+        return "ahead"
+    step = sum(place.behind_pct >= edge for edge in BEHIND_EDGES)
+    mark = " top" if place.best else " tied" if place.tied else ""
+    return f"b{step}{mark}"
+
+
+def behind_legend() -> tuple[str, ...]:
+    """Words under the colours, by class."""
+    return (f"<{BEHIND_EDGES[0]:g}", *(f"\u2265{edge:g}" for edge in BEHIND_EDGES))
+
+
+ONE_FOR_ALL_HEADS = ("worst cost", "at", "mean cost", "best or tied at", "ratio to the baseline")
+
+
+def one_for_all_rows(ranking: Ranking) -> tuple[Row, ...]:
+    """Each configuration as the only one, for `ONE_FOR_ALL_HEADS`; smallest worst cost first."""
+    total = len(ranking.lookup.best_by_problem)
+    names = {problem.id: problem.name for problem in ranking.lookup.problems}
+    rows = []
+    for standing in ranking.standings:
+        regret, variant = standing.regret, standing.variant
+        if regret is None:
+            continue
+        first = len(ranking.best_or_tied.get(variant.id, ()))
+        mean = standing.geometric_mean
+        lacking = f" ({len(regret.missing)} missing)" if regret.missing else ""
+        data = (
+            Datum(numbers.show(regret.worst_pct, "%"), numbers.raw(regret.worst_pct)),
+            Datum(names[regret.worst_problem] + lacking, css="words"),
+            Datum(numbers.show(regret.mean_pct, "%"), numbers.raw(regret.mean_pct)),
+            Datum(f"{first} of {total}", str(first)),
+            Datum(title="no baseline", css="none")
+            if numbers.is_missing(mean)
+            else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),
+        )
+        mark = ranking.lookup.marks[variant.id]
+        rows.append(Row(variant.name, mark, ranking.role(variant), data, variant.note))
+    return tuple(rows)

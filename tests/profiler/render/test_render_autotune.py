@@ -1,0 +1,157 @@
+"""The page that tunes: percent behind the best, one for all, effects, needs, the funnel."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import lxml.html
+import pandas as pd
+import pytest
+from synthetic_report import HOSTILE_NAME, without
+
+from profiler.render.answer import cards, sentences
+from profiler.render.autotune import NEEDS, autotune_view, needs_table
+from profiler.render.behind import BEHIND_EDGES, behind_heat, behind_legend, one_for_all_rows
+from profiler.render.effects import effect_table, parameter_effects, value_name
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.roles import Ranking
+from profiler.report import Report
+
+
+@pytest.fixture(scope="module")
+def tuned(report: Report) -> Report:
+    return without(report, kind="autotune")
+
+
+@pytest.fixture(scope="module")
+def tuning(tuned: Report) -> Ranking:
+    return Ranking(Lookup(tuned))
+
+
+def with_reference(tuned: Report, variant: str) -> Ranking:
+    plan = dataclasses.replace(tuned.plan, references=(variant,))
+    return Ranking(Lookup(without(tuned, plan=plan)))
+
+
+def test_rows_stand_by_their_worst_case_and_references_below(tuning: Ranking) -> None:
+    heat = behind_heat(tuning)
+    complete = [row for row, one in zip(heat.rows, tuning.standings, strict=True) if one.complete]
+    worst = [float(row.data[0].raw or "nan") for row in complete]
+    assert worst == sorted(worst)
+    assert len(worst) > 5
+    (baseline,) = [row for row in heat.rows if row.role == "baseline"]
+    assert baseline.data[0].raw is None
+    assert heat.rows.index(baseline) >= len(complete)
+
+
+def test_each_problem_has_one_best_at_nought(tuning: Ranking) -> None:
+    heat = behind_heat(tuning)
+    for column in range(2, 2 + len(heat.problems)):
+        best = [row.data[column] for row in heat.rows if "top" in row.data[column].css]
+        assert [(one.text, one.raw) for one in best] == [("0.0", "0")]
+
+
+def test_worst_and_mean_are_those_of_the_row(tuning: Ranking) -> None:
+    for row in behind_heat(tuning).rows:
+        behind = [float(one.raw) for one in row.data[2:] if one.raw is not None]
+        if row.data[0].raw is not None:
+            assert float(row.data[0].raw) == pytest.approx(max(behind), rel=1e-4)
+            assert float(row.data[1].raw or "nan") == pytest.approx(
+                sum(behind) / len(behind), rel=1e-3, abs=1e-4
+            )
+
+
+def test_ties_are_marked_by_a_sign_and_by_words(tuning: Ranking) -> None:
+    ties = [one for row in behind_heat(tuning).rows for one in row.data if "tied" in one.css]
+    assert ties
+    for one in ties:
+        assert one.text.startswith("\u2248")
+        assert "a tie" in one.title
+
+
+def test_failures_are_crossed_and_say_why(tuning: Ranking) -> None:
+    failed = [one for row in behind_heat(tuning).rows for one in row.data if one.text == "\u2715"]
+    assert failed
+    assert all(one.css == "failed" and one.raw is None and one.title for one in failed)
+
+
+def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Ranking) -> None:
+    best = tuning.best
+    assert best is not None
+    apart = with_reference(tuned, best.id)
+    assert apart.best is not None
+    assert apart.best != best
+    (row,) = [row for row in behind_heat(apart).rows if row.name == best.name]
+    assert row.data[0].raw is None
+    assert any(one.css == "ahead" and one.text.startswith("-") for one in row.data)
+    assert best.name not in [row.name for row in one_for_all_rows(apart)]
+
+
+def test_classes_have_a_word_each() -> None:
+    assert len(behind_legend()) == len(BEHIND_EDGES) + 1
+
+
+def test_one_for_all_starts_with_the_best(tuning: Ranking) -> None:
+    rows = one_for_all_rows(tuning)
+    assert tuning.best is not None
+    assert rows[0].name == tuning.best.name
+    assert all(len(row.data) == 5 for row in rows)
+
+
+def test_the_answer_says_first_which_to_use_everywhere(tuning: Ranking) -> None:
+    first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
+    assert tuning.best is not None
+    assert first.startswith(f"{tuning.best.name} is best or tied at ")
+    assert "used everywhere it costs at most" in first
+    assert last.startswith("384 of 408 cells measured")
+    assert "used everywhere" in cards(tuning)[0].detail
+
+
+def test_steps_of_parameters_are_named_in_words(tuning: Ranking) -> None:
+    found = parameter_effects(tuning)
+    assert found is not None
+    names = [row.name for row in found.table.rows]
+    assert "vec: 1 \u2192 4" in names
+    assert not any("torch" in name for name in names), "a reference is no configuration"
+    assert all(row.mark < 0 for row in found.table.rows)
+    assert [value_name(one) for one in (None, True, 0.5, "x")] == ["not set", "true", "0.5", "x"]
+
+
+def test_nothing_to_pair_is_no_section(report: Report) -> None:
+    cells = [cell for cell in report.plan.cells if cell.variant.id == "torch"]
+    alone = without(report, plan=dataclasses.replace(report.plan, cells=tuple(cells)))
+    assert parameter_effects(Ranking(Lookup(without(alone, kind="autotune")))) is None
+    assert effect_table([]).empty
+
+
+def test_needs_leave_out_what_was_not_collected(tuning: Ranking) -> None:
+    problem = tuning.lookup.largest_problem
+    assert problem is not None
+    table = needs_table(tuning, problem)
+    assert set(table["panel"]) == {NEEDS[0]}
+    assert table["x"].notna().all()
+
+
+def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
+    rows = tuned.summary[tuned.summary["metric"] == "registers"]
+    both = [
+        rows.assign(metric=f"shared_{kind}_bytes", median=1536.0) for kind in ("static", "dynamic")
+    ]
+    ranking = Ranking(Lookup(without(tuned, summary=pd.concat([tuned.summary, *both]))))
+    problem = ranking.lookup.largest_problem
+    assert problem is not None
+    table = needs_table(ranking, problem)
+    assert set(table.loc[table["panel"] == NEEDS[1], "x"]) == {3.0}
+
+
+def test_the_page_has_its_sections(tuned: Report) -> None:
+    tree: Any = lxml.html.document_fromstring(render_page(tuned))
+    heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
+    assert heads[:2] == ["Percent behind the best of each problem", "One configuration for all"]
+    assert heads[2:4] == ["Duration with intervals, problem by problem", "What each parameter does"]
+    assert {"Time against what a launch needs", "How much came through"} <= set(heads)
+    (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
+    assert HOSTILE_NAME in heat.text_content()
+    assert autotune_view(Ranking(Lookup(tuned))).template == "autotune.html"

@@ -1,0 +1,63 @@
+"""What holds for every kind of page: one safe file with all shared sections."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import lxml.html
+import pytest
+import test_render_page as shared
+from synthetic_report import make_report, without
+
+from profiler.render.page import render_page
+from profiler.report import PAGE_KINDS, Report
+from profiler.spec import json_schema
+
+SECTIONS = ("answer", "figures", "table", "why", "build", "cells", "method")
+
+
+@pytest.fixture(scope="module", params=[kind for kind in PAGE_KINDS if kind != "versions"])
+def page_of_kind(request: pytest.FixtureRequest, report: Report) -> str:
+    return render_page(without(report, kind=request.param))
+
+
+@pytest.fixture(scope="module")
+def tree_of_kind(page_of_kind: str) -> Any:
+    return lxml.html.document_fromstring(page_of_kind)
+
+
+def test_the_page_is_one_safe_file(page_of_kind: str, tree_of_kind: Any) -> None:
+    shared.test_is_one_file_of_bearable_size(page_of_kind)
+    shared.test_ids_are_unique(tree_of_kind)
+    shared.test_links_inside_the_page_have_targets(tree_of_kind)
+    shared.test_nothing_is_fetched(page_of_kind, tree_of_kind)
+    shared.test_hostile_names_are_text_only(page_of_kind, tree_of_kind)
+
+
+def test_shared_sections_are_in_every_page(tree_of_kind: Any) -> None:
+    assert [one.get("id") for one in tree_of_kind.xpath("//main/section")] == list(SECTIONS)
+
+
+def test_every_figure_says_what_it_shows(tree_of_kind: Any) -> None:
+    drawings = tree_of_kind.xpath("//figure//svg")
+    assert drawings
+    assert all(one.get("role") == "img" and one.get("aria-label") for one in drawings)
+
+
+def test_no_verdict_is_given(tree_of_kind: Any) -> None:
+    for text in tree_of_kind.xpath("//body//text()[not(parent::script)]"):
+        assert not re.search(r"(?i)\b(faster|slower|regression|improvement)\b", text), text
+
+
+@pytest.mark.parametrize("kind", PAGE_KINDS)
+def test_a_kind_renders_with_hardly_anything_to_show(kind: str) -> None:
+    small = make_report(2, problem_list=shared.problems()[:1], blocks=1, baseline=None)
+    nothing = {"samples": small.samples.iloc[:0], "summary": small.summary.iloc[:0]}
+    for one in (small, without(small, statuses={}, **nothing)):
+        assert "<h1>" in render_page(without(one, kind=kind))
+
+
+def test_the_spec_offers_the_kinds_that_can_be_rendered() -> None:
+    page = json_schema()["$defs"]["Page"]["properties"]["kind"]
+    assert tuple(page["enum"]) == PAGE_KINDS
