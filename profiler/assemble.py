@@ -84,6 +84,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         replay=replayed,
         metrics=expand(loaded.experiment.collect.metrics),
         kind=loaded.experiment.page.kind,
+        parameters=loaded.experiment.page.parameters,
     )
     return Finished(report, _exit_code(results))
 

@@ -60,6 +60,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
             ("baseline",), f"every cell of the baseline '{baseline.name}' is excluded"
         )
     _check_placeholders(loaded, cells)
+    _check_page_parameters(loaded, expanded)
     if only is not None:
         cells = select_cells(cells, only, baseline.id)
     return Plan(
@@ -138,6 +139,15 @@ def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
         _variant_named(name, ("page", "references", place), loaded, expanded).id
         for place, name in enumerate(wanted)
     )
+
+
+def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
+    """Refuse to show the effect of a parameter that no variant has."""
+    known = dict.fromkeys(key for variant in expanded.variants for key in variant.params)
+    for place, name in enumerate(loaded.experiment.page.parameters):
+        if name not in known:
+            words = f"no variant has a parameter '{name}'{did_you_mean(name, known)}"
+            raise loaded.error(("page", "parameters", place), words)
 
 
 def _variant_named(

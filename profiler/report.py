@@ -13,7 +13,7 @@ import pandas as pd
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 
-PAGE_KINDS = ("versions", "autotune")
+PAGE_KINDS = ("versions", "autotune", "ablation")
 """Kinds of page that can be rendered."""
 
 
@@ -66,3 +66,5 @@ class Report:
     """The metric that decides which variant is best."""
     kind: str = "versions"
     """One of `PAGE_KINDS`."""
+    parameters: tuple[str, ...] = ()
+    """Of variants: those that an ablation steps through; empty: all that differ."""

@@ -14,6 +14,7 @@ from profiler.render import numbers
 from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
 from profiler.render.overall import correct_rows, excludes_one, tunes
 from profiler.render.roles import Ranking
+from profiler.render.steps import measured_steps, step_name, step_summary
 
 
 @dataclass(frozen=True)
@@ -34,16 +35,37 @@ class Card:
 
 
 Sentence = tuple[Part, ...]
+_MOST_STEPS = 4
+"""Steps that are said in the answer; the rest stand below."""
 Ranked = Sequence[tuple[Cell, Value]]
 
 
 def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
-    """Answer in one to three sentences: overall, at the largest problem, and coverage."""
+    """Answer in a few sentences: overall, at the largest problem, and coverage.
+
+    On a page of single parameters: what each step of them changes.
+    """
     lookup = ranking.lookup
-    found = [_overall_sentence(ranking), _largest_sentence(ranking), _everywhere_sentence(ranking)]
+    if lookup.report.kind == "ablation" and (found := _step_sentences(lookup)):
+        return (*found, _coverage_sentence(lookup))
+    general = [
+        _overall_sentence(ranking),
+        _largest_sentence(ranking),
+        _everywhere_sentence(ranking),
+    ]
     if tunes(lookup):  # the question is which one to use: that comes first
-        found.insert(0, found.pop())
-    return (*(one for one in found if one), _coverage_sentence(lookup))
+        general.insert(0, general.pop())
+    return (*(one for one in general if one), _coverage_sentence(lookup))
+
+
+def _step_sentences(lookup: Lookup) -> list[Sentence]:
+    steps = measured_steps(lookup)
+    found: list[Sentence] = [
+        (Part(step_name(one[0]), strong=True), Part(f": {step_summary(lookup, one)}"))
+        for one in steps[:_MOST_STEPS]
+    ]
+    more = len(steps) - len(found)
+    return [*found, (Part(f"{more} more steps stand below."),)] if more > 0 else found
 
 
 def _overall_sentence(ranking: Ranking) -> Sentence:

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.effects import Effect, Step, Value, effects, over_problems, steps
+from profiler.analyse.effects import Effect, Step, effects, over_problems, steps
 from profiler.model import Problem
 from profiler.render import effect_figures, numbers
 from profiler.render.charts import Chart, make_chart
 from profiler.render.labels import shorten
 from profiler.render.roles import Ranking
+from profiler.render.steps import step_name
 from profiler.render.tables import Datum, Heat, Row, heat_class, heat_heads
 
 MOST_STEPS = 60
@@ -93,18 +94,6 @@ def _ratio(value: float) -> tuple[str, str | None]:
     if numbers.is_missing(value):
         return numbers.MISSING, None
     return numbers.ratio(value).rstrip(numbers.TIMES), numbers.raw(value)
-
-
-def step_name(step: Step) -> str:
-    """Parameter and both values, as a row is called."""
-    return f"{step.parameter}: {value_name(step.before)} \u2192 {value_name(step.after)}"
-
-
-def value_name(value: Value) -> str:
-    """A parameter's value in words: as YAML writes it."""
-    if value is None:
-        return "not set"
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _chart(ranking: Ranking, found: Sequence[tuple[Step, Sequence[Effect]]]) -> Chart:

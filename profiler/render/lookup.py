@@ -137,6 +137,12 @@ class Lookup:
         return tuple(one for one in self.variants if one.id not in self.references)
 
     @cached_property
+    def configurations(self) -> tuple[Variant, ...]:
+        """Variants that may differ in a parameter: all but the named references."""
+        named = self.report.plan.references
+        return tuple(one for one in self.variants if one.id not in named)
+
+    @cached_property
     def blocks(self) -> Mapping[tuple[str, str], Mapping[int, float]]:
         """Primary metric by block, by (variant id, problem id), of cells that may be compared."""
         cells = self.report.plan.cells

@@ -17,6 +17,7 @@ from profiler.errors import UsageError
 from profiler.model import BuildResult
 from profiler.notices import Notice, NoticeKind, Severity
 from profiler.render import compare, details, embed, tables
+from profiler.render.ablation import ablation_view
 from profiler.render.answer import cards, sentences
 from profiler.render.autotune import autotune_view
 from profiler.render.lookup import Lookup
@@ -35,6 +36,7 @@ _SEVERITY_WORDS = {
 _VIEWS: Mapping[str, Callable[[Ranking], View]] = {
     "versions": versions_view,
     "autotune": autotune_view,
+    "ablation": ablation_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 

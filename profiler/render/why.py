@@ -29,7 +29,7 @@ PEAKS = (
     "l1_hit_pct",
     "l2_hit_pct",
 )
-_TIME_AGAIN = frozenset(
+TIME_AGAIN = frozenset(
     {"duration_ns", "timer_duration_ns", "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
     | {"memory_efficiency_pct"}
 )
@@ -38,7 +38,7 @@ _PEAKS_WORDS = Words("peaks", "Percent of peak, occupancy and hit rates")
 _STALLS_WORDS = Words(
     "stalls", "What warps wait on", "Warps that wait for each reason, per instruction issued."
 )
-_STILL_UNDER = 0.01
+STILL_UNDER = 0.01
 """Counters that moved by less than this share are left out."""
 
 
@@ -100,7 +100,7 @@ def _unsaid(ranking: Ranking, collected: Mapping[str, Label]) -> list[Label]:
         metric
         for name, metric in collected.items()
         if metric != ranking.lookup.primary
-        and name not in (*_TIME_AGAIN, *PEAKS)
+        and name not in (*TIME_AGAIN, *PEAKS)
         and not name.startswith(STALL_PREFIX)
     ]
 
@@ -126,7 +126,7 @@ def _moved(ranking: Ranking, problem: Problem, metric: Label) -> Moved:
         metric,
         _datum(best, metric),
         _datum(baseline, metric),
-        _change(best, baseline, metric),
+        change_datum(best, baseline, metric),
     )
 
 
@@ -135,14 +135,15 @@ def _most_moved(ranking: Ranking, problem: Problem, metrics: list[Label]) -> tup
     found = []
     for metric in metrics:
         row = pair_table(ranking, [metric], problem).iloc[0]
-        size = _movement(float(row["best"]), float(row["baseline"]))
-        if size > _STILL_UNDER:
+        size = movement(float(row["best"]), float(row["baseline"]))
+        if size > STILL_UNDER:
             found.append((size, _moved(ranking, problem, metric)))
     found.sort(key=lambda pair: -pair[0])
     return tuple(moved for _, moved in found[:MOST_MOVED])
 
 
-def _movement(best: float, baseline: float) -> float:
+def movement(best: float, baseline: float) -> float:
+    """How far a counter moved, on a log scale; appearing from or falling to 0 is infinite."""
     if not (math.isfinite(best) and math.isfinite(baseline)) or best == baseline:
         return 0.0
     if best <= 0 or baseline <= 0:
@@ -150,12 +151,14 @@ def _movement(best: float, baseline: float) -> float:
     return abs(math.log(best / baseline))
 
 
-def _change(best: float, baseline: float, metric: Label) -> Datum:
+def change_datum(best: float, baseline: float, metric: Label) -> Datum:
+    """Change of a counter from the baseline to the best: a ratio, of percentages points."""
     if not (math.isfinite(best) and math.isfinite(baseline)):
         return Datum(title="one of the two is missing", css="none")
     if metric.unit == "%":
         points = best - baseline
-        return Datum(f"{points:+.1f} points", numbers.raw(points))
+        text = f"{points:+.1f}" if abs(points) >= 0.05 else "\u00b10.0"
+        return Datum(f"{text} points", numbers.raw(points))
     if baseline == 0:
         return Datum("unchanged" if best == 0 else "from 0", title="no ratio to 0")
     if best == 0:

@@ -239,13 +239,23 @@ class Tolerance(SpecModel):
     relative: Bound = Field(default=0.0, description="Relative part.")
 
 
+ParameterNames = Annotated[
+    tuple[ParameterName, ...], BeforeValidator(as_list), AfterValidator(unique), OrSingle()
+]
+
+
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions", "autotune"] = Field(
+    kind: Literal["versions", "autotune", "ablation"] = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
-        "configurations on few problems.",
+        "configurations on few problems; `ablation`: what single parameters change.",
+    )
+    parameters: ParameterNames = Field(
+        default=(),
+        description="Parameters of variants that an ablation steps through. Default: all that "
+        "differ.",
     )
     references: Names = Field(
         default=(),

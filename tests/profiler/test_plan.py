@@ -124,6 +124,12 @@ def test_a_reference_that_does_not_exist(complaint) -> None:
     assert words.startswith("spec.yaml:5: page.references[1]: there is no variant 'bb'")
 
 
+def test_a_page_parameter_that_no_variant_has(complaint) -> None:
+    text = "variants: {matrix: {width: [1, 2]}}\npage: {parameters: widht}\n"
+    assert complaint(text).startswith("spec.yaml:4: page.parameters")
+    assert "no variant has a parameter 'widht'; did you mean 'width'?" in complaint(text)
+
+
 def test_equal_parameters_are_merged_and_the_baseline_follows(plan) -> None:
     result = plan(
         "variants:\n  list: [{name: a, x: 1}, {name: b, x: 1}]\n  matrix: {x: [1, 2]}\n"

@@ -13,10 +13,11 @@ from synthetic_report import HOSTILE_NAME, without
 from profiler.render.answer import cards, sentences
 from profiler.render.autotune import NEEDS, autotune_view, needs_table
 from profiler.render.behind import BEHIND_EDGES, behind_heat, behind_legend, one_for_all_rows
-from profiler.render.effects import effect_table, parameter_effects, value_name
+from profiler.render.effects import effect_table, parameter_effects
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
 from profiler.render.roles import Ranking
+from profiler.render.steps import value_name
 from profiler.report import Report
 
 

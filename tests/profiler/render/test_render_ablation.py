@@ -1,0 +1,123 @@
+"""The page of single parameters: effects by problem, and the counters that went with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import lxml.html
+import pytest
+from synthetic_report import make_report, problems, without
+
+from profiler.analyse.effects import Effect, Move
+from profiler.render.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
+from profiler.render.answer import sentences
+from profiler.render.labels import label
+from profiler.render.lookup import Lookup
+from profiler.render.moved import counters, medians_of, move_datum, moved_table
+from profiler.render.page import render_page
+from profiler.render.roles import Ranking
+from profiler.render.steps import excludes_one, measured_steps, step_name, step_summary
+from profiler.report import Report
+
+
+@pytest.fixture(scope="module")
+def ablated(report: Report) -> Report:
+    return without(report, kind="ablation", parameters=("vec",))
+
+
+@pytest.fixture(scope="module")
+def ablation(ablated: Report) -> Ranking:
+    return Ranking(Lookup(ablated))
+
+
+def test_only_the_named_parameters_are_stepped_through(ablation: Ranking) -> None:
+    assert [step_name(step) for step, _ in measured_steps(ablation.lookup)] == ["vec: 1 \u2192 4"]
+
+
+def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
+    lookup = Lookup(without(ablated, parameters=()))
+    names = {step.parameter for step, _ in measured_steps(lookup)}
+    assert names == {"kernel", "block", "vec"}
+
+
+def test_named_references_are_not_paired(ablated: Report) -> None:
+    shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
+    plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
+    assert measured_steps(Lookup(without(ablated, plan=plan))) == ()
+
+
+def test_each_step_has_a_row_for_each_problem(ablation: Ranking) -> None:
+    (one,) = ablation_view(ablation).parts["ablations"]
+    assert [row.name for row in one.rows] == [each.name for each in ablation.lookup.problems]
+    assert all(len(row.data) == len(EFFECT_HEADS) for row in one.rows)
+    for row in one.rows:
+        ratio, low, high = (float(each.raw or "nan") for each in row.data[:3])
+        assert low <= ratio <= high
+        assert (row.data[3].text == "yes") == (low > 1 or high < 1)
+
+
+def test_the_answer_names_each_step_with_its_range(ablation: Ranking) -> None:
+    first, *_ = ["".join(part.text for part in one) for one in sentences(ablation)]
+    assert first.startswith("vec: 1 \u2192 4: 0.")
+    assert "the time over 12 problems (geometric mean; from 0." in first
+    assert "interval excludes 1 at " in first
+
+
+def test_one_problem_has_its_interval_in_the_sentence() -> None:
+    small = make_report(30, problem_list=problems()[:1])
+    lookup = Lookup(without(small, kind="ablation", parameters=("vec",)))
+    (found,) = measured_steps(lookup)
+    words = step_summary(lookup, found)
+    assert f"at {lookup.problems[0].name} [" in words
+    assert "; the 95\u202f% interval " in words
+
+
+def test_many_steps_are_counted_in_the_answer(ablated: Report) -> None:
+    ranking = Ranking(Lookup(without(ablated, parameters=())))
+    said = ["".join(part.text for part in one) for one in sentences(ranking)]
+    total = len(measured_steps(ranking.lookup))
+    assert f"{total - 4} more steps stand below." in said
+    parts = ablation_view(ranking).parts
+    assert len(parts["ablations"]) == min(total, MOST_STEPS)
+    assert parts["left_out_steps"] == total - len(parts["ablations"])
+
+
+def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
+    assert excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
+    assert not excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
+    assert not excludes_one(Effect("p", 1, 0.9))
+
+
+def test_counters_that_follow_from_the_time_explain_nothing(ablation: Ranking) -> None:
+    names = {metric.name for metric in counters(ablation.lookup)}
+    assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
+    assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
+
+
+def test_counters_stand_by_how_far_they_moved(ablation: Ranking) -> None:
+    lookup = ablation.lookup
+    ((step, _),) = measured_steps(lookup)
+    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
+    table = moved_table(lookup, step, medians)
+    assert table is not None
+    assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
+    still = {label("instructions"): medians[label("instructions")]}
+    assert moved_table(lookup, step, still) is None
+
+
+def test_percentages_change_in_points_and_counts_by_a_factor() -> None:
+    assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 62.5)).text == "+12.5 points"
+    assert move_datum(label("l2_hit_pct"), Move(1, 50.0, 49.99)).text == "\u00b10.0 points"
+    assert move_datum(label("instructions"), Move(1, 200.0, 100.0)).text == "0.500\u00d7"
+    assert move_datum(label("bank_conflicts"), Move(1, 8.0, 0.0)).text == "to 0"
+    assert move_datum(label("bank_conflicts"), Move(0)).title == "not collected for both"
+
+
+def test_the_page_says_went_with(ablated: Report) -> None:
+    tree: Any = lxml.html.document_fromstring(render_page(ablated))
+    heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
+    assert heads[:2] == ["All steps", "vec: 1 \u2192 4"]
+    assert tree.xpath("//h4[text()='Counters that went with it']")
+    alone: Any = lxml.html.document_fromstring(render_page(without(ablated, parameters=("torch",))))
+    assert "No two measured variants differ" in alone.text_content()
