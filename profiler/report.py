@@ -13,7 +13,7 @@ import pandas as pd
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 
-PAGE_KINDS = ("versions", "autotune", "ablation")
+PAGE_KINDS = ("versions", "autotune", "ablation", "progression")
 """Kinds of page that can be rendered."""
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from profiler.analyse.effects import over_problems
 from profiler.analyse.limits import LimitKind, limit
 from profiler.model import Cell
 from profiler.render import numbers
+from profiler.render.ladder import largest_step, rungs
 from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
 from profiler.render.overall import correct_rows, excludes_one, tunes
 from profiler.render.roles import Ranking
@@ -43,7 +45,8 @@ Ranked = Sequence[tuple[Cell, Value]]
 def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
     """Answer in a few sentences: overall, at the largest problem, and coverage.
 
-    On a page of single parameters: what each step of them changes.
+    On a page of single parameters: what each step of them changes. Of a ladder: from where it led
+    to where.
     """
     lookup = ranking.lookup
     if lookup.report.kind == "ablation" and (found := _step_sentences(lookup)):
@@ -53,6 +56,8 @@ def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
         _largest_sentence(ranking),
         _everywhere_sentence(ranking),
     ]
+    if lookup.report.kind == "progression":
+        general.insert(0, _ladder_sentence(ranking))
     if tunes(lookup):  # the question is which one to use: that comes first
         general.insert(0, general.pop())
     return (*(one for one in general if one), _coverage_sentence(lookup))
@@ -66,6 +71,30 @@ def _step_sentences(lookup: Lookup) -> list[Sentence]:
     ]
     more = len(steps) - len(found)
     return [*found, (Part(f"{more} more steps stand below."),)] if more > 0 else found
+
+
+def _ladder_sentence(ranking: Ranking) -> Sentence:
+    ladder = rungs(ranking)
+    known = [one for one in ladder if over_problems(one.step).pairs]
+    most = largest_step(ladder)
+    if not known or most is None:
+        return ()
+    last, step = known[-1], numbers.ratio(over_problems(most.step).ratio)
+    noun = _noun(ranking.lookup)
+    percents = [one.percent for one in ladder if not numbers.is_missing(one.percent)]
+    baseline = ranking.lookup.baseline
+    led = (
+        f" goes from {percents[0]:.1f}\u202f% to {percents[-1]:.1f}\u202f% of {baseline.name} and"
+        if baseline and len(percents) > 1
+        else ""
+    )
+    return (
+        Part(f"The ladder of {len(ladder)} versions{led} ends at "),
+        Part(numbers.ratio(over_problems(last.whole).ratio), strong=True),
+        Part(f" the {noun} of its first version (geometric mean). Its largest step is "),
+        Part(most.variant.name, strong=True),
+        Part(f": {step} the {noun} of the version before it."),
+    )
 
 
 def _overall_sentence(ranking: Ranking) -> Sentence:

@@ -66,10 +66,10 @@ def moved_table(lookup: Lookup, step: Step, medians: Mapping[Label, Medians]) ->
 def _typical(metric: Label, row: Sequence[Move]) -> float:
     """How far a counter moved at the problem in the middle."""
     known = [one for one in row if one.pairs]
-    return median(_size(metric, one) for one in known) if known else 0.0
+    return median(move_size(metric, one) for one in known) if known else 0.0
 
 
-def _size(metric: Label, move: Move) -> float:
+def move_size(metric: Label, move: Move) -> float:
     """Size of a move, so that counters of all kinds can stand in one order.
 
     Percentages and stall reasons go by their difference: a ratio would make much of next to none.

@@ -120,6 +120,8 @@ def ratio(value: float | None) -> str:
     """Write a ratio to a baseline with the sign of multiplication: 0.620 times."""
     if value is None or is_missing(value):
         return MISSING
+    if abs(value) >= 1000:
+        return f"{value:.0f}{TIMES}"
     return (f"{value:.3f}" if abs(value) < 10 else significant(value, 3)) + TIMES
 
 

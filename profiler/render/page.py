@@ -23,6 +23,7 @@ from profiler.render.autotune import autotune_view
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import readable
+from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.views import View, versions_view
 from profiler.render.why import why
@@ -37,6 +38,7 @@ _VIEWS: Mapping[str, Callable[[Ranking], View]] = {
     "versions": versions_view,
     "autotune": autotune_view,
     "ablation": ablation_view,
+    "progression": progression_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 

@@ -247,10 +247,11 @@ ParameterNames = Annotated[
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions", "autotune", "ablation"] = Field(
+    kind: Literal["versions", "autotune", "ablation", "progression"] = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
-        "configurations on few problems; `ablation`: what single parameters change.",
+        "configurations on few problems; `ablation`: what single parameters change; "
+        "`progression`: a ladder of versions, in the order of the file.",
     )
     parameters: ParameterNames = Field(
         default=(),

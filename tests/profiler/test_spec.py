@@ -190,7 +190,10 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
         ("wrong.yaml:22: tolerance.flaot16: unknown dtype", "did you mean 'float16'?"),
         ("wrong.yaml:22: tolerance.flaot16.relative: must be greater than or equal to 0", ""),
         ("wrong.yaml:23: tolerance.default.absolut: unknown key", "did you mean 'absolute'?"),
-        ("wrong.yaml:24: page.kind: must be 'versions', 'autotune'", "did you mean 'versions'?"),
+        (
+            "wrong.yaml:24: page.kind: must be 'versions', 'autotune', 'ablation'",
+            "did you mean 'versions'?",
+        ),
         ("wrong.yaml:25: build.arch: must be auto or an architecture like sm_90", "'sm90'"),
     )
     assert len(lines) == len(expected), caught.value.message

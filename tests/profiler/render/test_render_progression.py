@@ -1,0 +1,208 @@
+"""The page of a ladder: percent of the reference, steps, the ledger and what went with a step."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import lxml.html
+import pandas as pd
+import pytest
+from synthetic_report import make_report, problems, without
+
+from profiler.analyse.effects import over_problems
+from profiler.render import ladder_figures, svg
+from profiler.render.answer import sentences
+from profiler.render.labels import label
+from profiler.render.ladder import Rung, largest_step, rungs
+from profiler.render.lookup import Lookup
+from profiler.render.moved import counters, medians_of
+from profiler.render.page import render_page
+from profiler.render.progression import (
+    Panel,
+    counters_in_words,
+    ladder_table,
+    ledger,
+    multiples_table,
+    panels_of,
+    percent_table,
+    progression_view,
+)
+from profiler.render.roles import Ranking
+from profiler.report import Report
+
+
+@pytest.fixture(scope="module")
+def laddered() -> Report:
+    """Twelve versions, of which one fails to compile and others fail somewhere."""
+    return without(make_report(13), kind="progression")
+
+
+@pytest.fixture(scope="module")
+def climbing(laddered: Report) -> Ranking:
+    return Ranking(Lookup(laddered))
+
+
+@pytest.fixture(scope="module")
+def ladder(climbing: Ranking) -> tuple[Rung, ...]:
+    return rungs(climbing)
+
+
+def test_versions_stand_in_the_order_of_the_spec_without_references(
+    climbing: Ranking, ladder: tuple[Rung, ...]
+) -> None:
+    assert [one.variant for one in ladder] == list(climbing.lookup.variants[1:])
+    assert [one.number for one in ladder] == list(range(1, 13))
+
+
+def test_a_step_skips_versions_that_have_no_result(ladder: tuple[Rung, ...]) -> None:
+    (failed,) = [one for one in ladder if not one.measured]
+    after = ladder[failed.number]
+    assert failed.before is None
+    assert after.before == ladder[failed.number - 2].variant
+
+
+def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, ...]) -> None:
+    product = 1.0
+    for one in ladder[1:4]:
+        product *= one.step[0].ratio
+    assert product == pytest.approx(ladder[3].whole[0].ratio, rel=0.02)
+    assert over_problems(ladder[0].whole).ratio == 1.0
+
+
+def test_percent_is_performance_of_the_reference(
+    climbing: Ranking, ladder: tuple[Rung, ...]
+) -> None:
+    rung = ladder[2]
+    value = climbing.lookup.at(rung.variant, climbing.lookup.problems[0], "duration_ns")
+    assert rung.percents[0] == pytest.approx(100 / value.ratio)
+    known = [one for one in rung.percents if math.isfinite(one)]
+    assert rung.percent == pytest.approx(math.exp(sum(map(math.log, known)) / len(known)))
+    table = percent_table(climbing.lookup, ladder)
+    assert len(table) == 12 * len(ladder)
+
+
+def test_percent_of_a_rate_goes_the_other_way(laddered: Report) -> None:
+    rates = laddered.summary[laddered.summary["metric"] == "gbps"].assign(ratio=0.5)
+    ranking = Ranking(Lookup(without(laddered, primary="gbps", summary=rates)))
+    assert {one for one in rungs(ranking)[0].percents if math.isfinite(one)} == {50.0}
+
+
+def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
+    most = largest_step(ladder)
+    assert most is not None
+    sizes = [abs(math.log(over_problems(one.step).ratio)) for one in ladder if one.step]
+    assert abs(math.log(over_problems(most.step).ratio)) == pytest.approx(max(sizes))
+    assert largest_step(()) is None
+
+
+def test_the_ladder_has_no_tread_without_a_result(
+    climbing: Ranking, ladder: tuple[Rung, ...]
+) -> None:
+    table = ladder_table(climbing.lookup, ladder)
+    assert len(table) == len([one for one in ladder if one.measured])
+    assert table["text"].iloc[0] == ""
+    assert table[["value", "low", "high"]].notna().all(axis=None)
+
+
+def test_every_version_has_a_line_in_the_ledger(
+    climbing: Ranking, ladder: tuple[Rung, ...]
+) -> None:
+    lines = ledger(climbing.lookup, ladder)
+    assert [one.number for one in lines] == list(range(1, 13))
+    assert lines[0].counters == "the first version"
+    assert "compile failed" in [one.counters for one in lines]
+    assert "the version before has no result here" in [one.counters for one in lines]
+    assert all(len(one.row.data) == 5 for one in lines)
+    assert "[" in lines[1].row.data[2].text
+
+
+def test_counters_in_words_say_few_stalls(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:
+    lookup = climbing.lookup
+    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
+    problem = lookup.largest_problem
+    assert problem is not None
+    words = counters_in_words(ladder[3], problem, medians)
+    assert 1 <= words.count("Stall:") <= 2
+    assert "Registers 1.2" in words or "Registers" in words
+    assert counters_in_words(ladder[0], problem, medians) == ""
+
+
+def test_small_multiples_share_their_places(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:
+    problem = climbing.lookup.largest_problem
+    assert problem is not None
+    panels = panels_of(climbing.lookup)
+    table = multiples_table(climbing.lookup, ladder, problem, panels)
+    assert set(table["panel"]) == {panel.label for panel in panels}
+    assert "Tensor pipe" not in set(table["panel"]), "it was not collected"
+    nowhere = multiples_table(climbing.lookup, ladder, problem, [Panel((label("stack_bytes"),))])
+    assert nowhere.empty
+    places = table.groupby("panel")["place"].apply(list)
+    assert all(one == list(range(len(ladder))) for one in places)
+
+
+def test_dram_traffic_is_read_and_written_together(
+    climbing: Ranking, ladder: tuple[Rung, ...]
+) -> None:
+    problem = climbing.lookup.largest_problem
+    assert problem is not None
+    (panel,) = [one for one in panels_of(climbing.lookup) if len(one.metrics) > 1]
+    table = multiples_table(climbing.lookup, ladder[:1], problem, [panel])
+    parts = [climbing.lookup.at(ladder[0].variant, problem, one.name) for one in panel.metrics]
+    assert table["value"].tolist() == [pytest.approx(sum(part.median for part in parts))]
+
+
+def test_the_answer_says_where_the_ladder_leads(climbing: Ranking) -> None:
+    first, *_ = ["".join(part.text for part in one) for one in sentences(climbing)]
+    assert first.startswith("The ladder of 12 versions goes from ")
+    assert "of torch.softmax and ends at" in first
+    assert "Its largest step is " in first
+
+
+def test_one_version_is_no_ladder() -> None:
+    report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
+    ranking = Ranking(Lookup(report))
+    assert progression_view(ranking).parts["ladder"] is None
+    assert not any("ladder" in part.text for one in sentences(ranking) for part in one)
+
+
+def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
+    plan = dataclasses.replace(laddered.plan, baseline=None)
+    ranking = Ranking(Lookup(without(laddered, baseline=None, plan=plan)))
+    parts = progression_view(ranking).parts
+    assert parts["percents"] is None
+    assert parts["ladder"] is not None
+
+
+def test_marks_in_figures_belong_to_versions() -> None:
+    table = pd.DataFrame(
+        {
+            "name": ["1 a", "2 b"],
+            "mark": [4, 7],
+            "value": [1.0, 0.5],
+            "low": [1.0, 0.4],
+            "high": [1.0, 0.6],
+            "text": ["", "0.500\u00d7"],
+        }
+    )
+    drawing = svg.to_svg(ladder_figures.ladder(table, "Duration"), "f", "l", "d")
+    assert 'data-variant="4"' in drawing
+    assert 'data-variant="7"' in drawing
+    assert "0.500\u00d7" in drawing
+
+
+def test_the_page_says_went_with_and_shows_notes_where_there_are_any(laddered: Report) -> None:
+    tree: Any = lxml.html.document_fromstring(render_page(laddered))
+    text = tree.xpath("//section[@id='figures']")[0].text_content()
+    assert "they went with the step" in text
+    heads = [one.text_content() for one in tree.xpath("//table[contains(@class, 'ledger')]//th")]
+    assert "note" not in heads
+    cells = [
+        dataclasses.replace(one, variant=dataclasses.replace(one.variant, note="wide <loads>"))
+        for one in laddered.plan.cells
+    ]
+    plan = dataclasses.replace(laddered.plan, cells=tuple(cells))
+    noted: Any = lxml.html.document_fromstring(render_page(without(laddered, plan=plan)))
+    (table,) = noted.xpath("//table[contains(@class, 'ledger')]")
+    assert "wide <loads>" in table.text_content()
