@@ -14,7 +14,7 @@ from profiler.model import Cell
 from profiler.render import numbers
 from profiler.render.ladder import largest_step, rungs
 from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
-from profiler.render.overall import correct_rows, excludes_one, tunes
+from profiler.render.overall import Standing, correct_rows, excludes_one, tunes
 from profiler.render.roles import Ranking
 from profiler.render.steps import measured_steps, step_name, step_summary
 
@@ -37,6 +37,8 @@ class Card:
 
 
 Sentence = tuple[Part, ...]
+_MOST_GROUPS = 3
+"""Groups of rivals of which the answer names the best."""
 _MOST_STEPS = 4
 """Steps that are said in the answer; the rest stand below."""
 Ranked = Sequence[tuple[Cell, Value]]
@@ -51,15 +53,14 @@ def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
     lookup = ranking.lookup
     if lookup.report.kind == "ablation" and (found := _step_sentences(lookup)):
         return (*found, _coverage_sentence(lookup))
-    general = [
-        _overall_sentence(ranking),
-        _largest_sentence(ranking),
-        _everywhere_sentence(ranking),
-    ]
+    general = [_overall_sentence(ranking), _largest_sentence(ranking)]
     if lookup.report.kind == "progression":
         general.insert(0, _ladder_sentence(ranking))
     if tunes(lookup):  # the question is which one to use: that comes first
-        general.insert(0, general.pop())
+        leaders = [rows[0] for rows in ranking.groups[:_MOST_GROUPS]]
+        general = [*(_everywhere_sentence(ranking, one) for one in leaders), *general]
+    else:
+        general.append(_everywhere_sentence(ranking, ranking.leader))
     return (*(one for one in general if one), _coverage_sentence(lookup))
 
 
@@ -138,8 +139,9 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
     cell, value = _first_rival(lookup, ranked)
     opening = _with_value(lookup, f"{where} the best is ", *ranked[0])
     if first != cell:
-        words = "the baseline" if first.variant == lookup.baseline else "a reference"
-        opening = (*opening, *_with_value(lookup, f", {words}; next is ", cell, value))
+        own = first.variant == lookup.baseline
+        words = ", the baseline; next is " if own else ", a reference; the best of the rest is "
+        opening = (*opening, *_with_value(lookup, words, cell, value))
     if lookup.baseline is None or numbers.is_missing(value.ratio):
         return (*opening, Part("."))
     return (
@@ -168,18 +170,21 @@ def _certainty(value: Value) -> str:
     return f" {interval}; the 95\u202f% interval {verb} 1"
 
 
-def _everywhere_sentence(ranking: Ranking) -> Sentence:
-    row = ranking.leader
-    total = len(ranking.lookup.best_by_problem)
+def _everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
+    total = 0 if row is None else len(row.planned)
     if row is None or row.regret is None or total < 2:
         return ()
     first = len(ranking.best_or_tied.get(row.variant.id, ()))
     text = f" is best or tied at {first} of {total} problems"
-    if row.complete and not numbers.is_missing(row.regret.worst_pct):
+    if row.covers and not numbers.is_missing(row.regret.worst_pct):
         worst = next(one for one in ranking.lookup.problems if one.id == row.regret.worst_problem)
         cost = f"{row.regret.worst_pct:.1f}\u202f%"
-        text += f"; used everywhere it costs at most {cost} against the best (at {worst.name})"
+        text += f"; used {_where(row)} it costs at most {cost} against the best (at {worst.name})"
     return (Part(row.variant.name, strong=True), Part(f"{text}."))
+
+
+def _where(row: Standing) -> str:
+    return "everywhere" if row.complete else "at all of them"
 
 
 def _coverage_sentence(lookup: Lookup) -> Sentence:
@@ -208,12 +213,12 @@ def _best_card(ranking: Ranking) -> Card:
     if row is None:
         return Card("Best", numbers.MISSING, "no correct result was measured")
     first = len(ranking.best_or_tied.get(row.variant.id, ()))
-    total = len(ranking.lookup.best_by_problem)
+    total = len(row.planned)
     detail = f"best or tied at {first} of {total} problems"
-    if not row.complete:
+    if not row.covers:
         detail += f"; measured at {len(row.ratios)}"
     elif tunes(ranking.lookup) and row.regret is not None:
-        detail += f"; used everywhere it costs at most {row.regret.worst_pct:.1f}\u202f%"
+        detail += f"; used {_where(row)} it costs at most {row.regret.worst_pct:.1f}\u202f%"
     if row is ranking.baseline_standing:
         detail = f"the baseline; {detail}"
     return Card("Best", row.variant.name, detail)

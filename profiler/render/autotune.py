@@ -10,7 +10,7 @@ import pandas as pd
 from profiler.analyse.funnel import funnel
 from profiler.model import Problem, Variant
 from profiler.render import effect_figures, numbers
-from profiler.render.behind import ONE_FOR_ALL_HEADS, behind_heat, behind_legend, one_for_all_rows
+from profiler.render.behind import ONE_FOR_ALL_HEADS, behind_heats, behind_legend, one_for_all_rows
 from profiler.render.canvas import Axis
 from profiler.render.charts import Chart, make_chart
 from profiler.render.effects import parameter_effects
@@ -39,7 +39,7 @@ def autotune_view(ranking: Ranking) -> View:
     lookup = ranking.lookup
     report = lookup.report
     parts = {
-        "heat": behind_heat(ranking),
+        "heats": behind_heats(ranking),
         "heat_legend": behind_legend(),
         "ratio_legend": ratio_legend(),
         "one_for_all_heads": ONE_FOR_ALL_HEADS,

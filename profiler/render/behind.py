@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from profiler.analyse.ranking import Place, Regret, places
+from profiler.analyse.ranking import Place, places
 from profiler.model import Problem, Variant
 from profiler.render import numbers
 from profiler.render.lookup import Lookup
 from profiler.render.overall import Standing, correct_rows
+from profiler.render.problems import varying
 from profiler.render.roles import Ranking
 from profiler.render.tables import Datum, Heat, Row, heat_heads, lacking_datum
 
@@ -18,38 +20,73 @@ BEHIND_EDGES = (1.0, 3.0, 8.0, 20.0, 50.0, 100.0)
 Places = Mapping[tuple[str, str], Place]
 
 
-def behind_heat(ranking: Ranking) -> Heat:
-    """Percent behind the best of each problem; rows by their worst case, references below."""
+@dataclass(frozen=True)
+class BehindHeat:
+    """One group of rivals: those that are planned for the same problems."""
+
+    name: str
+    """What tells its problems from the others; empty where there is one group."""
+    heat: Heat
+
+
+def behind_heats(ranking: Ranking) -> tuple[BehindHeat, ...]:
+    """Percent behind the best of each problem, for each group of rivals.
+
+    Rows stand by their worst case, references below.
+    """
     lookup = ranking.lookup
     apart = lookup.references if lookup.rivals else frozenset()
     found = places(correct_rows(lookup), lookup.report.primary, apart=apart)
+    below = [row for row in ranking.standings if row.variant.id in lookup.references]
+    several = len(ranking.groups) > 1
+    groups = []
+    for rows in ranking.groups or ((),):
+        planned = lookup.planned[rows[0].variant.id] if rows else frozenset(lookup.problem_numbers)
+        own = [problem for problem in lookup.problems if problem.id in planned]
+        name = _common(lookup.problems, own) if several else ""
+        groups.append(BehindHeat(name, _heat(ranking, [*rows, *below], own, found)))
+    return tuple(groups)
+
+
+def _common(problems: Sequence[Problem], own: Sequence[Problem]) -> str:
+    """The parameters that differ among the problems, but not among these."""
+    keys = [key for key in varying(problems) if key not in varying(own)]
+    same = ", ".join(f"{key} = {own[0].params.get(key)}" for key in keys)
+    return same or ", ".join(problem.name for problem in own)
+
+
+def _heat(
+    ranking: Ranking, rows: Sequence[Standing], problems: Sequence[Problem], found: Places
+) -> Heat:
     return Heat(
         against="the best of each problem",
         caption="Percent behind the best of each problem, variants by problems",
         leads=("worst", "mean"),
-        heads=heat_heads(lookup.problems),
-        problems=tuple(problem.name for problem in lookup.problems),
-        rows=tuple(_row(ranking, standing, found) for standing in ranking.standings),
+        heads=heat_heads(problems),
+        problems=tuple(problem.name for problem in problems),
+        rows=tuple(_row(ranking, standing, problems, found) for standing in rows),
     )
 
 
-def _row(ranking: Ranking, standing: Standing, found: Places) -> Row:
+def _row(ranking: Ranking, standing: Standing, problems: Sequence[Problem], found: Places) -> Row:
     lookup, variant = ranking.lookup, standing.variant
-    data = [_datum(lookup, variant, problem, found) for problem in lookup.problems]
+    data = [_datum(lookup, variant, problem, found) for problem in problems]
     return Row(
         variant.name,
         lookup.marks[variant.id],
         ranking.role(variant),
-        (*_costs(standing.regret), *data),
+        (*_costs(standing), *data),
         variant.note,
     )
 
 
-def _costs(regret: Regret | None) -> tuple[Datum, Datum]:
+def _costs(standing: Standing) -> tuple[Datum, Datum]:
+    regret = standing.regret
     if regret is None:
         nothing = Datum(title="a reference, or without a correct result", css="none")
         return nothing, nothing
-    lacking = f"; {len(regret.missing)} problems are missing" if regret.missing else ""
+    missing = len(standing.planned.intersection(regret.missing))
+    lacking = f"; {missing} problems are missing" if missing else ""
     over = f"over {regret.problems} problems{lacking}"
     return (
         Datum(f"{regret.worst_pct:.1f}", numbers.raw(regret.worst_pct), f"worst cost {over}"),
@@ -107,7 +144,6 @@ ONE_FOR_ALL_HEADS = ("worst cost", "at", "mean cost", "best or tied at", "ratio 
 
 def one_for_all_rows(ranking: Ranking) -> tuple[Row, ...]:
     """Each configuration as the only one, for `ONE_FOR_ALL_HEADS`; smallest worst cost first."""
-    total = len(ranking.lookup.best_by_problem)
     names = {problem.id: problem.name for problem in ranking.lookup.problems}
     rows = []
     for standing in ranking.standings:
@@ -116,12 +152,13 @@ def one_for_all_rows(ranking: Ranking) -> tuple[Row, ...]:
             continue
         first = len(ranking.best_or_tied.get(variant.id, ()))
         mean = standing.geometric_mean
-        lacking = f" ({len(regret.missing)} missing)" if regret.missing else ""
+        missing = len(standing.planned.intersection(regret.missing))
+        lacking = f" ({missing} missing)" if missing else ""
         data = (
             Datum(numbers.show(regret.worst_pct, "%"), numbers.raw(regret.worst_pct)),
             Datum(names[regret.worst_problem] + lacking, css="words"),
             Datum(numbers.show(regret.mean_pct, "%"), numbers.raw(regret.mean_pct)),
-            Datum(f"{first} of {total}", str(first)),
+            Datum(f"{first} of {len(standing.planned)}", str(first)),
             Datum(title="no baseline", css="none")
             if numbers.is_missing(mean)
             else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),

@@ -137,6 +137,14 @@ class Lookup:
         return tuple(one for one in self.variants if one.id not in self.references)
 
     @cached_property
+    def planned(self) -> Mapping[str, frozenset[str]]:
+        """Ids of the problems that each variant is planned for, by variant id."""
+        found: dict[str, set[str]] = {}
+        for variant, problem in self.cells:
+            found.setdefault(variant, set()).add(problem)
+        return {variant: frozenset(problems) for variant, problems in found.items()}
+
+    @cached_property
     def configurations(self) -> tuple[Variant, ...]:
         """Variants that may differ in a parameter: all but the named references."""
         named = self.report.plan.references

@@ -28,6 +28,13 @@ class Standing:
     best: RatioOf | None
     worst: RatioOf | None
     regret: analysis.Regret | None
+    planned: frozenset[str]
+    """Ids of the problems that it is planned for and that have a best: elsewhere it cannot run."""
+
+    @property
+    def covers(self) -> bool:
+        """Whether it has a rank at every problem that it is planned for."""
+        return self.regret is not None and self.planned.isdisjoint(self.regret.missing)
 
     @property
     def excluding_one(self) -> int:
@@ -107,4 +114,5 @@ def _standing(
         best=ordered[0] if ordered else None,
         worst=ordered[-1] if ordered else None,
         regret=regret,
+        planned=lookup.planned[variant.id].intersection(lookup.best_by_problem),
     )

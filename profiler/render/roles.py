@@ -42,6 +42,18 @@ class Ranking:
         leads = mean < 1 if self.lookup.primary.better == "higher" else mean > 1
         return next((row for row in self.standings if leads and row.variant == baseline), None)
 
+    @cached_property
+    def groups(self) -> tuple[tuple[Standing, ...], ...]:
+        """Variants that are no references, best first, by the problems that they are planned for.
+
+        Configurations of one type cannot run on the problems of another: they are no rivals.
+        """
+        found: dict[frozenset[str], list[Standing]] = {}
+        for row in self.standings:
+            if row.variant.id not in self.lookup.references:
+                found.setdefault(row.planned, []).append(row)
+        return tuple(tuple(rows) for rows in found.values())
+
     @property
     def leader(self) -> Standing | None:
         """The baseline where it beats the rest, else the variant to recommend.
@@ -80,7 +92,9 @@ class Ranking:
             named[self.lookup.baseline.id] = "baseline"
         runners = [variant for variant in self.order if variant not in special]
         if tunes(self.lookup):  # other references are of more interest than near equals of the best
-            runners.sort(key=lambda variant: variant.id not in self.lookup.references)
+            leaders = {rows[0].variant.id for rows in self.groups}
+            first = self.lookup.references | leaders
+            runners.sort(key=lambda variant: variant.id not in first)
         for number, variant in enumerate(runners[:_RUNNERS_UP], start=1):
             named[variant.id] = f"series-{number}"
         return named

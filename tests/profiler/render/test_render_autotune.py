@@ -12,12 +12,13 @@ from synthetic_report import HOSTILE_NAME, without
 
 from profiler.render.answer import cards, sentences
 from profiler.render.autotune import NEEDS, autotune_view, needs_table
-from profiler.render.behind import BEHIND_EDGES, behind_heat, behind_legend, one_for_all_rows
+from profiler.render.behind import BEHIND_EDGES, behind_heats, behind_legend, one_for_all_rows
 from profiler.render.effects import effect_table, parameter_effects
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
 from profiler.render.roles import Ranking
 from profiler.render.steps import value_name
+from profiler.render.tables import Heat
 from profiler.report import Report
 
 
@@ -31,13 +32,20 @@ def tuning(tuned: Report) -> Ranking:
     return Ranking(Lookup(tuned))
 
 
+def whole_heat(ranking: Ranking) -> Heat:
+    """The heat map of a run in which every variant runs on every problem."""
+    (one,) = behind_heats(ranking)
+    assert one.name == ""
+    return one.heat
+
+
 def with_reference(tuned: Report, variant: str) -> Ranking:
     plan = dataclasses.replace(tuned.plan, references=(variant,))
     return Ranking(Lookup(without(tuned, plan=plan)))
 
 
 def test_rows_stand_by_their_worst_case_and_references_below(tuning: Ranking) -> None:
-    heat = behind_heat(tuning)
+    heat = whole_heat(tuning)
     complete = [row for row, one in zip(heat.rows, tuning.standings, strict=True) if one.complete]
     worst = [float(row.data[0].raw or "nan") for row in complete]
     assert worst == sorted(worst)
@@ -48,14 +56,14 @@ def test_rows_stand_by_their_worst_case_and_references_below(tuning: Ranking) ->
 
 
 def test_each_problem_has_one_best_at_nought(tuning: Ranking) -> None:
-    heat = behind_heat(tuning)
+    heat = whole_heat(tuning)
     for column in range(2, 2 + len(heat.problems)):
         best = [row.data[column] for row in heat.rows if "top" in row.data[column].css]
         assert [(one.text, one.raw) for one in best] == [("0.0", "0")]
 
 
 def test_worst_and_mean_are_those_of_the_row(tuning: Ranking) -> None:
-    for row in behind_heat(tuning).rows:
+    for row in whole_heat(tuning).rows:
         behind = [float(one.raw) for one in row.data[2:] if one.raw is not None]
         if row.data[0].raw is not None:
             assert float(row.data[0].raw) == pytest.approx(max(behind), rel=1e-4)
@@ -65,7 +73,7 @@ def test_worst_and_mean_are_those_of_the_row(tuning: Ranking) -> None:
 
 
 def test_ties_are_marked_by_a_sign_and_by_words(tuning: Ranking) -> None:
-    ties = [one for row in behind_heat(tuning).rows for one in row.data if "tied" in one.css]
+    ties = [one for row in whole_heat(tuning).rows for one in row.data if "tied" in one.css]
     assert ties
     for one in ties:
         assert one.text.startswith("\u2248")
@@ -73,7 +81,7 @@ def test_ties_are_marked_by_a_sign_and_by_words(tuning: Ranking) -> None:
 
 
 def test_failures_are_crossed_and_say_why(tuning: Ranking) -> None:
-    failed = [one for row in behind_heat(tuning).rows for one in row.data if one.text == "\u2715"]
+    failed = [one for row in whole_heat(tuning).rows for one in row.data if one.text == "\u2715"]
     assert failed
     assert all(one.css == "failed" and one.raw is None and one.title for one in failed)
 
@@ -84,7 +92,7 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Ranki
     apart = with_reference(tuned, best.id)
     assert apart.best is not None
     assert apart.best != best
-    (row,) = [row for row in behind_heat(apart).rows if row.name == best.name]
+    (row,) = [row for row in whole_heat(apart).rows if row.name == best.name]
     assert row.data[0].raw is None
     assert any(one.css == "ahead" and one.text.startswith("-") for one in row.data)
     assert best.name not in [row.name for row in one_for_all_rows(apart)]
@@ -156,3 +164,26 @@ def test_the_page_has_its_sections(tuned: Report) -> None:
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
     assert HOSTILE_NAME in heat.text_content()
     assert autotune_view(Ranking(Lookup(tuned))).template == "autotune.html"
+
+
+def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> None:
+    def belongs(name: str, dtype: object) -> bool:
+        return name == "torch" or (name.endswith("v1") == (dtype == "fp16"))
+
+    cells = [
+        cell for cell in tuned.plan.cells if belongs(cell.variant.id, cell.problem.params["dtype"])
+    ]
+    plan = dataclasses.replace(tuned.plan, cells=tuple(cells))
+    kept = tuned.summary["cell"].isin([cell.id for cell in cells])
+    ranking = Ranking(Lookup(without(tuned, plan=plan, summary=tuned.summary[kept])))
+    first, second = behind_heats(ranking)
+    assert {first.name, second.name} == {"dtype = fp16", "dtype = fp32"}
+    for one in (first, second):
+        assert len(one.heat.problems) == 6
+        assert one.heat.rows[-1].name == "torch.softmax"
+        assert "not in the plan" not in {datum.title for row in one.heat.rows for datum in row.data}
+    said = ["".join(part.text for part in one) for one in sentences(ranking)]
+    for one, text in zip((first, second), said, strict=False):
+        assert text.startswith(f"{one.heat.rows[0].name} is best or tied at ")
+        assert "of 6 problems; used at all of them it costs at most" in text
+    assert " of 6 problems; used at all of them" in cards(ranking)[0].detail
