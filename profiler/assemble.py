@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pandas as pd
 
@@ -75,7 +74,8 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         baseline=plan.baseline,
         notices=(*_replay_notice(replayed), *notices, *results.notices),
         spec_text=loaded.text,
-        spec_path=_shown_path(loaded),
+        # The spec in a run folder is a copy: what measures again is the file that it was made from.
+        spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
         commands={
             session: without_private(command, private)
             for session, command in _commands(attempts).items()
@@ -156,17 +156,6 @@ def _with_attributes(
 
 def _whole(value: str | float | None) -> int | None:
     return int(value) if isinstance(value, int | float) else None
-
-
-def _shown_path(loaded: LoadedSpec) -> str:
-    """Path of the spec as a reader may type it: relative, never a folder of this machine."""
-    path = loaded.path
-    if not path.is_absolute():
-        return path.as_posix()
-    try:
-        return path.relative_to(Path.cwd()).as_posix()
-    except ValueError:
-        return path.name
 
 
 def _counts(status: CellStatus) -> bool:

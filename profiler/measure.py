@@ -156,6 +156,7 @@ def _record(live: Live, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
         environment=live.machine.environment,
         keys={**(earlier.keys if earlier else {}), **keys},
         stages=earlier.stages if earlier else {},
+        spec_path=live.loaded.shown_path,
         overrides=live.loaded.flags,
     )
 

@@ -90,6 +90,8 @@ class RunRecord:
     """Cell id → hash of everything that could change its numbers."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Stage → seconds spent in it, added up over resumed executions."""
+    spec_path: str = "SPEC"
+    """The experiment file, as it may be typed again."""
     overrides: tuple[str, ...] = ()
     """`key=value` flags that were laid over the spec."""
     schema_version: int = SCHEMA_VERSION

@@ -53,6 +53,16 @@ class LoadedSpec:
         return self.path.parent
 
     @property
+    def shown_path(self) -> str:
+        """The file as a reader may type it: relative, never with a folder of this machine."""
+        if not self.path.is_absolute():
+            return self.path.as_posix()
+        try:
+            return self.path.relative_to(Path.cwd()).as_posix()
+        except ValueError:
+            return self.path.name
+
+    @property
     def flags(self) -> tuple[str, ...]:
         """The overrides as given on the command line, for the record."""
         return tuple(override.raw for override in self.overrides)
