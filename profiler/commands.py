@@ -170,15 +170,22 @@ def import_files(
     from profiler.render.console import import_table
     from profiler.render.import_page import render_import_page
 
-    target = page or Path(files[0]).with_suffix(".html")
-    names = [file.name for file in files]
-    write_atomic(target, render_import_page(imported.launches, imported.notices, names))
     console = make_console(color, stderr=json_target == "-")
     if json_target != "-":
         console.print(import_table(imported.launches))
     for notice in imported.notices:
         line = f"{text(notice)} {remedy(notice)}".strip()
         make_console(color, stderr=True).print(line, markup=False, soft_wrap=True)
+    # In the current folder: that of the files may be somebody else's.
+    target = page or Path(files[0].name.removesuffix(".gz")).with_suffix(".html")
+    names = [file.name for file in files]
+    try:
+        write_atomic(target, render_import_page(imported.launches, imported.notices, names))
+    except OSError as error:
+        raise UsageError(
+            f"{target}: the page cannot be written: {error.strerror}",
+            remedy="Choose another path with --out.",
+        ) from error
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
 
 

@@ -143,8 +143,11 @@ def test_import_as_json_and_as_page(ready, tmp_path):
     copy = shutil.copy(CAPTURE, tmp_path / "mine.csv")
     done = ready("import", copy)
     assert done.code == 0, done.err
-    assert (tmp_path / "mine.html").stat().st_size > 1000
+    assert (ready.folder / "mine.html").stat().st_size > 1000
     assert "Page: " in done.out
+    refused = ready("import", copy, "--out", "/proc/none/page.html")
+    assert refused.code == 2
+    assert "cannot be written" in refused.err
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
