@@ -111,14 +111,15 @@ def _architecture(loaded: LoadedSpec) -> str:
     wanted = loaded.experiment.build.arch
     if wanted != "auto":
         return wanted
-    from profiler.environment import find_gpu
+    from profiler.environment import architecture_of, find_gpu
 
     gpu = find_gpu()
-    if gpu is None or gpu.compute_capability is None:
+    found = None if gpu is None else architecture_of(gpu)
+    if found is None:
         raise EnvironmentUnusable(
             "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
         )
-    return f"sm_{gpu.compute_capability.replace('.', '')}"
+    return found
 
 
 def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:

@@ -16,7 +16,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from profiler.collect.ncu import find_ncu, ncu_version, require_version
-from profiler.environment import Gpu, find_gpu, nvcc_version, package_version
+from profiler.environment import (
+    Gpu,
+    architecture_of,
+    find_gpu,
+    nvcc_version,
+    package_version,
+)
 from profiler.errors import EnvironmentUnusable
 from profiler.execute.lock import is_free
 
@@ -109,8 +115,9 @@ def check_gpu(gpu: Gpu | None) -> Check:
             "(--gpus all). Without a GPU, runs replay their recording.",
             essential=True,
         )
-    capability = f", sm_{gpu.compute_capability.replace('.', '')}" if gpu.compute_capability else ""
-    detail = f"{gpu.name}{capability}, driver {gpu.driver} (CUDA {gpu.cuda_driver})"
+    architecture = architecture_of(gpu)
+    known = f", {architecture}" if architecture else ""
+    detail = f"{gpu.name}{known}, driver {gpu.driver} (CUDA {gpu.cuda_driver})"
     return Check("GPU", Status.OK, detail, essential=True)
 
 

@@ -82,9 +82,10 @@ def find_gpu(
         return None if handle is None else _describe(nvml, handle)
 
 
-def gpu_available(environ: Mapping[str, str] | None = None, nvml: ModuleType | None = None) -> bool:
-    """Whether a CUDA program would find a GPU."""
-    return find_gpu(environ, nvml) is not None
+def architecture_of(described: Gpu | Environment) -> str | None:
+    """Architecture (`sm_90`) to compile for, None where no GPU is described."""
+    capability = described.compute_capability
+    return None if capability is None else f"sm_{capability.replace('.', '')}"
 
 
 def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from shutil import which
 
 from profiler.collect.ncu import find_ncu, ncu_version, require_version
-from profiler.environment import Gpu, find_gpu, probe_environment
+from profiler.environment import Gpu, architecture_of, find_gpu, probe_environment
 from profiler.errors import EnvironmentUnusable
+from profiler.execute.build import find_nvcc
 from profiler.model import Environment
 from profiler.spec import Experiment, ModuleWorkload
 
@@ -51,11 +51,10 @@ def find_machine(experiment: Experiment, base: Path) -> Machine:
         ncu = find_ncu()
         version = ncu_version(ncu)
         require_version(version)
-    nvcc = which("nvcc")
     environment = probe_environment(
         gpu=gpu if device == "cuda" else None,
         ncu_version=version,
-        nvcc=Path(nvcc) if nvcc else None,
+        nvcc=_compiler(),
         source=base,
         cache_control=collect.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
@@ -63,10 +62,12 @@ def find_machine(experiment: Experiment, base: Path) -> Machine:
     return Machine(environment, device, ncu)
 
 
-def architecture_of(environment: Environment) -> str | None:
-    """Architecture (`sm_90`) of the GPU of an environment, None where there is none."""
-    capability = environment.compute_capability
-    return None if capability is None else f"sm_{capability.replace('.', '')}"
+def _compiler() -> Path | None:
+    """The nvcc that a build would use; None where there is none, which only a build minds."""
+    try:
+        return find_nvcc()
+    except EnvironmentUnusable:
+        return None
 
 
 def _require_torch(experiment: Experiment) -> None:

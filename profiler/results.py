@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -74,13 +74,9 @@ class Loaded:
         result = self.attempt.result
         if result is None or result.cause != _FINISHED:
             return set()
-        finished = {
-            Visit(record["cell"], record["block"])
-            for record in self.records
-            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE
-        }
+        finished = {cell for cell, _ in protocol.finished_visits(self.records)}
         seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
-        return {visit.cell for visit in finished} - seen
+        return finished - seen
 
 
 def load_attempt(
@@ -146,16 +142,8 @@ def _samples(
         kind=record.kind,
         metrics=record.metrics,
         compute_capability=compute_capability,
-        finished=_finished_visits(records),
+        finished=set(protocol.finished_visits(records)),
     )
-
-
-def _finished_visits(records: Iterable[Mapping[str, Any]]) -> set[tuple[str, int]]:
-    return {
-        (record["cell"], record["block"])
-        for record in records
-        if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE
-    }
 
 
 def _read_csv(attempt: Attempt) -> NcuTable | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -154,6 +154,13 @@ def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:
     """Append one record and flush it, so that a crash right after loses nothing."""
     stream.write(json.dumps(record, separators=(",", ":")) + "\n")
     stream.flush()
+
+
+def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
+    """Cell and block of every visit that was measured to its end."""
+    for record in records:
+        if record.get("event") == FINISHED and record.get("phase") == MEASURE:
+            yield str(record["cell"]), int(record["block"])
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

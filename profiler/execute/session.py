@@ -102,9 +102,8 @@ def salvage(collector: Collector, folder: Path) -> bool:
 def journal_visits(folder: Path) -> frozenset[Visit]:
     """Visits that the journal of an attempt says were measured to their end."""
     return frozenset(
-        Visit(str(record["cell"]), int(record["block"]))
-        for record in protocol.read_journal(folder / JOURNAL)
-        if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE
+        Visit(cell, block)
+        for cell, block in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
     )
 
 

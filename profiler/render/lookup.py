@@ -270,8 +270,3 @@ class Lookup:
     def measured_count(self) -> int:
         """Count the cells that have a number to show."""
         return sum(self.correct(cell) for cell in self.report.plan.cells)
-
-
-def empty_if_nan(value: float) -> float | None:
-    """Turn NaN into None, as JSON and templates need it."""
-    return None if pd.isna(value) else float(value)

@@ -8,7 +8,6 @@ import pytest
 from profiler.environment import (
     Gpu,
     find_gpu,
-    gpu_available,
     nvcc_version,
     package_version,
     probe_environment,
@@ -102,7 +101,7 @@ def test_first_visible_device(visible, uuid):
     environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
     gpu = find_gpu(environ, FakeNvml())
     assert (gpu.uuid if gpu else None) == uuid
-    assert gpu_available(environ, FakeNvml()) is (uuid is not None)
+    assert (find_gpu(environ, FakeNvml()) is not None) is (uuid is not None)
 
 
 def test_mig_instance_is_found_by_its_uuid():

@@ -4,9 +4,9 @@ import pytest
 from run_folders import FAKE_NCU, SPEC
 
 from profiler import machine as machine_module
-from profiler.environment import Gpu
+from profiler.environment import Gpu, architecture_of
 from profiler.errors import EnvironmentUnusable, ExitCode
-from profiler.machine import Machine, architecture_of, find_machine
+from profiler.machine import Machine, find_machine
 from profiler.model import Environment
 from profiler.spec import load_spec
 
