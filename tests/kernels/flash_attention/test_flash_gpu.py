@@ -1,7 +1,13 @@
 """Our kernels against plain attention, on an NVIDIA GPU (run with -m gpu)."""
 
+import json
 import math
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -41,6 +47,9 @@ VARIANTS = {
         *(config.params() for config in BEYOND),
     )
 }
+TILE = ("dtype", "d_head", "B_r", "B_c", "n_warps")
+ONE_OF_EACH_TILE = {tuple(params[key] for key in TILE): name for name, params in VARIANTS.items()}
+ROOT = Path(__file__).parents[3]
 PROBLEMS = [
     {"seq_len": 128, "batch": 1, "heads": 1},
     {"seq_len": 384, "batch": 3, "heads": 5},
@@ -104,6 +113,28 @@ def test_references_move_in_the_middle_of_a_row(libraries):
             if not found <= 1:
                 wrong[name] = found
     assert wrong == {}
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck"])
+def test_the_sanitizer_finds_nothing_on_any_tile(libraries, tool):
+    sanitizer = shutil.which("compute-sanitizer")
+    assert sanitizer is not None, "compute-sanitizer comes with the CUDA toolkit"
+    chosen = [(VARIANTS[name], str(libraries[name])) for name in ONE_OF_EACH_TILE.values()]
+    done = subprocess.run(
+        [
+            *(sanitizer, "--tool", tool, "--error-exitcode", "9"),
+            *("--kernel-name", "kernel_substring=flash_attention_forward"),
+            *(sys.executable, str(Path(__file__).with_name("launch_once.py"))),
+        ],
+        input=json.dumps(chosen),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    none_found = "ERROR SUMMARY: 0 errors" if tool == "memcheck" else "0 hazards displayed"
+    assert none_found in done.stdout
 
 
 @pytest.mark.parametrize("implementation", space.IMPLEMENTATIONS)
