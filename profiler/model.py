@@ -148,6 +148,18 @@ class Outcome(StrEnum):
         return self not in (Outcome.MEASURED, Outcome.DUPLICATE, Outcome.NOT_MEASURED)
 
 
+class Verdict(StrEnum):
+    """What a comparison of a candidate with a baseline says about durations."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    """Shown to differ by less than the margin, which stands beside it."""
+    UNCLEAR = "unclear"
+    """Measured, but not decided; the reason says why."""
+    NO_DATA = "no data"
+
+
 @dataclass(frozen=True)
 class CellStatus:
     """Outcome of one cell, its cause in words, and which requested metrics did not come back."""

@@ -1,0 +1,378 @@
+"""Is it real: FASTER, SLOWER, SAME, UNCLEAR or NO DATA, and why.
+
+Durations are compared block by block: a block measures every arm once, so that drift hits both
+sides of a ratio alike. A pair is a candidate and its baseline on one problem; `log_ratio` is
+ln(candidate / baseline) of their durations in one block, `log_cycles` that of their cycles.
+
+A difference counts only beyond the margin m = max(ln(1 + delta), noise floor). With
+alpha = 0.05 / looks, one-sided signed-rank tests decide (`paired_tests`): FASTER where
+p < alpha / 2 for a median below -m, SLOWER where p < alpha / 2 for one above +m, SAME where both
+tests for a median between -m and +m have p < alpha, else UNCLEAR. The first two are adjusted for
+the number of comparisons. Cycles have to agree: a clock that moved is no property of a kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.analyse.intervals import median_intervals
+from profiler.analyse.paired_tests import (
+    adjust_families,
+    detectable_effects,
+    margin_tests,
+    median_floors,
+)
+from profiler.model import Verdict
+
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+ALPHA = 0.05
+DELTA = 0.01
+"""Smaller differences are SAME, unless an experiment says otherwise."""
+LOOKS = (8, 16, 32)
+"""Numbers of blocks after which a sequential run decides; each look spends a third of alpha."""
+FEWEST_BLOCKS = 6
+"""The smallest two-sided p value of 5 pairs is 0.0625."""
+
+
+class Reason(StrEnum):
+    """Why a comparison has the verdict that it has."""
+
+    DECIDED = "decided"
+    """FASTER or SLOWER, in time and in cycles."""
+    DECIDED_BY_TIME = "decided_by_time"
+    """FASTER or SLOWER in time; there are no cycles."""
+    WITHIN_MARGIN = "within_margin"
+    """SAME in time, and cycles do not object."""
+    WITHIN_MARGIN_BY_TIME = "within_margin_by_time"
+    """SAME in time; there are no cycles."""
+    FEW_BLOCKS = "few_blocks"
+    MORE_BLOCKS_NEEDED = "more_blocks_needed"
+    """The data agree with a difference on either side of a margin."""
+    MANY_COMPARISONS = "many_comparisons"
+    """Would be decided alone, but not as one of its family."""
+    CYCLES_UNCLEAR = "cycles_unclear"
+    """FASTER or SLOWER in time, not yet decided in cycles."""
+    CLOCK = "clock"
+    """Time and cycles contradict each other."""
+    DIFFERENT_MACHINES = "different_machines"
+    DIFFERENT_CLOCKS = "different_clocks"
+    NOT_MEASURED = "not_measured"
+
+
+HELPED_BY_BLOCKS = frozenset(
+    {
+        Reason.FEW_BLOCKS,
+        Reason.MORE_BLOCKS_NEEDED,
+        Reason.MANY_COMPARISONS,
+        Reason.CYCLES_UNCLEAR,
+        Reason.CLOCK,
+    }
+)
+"""Reasons that more blocks may change."""
+
+COLUMNS = (
+    "verdict",
+    "reason",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "margin",
+    "noise_floor",
+    "detectable",
+    "blocks",
+    "p_faster",
+    "p_slower",
+    "p_same",
+)
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """One quantity (time or cycles) of all pairs, each (pairs,); NaN where it was not tested."""
+
+    blocks: npt.NDArray[np.int64]
+    median: Floats
+    low: Floats
+    high: Floats
+    detectable: Floats
+    faster: Floats
+    slower: Floats
+    same: Floats
+
+    @classmethod
+    def empty(cls, pairs: int) -> _Tested:
+        numbers: dict[str, Any] = {each.name: np.full(pairs, np.nan) for each in fields(cls)}
+        return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
+
+
+def compare(
+    blocks: pd.DataFrame, pairs: pd.DataFrame, *, delta: float = DELTA, looks: int = 1
+) -> pd.DataFrame:
+    """The verdict on each pair, and the numbers behind it.
+
+    `blocks` has one row per pair and block: `pair`, `log_ratio` and, where cycles were counted,
+    `log_cycles`. What is not finite was not measured. `pairs` has one row per pair, its index being
+    what `pair` refers to, and any of these columns:
+
+    - `noise_floor`, `cycles_noise_floor`: from `noise_floors`; NaN or absent is not known, and then
+      the margin is `delta` alone (for cycles: the margin of the durations);
+    - `family`: pairs with the same value are judged together; one family by default.
+
+    `looks` is how often the data may be judged before they are complete: 1 for a number of blocks
+    that was fixed before, `len(LOOKS)` for a sequential run.
+
+    The result has the index of `pairs` and `COLUMNS`. `ratio` is exp(median log ratio) with its
+    95 % interval (candidate / baseline, below 1 is faster); `margin`, `noise_floor` and
+    `detectable` are relative effects (0.0123 is 1.23 %). `p_faster` and `p_slower` are adjusted and
+    meet alpha / 2; `p_same` meets alpha. It is not adjusted: as an intersection-union test it has
+    level alpha without that, and nobody picks the SAME out of many as the one to act on.
+
+    Raises ValueError where `blocks` names a pair that `pairs` does not have.
+    """
+    alpha = ALPHA / looks
+    floor = _column(pairs, "noise_floor")
+    margin = np.fmax(np.log1p(delta), floor)
+    own = np.fmax(np.log1p(delta), _column(pairs, "cycles_noise_floor"))
+    cycles_margin = np.where(np.isnan(_column(pairs, "cycles_noise_floor")), margin, own)
+    time = _tested(blocks, "log_ratio", pairs.index, margin, numbers=True)
+    cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin, numbers=False)
+    faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
+    in_time = _says(faster, slower, time.same, alpha)
+    # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
+    in_cycles = _says(cycles.faster, cycles.slower, cycles.same, alpha)
+    alone = _says(time.faster, time.slower, time.same, alpha)
+    verdicts, reasons = _judge(in_time, in_cycles, alone, time.blocks, cycles.blocks)
+    return pd.DataFrame(
+        {
+            "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
+            "reason": pd.Series(reasons, index=pairs.index, dtype=object),
+            "ratio": np.exp(time.median),
+            "ratio_low": np.exp(time.low),
+            "ratio_high": np.exp(time.high),
+            "margin": np.expm1(margin),
+            "noise_floor": np.expm1(floor),
+            "detectable": np.expm1(time.detectable),
+            "blocks": time.blocks,
+            "p_faster": faster,
+            "p_slower": slower,
+            "p_same": time.same,
+        },
+        index=pairs.index,
+        columns=list(COLUMNS),
+    )
+
+
+def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[Any]:
+    """How far the median strays where nothing differs, for each value of `of` (e.g. the problem).
+
+    `differences` are those of the two arms of the baseline, A and A', one per block: log ratios, or
+    percentage points. The floor has their unit: the 95th percentile of |bootstrapped median|. NaN
+    below `FEWEST_BLOCKS`: a floor from fewer is no better founded than a verdict from fewer.
+    """
+    frame = pd.DataFrame({"pair": of.to_numpy(), "value": differences.to_numpy(dtype=np.float64)})
+    keys = pd.Index(of.unique(), name=of.name)
+    floors = np.full(len(keys), np.nan)
+    for chosen, rows in _rows(frame, "value", keys):
+        if rows.shape[1] >= FEWEST_BLOCKS:
+            floors[chosen] = median_floors(rows)
+    return pd.Series(floors, index=keys, name="noise_floor")
+
+
+def undecided(comparisons: pd.DataFrame) -> pd.Index[Any]:
+    """The pairs of a result of `compare` that a later look may decide."""
+    open_reasons = comparisons["reason"].isin(list(HELPED_BY_BLOCKS))
+    return comparisons.index[(comparisons["verdict"] == Verdict.UNCLEAR) & open_reasons]
+
+
+def without_verdict(comparisons: pd.DataFrame, refused: Mapping[Any, Reason]) -> pd.DataFrame:
+    """The same numbers, where the pairs in `refused` have no verdict for the reason given there.
+
+    For durations that no test may compare: `DIFFERENT_MACHINES`, `DIFFERENT_CLOCKS`. A pair that
+    was not measured stays NO DATA.
+    """
+    changed = comparisons.copy()
+    measured = changed.index[changed["verdict"] != Verdict.NO_DATA]
+    for pair in measured.intersection(list(refused)):
+        changed.at[pair, "verdict"] = Verdict.UNCLEAR
+        changed.at[pair, "reason"] = refused[pair]
+    return changed
+
+
+def still_in_the_race(
+    times: pd.DataFrame,
+    floors: pd.Series[Any] | None = None,
+    *,
+    delta: float = DELTA,
+    looks: int = len(LOOKS),
+) -> pd.DataFrame:
+    """Which variants may still be the best of their problem: those that later looks go on with.
+
+    `times` has one row per problem, variant and block: `problem variant block duration_ns`.
+    `floors` are noise floors by problem. The result has one row per problem and variant that was
+    timed: `problem variant best contender`. The best is the lowest median among the variants with
+    most blocks (one that left the race saw other drift). A contender is not SLOWER than it, by the
+    test of `compare` on durations. That is not adjusted for the number of variants: leaving the
+    race is no claim, and a margin lies between the best and all that leave it. With fewer than
+    `FEWEST_BLOCKS` blocks in common nobody leaves.
+    """
+    timed = times[(times["duration_ns"] > 0) & np.isfinite(times["duration_ns"])]
+    found: pd.DataFrame = (
+        timed.groupby(["problem", "variant"], sort=False)["duration_ns"]
+        .agg(["count", "median"])
+        .reset_index()
+    )
+    most = found["count"] == found.groupby("problem")["count"].transform("max")
+    best = found[most].groupby("problem")["median"].idxmin()
+    found["best"] = found.index.isin(best)
+    leader = found.loc[found["best"], ["problem", "variant"]].merge(timed)
+    paired = (
+        timed.merge(leader, on=["problem", "block"], suffixes=("", "_best"))
+        .merge(found[["problem", "variant"]].reset_index(names="pair"))
+        .assign(log_ratio=lambda rows: np.log(rows["duration_ns"] / rows["duration_ns_best"]))
+    )
+    known = pd.Series(dtype=float) if floors is None else floors
+    margins = np.fmax(np.log1p(delta), found["problem"].map(known).to_numpy(dtype=np.float64))
+    tested = _tested(paired, "log_ratio", found.index, margins, numbers=False)
+    found["contender"] = ~(tested.slower < ALPHA / looks / 2)
+    return found.drop(columns=["count", "median"])
+
+
+def reason_words(
+    reason: Reason,
+    *,
+    blocks: int = 0,
+    margin: float = np.nan,
+    noise_floor: float = np.nan,
+    detectable: float = np.nan,
+) -> str:
+    """The reason of a comparison as one sentence for people; the numbers are those beside it."""
+    within = f"within ±{margin:.2%}" + (" (noise floor not known)" if np.isnan(noise_floor) else "")
+    seen = "" if np.isnan(detectable) else f"; would likely see {detectable:.2%}"
+    words = {
+        Reason.DECIDED: f"beyond ±{margin:.2%} in time and in cycles",
+        Reason.DECIDED_BY_TIME: f"beyond ±{margin:.2%} in time; cycles were not counted",
+        Reason.WITHIN_MARGIN: f"{within}{seen}",
+        Reason.WITHIN_MARGIN_BY_TIME: f"{within}{seen}; cycles were not counted",
+        Reason.FEW_BLOCKS: f"{blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
+        Reason.MORE_BLOCKS_NEEDED: f"{blocks} blocks do not tell it from ±{margin:.2%}{seen}",
+        Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
+        Reason.CYCLES_UNCLEAR: f"differs in time, but {blocks} blocks do not show it in cycles",
+        Reason.CLOCK: "time and cycles disagree: the clock moved",
+        Reason.DIFFERENT_MACHINES: "measured on different machines",
+        Reason.DIFFERENT_CLOCKS: "measured with different clock settings",
+        Reason.NOT_MEASURED: "not measured",
+    }
+    return words[reason]
+
+
+def _column(pairs: pd.DataFrame, name: str) -> Floats:
+    if name not in pairs:
+        return np.full(len(pairs), np.nan)
+    return pairs[name].to_numpy(dtype=np.float64)
+
+
+def _families(pairs: pd.DataFrame) -> npt.NDArray[np.int64]:
+    if "family" not in pairs:
+        return np.zeros(len(pairs), dtype=np.int64)
+    return pd.factorize(pairs["family"])[0].astype(np.int64)
+
+
+def _rows(
+    frame: pd.DataFrame, column: str, pairs: pd.Index[Any]
+) -> Iterator[tuple[npt.NDArray[np.int64], Floats]]:
+    """Finite values of a column as matrices of equal numbers of blocks: (which pairs, rows).
+
+    Values are in ascending order, so that the order of blocks changes nothing, not even by chance.
+    """
+    frame = frame[np.isfinite(frame[column].to_numpy(dtype=np.float64))]
+    owner = pairs.get_indexer(pd.Index(frame["pair"]))
+    if (owner < 0).any():
+        raise ValueError(f"blocks of unknown pairs: {list(frame['pair'][owner < 0].unique()[:5])}")
+    values = frame[column].to_numpy(dtype=np.float64)
+    values = values[np.lexsort((values, owner))]
+    counts = np.bincount(owner, minlength=len(pairs))
+    starts = np.cumsum(counts) - counts
+    for n in np.unique(counts[counts > 0]):
+        chosen = np.flatnonzero(counts == n)
+        yield chosen, values[starts[chosen, np.newaxis] + np.arange(n)]
+
+
+def _tested(
+    blocks: pd.DataFrame, column: str, pairs: pd.Index[Any], margins: Floats, *, numbers: bool
+) -> _Tested:
+    """The tests of one column; with `numbers` also intervals, which cost the most time."""
+    found = _Tested.empty(len(pairs))
+    if column not in blocks:
+        return found
+    for chosen, rows in _rows(blocks, column, pairs):
+        n = rows.shape[1]
+        found.blocks[chosen] = n
+        found.median[chosen] = np.median(rows, axis=1)
+        if numbers:
+            found.low[chosen], found.high[chosen] = median_intervals(rows)
+            found.detectable[chosen] = detectable_effects(rows, margins[chosen])
+        if n >= FEWEST_BLOCKS:
+            tests = margin_tests(rows, margins[chosen])
+            found.faster[chosen], found.slower[chosen] = tests.faster, tests.slower
+            found.same[chosen] = tests.same
+    return found
+
+
+def _says(faster: Floats, slower: Floats, same: Floats, alpha: float) -> npt.NDArray[np.object_]:
+    """What p values say. NaN compares as false: not tested is UNCLEAR."""
+    verdicts = _constant(Verdict.UNCLEAR, len(faster))
+    verdicts[same < alpha] = Verdict.SAME
+    verdicts[slower < alpha / 2] = Verdict.SLOWER
+    verdicts[faster < alpha / 2] = Verdict.FASTER
+    return verdicts
+
+
+def _judge(
+    in_time: npt.NDArray[np.object_],
+    in_cycles: npt.NDArray[np.object_],
+    alone: npt.NDArray[np.object_],
+    blocks: npt.NDArray[np.int64],
+    cycles_blocks: npt.NDArray[np.int64],
+) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+    """Verdict and reason of each pair; later rules overrule earlier ones."""
+    counted = cycles_blocks > 0
+    differs = (in_time == Verdict.FASTER) | (in_time == Verdict.SLOWER)
+    same = in_time == Verdict.SAME
+    cycles_differ = (in_cycles == Verdict.FASTER) | (in_cycles == Verdict.SLOWER)
+    pending = differs & counted & (in_cycles == Verdict.UNCLEAR)
+    clash = differs & counted & (in_cycles != Verdict.UNCLEAR) & (in_cycles != in_time)
+    clash |= same & cycles_differ
+    rules: list[tuple[Flags, Reason]] = [
+        ((in_time == Verdict.UNCLEAR) & (alone != Verdict.UNCLEAR), Reason.MANY_COMPARISONS),
+        (differs, Reason.DECIDED),
+        (differs & ~counted, Reason.DECIDED_BY_TIME),
+        (same, Reason.WITHIN_MARGIN),
+        (same & ~counted, Reason.WITHIN_MARGIN_BY_TIME),
+        (pending, Reason.CYCLES_UNCLEAR),
+        (clash, Reason.CLOCK),
+        (blocks < FEWEST_BLOCKS, Reason.FEW_BLOCKS),
+        (blocks == 0, Reason.NOT_MEASURED),
+    ]
+    verdicts = in_time.copy()
+    verdicts[pending | clash] = Verdict.UNCLEAR
+    verdicts[blocks == 0] = Verdict.NO_DATA
+    reasons = _constant(Reason.MORE_BLOCKS_NEEDED, len(in_time))
+    for chosen, reason in rules:
+        reasons[chosen] = reason
+    return verdicts, reasons
+
+
+def _constant(value: StrEnum, count: int) -> npt.NDArray[np.object_]:
+    """An array of one member; np.full would make plain strings of it."""
+    array = np.empty(count, dtype=object)
+    array.fill(value)
+    return array

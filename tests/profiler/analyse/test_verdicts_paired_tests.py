@@ -1,0 +1,130 @@
+"""Signed ranks, noise floors and multiple comparisons: against scipy, and by known answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from profiler.analyse.paired_tests import (
+    adjust_families,
+    detectable_effects,
+    margin_tests,
+    median_floors,
+    signed_rank_tails,
+)
+
+GENERATOR = np.random.default_rng(11)
+
+
+@pytest.mark.parametrize("n", [6, 8, 16, 32])
+def test_rows_without_ties_agree_with_wilcoxon_one_at_a_time(n: int) -> None:
+    rows = GENERATOR.normal(0.3, 1, size=(20, n))
+    less, greater = signed_rank_tails(rows)
+    for row, below, above in zip(rows, less, greater, strict=True):
+        assert below == pytest.approx(stats.wilcoxon(row, alternative="less").pvalue)
+        assert above == pytest.approx(stats.wilcoxon(row, alternative="greater").pvalue)
+
+
+@pytest.mark.parametrize("n", [6, 8, 10])
+def test_rows_with_ties_and_zeros_agree_with_every_sign_flip(n: int) -> None:
+    rows = GENERATOR.integers(-3, 4, size=(40, n)).astype(float)
+    less, greater = signed_rank_tails(rows)
+    signed = np.sign(rows) * stats.rankdata(np.abs(rows), axis=1)
+    for tail, alternative in ((less, "less"), (greater, "greater")):
+        reference = stats.permutation_test(
+            (signed,),
+            np.sum,
+            permutation_type="samples",
+            alternative=alternative,
+            n_resamples=np.inf,
+            axis=-1,
+        ).pvalue
+        np.testing.assert_allclose(tail, reference)
+
+
+def test_a_constant_row_is_as_far_from_zero_as_its_length_can_show() -> None:
+    for n in (6, 8, 32):
+        less, greater = signed_rank_tails(np.full((1, n), 0.5))
+        assert (less[0], greater[0]) == (1.0, 0.5**n)
+
+
+def test_a_row_of_zeros_is_neither_below_nor_above() -> None:
+    less, greater = signed_rank_tails(np.zeros((1, 8)))
+    assert (less[0], greater[0]) == (1.0, 1.0)
+
+
+def test_ties_are_seen_through_rounding_of_the_last_digits() -> None:
+    exact = np.array([[0.1, 0.1, -0.2, 0.2, 0.3, 0.3, 0.3, 0.4]])
+    blurred = exact * (1 + np.array([[0, 1, 0, -1, 1, 0, -1, 1]]) * 2.0**-52)
+    assert signed_rank_tails(blurred) == signed_rank_tails(exact)
+
+
+def test_a_row_never_depends_on_its_neighbours() -> None:
+    rows = np.vstack([GENERATOR.normal(size=(3, 8)), np.zeros((1, 8)), np.full((1, 8), 1.0)])
+    margins = np.linspace(0.01, 0.5, 5)
+    together = margin_tests(rows, margins)
+    for index in range(5):
+        alone = margin_tests(rows[[index]], margins[[index]])
+        assert alone.faster[0] == together.faster[index]
+        assert alone.slower[0] == together.slower[index]
+        assert alone.same[0] == together.same[index]
+
+
+def test_the_three_tests_point_where_the_data_are() -> None:
+    rows = np.linspace(-0.001, 0.001, 8) + np.array([[-0.05], [0.0], [0.05]])
+    tests = margin_tests(rows, np.full(3, 0.01))
+    smallest = 0.5**8
+    assert tests.faster.tolist() == [smallest, 1.0, 1.0]
+    assert tests.same.tolist() == [1.0, smallest, 1.0]
+    assert tests.slower.tolist() == [1.0, 1.0, smallest]
+
+
+def test_the_floor_grows_with_the_noise_and_holds_its_median() -> None:
+    quiet = GENERATOR.normal(0, 0.001, size=(200, 8))
+    floors = median_floors(quiet)
+    np.testing.assert_allclose(median_floors(10 * quiet), 10 * floors)
+    assert (floors >= np.abs(np.median(quiet, axis=1))).mean() > 0.95
+    # The median of eight normal values scatters by about 0.41 of their deviation.
+    assert 0.0005 < np.median(floors) < 0.0013
+
+
+def test_the_floor_of_a_constant_row_is_its_own_size() -> None:
+    assert median_floors(np.array([[0.0] * 8, [-0.02] * 8])).tolist() == [0.0, 0.02]
+
+
+def test_the_detectable_effect_by_hand() -> None:
+    row = np.array([[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]]) / 100
+    # t(0.975, 7) = 2.3646, t(0.8, 7) = 0.8960, s = sqrt(6) / 100.
+    expected = 0.01 + (2.3646 + 0.8960) * np.sqrt(6) / 100 / np.sqrt(8)
+    assert detectable_effects(row, np.array([0.01]))[0] == pytest.approx(expected, rel=1e-4)
+
+
+def test_equal_blocks_detect_the_margin_and_one_block_nothing() -> None:
+    assert detectable_effects(np.full((1, 8), 0.3), np.array([0.01]))[0] == pytest.approx(0.01)
+    assert np.isnan(detectable_effects(np.ones((2, 1)), np.full(2, 0.01))).all()
+
+
+def test_a_family_of_one_keeps_its_p_values() -> None:
+    faster, slower = adjust_families(np.array([0.004]), np.array([1.0]), np.array([0]))
+    assert (faster[0], slower[0]) == (0.004, 1.0)
+
+
+def test_families_do_not_see_each_other_and_untested_pairs_are_no_members() -> None:
+    faster = np.array([0.001, 0.001, np.nan, 0.5])
+    slower = np.array([1.0, 1.0, np.nan, 0.6])
+    adjusted, _ = adjust_families(faster, slower, np.array([7, 3, 3, 3]))
+    assert adjusted[0] == 0.001
+    assert adjusted[1] == pytest.approx(0.002)
+    assert np.isnan(adjusted[2])
+    assert adjusted[3] == 0.5
+
+
+def test_both_sides_count_as_one_set_of_hypotheses() -> None:
+    smallest = 0.5**8
+    faster = np.repeat([smallest, 1.0], [20, 60])
+    slower = np.repeat([1.0, smallest, 1.0], [20, 20, 40])
+    adjusted_faster, adjusted_slower = adjust_families(faster, slower, np.zeros(80, dtype=int))
+    # Rank 40 of 80 pairs, whichever side they are on.
+    assert adjusted_faster[0] == pytest.approx(smallest * 80 / 40)
+    assert adjusted_slower[20] == pytest.approx(smallest * 80 / 40)

@@ -1,0 +1,155 @@
+"""What holds for any data: sides, units, order and missing values."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiler.analyse.verdicts import COLUMNS, FEWEST_BLOCKS, Reason, compare, still_in_the_race
+from profiler.model import Verdict
+
+FLIPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+
+LOOKS = st.sampled_from([1, 3])
+FLOORS = st.one_of(st.just(np.nan), st.floats(0, 0.1))
+# Whole nanoseconds, as tools give them, so that ties are common; a shift makes decisions common.
+TICKS = st.integers(900, 1000)
+
+
+@st.composite
+def measured(draw: st.DrawFn, fewest: int = 0, most: int = 20) -> pd.DataFrame:
+    """Durations and cycles of both sides of a few pairs, block by block."""
+    rows = []
+    for pair in range(draw(st.integers(1, 4))):
+        blocks = draw(st.integers(fewest, most))
+        shift, spread = draw(st.sampled_from([0.9, 0.98, 1.0, 1.02, 1.1])), draw(st.integers(1, 20))
+        for block in range(blocks):
+            before, after = (900 + draw(TICKS) % spread for _ in range(2))
+            cycles = 1500 + draw(TICKS) % spread
+            rows.append((pair, block, before, round(after * shift), 1500, round(cycles * shift)))
+    columns = ["pair", "block", "before", "after", "cycles_before", "cycles_after"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def judged(
+    times: pd.DataFrame, floor: float = np.nan, looks: int = 1, *, cycles: bool = True
+) -> pd.DataFrame:
+    with np.errstate(all="ignore"):
+        blocks = pd.DataFrame(
+            {
+                "pair": times["pair"],
+                "block": times["block"],
+                "log_ratio": np.log(times["after"] / times["before"]),
+                "log_cycles": np.log(times["cycles_after"] / times["cycles_before"]),
+            }
+        )
+    if not cycles:
+        blocks = blocks.drop(columns="log_cycles")
+    pairs = pd.DataFrame({"noise_floor": floor}, index=pd.RangeIndex(4, name="pair"))
+    return compare(blocks, pairs, looks=looks)
+
+
+@settings(max_examples=60, deadline=None)
+@given(measured(), FLOORS, LOOKS, st.booleans())
+def test_swapping_the_sides_flips_the_verdict(
+    times: pd.DataFrame, floor: float, looks: int, cycles: bool
+) -> None:
+    there = judged(times, floor, looks, cycles=cycles)
+    names = {"before": "after", "cycles_before": "cycles_after"}
+    swapped = times.rename(columns=names | {new: old for old, new in names.items()})
+    back = judged(swapped, floor, looks, cycles=cycles)
+    assert [FLIPPED.get(each, each) for each in there["verdict"]] == back["verdict"].tolist()
+    assert there["reason"].tolist() == back["reason"].tolist()
+    np.testing.assert_allclose(back["ratio"], 1 / there["ratio"])
+    np.testing.assert_allclose(back["p_faster"], there["p_slower"])
+
+
+@settings(max_examples=60, deadline=None)
+@given(measured(), st.floats(1e-6, 1e6), st.floats(1e-6, 1e6), FLOORS, LOOKS)
+def test_the_unit_of_time_changes_nothing(
+    times: pd.DataFrame, factor: float, cycles_factor: float, floor: float, looks: int
+) -> None:
+    scaled = times.copy()
+    scaled[["before", "after"]] *= factor
+    scaled[["cycles_before", "cycles_after"]] *= cycles_factor
+    one, other = judged(times, floor, looks), judged(scaled, floor, looks)
+    assert one["verdict"].tolist() == other["verdict"].tolist()
+    assert one["reason"].tolist() == other["reason"].tolist()
+    for column in COLUMNS[2:]:
+        np.testing.assert_allclose(one[column], other[column], rtol=1e-9, atol=1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(measured(), FLOORS, LOOKS)
+def test_identical_data_is_the_same_or_unclear(
+    times: pd.DataFrame, floor: float, looks: int
+) -> None:
+    times = times.assign(after=times["before"], cycles_after=times["cycles_before"])
+    found = judged(times, floor, looks)
+    measured_ones = found[found["blocks"] > 0]
+    assert set(measured_ones["verdict"]) <= {Verdict.SAME, Verdict.UNCLEAR}
+    assert (measured_ones["ratio"] == 1).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(measured(most=FEWEST_BLOCKS - 1), st.floats(0.01, 100), LOOKS)
+def test_few_blocks_never_give_a_verdict(times: pd.DataFrame, factor: float, looks: int) -> None:
+    found = judged(times.assign(after=times["after"] * factor), looks=looks)
+    assert set(found["verdict"]) <= {Verdict.UNCLEAR, Verdict.NO_DATA}
+    assert set(found["reason"]) <= {Reason.FEW_BLOCKS, Reason.NOT_MEASURED}
+
+
+@settings(max_examples=40, deadline=None)
+@given(measured(), st.integers(0, 2**32 - 1), FLOORS, LOOKS)
+def test_the_order_of_the_blocks_changes_nothing(
+    times: pd.DataFrame, seed: int, floor: float, looks: int
+) -> None:
+    shuffled = times.sample(frac=1, random_state=seed)
+    one, other = judged(times, floor, looks), judged(shuffled, floor, looks)
+    pd.testing.assert_frame_equal(one, other)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    measured(fewest=1),
+    st.lists(st.sampled_from([np.nan, 0.0, np.inf]), min_size=1, max_size=8),
+    st.integers(0, 2**32 - 1),
+)
+def test_missing_and_zero_values_are_blocks_that_were_not_measured(
+    times: pd.DataFrame, bad: list[float], seed: int
+) -> None:
+    generator = np.random.default_rng(seed)
+    times = times.astype(float)
+    times["pair"] = times["pair"].astype(int)
+    for value in bad:
+        row = generator.integers(len(times))
+        times.iloc[row, generator.integers(2, times.shape[1])] = value
+    found = judged(times)
+    good = times[np.isfinite(times[["before", "after"]]).all(axis=1)]
+    good = good[(good[["before", "after"]] > 0).all(axis=1)]
+    counts = good.groupby("pair").size().reindex(found.index, fill_value=0)
+    assert found["blocks"].tolist() == counts.tolist()
+    assert (found["verdict"].isin([Verdict.NO_DATA]) == (counts == 0)).all()
+    assert not np.isinf(found[list(COLUMNS[2:])].to_numpy(dtype=float)).any()
+
+
+@settings(max_examples=40, deadline=None)
+@given(measured(fewest=1), st.integers(-20, 20).map(lambda power: 2.0**power))
+def test_the_race_has_one_best_that_contends_in_any_unit(
+    times: pd.DataFrame, factor: float
+) -> None:
+    arms = pd.DataFrame(
+        {
+            "problem": "p",
+            "variant": times["pair"],
+            "block": times["block"],
+            "duration_ns": times["after"].astype(float),
+        }
+    )
+    found = still_in_the_race(arms)
+    assert found["best"].sum() == 1
+    assert found.loc[found["best"], "contender"].all()
+    again = still_in_the_race(arms.assign(duration_ns=arms["duration_ns"] * factor))
+    pd.testing.assert_frame_equal(found, again)
