@@ -1,0 +1,494 @@
+"""What a timeline says: GPU time by range and by kernel, idle gaps, launch latency.
+
+Pure functions over the frames of `profiler.parse`: operations (`kind start_ns end_ns name demangled
+device launch launch_ns stack by_time`), ranges (`kind start_ns end_ns name domain stack`), and
+stacks (`parent range depth`, a stack of open ranges as its innermost range and the stack around it;
+-1: none). All times are nanoseconds.
+
+Two kinds of GPU time are kept apart. `gpu_ns` is the sum of the durations: work that ran at once on
+several streams counts several times. `busy_ns` is the time in which at least one operation ran, per
+device, summed over devices.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+TREE_COLUMNS = (
+    "parent",
+    "depth",
+    "domain",
+    "name",
+    "instances",
+    "host_ns",
+    "operations",
+    "by_time",
+    "gpu_ns",
+    "busy_ns",
+    "self_operations",
+    "self_gpu_ns",
+    "self_busy_ns",
+    "span_ns",
+    "idle_ns",
+)
+"""One row per path of names, parents before children, siblings by their first start.
+
+`parent`: row of the tree, -1 at the top; `instances`: ranges; `host_ns`: sum of their durations on
+the host; `operations`, `gpu_ns`, `busy_ns`: with everything inside; `self_…`: without what lies in
+a range further in; `by_time`: operations placed by time alone; `span_ns`: from the first operation
+of an instance to its last, summed over instances; `idle_ns`: of that, no operation ran at all."""
+
+NAME_COLUMNS = (
+    "domain",
+    "name",
+    "instances",
+    "host_ns",
+    "operations",
+    "by_time",
+    "gpu_ns",
+    "busy_ns",
+    "span_ns",
+    "idle_ns",
+    "busy_share",
+    "share_of_busy",
+)
+"""One row per range name, wherever it stands. `busy_share`: busy_ns / span_ns; `share_of_busy`:
+busy_ns / busy time of the whole timeline."""
+
+INSTANCE_COLUMNS = (
+    "range",
+    "operations",
+    "by_time",
+    "gpu_ns",
+    "busy_ns",
+    "first_ns",
+    "last_ns",
+    "span_ns",
+    "idle_ns",
+)
+"""One row per range that holds an operation: its row in the ranges, first start and last end of its
+operations (per device: the spans are summed), and as above."""
+
+GAP_COLUMNS = (
+    "device",
+    "start_ns",
+    "end_ns",
+    "idle_ns",
+    "before",
+    "after",
+    "stack",
+    "host_late",
+)
+"""One row per stretch in which a device ran nothing. `before`, `after`: rows of the operations on
+both sides; `stack`: ranges that hold both; `host_late`: the operation after it was launched only
+when the device was idle already, missing where its launch is not known."""
+
+SUMMARY_COLUMNS = (
+    "name",
+    "time_pct",
+    "total_ns",
+    "instances",
+    "avg_ns",
+    "med_ns",
+    "min_ns",
+    "max_ns",
+    "stddev_ns",
+)
+"""As `nsys stats --report cuda_gpu_kern_sum`, by total time. `stddev_ns` is that of a sample: NaN
+for a single instance."""
+
+LATENCY_COLUMNS = ("name", "launches", "avg_ns", "med_ns", "min_ns", "max_ns")
+
+_NONE = -1
+
+Integers = npt.NDArray[np.int64]
+
+
+def kernel_summary(operations: pd.DataFrame, name: str = "demangled") -> pd.DataFrame:
+    """Summary of kernels: SUMMARY_COLUMNS. `name`: column to group by, `demangled` or `name`."""
+    return operation_summary(operations, ("kernel",), name)
+
+
+def operation_summary(
+    operations: pd.DataFrame, kinds: Sequence[str], name: str = "name"
+) -> pd.DataFrame:
+    """Summary of the operations of some kinds: SUMMARY_COLUMNS, percent of their own total."""
+    chosen = operations[operations["kind"].isin(list(kinds))]
+    durations = (chosen["end_ns"] - chosen["start_ns"]).groupby(chosen[name], observed=True)
+    table = pd.DataFrame(
+        {
+            "total_ns": durations.sum(),
+            "instances": durations.size(),
+            "avg_ns": durations.mean(),
+            "med_ns": durations.median(),
+            "min_ns": durations.min(),
+            "max_ns": durations.max(),
+            "stddev_ns": durations.std(),
+        }
+    )
+    table.index = table.index.astype(object)
+    table = table.rename_axis("name").reset_index()
+    table["time_pct"] = 100.0 * table["total_ns"] / table["total_ns"].sum()
+    table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
+    return table[list(SUMMARY_COLUMNS)]
+
+
+def busy_time(operations: pd.DataFrame) -> int:
+    """Time in which at least one operation ran, summed over devices."""
+    rows = np.arange(len(operations))
+    return int(_newly_busy(operations, rows, np.zeros_like(rows)).sum())
+
+
+def launch_latency(operations: pd.DataFrame) -> pd.Series:
+    """Time from the beginning of the launching call to the start of each operation; may be NaN.
+
+    Only the first operation of a call has one: later nodes of a graph wait for earlier ones. Work
+    that is queued behind other work waits, too, so a long one can mean a host far ahead.
+    """
+    first = ~operations["launch"].duplicated() & operations["launch"].notna()
+    latency = operations["start_ns"] - operations["launch_ns"].astype("Float64")
+    return latency.where(first).astype("float64").rename("latency_ns")
+
+
+def latency_summary(operations: pd.DataFrame, name: str = "name") -> pd.DataFrame:
+    """Launch latency by operation name, most launches first: LATENCY_COLUMNS."""
+    latency = launch_latency(operations)
+    grouped = latency[latency.notna()].groupby(operations[name], observed=True)
+    table = pd.DataFrame(
+        {
+            "launches": grouped.size(),
+            "avg_ns": grouped.mean(),
+            "med_ns": grouped.median(),
+            "min_ns": grouped.min(),
+            "max_ns": grouped.max(),
+        }
+    )
+    table.index = table.index.astype(object)
+    table = table.rename_axis("name").reset_index()
+    table = table.sort_values(["launches", "name"], ascending=[False, True], ignore_index=True)
+    return table[list(LATENCY_COLUMNS)]
+
+
+def merge_numbered(ranges: pd.DataFrame, prefixes: Collection[str]) -> pd.DataFrame:
+    """Ranges in which `step_0`, `step_1`, … are one name `step_*`, for each prefix (`step`)."""
+    if not prefixes:
+        return ranges
+    pattern = re.compile(rf"({'|'.join(re.escape(prefix) for prefix in prefixes)})_\d+")
+    names = ranges["name"].astype(object)
+    distinct = {name: _numberless(name, pattern) for name in names.dropna().unique()}
+    return ranges.assign(name=names.map(distinct).astype("category"))
+
+
+def _numberless(name: str, pattern: re.Pattern[str]) -> str:
+    found = pattern.fullmatch(name)
+    return name if found is None else f"{found[1]}_*"
+
+
+# ---- ranges --------------------------------------------------------------------------------------
+
+
+def range_tree(
+    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame
+) -> pd.DataFrame:
+    """Tree of ranges by name, with inclusive and exclusive GPU time: TREE_COLUMNS."""
+    labels, label_of_range = _labels(ranges)
+    path_of_stack, tree = _paths(stacks, label_of_range)
+    size = len(tree)
+    own = _at(path_of_stack, operations["stack"].to_numpy())
+    direct = _totals(operations, np.arange(len(operations)), own, size)
+    whole = _totals(operations, *_enclosing(own, tree["parent"].to_numpy()), size)
+    spans = _spans(operations, *_enclosing(operations["stack"].to_numpy(), _parents(stacks)))
+    path_of_span = _at(path_of_stack, spans["key"].to_numpy())
+    columns = {
+        "parent": tree["parent"],
+        "depth": tree["depth"],
+        "domain": labels["domain"].to_numpy()[tree["label"]],
+        "name": labels["name"].to_numpy()[tree["label"]],
+        **_path_instances(ranges, stacks, path_of_stack, size),
+        **whole,
+        **{f"self_{key}": direct[key] for key in ("operations", "gpu_ns", "busy_ns")},
+        **{key: _sum(path_of_span, spans[key], size) for key in ("span_ns", "idle_ns")},
+    }
+    frame = pd.DataFrame({name: columns[name] for name in TREE_COLUMNS})
+    return _in_tree_order(frame, tree["first"].to_numpy())
+
+
+def range_instances(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
+    """GPU time of every single range that holds an operation: INSTANCE_COLUMNS."""
+    which, rows = _operation_ranges(operations, stacks)
+    size = int(rows.max()) + 1 if len(rows) else 0
+    totals = pd.DataFrame(_totals(operations, which, rows, size)).rename_axis("range")
+    spans = _spans(operations, which, rows).groupby("key")
+    extent = pd.DataFrame(
+        {
+            "first_ns": spans["first_ns"].min(),
+            "last_ns": spans["last_ns"].max(),
+            "span_ns": spans["span_ns"].sum(),
+            "idle_ns": spans["idle_ns"].sum(),
+        }
+    ).rename_axis("range")
+    frame = totals[totals["operations"] > 0].join(extent, how="inner").reset_index()
+    return frame[list(INSTANCE_COLUMNS)]
+
+
+def range_names(
+    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame
+) -> pd.DataFrame:
+    """GPU time by range name, wherever the range stands, most busy first: NAME_COLUMNS.
+
+    An operation inside two nested ranges of one name counts once in its GPU and busy time.
+    """
+    labels, label_of_range = _labels(ranges)
+    which, rows = _operation_ranges(operations, stacks)
+    pairs = pd.DataFrame({"which": which, "label": label_of_range[rows]}).drop_duplicates()
+    size = len(labels)
+    totals = _totals(operations, pairs["which"].to_numpy(), pairs["label"].to_numpy(), size)
+    spans = _spans(operations, which, rows)
+    label_of_span = label_of_range[spans["key"].to_numpy()]
+    held = (ranges["kind"] != "mark").to_numpy()
+    duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
+    frame = labels.assign(
+        **totals,
+        instances=_sum(label_of_range, held.astype(np.int64), size),
+        host_ns=_sum(label_of_range, np.where(held, duration, 0), size),
+        **{key: _sum(label_of_span, spans[key], size) for key in ("span_ns", "idle_ns")},
+    )
+    frame = frame[frame["instances"] > 0]
+    total = float(busy_time(operations))
+    frame["busy_share"] = frame["busy_ns"] / frame["span_ns"].where(frame["span_ns"] > 0)
+    frame["share_of_busy"] = frame["busy_ns"] / (total if total > 0 else np.nan)
+    frame = frame.sort_values(["busy_ns", "domain", "name"], ascending=[False, True, True])
+    return frame.reset_index(drop=True)[list(NAME_COLUMNS)]
+
+
+def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
+    """Stretches between two operations in which their device ran nothing at all: GAP_COLUMNS."""
+    start, end = _times(operations)
+    devices = _devices(operations)
+    found = [_device_gaps(start, end, np.flatnonzero(devices == d)) for d in np.unique(devices)]
+    before = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in found)])
+    after = np.concatenate([np.empty(0, np.int64), *(pair[1] for pair in found)])
+    stack = operations["stack"].to_numpy()
+    frame = pd.DataFrame(
+        {
+            "device": operations["device"].array[after],
+            "start_ns": end[before],
+            "end_ns": start[after],
+            "idle_ns": start[after] - end[before],
+            "before": before,
+            "after": after,
+            "stack": _common(stack[before], stack[after], stacks),
+            "host_late": operations["launch_ns"].array[after] >= end[before],
+        }
+    )
+    frame = frame.sort_values(["start_ns", "before"], ignore_index=True)
+    return frame[list(GAP_COLUMNS)]
+
+
+def _device_gaps(start: Integers, end: Integers, rows: Integers) -> tuple[Integers, Integers]:
+    """Operations before and after each gap of one device."""
+    rows = rows[np.argsort(start[rows], kind="stable")]
+    if not len(rows):
+        return rows, rows
+    latest = np.maximum.accumulate(end[rows])
+    raised = np.concatenate([[True], end[rows][1:] > latest[:-1]])
+    last = np.maximum.accumulate(np.where(raised, np.arange(len(rows)), 0))
+    gaps = np.flatnonzero(start[rows][1:] > latest[:-1])
+    return rows[last[gaps]], rows[gaps + 1]
+
+
+def _common(left: Integers, right: Integers, stacks: pd.DataFrame) -> Integers:
+    """Innermost stack around two stacks."""
+    # A row of its own at the end stands for no stack, so that -1 can be looked up, too.
+    parents = np.append(_parents(stacks), _NONE)
+    depths = np.append(stacks["depth"].to_numpy(), 0)
+    left, right = left.copy(), right.copy()
+    while (apart := left != right).any():
+        deeper = depths[left] >= depths[right]
+        also = depths[right] >= depths[left]
+        left, right = (
+            np.where(apart & deeper, parents[left], left),
+            np.where(apart & also, parents[right], right),
+        )
+    return left
+
+
+# ---- paths ---------------------------------------------------------------------------------------
+
+
+def _labels(ranges: pd.DataFrame) -> tuple[pd.DataFrame, Integers]:
+    """Distinct pairs of domain and name, and which of them each range has."""
+    domains, domain_names = pd.factorize(ranges["domain"].astype(object))
+    names, texts = pd.factorize(ranges["name"].astype(object))
+    distinct, codes = np.unique((domains + 1) * (len(texts) + 1) + names + 1, return_inverse=True)
+    domain, name = np.divmod(distinct, len(texts) + 1)
+    # -1, a missing name, finds the None at the end.
+    labels = pd.DataFrame(
+        {
+            "domain": np.array([*domain_names, None], dtype=object)[domain - 1],
+            "name": np.array([*texts, None], dtype=object)[name - 1],
+        }
+    )
+    return labels, codes.astype(np.int64)
+
+
+def _paths(stacks: pd.DataFrame, label_of_range: Integers) -> tuple[Integers, pd.DataFrame]:
+    """Path of names of each stack, and the paths: parent, label, depth, first range."""
+    parents, rows = _parents(stacks), stacks["range"].to_numpy()
+    depths = stacks["depth"].to_numpy()
+    label_count = int(label_of_range.max()) + 1 if len(label_of_range) else 1
+    path_of_stack = np.full(len(stacks), _NONE)
+    levels: list[pd.DataFrame] = []
+    known = 0
+    for depth in range(1, int(depths.max(initial=0)) + 1):
+        level = np.flatnonzero(depths == depth)
+        around = _at(path_of_stack, parents[level])
+        keys = (around + 1) * label_count + label_of_range[rows[level]]
+        distinct, codes = np.unique(keys, return_inverse=True)
+        path_of_stack[level] = known + codes
+        parent, label = np.divmod(distinct, label_count)
+        levels.append(pd.DataFrame({"parent": parent - 1, "label": label, "depth": depth}))
+        known += len(distinct)
+    columns = ["parent", "label", "depth"]
+    paths = pd.concat([pd.DataFrame(columns=columns, dtype="int64"), *levels], ignore_index=True)
+    paths["first"] = pd.Series(rows).groupby(path_of_stack).min()
+    return path_of_stack, paths
+
+
+def _path_instances(
+    ranges: pd.DataFrame, stacks: pd.DataFrame, path_of_stack: Integers, size: int
+) -> dict[str, Integers]:
+    """How many ranges each path has, and how long they lasted on the host."""
+    pairs = pd.DataFrame({"path": path_of_stack, "range": stacks["range"]}).drop_duplicates()
+    path, rows = pairs["path"].to_numpy(), pairs["range"].to_numpy()
+    duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()[rows]
+    return {
+        "instances": _sum(path, np.ones(len(path), np.int64), size),
+        "host_ns": _sum(path, duration, size),
+    }
+
+
+def _in_tree_order(frame: pd.DataFrame, first: Integers) -> pd.DataFrame:
+    """Rows with each parent above its children, siblings by their first range."""
+    children: dict[int, list[int]] = {}
+    parents = frame["parent"].tolist()
+    for row in np.argsort(first, kind="stable").tolist():
+        children.setdefault(parents[row], []).append(row)
+    order: list[int] = []
+    waiting = children.get(_NONE, [])[::-1]
+    while waiting:
+        row = waiting.pop()
+        order.append(row)
+        waiting += children.get(row, [])[::-1]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    frame = frame.iloc[order].reset_index(drop=True)
+    frame["parent"] = _at(place, frame["parent"].to_numpy())
+    return frame
+
+
+# ---- sums and unions -----------------------------------------------------------------------------
+
+
+def _operation_ranges(operations: pd.DataFrame, stacks: pd.DataFrame) -> tuple[Integers, Integers]:
+    """Every pair of an operation and a range around it, as rows of both frames."""
+    which, stack = _enclosing(operations["stack"].to_numpy(), _parents(stacks))
+    return which, stacks["range"].to_numpy()[stack]
+
+
+def _enclosing(innermost: Integers, parents: Integers) -> tuple[Integers, Integers]:
+    """Every pair of a position in `innermost` and a node at it or above it."""
+    which = np.flatnonzero(innermost != _NONE)
+    node = innermost[which]
+    found: list[tuple[Integers, Integers]] = []
+    while len(which):
+        found.append((which, node))
+        node = parents[node]
+        which, node = which[node != _NONE], node[node != _NONE]
+    nothing = np.empty(0, np.int64)
+    return (
+        np.concatenate([nothing, *(pair[0] for pair in found)]),
+        np.concatenate([nothing, *(pair[1] for pair in found)]),
+    )
+
+
+def _totals(
+    operations: pd.DataFrame, which: Integers, key: Integers, size: int
+) -> dict[str, Integers]:
+    """Number and GPU time of the operations at each key below `size`; pairs with key -1 are out."""
+    which, key = which[key != _NONE], key[key != _NONE]
+    start, end = _times(operations)
+    return {
+        "operations": _sum(key, np.ones(len(key), np.int64), size),
+        "by_time": _sum(key, operations["by_time"].to_numpy()[which].astype(np.int64), size),
+        "gpu_ns": _sum(key, (end - start)[which], size),
+        "busy_ns": _sum(key, _newly_busy(operations, which, key), size),
+    }
+
+
+def _newly_busy(operations: pd.DataFrame, which: Integers, key: Integers) -> Integers:
+    """What each pair of operation and key adds to the busy time of its key and device."""
+    devices = _devices(operations)
+    start, end = (times[which] for times in _times(operations))
+    group = key * (int(devices.max(initial=0)) + 1) + devices[which]
+    order = np.lexsort((start, group))
+    group, start, end = group[order], start[order], end[order]
+    latest = pd.Series(end).groupby(group).cummax().to_numpy()
+    covered = np.where(group[1:] == group[:-1], latest[:-1], start[1:])
+    added = end - start
+    added[1:] = np.maximum(0, end[1:] - np.maximum(start[1:], covered))
+    result = np.empty_like(added)
+    result[order] = added
+    return result
+
+
+def _spans(operations: pd.DataFrame, which: Integers, key: Integers) -> pd.DataFrame:
+    """From first to last operation of each key and device, and how long the device idled then."""
+    start, end = _times(operations)
+    devices = _devices(operations)
+    frame = pd.DataFrame(
+        {"key": key, "device": devices[which], "first_ns": start[which], "last_ns": end[which]}
+    )
+    grouped = frame.groupby(["key", "device"], sort=True)
+    spans = grouped.agg(first_ns=("first_ns", "min"), last_ns=("last_ns", "max")).reset_index()
+    spans["span_ns"] = spans["last_ns"] - spans["first_ns"]
+    spans["idle_ns"] = 0
+    for device in np.unique(devices):
+        here = (spans["device"] == device).to_numpy()
+        before, after = _device_gaps(start, end, np.flatnonzero(devices == device))
+        idle = np.concatenate([[0], np.cumsum(start[after] - end[before])])
+        # Gaps lie between operations, so none is cut by the first or last one of a range.
+        until_last = idle[np.searchsorted(start[after], spans["last_ns"][here])]
+        until_first = idle[np.searchsorted(start[after], spans["first_ns"][here], side="right")]
+        spans.loc[here, "idle_ns"] = until_last - until_first
+    return spans
+
+
+def _times(operations: pd.DataFrame) -> tuple[Integers, Integers]:
+    return operations["start_ns"].to_numpy(), operations["end_ns"].to_numpy()
+
+
+def _devices(operations: pd.DataFrame) -> Integers:
+    """Devices as numbers from 0."""
+    codes, _ = pd.factorize(operations["device"], use_na_sentinel=False)
+    return codes.astype(np.int64)
+
+
+def _parents(stacks: pd.DataFrame) -> Integers:
+    return stacks["parent"].to_numpy()
+
+
+def _at(values: Integers, rows: Integers) -> Integers:
+    """Values at rows, and -1 where a row is -1."""
+    return np.append(values, _NONE)[rows]
+
+
+def _sum(index: Integers, values: Integers | pd.Series, size: int) -> Integers:
+    """Sum of the values at each index; exact up to 2^53 ns, which are 104 days."""
+    sums = np.bincount(index, weights=np.asarray(values), minlength=size)
+    return sums.astype(np.int64)

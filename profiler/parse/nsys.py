@@ -1,0 +1,366 @@
+"""SQLite export of Nsight Systems -> frames of GPU operations, NVTX ranges and CUDA API calls.
+
+Tables read: CUPTI_ACTIVITY_KIND_{KERNEL,MEMCPY,MEMSET,GRAPH_TRACE,RUNTIME}, NVTX_EVENTS,
+ENUM_CUDA_MEMCPY_OPER, two records of META_DATA_EXPORT (versions), and of StringIds the rows that
+those tables refer to. Nothing else: other tables hold environment, command lines, host and users.
+
+Columns and their meaning: docs.nvidia.com/nsight-systems (AnalysisGuide, SQLite schema) and an
+export of nsys 2025.3.2, schema 3.20.3. Times are nanoseconds since the start of the session.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pandas.api.types import union_categoricals
+
+from profiler.parse.nsys_tables import MISSING, Export, Integers, open_export
+from profiler.parse.nvtx_cells import RangeKind
+
+OPERATION_COLUMNS = (
+    "kind",
+    "start_ns",
+    "end_ns",
+    "name",
+    "demangled",
+    "device",
+    "context",
+    "stream",
+    "process",
+    "correlation",
+    "graph_node",
+    "grid_x",
+    "grid_y",
+    "grid_z",
+    "block_x",
+    "block_y",
+    "block_z",
+    "registers",
+    "static_shared_bytes",
+    "dynamic_shared_bytes",
+    "copy_kind",
+    "bytes",
+)
+"""GPU operations, by start. `kind`: an `OperationKind`; `name`: short, `demangled`: whole, both the
+same for what is no kernel; grid to shared memory of kernels only; `copy_kind` (`Host-to-Device`) of
+copies; `bytes` of copies and memsets. `process` is the serialised id above the thread's 24 bits."""
+
+RANGE_COLUMNS = (
+    "kind",
+    "start_ns",
+    "end_ns",
+    "open",
+    "name",
+    "domain",
+    "process",
+    "thread",
+    "end_thread",
+    "colour",
+)
+"""NVTX ranges and marks, by start, the longer first. `kind`: push_pop, start_end or mark; `open`:
+never ended, so `end_ns` is the last time in the export; `domain`: empty for the default one;
+`thread`: serialised id; `end_thread`: of start/end ranges only; `colour`: ARGB."""
+
+API_COLUMNS = ("start_ns", "end_ns", "name", "process", "thread", "correlation")
+"""CUDA runtime and driver calls, by start; names without their `_v3020`."""
+
+THREAD_BITS = 24
+"""Lowest bits of a serialised global id: the thread; the process (24 bits) comes above."""
+
+
+class OperationKind(StrEnum):
+    """What a row of the operations is."""
+
+    KERNEL = "kernel"
+    MEMCPY = "memcpy"
+    MEMSET = "memset"
+    GRAPH = "graph"
+    """A whole CUDA graph, where nsys was not told to trace its nodes."""
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What nsys recorded, as frames whose row numbers are their index."""
+
+    operations: pd.DataFrame
+    """OPERATION_COLUMNS."""
+    ranges: pd.DataFrame
+    """RANGE_COLUMNS."""
+    api: pd.DataFrame
+    """API_COLUMNS."""
+    nsys: str | None = None
+    """Version of the nsys that exported it."""
+    schema: str | None = None
+    """Version of the export's schema."""
+
+
+_MARK = "mark"
+_RANGE_KINDS: Mapping[int, str] = {
+    34: _MARK,
+    59: RangeKind.PUSH_POP.value,
+    60: RangeKind.START_END.value,
+}
+_DOMAIN_CREATED = 75
+"""Event types of NVTX_EVENTS (ENUM_NSYS_EVENT_TYPE: NvtxMark, NvtxPushPopRange, NvtxStartEndRange,
+NvtxDomainCreate)."""
+
+_COPIES: Mapping[int, str] = {
+    0: "Unknown",
+    1: "Host-to-Device",
+    2: "Device-to-Host",
+    3: "Host-to-Array",
+    4: "Array-to-Host",
+    5: "Array-to-Array",
+    6: "Array-to-Device",
+    7: "Device-to-Array",
+    8: "Device-to-Device",
+    9: "Host-to-Host",
+    10: "Peer-to-Peer",
+}
+"""CUpti_ActivityMemcpyKind of cupti_activity.h, where an export has no ENUM_CUDA_MEMCPY_OPER."""
+
+_API_VERSION = re.compile(r"_v\d{4,5}$")
+"""CUPTI puts the CUDA version that a runtime function came with behind its name."""
+
+_TIMES = ("start", "end")
+_PLACE = (*_TIMES, "deviceId", "streamId")
+_ORIGIN = ("contextId", "globalPid", "correlationId")
+_SHARED: Mapping[str, str] = {
+    "start_ns": "start",
+    "end_ns": "end",
+    "device": "deviceId",
+    "context": "contextId",
+    "stream": "streamId",
+    "process": "globalPid",
+    "correlation": "correlationId",
+    "graph_node": "graphNodeId",
+}
+_LAUNCH: Mapping[str, str] = {
+    **{f"grid_{axis.lower()}": f"grid{axis}" for axis in "XYZ"},
+    **{f"block_{axis.lower()}": f"block{axis}" for axis in "XYZ"},
+    "registers": "registersPerThread",
+    "static_shared_bytes": "staticSharedMemory",
+    "dynamic_shared_bytes": "dynamicSharedMemory",
+}
+
+
+def read_nsys(path: Path) -> Timeline:
+    """Read an SQLite export; frames are empty where nothing of the kind was recorded.
+
+    Raises ParseError where the file is no export of nsys, or lacks a column that every known
+    schema has.
+    """
+    with open_export(path) as export:
+        operations = _operations(export)
+        api = _api(export)
+        ends = (frame["end_ns"].max() for frame in (operations, api) if len(frame))
+        last = max((int(end) for end in ends), default=0)
+        return Timeline(
+            operations=operations,
+            ranges=_ranges(export, last),
+            api=api,
+            nsys=export.fact("EXPORT_PRODUCT_VERSION"),
+            schema=export.fact("EXPORT_SCHEMA_VERSION"),
+        )
+
+
+def _operations(export: Export) -> pd.DataFrame:
+    frames = [_kernels(export), _copies(export), _memsets(export), _graphs(export)]
+    names = ("kind", "name", "demangled", "copy_kind")
+    columns: dict[str, object] = {
+        name: union_categoricals([frame[name] for frame in frames]) for name in names
+    }
+    for name in OPERATION_COLUMNS:
+        if name not in names:
+            columns[name] = pd.concat([frame[name] for frame in frames], ignore_index=True)
+    frame = pd.DataFrame({name: columns[name] for name in OPERATION_COLUMNS})
+    return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
+
+
+def _kernels(export: Export) -> pd.DataFrame:
+    table = "CUPTI_ACTIVITY_KIND_KERNEL"
+    required = (*_PLACE, "shortName", "demangledName")
+    found = export.columns(table, required, (*_ORIGIN, "graphNodeId", *_LAUNCH.values()))
+    names = {
+        column: _resolved(found[column], export.strings(table, column))
+        for column in ("shortName", "demangledName")
+    }
+    return _operation_frame(
+        OperationKind.KERNEL, found, names["shortName"], demangled=names["demangledName"]
+    )
+
+
+def _copies(export: Export) -> pd.DataFrame:
+    found = export.columns(
+        "CUPTI_ACTIVITY_KIND_MEMCPY",
+        (*_PLACE, "bytes", "copyKind"),
+        (*_ORIGIN, "graphNodeId"),
+    )
+    labels = {**_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
+    kinds = _resolved(found["copyKind"], labels)
+    names = _resolved(found["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels.items()})
+    return _operation_frame(OperationKind.MEMCPY, found, names, copy_kind=kinds)
+
+
+def _memsets(export: Export) -> pd.DataFrame:
+    found = export.columns(
+        "CUPTI_ACTIVITY_KIND_MEMSET", (*_PLACE, "bytes"), (*_ORIGIN, "graphNodeId")
+    )
+    return _operation_frame(OperationKind.MEMSET, found, _same("[CUDA memset]", found))
+
+
+def _graphs(export: Export) -> pd.DataFrame:
+    found = export.columns("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _PLACE, _ORIGIN)
+    return _operation_frame(OperationKind.GRAPH, found, _same("[CUDA graph]", found))
+
+
+def _operation_frame(
+    kind: OperationKind,
+    found: Mapping[str, Integers],
+    names: pd.Categorical,
+    *,
+    demangled: pd.Categorical | None = None,
+    copy_kind: pd.Categorical | None = None,
+) -> pd.DataFrame:
+    nothing = np.full(len(names), MISSING)
+    columns: dict[str, object] = {
+        "kind": _same(kind.value, found),
+        "name": names,
+        "demangled": names if demangled is None else demangled,
+        "copy_kind": _same(None, found) if copy_kind is None else copy_kind,
+    }
+    for name, source in {**_SHARED, **_LAUNCH, "bytes": "bytes"}.items():
+        columns[name] = found.get(source, nothing)
+    columns["process"] = _process(found["globalPid"])
+    # Schemas of before NULL was used have 0 there.
+    columns["graph_node"] = _or_missing(found.get("graphNodeId", nothing), 0)
+    exact = ("start_ns", "end_ns")
+    return pd.DataFrame(
+        {
+            name: _nullable(value) if isinstance(value, np.ndarray) and name not in exact else value
+            for name, value in columns.items()
+        }
+    )
+
+
+def _api(export: Export) -> pd.DataFrame:
+    table = "CUPTI_ACTIVITY_KIND_RUNTIME"
+    found = export.columns(table, (*_TIMES, "nameId"), ("globalTid", "correlationId"))
+    strings = export.strings(table, "nameId")
+    names = {key: _API_VERSION.sub("", name) for key, name in strings.items()}
+    frame = pd.DataFrame(
+        {
+            "start_ns": found["start"],
+            "end_ns": found["end"],
+            "name": _resolved(found["nameId"], names),
+            "process": _nullable(_process(found["globalTid"])),
+            "thread": _nullable(found["globalTid"]),
+            "correlation": _nullable(found["correlationId"]),
+        }
+    )
+    return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
+
+
+def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
+    table = "NVTX_EVENTS"
+    found = export.columns(
+        table,
+        ("start", "end", "eventType", "globalTid"),
+        ("endGlobalTid", "textId", "domainId", "color"),
+    )
+    names = _texts(export, table, found["textId"])
+    kept = np.flatnonzero(np.isin(found["eventType"], list(_RANGE_KINDS)))
+    column = {name: values[kept] for name, values in found.items()}
+    last_ns = max([last_ns, *(int(column[name].max()) for name in _TIMES if len(kept))])
+    is_mark = column["eventType"] == _MARK_TYPE
+    is_open = ~is_mark & (column["end"] == MISSING)
+    end = np.where(is_mark, column["start"], np.where(is_open, last_ns, column["end"]))
+    frame = pd.DataFrame(
+        {
+            "kind": _resolved(column["eventType"], _RANGE_KINDS),
+            "start_ns": column["start"],
+            "end_ns": end,
+            "open": is_open,
+            "name": names[kept],
+            "domain": _domains(found, names)[kept],
+            "process": _nullable(_process(column["globalTid"])),
+            "thread": _nullable(column["globalTid"]),
+            "end_thread": _nullable(_or_missing(column["endGlobalTid"], 0)),
+            "colour": _nullable(column["color"]),
+        }
+    )
+    order = np.lexsort((-frame["end_ns"].to_numpy(), frame["start_ns"].to_numpy()))
+    return frame.iloc[order].reset_index(drop=True)
+
+
+_MARK_TYPE = next(number for number, kind in _RANGE_KINDS.items() if kind == _MARK)
+
+
+def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
+    """Names of NVTX events: their own text, or the registered string that they refer to."""
+    registered = export.strings(table, "textId")
+    texts = export.texts(table, "text")
+    for row in np.flatnonzero(ids != MISSING) if registered else ():
+        if texts[row] is None:
+            texts[row] = registered.get(int(ids[row]))
+    return _categorical(texts)
+
+
+def _domains(found: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:
+    """Domain names: of the event that created the domain in the same process."""
+    created = np.flatnonzero(found["eventType"] == _DOMAIN_CREATED)
+    process = _process(found["globalTid"])
+    keys = pd.MultiIndex.from_arrays([process, found["domainId"]])
+    known = pd.Series(names[created].astype(object), index=keys[created], dtype=object)
+    known = known[~known.index.duplicated()]
+    codes, pairs = pd.factorize(keys)
+    return _categorical([_domain_name(pair, known) for pair in pairs], codes)
+
+
+def _domain_name(pair: tuple[int, int], known: pd.Series) -> str:
+    if pair[1] in (0, MISSING):
+        return ""
+    name = known.get(pair)
+    # Its creation can lie before the window that was captured.
+    return name if isinstance(name, str) else f"domain {pair[1]}"
+
+
+def _resolved(ids: Integers, texts: Mapping[int, str]) -> pd.Categorical:
+    """Column of ids as a categorical of what they stand for; an unknown id is missing."""
+    distinct, codes = np.unique(ids, return_inverse=True)
+    return _categorical([texts.get(int(key)) for key in distinct], codes)
+
+
+def _same(text: str | None, found: Mapping[str, Integers]) -> pd.Categorical:
+    """Column with the same word, or nothing, in every row."""
+    return _categorical([text], np.zeros(len(found["start"]), np.int64))
+
+
+def _categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd.Categorical:
+    """Texts as a categorical; `rows` says which of them stands in each row, None: all in turn."""
+    codes, distinct = pd.factorize(np.array(texts, dtype=object))
+    chosen = codes if rows is None or not len(texts) else codes[rows]
+    # Objects, not strings: an empty index of strings would be of another type than a full one.
+    categories: pd.Index[Any] = pd.Index([str(text) for text in distinct], dtype=object)
+    return pd.Categorical.from_codes(chosen, categories)
+
+
+def _process(serialised: Integers) -> Integers:
+    return np.where(serialised == MISSING, MISSING, serialised >> THREAD_BITS)
+
+
+def _or_missing(values: Integers, nothing: int) -> Integers:
+    return np.where(values == nothing, MISSING, values)
+
+
+def _nullable(values: Integers) -> pd.arrays.IntegerArray:
+    """Integers with missing values, which pandas' plain ones cannot have."""
+    mask = values == MISSING
+    return pd.arrays.IntegerArray(np.where(mask, 0, values), mask)

@@ -1,0 +1,299 @@
+"""Which NVTX ranges every GPU operation belongs to.
+
+An operation belongs to the call that launched it (same process, same correlation id); the nodes of
+a CUDA graph to the launch of the graph. The ranges of the call are those that were open when it
+began: push/pop ranges of its own thread, start/end ranges of any thread of its process.
+
+The engine of torch's autograd launches from a thread of its own, outside every push/pop range. A
+call on a thread that has no push/pop range open is therefore put into those that the main thread
+has open at that time, and marked `by_time`: true of a backward pass that the main thread waits for,
+a guess for threads that go their own way.
+
+One sweep over all beginnings and ends in order of time, in O(n log n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.parse.nsys import THREAD_BITS, Timeline
+from profiler.parse.nsys_tables import MISSING, Integers
+from profiler.parse.nvtx_cells import RangeKind
+
+NO_STACK = -1
+"""In no range at all."""
+
+STACK_COLUMNS = ("parent", "range", "depth")
+"""A stack of open ranges is a row: its innermost range (row of the ranges), and the stack around it
+(`parent`, a row above this one, or NO_STACK); `depth` is the number of its ranges."""
+
+_CORRELATION_BITS = 32
+_NO_CALL = -1
+_EVENTS_AT_ONCE = 200_000
+_END, _START, _CALL = 0, 1, 2  # order at one time: a range ends before, and begins with, a call
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """A timeline whose operations know their launch and their ranges."""
+
+    operations: pd.DataFrame
+    """As in the timeline, and `launch` (row of the call, missing where it was not recorded),
+    `launch_ns`, `launch_end_ns`, `stack` (row of `stacks`, or NO_STACK) and `by_time`."""
+    ranges: pd.DataFrame
+    """As in the timeline, and `stack`: the one that the range is innermost in (NO_STACK of marks
+    and of ranges without length)."""
+    stacks: pd.DataFrame
+    """STACK_COLUMNS."""
+    api: pd.DataFrame
+
+
+def attribute(timeline: Timeline) -> Attribution:
+    """Find launch and ranges of every kernel, copy, memset and graph of a timeline."""
+    launches = _launches(timeline.operations, timeline.api)
+    launched = launches != _NO_CALL
+    calls = np.unique(launches[launched])
+    sweep = _sweep(timeline.ranges, timeline.api.iloc[calls])
+    which = np.searchsorted(calls, launches[launched])
+    operations = timeline.operations.assign(
+        launch=pd.arrays.IntegerArray(np.where(launched, launches, 0), ~launched),
+        launch_ns=_looked_up(timeline.api["start_ns"], launches),
+        launch_end_ns=_looked_up(timeline.api["end_ns"], launches),
+        stack=_filled(launched, sweep.call_stacks[which], NO_STACK),
+        by_time=_filled(launched, sweep.call_by_time[which], 0).astype(bool),
+    )
+    return Attribution(
+        operations=operations,
+        ranges=timeline.ranges.assign(stack=sweep.range_stacks),
+        stacks=sweep.stacks,
+        api=timeline.api,
+    )
+
+
+def _launches(operations: pd.DataFrame, api: pd.DataFrame) -> Integers:
+    """Row of the call that launched each operation, the outermost where several share an id."""
+    processes = np.unique(_plain(api["process"]))
+    keys = _launch_keys(_plain(api["process"]), _plain(api["correlation"]), processes)
+    order = np.argsort(keys, kind="stable")  # calls are in order of start: the first stays first
+    keys = keys[order]
+    wanted = _plain(operations["process"])
+    if len(processes) == 1:  # an export of old has no process at its operations
+        wanted = np.where(wanted == MISSING, processes[0], wanted)
+    wanted = _launch_keys(wanted, _plain(operations["correlation"]), processes)
+    if not len(keys):
+        return np.full(len(wanted), _NO_CALL)
+    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((keys[found] == wanted) & (wanted >= 0), order[found], _NO_CALL)
+
+
+def _launch_keys(process: Integers, correlation: Integers, processes: Integers) -> Integers:
+    """One number of process and correlation id; -1 where there is no such process, or no id."""
+    if not len(processes):
+        return np.full(len(process), -1)
+    code = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
+    known = (processes[code] == process) & (correlation > 0)  # CUPTI counts from 1
+    return np.where(known, (code << _CORRELATION_BITS) + np.where(known, correlation, 0), -1)
+
+
+def _looked_up(times: pd.Series, rows: Integers) -> pd.arrays.IntegerArray:
+    known = rows != _NO_CALL
+    values = np.zeros(len(rows), np.int64)
+    values[known] = times.to_numpy()[rows[known]]
+    return pd.arrays.IntegerArray(values, ~known)
+
+
+def _filled(mask: npt.NDArray[np.bool_], values: Integers, otherwise: int) -> Integers:
+    column = np.full(len(mask), otherwise)
+    column[mask] = values
+    return column
+
+
+def _plain(column: pd.Series) -> Integers:
+    """Integers with MISSING where the column has none."""
+    return column.to_numpy(dtype=np.int64, na_value=MISSING)
+
+
+# ---- the sweep -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Swept:
+    range_stacks: Integers
+    call_stacks: Integers
+    call_by_time: Integers
+    stacks: pd.DataFrame
+
+
+@dataclass(frozen=True)
+class _Threads:
+    """Threads as numbers from 0, and what the sweep needs to know of each."""
+
+    of_range: Integers
+    of_call: Integers
+    process: list[int]
+    """Number of the process of each thread."""
+    main: list[int]
+    """Number of the main thread of each thread's process."""
+
+
+def _sweep(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Swept:
+    threads = _threads(ranges, calls)
+    shared = (ranges["kind"] == RangeKind.START_END.value).to_numpy()
+    state = _OpenRanges(threads, shared.tolist())
+    range_stacks = np.full(len(ranges), NO_STACK)
+    call_stacks = np.full(len(calls), NO_STACK)
+    call_by_time = np.zeros(len(calls), np.int64)
+    for event, row, thread in _events(ranges, calls, threads):
+        if event == _END:
+            state.end(row, thread)
+        elif event == _START:
+            range_stacks[row] = state.start(row, thread)
+        else:
+            call_stacks[row], call_by_time[row] = state.of_call(thread)
+    return _Swept(range_stacks, call_stacks, call_by_time, state.tree.frame())
+
+
+def _threads(ranges: pd.DataFrame, calls: pd.DataFrame) -> _Threads:
+    serialised = np.concatenate([_plain(ranges["thread"]), _plain(calls["thread"])])
+    threads, codes = np.unique(serialised, return_inverse=True)
+    _, process = np.unique(threads >> THREAD_BITS, return_inverse=True)
+    of_range, of_call = np.split(codes, [len(ranges)])
+    pushed = of_range[(ranges["kind"] == RangeKind.PUSH_POP.value).to_numpy()]
+    main = _main_threads(threads, process, pushed)
+    return _Threads(of_range, of_call, process.tolist(), [main[p] for p in process.tolist()])
+
+
+def _main_threads(threads: Integers, process: Integers, pushed: Integers) -> dict[int, int]:
+    """Main thread of each process: the one with the id of the process, if it pushes ranges.
+
+    Else the first that does; a process that pushes none gets any, which then has none to give.
+    """
+    main = {int(p): number for number, p in reversed(list(enumerate(process)))}
+    distinct, first = np.unique(pushed, return_index=True)
+    for number in distinct[np.argsort(-first)]:
+        main[int(process[number])] = int(number)
+    mask = (1 << THREAD_BITS) - 1
+    for number in distinct:
+        if threads[number] & mask == (threads[number] >> THREAD_BITS) & mask:
+            main[int(process[number])] = int(number)
+    return main
+
+
+def _events(
+    ranges: pd.DataFrame, calls: pd.DataFrame, threads: _Threads
+) -> Iterator[tuple[int, int, int]]:
+    """Beginnings and ends of ranges, and calls, in order of time: event, row, thread."""
+    start, end = ranges["start_ns"].to_numpy(), ranges["end_ns"].to_numpy()
+    rows = np.flatnonzero(end > start)  # neither marks nor what has no length holds anything
+    parts = (
+        (_END, rows, end[rows], threads.of_range[rows]),
+        (_START, rows, start[rows], threads.of_range[rows]),  # rows are in order, outer first
+        (_CALL, np.arange(len(calls)), calls["start_ns"].to_numpy(), threads.of_call),
+    )
+    time = np.concatenate([times for _, _, times, _ in parts])
+    event = np.concatenate([np.full(len(part), kind, np.int8) for kind, part, _, _ in parts])
+    row = np.concatenate([part for _, part, _, _ in parts])
+    thread = np.concatenate([part for _, _, _, part in parts])
+    order = np.lexsort((event, time))  # stable: rows stay in order
+    for first in range(0, len(order), _EVENTS_AT_ONCE):
+        some = order[first : first + _EVENTS_AT_ONCE]
+        yield from zip(event[some].tolist(), row[some].tolist(), thread[some].tolist(), strict=True)
+
+
+class _StackTree:
+    """Stacks that have occurred, each stored once, as its innermost range and the stack around."""
+
+    def __init__(self, ranges: int) -> None:
+        self._ranges = ranges
+        self._known: dict[int, int] = {}
+        self.parents: list[int] = []
+        self._innermost: list[int] = []
+        self._depths: list[int] = []
+
+    def inside(self, stack: int, row: int) -> int:
+        """Stack of range `row` inside `stack`."""
+        key = (stack + 1) * self._ranges + row
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        number = len(self.parents)
+        self._known[key] = number
+        self.parents.append(stack)
+        self._innermost.append(row)
+        self._depths.append(1 if stack == NO_STACK else self._depths[stack] + 1)
+        return number
+
+    def frame(self) -> pd.DataFrame:
+        """STACK_COLUMNS."""
+        columns = (self.parents, self._innermost, self._depths)
+        arrays = (np.array(column, dtype=np.int64) for column in columns)
+        return pd.DataFrame(dict(zip(STACK_COLUMNS, arrays, strict=True)))
+
+
+class _OpenRanges:
+    """Ranges that are open at one moment of the sweep.
+
+    Push/pop ranges of a thread are nested within a domain, but those of two domains may cross, so
+    what is open is kept in order of its beginning and not as a stack that only its top leaves.
+    """
+
+    def __init__(self, threads: _Threads, shared: list[bool]) -> None:
+        self.tree = _StackTree(len(shared))
+        self._is_shared = shared
+        self._process, self._main = threads.process, threads.main
+        self._own: list[dict[int, None]] = [{} for _ in threads.process]
+        self._own_stack: list[int | None] = [NO_STACK] * len(threads.process)
+        """Stack of a thread's own ranges; None where it has to be worked out again."""
+        self._shared: list[dict[int, None]] = [{} for _ in threads.process]
+
+    def start(self, row: int, thread: int) -> int:
+        """Open a range, and give the stack that it is innermost in."""
+        shared = self._shared[self._process[thread]]
+        if self._is_shared[row]:
+            shared[row] = None
+        else:
+            around = self._own_stack[thread]
+            self._own[thread][row] = None
+            # While start/end ranges are open, stacks of push/pop ranges alone are not needed.
+            known = None if shared or around is None else self.tree.inside(around, row)
+            self._own_stack[thread] = known
+        return self._stack(thread)
+
+    def end(self, row: int, thread: int) -> None:
+        """Close a range."""
+        if self._is_shared[row]:
+            del self._shared[self._process[thread]][row]
+            return
+        own, stack = self._own[thread], self._own_stack[thread]
+        innermost = next(reversed(own)) == row
+        del own[row]
+        if not own:
+            self._own_stack[thread] = NO_STACK
+        elif innermost and stack is not None:
+            self._own_stack[thread] = self.tree.parents[stack]
+        else:
+            self._own_stack[thread] = None
+
+    def of_call(self, thread: int) -> tuple[int, bool]:
+        """Stack of a call that begins now, and whether it is only known by time."""
+        main = self._main[thread]
+        if self._own[thread] or not self._own[main]:
+            return self._stack(thread), False
+        return self._stack(main), True
+
+    def _stack(self, thread: int) -> int:
+        shared, own = self._shared[self._process[thread]], self._own[thread]
+        known = self._own_stack[thread]
+        if not shared and known is not None:
+            return known
+        stack = NO_STACK
+        for row in sorted((*own, *shared)) if shared else own:  # rows are in order of start
+            stack = self.tree.inside(stack, row)
+        if not shared:
+            self._own_stack[thread] = stack
+        return stack

@@ -1,0 +1,167 @@
+"""Tables of an `nsys export --type sqlite` file -> arrays, and nothing that names anyone.
+
+The file is opened read-only. A report of nsys holds the whole environment of the profiled process
+(META_DATA_CAPTURE, TARGET_INFO_*, PROCESSES, ThreadNames and parts of StringIds): only the columns
+that a caller names are read, and of StringIds only the rows that such a column refers to.
+
+Tables are lazy (absent when nothing was recorded) and change between releases, so an absent table
+is empty and an absent optional column is missing; an absent required column is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.errors import ParseError
+
+Integers = npt.NDArray[np.int64]
+
+MISSING = int(np.iinfo(np.int64).min)
+"""What stands in an array of integers where the table has NULL, or no such column."""
+
+_MISSING_SQL = "(-9223372036854775807 - 1)"  # SQLite reads the number itself as a real one
+_ROWS_AT_ONCE = 50_000
+_EXPORTED = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
+_REMEDY = "Give a file that `nsys export --type sqlite` wrote."
+
+
+class Export:
+    """One open SQLite export of nsys."""
+
+    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
+        self._connection = connection
+        self.name = name
+        """File name without its folder, for messages."""
+        self._tables = self._table_names()
+
+    def has(self, table: str) -> bool:
+        """Whether the export has that table."""
+        return table in self._tables
+
+    def fact(self, name: str) -> str | None:
+        """One record of META_DATA_EXPORT, None where there is none."""
+        if not self.has("META_DATA_EXPORT"):
+            return None
+        rows = self._rows("SELECT value FROM META_DATA_EXPORT WHERE name = ?", (name,))
+        found = next((value for chunk in rows for (value,) in chunk), None)
+        return None if found is None else str(found)
+
+    def columns(
+        self, table: str, required: Sequence[str], optional: Sequence[str] = ()
+    ) -> dict[str, Integers]:
+        """Integer columns of a table in the order of its rows; empty where it is absent.
+
+        Raises ParseError where a required column is absent or holds something else than integers.
+        """
+        wanted = (*required, *optional)
+        present = self._column_names(table)
+        if not present:
+            return {name: np.empty(0, np.int64) for name in wanted}
+        self._require(table, required, present)
+        expressions = ", ".join(
+            f'IFNULL("{name}", {_MISSING_SQL})' if name in present else _MISSING_SQL
+            for name in wanted
+        )
+        query = f'SELECT {expressions} FROM "{table}" ORDER BY rowid'  # noqa: S608 - our own names
+        chunks = [self._integers(table, rows) for rows in self._rows(query)]
+        block = np.concatenate([np.empty((0, len(wanted)), np.int64), *chunks]).T
+        return {name: np.ascontiguousarray(block[i]) for i, name in enumerate(wanted)}
+
+    def texts(self, table: str, column: str) -> list[str | None]:
+        """Text column of a table in the order of its rows; all None where it has no such column."""
+        present = self._column_names(table)
+        if not present:
+            return []
+        expression = f'"{column}"' if column in present else "NULL"
+        query = f'SELECT {expression} FROM "{table}" ORDER BY rowid'  # noqa: S608 - our own names
+        return [text or None for rows in self._rows(query) for (text,) in rows]
+
+    def strings(self, table: str, column: str) -> dict[int, str]:
+        """Strings that a column of ids refers to, by id."""
+        if column not in self._column_names(table) or not self.has("StringIds"):
+            return {}
+        used = f'SELECT DISTINCT "{column}" FROM "{table}"'  # noqa: S608 - our own names
+        query = f"SELECT id, value FROM StringIds WHERE id IN ({used})"  # noqa: S608
+        return {key: str(value) for rows in self._rows(query) for key, value in rows}
+
+    def labels(self, table: str) -> dict[int, str]:
+        """Labels of an ENUM_* table by id; empty where it is absent."""
+        if not {"id", "label"} <= self._column_names(table):
+            return {}
+        query = f'SELECT id, label FROM "{table}" WHERE label IS NOT NULL'  # noqa: S608 - our names
+        return {key: str(value) for rows in self._rows(query) for key, value in rows}
+
+    def _table_names(self) -> frozenset[str]:
+        rows = self._rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
+        return frozenset(name for chunk in rows for (name,) in chunk)
+
+    def _column_names(self, table: str) -> frozenset[str]:
+        if not self.has(table):
+            return frozenset()
+        rows = self._rows("SELECT name FROM pragma_table_info(?)", (table,))
+        return frozenset(name for chunk in rows for (name,) in chunk)
+
+    def _require(self, table: str, required: Sequence[str], present: frozenset[str]) -> None:
+        absent = [name for name in required if name not in present]
+        if absent:
+            version = self.fact("EXPORT_SCHEMA_VERSION") or "unknown"
+            raise ParseError(
+                f"{self.name}: table {table} has no column {', '.join(absent)} "
+                f"(schema version {version}).",
+                remedy="Export the report again with another release of nsys (3.20 is known).",
+            )
+
+    def _integers(self, table: str, rows: Sequence[tuple[Any, ...]]) -> Integers:
+        try:
+            return np.array(rows, dtype=np.int64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ParseError(
+                f"{self.name}: table {table} holds a value that is not an integer: {error}.",
+                remedy=_REMEDY,
+            ) from error
+
+    def _rows(
+        self, query: str, parameters: tuple[str, ...] = ()
+    ) -> Iterator[list[tuple[Any, ...]]]:
+        """Rows of a query, some thousand at once: a million of them as Python objects are large."""
+        try:
+            cursor = self._connection.execute(query, parameters)
+            while rows := cursor.fetchmany(_ROWS_AT_ONCE):
+                yield rows
+        except sqlite3.Error as error:
+            raise ParseError(f"{self.name}: SQLite says: {error}.", remedy=_REMEDY) from error
+
+
+@contextlib.contextmanager
+def open_export(path: Path) -> Iterator[Export]:
+    """Open an export read-only.
+
+    Raises ParseError where there is no such file, or it is something else than an export of nsys.
+    """
+    if not path.is_file():
+        raise ParseError(f"{path.name}: no such file.", remedy=_REMEDY)
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    try:
+        export = Export(connection, path.name)
+        _check(export)
+        yield export
+    finally:
+        connection.close()
+
+
+def _check(export: Export) -> None:
+    product = export.fact("EXPORT_PRODUCT_NAME")
+    ours = product is None or "Nsight Systems" in product
+    # Exports of old releases have no META_DATA_EXPORT; one without any event has little else.
+    if not ours or not (product or any(export.has(table) for table in _EXPORTED)):
+        raise ParseError(
+            f"{export.name}: not an SQLite export of Nsight Systems: it has none of its tables.",
+            remedy=_REMEDY,
+        )
