@@ -54,6 +54,15 @@ def test_a_row_of_zeros_is_neither_below_nor_above() -> None:
     assert (less[0], greater[0]) == (1.0, 1.0)
 
 
+def test_long_rows_with_ties_meet_the_exact_answer() -> None:
+    values = GENERATOR.integers(-5, 7, size=(3, 100)).astype(float)
+    # One block more takes the normal distribution; a zero has no sign and hardly moves the answer.
+    longer = np.hstack([values, np.zeros((3, 1))])
+    for exact, normal in zip(signed_rank_tails(values), signed_rank_tails(longer), strict=True):
+        np.testing.assert_allclose(normal, exact, rtol=0.1, atol=1e-3)
+    assert signed_rank_tails(np.zeros((1, 101))) == (1.0, 1.0)
+
+
 def test_ties_are_seen_through_rounding_of_the_last_digits() -> None:
     exact = np.array([[0.1, 0.1, -0.2, 0.2, 0.3, 0.3, 0.3, 0.4]])
     blurred = exact * (1 + np.array([[0, 1, 0, -1, 1, 0, -1, 1]]) * 2.0**-52)
