@@ -1,0 +1,342 @@
+"""Nsight Systems: finding it, the command lines, and what its messages mean.
+
+Facts about options and messages: nsys 2025.3.2 (the one inside Nsight Compute 2025.3.1) on an H200,
+and the documents at docs.nvidia.com/nsight-systems (UserGuide, AnalysisGuide).
+
+A report and its export hold the whole environment of the profiled process. They stay private:
+`profiler.parse.nsys` reads only what names nobody.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.collect import STDERR, STDOUT, Command, read_text, tail
+from profiler.collect.timer import diagnose_runner, runner_argv
+from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.model import Outcome
+
+REPORT = "report.nsys-rep"
+RAW = "report.qdstrm"
+"""What nsys records into; it stays behind where the importer could not make a report of it."""
+EXPORT = "timeline.sqlite"
+"""Names of nsys' files in the folder of an attempt."""
+
+MINIMUM_VERSION = (2021, 4)
+"""Release that writes `.nsys-rep`; before it was `.qdrep`. Options that came later (such as
+`--cuda-graph-trace`) are told from the message about an unknown one."""
+
+_ENVIRONMENT_VARIABLE = "PROFILER_NSYS"
+_VERSION = re.compile(r"Nsight Systems version\s+(\d+(?:\.\d+)+)")
+_INSTALL_FOLDERS = (
+    "opt/nvidia/nsight-systems/*/bin/nsys",
+    "opt/nvidia/nsight-systems/*/target-linux-*/nsys",
+    "opt/nvidia/nsight-systems-cli/*/bin/nsys",
+    "opt/nvidia/nsight-systems-cli/*/target-linux-*/nsys",
+    "usr/local/cuda*/bin/nsys",
+    "usr/local/cuda*/nsight-systems-*/bin/nsys",
+    # Nsight Compute brings a whole nsys of its own.
+    "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
+    "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
+)
+_IMPORTER = "QdstrmImporter"
+
+
+@dataclass(frozen=True)
+class NvtxWindow:
+    """Recording begins and ends with the first range of that name, so warm-up is left out."""
+
+    name: str
+    domain: str = ""
+    """Empty for the default domain."""
+
+    def __post_init__(self) -> None:
+        for part in (self.name, self.domain):
+            if "@" in part or "\\" in part:
+                raise UsageError(
+                    f"nsys cannot capture by {part!r}: the name holds an @ or a backslash.",
+                    remedy="Name the range with [A-Za-z0-9_.=-] only.",
+                )
+
+
+@dataclass(frozen=True)
+class ProfilerApiWindow:
+    """Recording begins with cudaProfilerStart and ends with cudaProfilerStop."""
+
+
+Window = NvtxWindow | ProfilerApiWindow
+
+
+@dataclass(frozen=True)
+class Nsys:
+    """Collector that puts the runner, or an external command, under nsys."""
+
+    path: Path
+    window: Window | None = None
+    """Part of the program that is recorded; None: all of it."""
+    python: str | None = None
+    name: str = "nsys"
+    wraps_target: bool = True
+
+    def session_command(self, job: Path, folder: Path, metrics: Sequence[str]) -> Command:
+        """Command of a session; a timeline has no metrics to choose."""
+        del metrics
+        return self.profile_command(runner_argv(job, self.python), folder)
+
+    def profile_command(self, target: Sequence[str], folder: Path) -> Command:
+        """Command that records a timeline of any program into `folder`."""
+        arguments = command(target, output=folder / Path(REPORT).stem, window=self.window)
+        return Command(
+            argv=(str(self.path), *arguments),
+            env=environment(self.window),
+            files={"report": folder / REPORT},
+        )
+
+    def export_command(self, folder: Path) -> Command:
+        """Command that turns the report of an attempt into SQLite, for `profiler.parse.nsys`."""
+        report, export = folder / REPORT, folder / EXPORT
+        argv = (
+            *(str(self.path), "export", "--type=sqlite", "--force-overwrite=true"),
+            *("-o", str(export), str(report)),
+        )
+        return Command(argv, files={"export": export})
+
+    def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
+        """Error of the machine that the files of an attempt tell of.
+
+        What nsys prints is not told from what the program prints, so a report speaks for itself.
+        """
+        stdout, stderr = read_text(folder / STDOUT), read_text(folder / STDERR)
+        if not (folder / REPORT).exists():
+            found = diagnose(f"{stdout}\n{stderr}") or _only_raw(folder)
+            if found is not None:
+                return found
+        return diagnose_runner(stderr) if returncode != 0 else None
+
+    def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
+        """Say so where nsys wrote no report at all."""
+        return None if (folder / REPORT).exists() else no_report(self.window)
+
+    def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
+        """Nothing: nsys does not say which kernel failed."""
+        del folder
+        return None
+
+    def salvage_command(self, folder: Path) -> Command | None:
+        """Nothing: what a killed nsys leaves cannot be imported."""
+        del folder
+        return None
+
+    def importer_command(self) -> Command | None:
+        """Command that starts the importer alone, which says what it cannot load; None: not found.
+
+        nsys itself only says that it could not ask the importer for its version; give what this
+        prints to `missing_library`.
+        """
+        importer = find_importer(self.path)
+        return None if importer is None else Command((str(importer), "--version"))
+
+
+def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Path:
+    """Path of nsys: `PROFILER_NSYS`, then PATH, then NVIDIA's install folders, newest first.
+
+    An install of Nsight Systems comes before the copy inside Nsight Compute. Raises
+    EnvironmentUnusable where there is none. `root` is where the install folders are looked for.
+    """
+    environ = os.environ if environ is None else environ
+    chosen = environ.get(_ENVIRONMENT_VARIABLE)
+    if chosen:
+        if shutil.which(chosen) is None:
+            raise EnvironmentUnusable(
+                f"{_ENVIRONMENT_VARIABLE}={chosen} is not a program that can be run.",
+                remedy=f"Set {_ENVIRONMENT_VARIABLE} to the path of nsys, or unset it.",
+            )
+        return Path(chosen)
+    on_path = shutil.which("nsys", path=environ.get("PATH", os.defpath))
+    if on_path:
+        return Path(on_path)
+    for pattern in _INSTALL_FOLDERS:
+        for candidate in sorted(root.glob(pattern), key=_numbers, reverse=True):
+            if os.access(candidate, os.X_OK) and candidate.is_file():
+                return candidate
+    raise EnvironmentUnusable(
+        "Nsight Systems (nsys) was not found.",
+        remedy="Install it from developer.nvidia.com/nsight-systems (package nsight-systems-cli), "
+        f"put it on PATH, or set {_ENVIRONMENT_VARIABLE} to its path.",
+    )
+
+
+def _numbers(path: Path) -> tuple[int, ...]:
+    """Numbers of a path, so that 2025.10 sorts above 2025.9."""
+    return tuple(int(number) for number in re.findall(r"\d+", str(path)))
+
+
+def version_command(path: Path) -> Command:
+    """Command that prints the version of nsys; give what it prints to `read_version`."""
+    return Command((str(path), "--version"))
+
+
+def read_version(printed: str) -> str:
+    """Version (`2025.3.2.0`) in what `nsys --version` printed.
+
+    Raises EnvironmentUnusable where there is none: the nsys of a CUDA toolkit is a script that
+    fails where the Nsight Systems that it belongs to is not installed.
+    """
+    found = _VERSION.search(printed)
+    if found is None:
+        raise EnvironmentUnusable(
+            f"nsys --version printed no version: {printed.strip()[:300]}",
+            remedy="Install Nsight Systems, or set PROFILER_NSYS to one that works.",
+        )
+    return found[1]
+
+
+def require_version(version: str) -> None:
+    """Raise EnvironmentUnusable where nsys is too old to write the reports that are read here."""
+    if tuple(int(part) for part in version.split(".")[:2]) < MINIMUM_VERSION:
+        raise _too_old(f"nsys {version} is too old")
+
+
+def _too_old(message: str) -> EnvironmentUnusable:
+    minimum = ".".join(str(part) for part in MINIMUM_VERSION)
+    return EnvironmentUnusable(
+        f"{message}: {minimum} or newer is needed, with --cuda-graph-trace.",
+        remedy="Install a newer Nsight Systems, or set PROFILER_NSYS to one (that inside Nsight "
+        "Compute 2025.3 works).",
+    )
+
+
+def find_importer(path: Path) -> Path | None:
+    """Program beside an nsys that turns its raw recordings into reports, or None.
+
+    nsys lies in `target-linux-x64` or `bin`, its importer in a `host-…` folder beside that.
+    """
+    folder = path.resolve().parent
+    found = (importer for importer in folder.parent.glob(f"*/{_IMPORTER}") if importer.is_file())
+    return min(found, default=None)
+
+
+def command(target: Sequence[str], *, output: Path, window: Window | None = None) -> list[str]:
+    """Arguments for nsys (without nsys itself) that record `target` into `<output>.nsys-rep`.
+
+    Only CUDA and NVTX, every node of a graph on its own. Sampling and context switches are off:
+    with them, half a second of a program was seen to make a recording of 2 GB.
+    """
+    return [
+        "profile",
+        "--trace=cuda,nvtx",
+        "--sample=none",
+        "--cpuctxsw=none",
+        "--backtrace=none",
+        "--cuda-graph-trace=node",
+        *_window_arguments(window),
+        "--force-overwrite=true",
+        *("-o", str(output).replace("%", "%%")),  # %h and %p stand for host and process id
+        *target,
+    ]
+
+
+def _window_arguments(window: Window | None) -> list[str]:
+    if window is None:
+        return []
+    # The default ends the program together with the recording.
+    end = "--capture-range-end=stop"
+    if isinstance(window, ProfilerApiWindow):
+        return ["--capture-range=cudaProfilerApi", end]
+    # Range first: the reverse of ncu's domain@range.
+    name = f"{window.name}@{window.domain}" if window.domain else window.name
+    return ["--capture-range=nvtx", f"--nvtx-capture={name}", end]
+
+
+def environment(window: Window | None) -> dict[str, str]:
+    """Variables that nsys needs on top of the environment of the orchestrator."""
+    if not isinstance(window, NvtxWindow):
+        return {}
+    # By default only registered strings are compared, and torch.cuda.nvtx registers none.
+    return {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"}
+
+
+_PACKAGES: Mapping[str, str] = {
+    "libdw.so.1": "libdw1",
+    "libelf.so.1": "libelf1",
+    "libglib-2.0.so.0": "libglib2.0-0",
+    "libGL.so.1": "libgl1",
+    "libnss3.so": "libnss3",
+    "libxml2.so.2": "libxml2",
+}
+"""Debian's packages (packages.debian.org, bookworm) of libraries that hosts without a desktop lack
+and the importer may ask for; libdw.so.1 was seen, the rest are for its neighbours."""
+
+_MISSING_LIBRARY = re.compile(r"error while loading shared libraries: (\S+?):")
+_NO_IMPORTER = re.compile(r"Unable to retrieve the importer version|importer binary and its depend")
+_UNKNOWN_OPTION = re.compile(r"unrecogni[sz]ed option", re.IGNORECASE)
+
+
+def missing_library(printed: str) -> EnvironmentUnusable | None:
+    """Say which library a program of nsys could not load, and which package brings it."""
+    found = _MISSING_LIBRARY.search(printed)
+    if found is None:
+        return None
+    library = found[1]
+    package = _PACKAGES.get(library)
+    install = f"apt-get install {package}" if package else f"apt-file search {library}"
+    return EnvironmentUnusable(
+        f"nsys cannot load the library {library}.",
+        remedy=f"Install the package that brings it ({install} on Debian and Ubuntu).",
+    )
+
+
+def diagnose(printed: str) -> EnvironmentUnusable | None:
+    """Say what nsys' messages tell is wrong with the machine or the request, or None.
+
+    For an attempt that left no report: nsys returns what the program returned.
+    """
+    found = missing_library(printed)
+    if found is not None:
+        return found
+    if _NO_IMPORTER.search(printed):
+        return _no_importer()
+    if _UNKNOWN_OPTION.search(printed):
+        return _too_old("nsys does not know an option that it was given")
+    return None
+
+
+def _only_raw(folder: Path) -> EnvironmentUnusable | None:
+    return _no_importer() if (folder / RAW).exists() else None
+
+
+def _no_importer() -> EnvironmentUnusable:
+    return EnvironmentUnusable(
+        f"nsys recorded, but could not turn its recording ({RAW}) into a report: its importer "
+        "does not start.",
+        remedy="Install the library that it lacks, most often libdw.so.1 (apt-get install libdw1 "
+        "on Debian and Ubuntu). Where the importer itself is not there, install the full Nsight "
+        "Systems from developer.nvidia.com/nsight-systems and set PROFILER_NSYS to it.",
+    )
+
+
+def no_report(window: Window | None) -> EnvironmentUnusable:
+    """Say that nsys wrote nothing, and what to check with that window."""
+    if isinstance(window, NvtxWindow):
+        domain = f"domain {window.domain}" if window.domain else "the default domain"
+        cause = f"The program must open the range {window.name!r} in {domain}."
+    elif isinstance(window, ProfilerApiWindow):
+        cause = "The program must call cudaProfilerStart and cudaProfilerStop."
+    else:
+        cause = "Check what the program printed, and that the folder can be written to."
+    return EnvironmentUnusable("nsys wrote no report.", remedy=cause)
+
+
+def export_failed(folder: Path, printed: str) -> EnvironmentUnusable | None:
+    """Say why an attempt has no export, None where it has one; `printed`: by `export_command`."""
+    if (folder / EXPORT).exists():
+        return None
+    return diagnose(printed) or EnvironmentUnusable(
+        f"nsys could not export {REPORT}:\n{tail(printed)}",
+        remedy="Export it with the nsys that recorded it, or a newer one.",
+    )

@@ -1,0 +1,254 @@
+"""Nsight Systems: finding it, its command lines, and what its messages mean."""
+
+from pathlib import Path
+
+import pytest
+
+from profiler.collect import STDERR, STDOUT, Collector
+from profiler.collect.nsys import (
+    EXPORT,
+    RAW,
+    REPORT,
+    Nsys,
+    NvtxWindow,
+    ProfilerApiWindow,
+    command,
+    diagnose,
+    export_failed,
+    find_importer,
+    find_nsys,
+    missing_library,
+    read_version,
+    require_version,
+    version_command,
+)
+from profiler.errors import EnvironmentUnusable, UsageError
+
+NO_IMPORTER = (
+    "Importer error status: The importer binary and its dependencies were not found.\n"
+    "Unable to retrieve the importer version: skipping importation of the QDSTRM file.\n"
+    "Generated:\n    /out/report.qdstrm\n"
+)
+NO_LIBDW = (
+    "QdstrmImporter: error while loading shared libraries: libdw.so.1: cannot open shared object "
+    "file: No such file or directory\n"
+)
+
+
+def program(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+class TestFinding:
+    def test_variable_wins_over_path(self, tmp_path):
+        chosen, on_path = program(tmp_path / "mine/nsys"), program(tmp_path / "bin/nsys")
+        environ = {"PROFILER_NSYS": str(chosen), "PATH": str(on_path.parent)}
+        assert find_nsys(environ, tmp_path) == chosen
+        assert find_nsys({"PATH": str(on_path.parent)}, tmp_path) == on_path
+
+    def test_a_wrong_variable_is_an_error_and_not_ignored(self, tmp_path):
+        on_path = program(tmp_path / "bin/nsys")
+        environ = {"PROFILER_NSYS": str(tmp_path / "absent"), "PATH": str(on_path.parent)}
+        with pytest.raises(EnvironmentUnusable, match="absent"):
+            find_nsys(environ, tmp_path)
+
+    def test_order_of_the_install_folders(self, tmp_path):
+        """From the last to be looked at to the first: each beats all above it."""
+        inside = "opt/nvidia/nsight-compute/{}/host/target-linux-x64/nsys"
+        for folder in (
+            inside.format("2025.9.1"),
+            inside.format("2025.10.0"),
+            "usr/local/cuda-13.0/bin/nsys",
+            "opt/nvidia/nsight-systems/2024.6.1/target-linux-x64/nsys",
+            "opt/nvidia/nsight-systems/2025.1.3/bin/nsys",
+        ):
+            newest = program(tmp_path / folder)
+            assert find_nsys({"PATH": ""}, tmp_path) == newest
+
+    def test_a_file_that_cannot_be_run_is_passed_over(self, tmp_path):
+        program(tmp_path / "opt/nvidia/nsight-systems/2025.3.1/bin/nsys").chmod(0o644)
+        with pytest.raises(EnvironmentUnusable, match="not found") as caught:
+            find_nsys({"PATH": ""}, tmp_path)
+        assert "PROFILER_NSYS" in caught.value.remedy
+
+    @pytest.mark.parametrize(
+        ("nsys", "importer"),
+        [
+            ("host/target-linux-x64/nsys", "host/linux-desktop-glibc_2_11_3-x64/QdstrmImporter"),
+            ("target-linux-x64/nsys", "host-linux-x64/QdstrmImporter"),
+            ("bin/nsys", "host-linux-x64/QdstrmImporter"),
+        ],
+    )
+    def test_importer_of_an_install(self, tmp_path, nsys, importer):
+        path = program(tmp_path / nsys)
+        assert find_importer(path) is None
+        assert Nsys(path).importer_command() is None
+        expected = program(tmp_path / importer)
+        assert find_importer(path) == expected
+        assert Nsys(path).importer_command().argv == (str(expected), "--version")
+
+    def test_importer_is_found_through_a_link(self, tmp_path):
+        path = program(tmp_path / "install/target-linux-x64/nsys")
+        importer = program(tmp_path / "install/host-linux-x64/QdstrmImporter")
+        link = tmp_path / "bin/nsys"
+        link.parent.mkdir()
+        link.symlink_to(path)
+        assert find_importer(link) == importer
+
+
+class TestVersion:
+    @pytest.mark.parametrize(
+        ("printed", "version"),
+        [
+            ("NVIDIA Nsight Systems version 2025.3.2.0\n", "2025.3.2.0"),
+            ("NVIDIA Nsight Systems version 2025.6.3.541-256337736014v0\n", "2025.6.3.541"),
+            ("NVIDIA Nsight Systems version 2020.5.1.85-5ee086b\n", "2020.5.1.85"),
+        ],
+    )
+    def test_version_is_read(self, printed, version):
+        assert read_version(printed) == version
+        assert version_command(Path("/x/nsys")).argv == ("/x/nsys", "--version")
+
+    def test_no_version_is_an_error(self):
+        with pytest.raises(EnvironmentUnusable, match="printed no version: Error: not installed"):
+            read_version("Error: not installed\n")
+
+    def test_old_versions_are_refused(self):
+        with pytest.raises(EnvironmentUnusable, match=r"2020\.5\.1\.85 is too old.*2021\.4"):
+            require_version("2020.5.1.85")
+        for version in ("2021.4.1", "2025.3.2.0", "2025.10.1"):
+            require_version(version)
+
+
+def options(window=None, output=Path("/out/report")):
+    return command(["python", "-m", "runner", "job.json"], output=output, window=window)
+
+
+class TestCommand:
+    def test_a_small_trace_of_the_whole_program(self):
+        assert options() == [
+            *("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"),
+            *("--backtrace=none", "--cuda-graph-trace=node", "--force-overwrite=true"),
+            *("-o", "/out/report", "python", "-m", "runner", "job.json"),
+        ]
+
+    @pytest.mark.parametrize(
+        ("window", "arguments"),
+        [
+            (NvtxWindow("steps"), ["--capture-range=nvtx", "--nvtx-capture=steps"]),
+            (
+                NvtxWindow("steps", "profiler"),
+                ["--capture-range=nvtx", "--nvtx-capture=steps@profiler"],
+            ),
+            (ProfilerApiWindow(), ["--capture-range=cudaProfilerApi"]),
+        ],
+    )
+    def test_windows_end_the_recording_and_not_the_program(self, window, arguments):
+        got = [argument for argument in options(window) if "capture" in argument]
+        assert got == [*arguments, "--capture-range-end=stop"]
+
+    def test_unregistered_names_are_compared_too(self):
+        nsys, folder = Path("/opt/nsys"), Path("/out")
+        env = Nsys(nsys, NvtxWindow("steps")).profile_command(["app"], folder).env
+        assert env == {"NSYS_NVTX_PROFILER_REGISTER_ONLY": "0"}
+        assert Nsys(nsys, ProfilerApiWindow()).profile_command(["app"], folder).env == {}
+
+    @pytest.mark.parametrize("name", ["a@b", "a\\b"])
+    def test_names_that_nsys_would_split_are_refused(self, name):
+        with pytest.raises(UsageError, match="holds an @ or a backslash"):
+            NvtxWindow(name)
+        with pytest.raises(UsageError, match="holds an @ or a backslash"):
+            NvtxWindow("steps", name)
+
+    def test_percent_signs_of_a_folder_are_no_placeholders(self):
+        arguments = options(output=Path("/out/50%host/report"))
+        assert arguments[arguments.index("-o") + 1] == "/out/50%%host/report"
+
+
+class TestCollector:
+    def test_is_a_collector(self):
+        collector: Collector = Nsys(Path("/opt/nsys"))
+        assert (collector.name, collector.wraps_target) == ("nsys", True)
+
+    def test_session_runs_the_runner(self, tmp_path):
+        got = Nsys(Path("/opt/nsys"), python="py").session_command(Path("j.json"), tmp_path, ["m"])
+        assert got.argv[:2] == ("/opt/nsys", "profile")
+        assert got.argv[-4:] == ("py", "-m", "runner", "j.json")
+        assert got.files == {"report": tmp_path / REPORT}
+        assert got.argv[got.argv.index("-o") + 1] + ".nsys-rep" == str(tmp_path / REPORT)
+
+    def test_export(self, tmp_path):
+        got = Nsys(Path("/opt/nsys")).export_command(tmp_path)
+        assert got.argv == (
+            *("/opt/nsys", "export", "--type=sqlite", "--force-overwrite=true"),
+            *("-o", str(tmp_path / EXPORT), str(tmp_path / REPORT)),
+        )
+        assert got.files == {"export": tmp_path / EXPORT}
+
+    def test_nothing_to_salvage_and_no_fault(self, tmp_path):
+        nsys = Nsys(Path("/opt/nsys"))
+        assert nsys.salvage_command(tmp_path) is None
+        assert nsys.cell_fault(tmp_path) is None
+
+
+class TestDiagnosis:
+    def test_importer_that_does_not_start(self):
+        found = diagnose(NO_IMPORTER)
+        assert "could not turn its recording (report.qdstrm) into a report" in found.message
+        assert "libdw1" in found.remedy
+
+    def test_missing_library_names_its_package(self):
+        found = missing_library(NO_LIBDW)
+        assert "libdw.so.1" in found.message
+        assert "apt-get install libdw1" in found.remedy
+        assert (
+            "apt-file search libodd.so.3"
+            in missing_library(NO_LIBDW.replace("libdw.so.1", "libodd.so.3")).remedy
+        )
+        assert diagnose(NO_LIBDW + NO_IMPORTER).message == found.message
+        assert missing_library("all is well") is None
+
+    def test_unknown_option_means_an_old_release(self):
+        found = diagnose("unrecognised option '--cuda-graph-trace=node'\n\nusage: nsys profile")
+        assert "does not know an option" in found.message
+
+    def test_a_raw_recording_without_a_report_is_told_even_without_words(self, tmp_path):
+        (tmp_path / RAW).write_bytes(b"")
+        assert "importer" in Nsys(Path("/opt/nsys")).diagnose(tmp_path, 0).message
+
+    def test_where_there_is_a_report_the_program_may_print_what_it_likes(self, tmp_path):
+        (tmp_path / STDOUT).write_text(NO_IMPORTER)
+        nsys = Nsys(Path("/opt/nsys"))
+        assert nsys.diagnose(tmp_path, 0) is not None
+        (tmp_path / REPORT).write_bytes(b"")
+        assert nsys.diagnose(tmp_path, 0) is None
+
+    def test_what_the_runner_lacks_is_told_too(self, tmp_path):
+        (tmp_path / REPORT).write_bytes(b"")
+        (tmp_path / STDERR).write_text("ModuleNotFoundError: No module named 'torch'\n")
+        assert "torch" in Nsys(Path("/opt/nsys")).diagnose(tmp_path, 1).message
+        assert Nsys(Path("/opt/nsys")).diagnose(tmp_path, 0) is None
+
+    @pytest.mark.parametrize(
+        ("window", "remedy"),
+        [
+            (None, "folder can be written to"),
+            (NvtxWindow("steps"), "'steps' in the default domain"),
+            (NvtxWindow("steps", "profiler"), "'steps' in domain profiler"),
+            (ProfilerApiWindow(), "cudaProfilerStart"),
+        ],
+    )
+    def test_no_report(self, tmp_path, window, remedy):
+        nsys = Nsys(Path("/opt/nsys"), window)
+        assert remedy in nsys.nothing_seen(tmp_path).remedy
+        (tmp_path / REPORT).write_bytes(b"")
+        assert nsys.nothing_seen(tmp_path) is None
+
+    def test_failed_export_quotes_nsys(self, tmp_path):
+        found = export_failed(tmp_path, "Processing...\nFailed to open the report\n")
+        assert "Failed to open the report" in found.message
+        (tmp_path / EXPORT).write_bytes(b"")
+        assert export_failed(tmp_path, "") is None
