@@ -1,0 +1,164 @@
+"""Launches that know what it took to make them: compilation and memory, none of it in a sample."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import FunctionType
+
+import torch
+
+from kernels.fusion.eager import Function, Result
+
+Call = Callable[[], Result]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A call that has been made once, and what that took."""
+
+    call: Call
+    seconds: float
+    """From handing the function to the compiler to the end of the first call."""
+    cached: bool | None = None
+    """Whether the compiler took its result from its cache on disk; None where that is not known."""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Device memory that one call takes from torch's allocator, in bytes."""
+
+    buffer_bytes: int
+    """All tensors that it allocates, results included."""
+    peak_bytes: int
+    """The most that is allocated at one time, beyond what was before."""
+
+
+@dataclass(frozen=True)
+class FusionLaunch:
+    """One variant of one problem, ready to launch."""
+
+    call: Call
+    compile_seconds: float | None = None
+    """Compilation and first call; None where nothing is compiled."""
+    compile_cached: bool | None = None
+    buffer_bytes: int | None = None
+    """None where the device does not count (a CPU)."""
+    peak_bytes: int | None = None
+
+    def __call__(self) -> Result:
+        """Launch."""
+        return self.call()
+
+
+def make_launch(call: Call, device: torch.device, compiled: Compiled | None = None) -> FusionLaunch:
+    """Wrap a call with what is known of it; on a CUDA device it is called twice for its memory."""
+    memory = memory_of(call, device)
+    return FusionLaunch(
+        call,
+        None if compiled is None else compiled.seconds,
+        None if compiled is None else compiled.cached,
+        None if memory is None else memory.buffer_bytes,
+        None if memory is None else memory.peak_bytes,
+    )
+
+
+def memory_of(call: Call, device: torch.device) -> Memory | None:
+    """Memory of one call, None on a CPU.
+
+    The first call is not counted: libraries take their workspaces then, and keep them.
+    """
+    if device.type != "cuda":
+        return None
+    call()
+    torch.cuda.synchronize(device)
+    torch.cuda.reset_peak_memory_stats(device)
+    before = torch.cuda.memory_stats(device)
+    call()
+    torch.cuda.synchronize(device)
+    after = torch.cuda.memory_stats(device)
+    requested = "requested_bytes.all"
+    return Memory(
+        buffer_bytes=after[f"{requested}.allocated"] - before[f"{requested}.allocated"],
+        peak_bytes=after[f"{requested}.peak"] - before[f"{requested}.current"],
+    )
+
+
+def compile_launch(
+    function: Function, arguments: Sequence[torch.Tensor], mode: str = "default"
+) -> Compiled:
+    """Compile a function for these very tensors, and call it once.
+
+    Raises what the compiler raises; it never falls back to eager code without saying so.
+    """
+    device = arguments[0].device
+    _start_compiler(device)
+    return _compile(function, arguments, mode)
+
+
+def time_first_call(call: Call, device: torch.device) -> Compiled:
+    """Make the first call of something that is compiled when it is first called."""
+    _wait(device)
+    start = time.perf_counter()
+    call()
+    _wait(device)
+    return Compiled(call, time.perf_counter() - start)
+
+
+@functools.cache
+def _start_compiler(device: torch.device) -> None:
+    """Compile something small first: what a process does once is no part of any cell's time.
+
+    That is importing inductor, finding the C++ compiler or loading Triton, and much else.
+    """
+    _compile(_one_more, (torch.zeros(8, 8, device=device),), "default")
+
+
+def _one_more(x: torch.Tensor) -> torch.Tensor:
+    return x + 1.0
+
+
+def _compile(function: Function, arguments: Sequence[torch.Tensor], mode: str) -> Compiled:
+    # Imported here, because an experiment without compiled variants can do without the second or
+    # two that it takes.
+    import torch._inductor.compile_fx
+    import torch._inductor.config as inductor_config
+    from torch._dynamo.utils import counters
+
+    hits = counters["inductor"]["fxgraph_cache_hit"]
+    _wait(arguments[0].device)
+    start = time.perf_counter()
+    # In this process and thread: workers would still be there while others are measured.
+    with inductor_config.patch(compile_threads=1):
+        compiled = torch.compile(fresh(function), fullgraph=True, dynamic=False, mode=mode)
+        compiled(*arguments)
+        _wait(arguments[0].device)
+    seconds = time.perf_counter() - start
+    cached = counters["inductor"]["fxgraph_cache_hit"] > hits
+    return Compiled(functools.partial(compiled, *arguments), seconds, cached)
+
+
+def fresh(function: Function) -> Function:
+    """Copy a function with code of its own.
+
+    Dynamo counts how often it compiled a piece of code and gives up after
+    `torch._dynamo.config.recompile_limit`; with one copy per cell it never comes to that.
+    """
+    if not isinstance(function, FunctionType):
+        raise TypeError(f"only a plain function can be copied, not {type(function)}")
+    copy = FunctionType(
+        function.__code__.replace(),
+        function.__globals__,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,113 @@
+"""Operators that can be fused: inputs, right results, and the launch of each implementation."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+from kernels.fusion import eager, inputs, references, triton_launch
+from kernels.fusion.inputs import Expected, Inputs
+from kernels.fusion.launches import (
+    Call,
+    FusionLaunch,
+    compile_launch,
+    make_launch,
+    time_first_call,
+)
+from kernels.fusion.operators import (
+    COMPILE,
+    CUDNN,
+    EAGER,
+    EFFICIENT,
+    FLASH,
+    FUNCTIONAL,
+    MODULE,
+    NAIVE,
+    TRITON,
+    Params,
+)
+from kernels.fusion.space import check_cell, least_bytes, total_flops
+
+BACKENDS = {
+    FLASH: SDPBackend.FLASH_ATTENTION,
+    EFFICIENT: SDPBackend.EFFICIENT_ATTENTION,
+    CUDNN: SDPBackend.CUDNN_ATTENTION,
+}
+
+
+def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
+    """Inputs of a problem; the same for the same seed and kind of device."""
+    return inputs.make(problem, device, seed)
+
+
+def expected(variant: Params, problem: Params, inputs: Inputs) -> Expected:
+    """Give the right results, in a higher precision, and the bounds of their errors.
+
+    They are the same for all variants; the bounds are the operator's.
+    """
+    del variant
+    return references.expected(problem, inputs)
+
+
+def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> FusionLaunch:
+    """Make the launch of one variant; whatever is compiled is compiled here, and called once.
+
+    Raises ValueError where the operator has no such implementation, RuntimeError where Triton or a
+    CUDA device is missing, and what the compiler raises.
+    """
+    del library  # Nothing is built by the orchestrator.
+    reason = check_cell(variant, problem)
+    if reason is not None:
+        raise ValueError(reason)
+    operator, implementation = str(problem["operator"]), str(variant["implementation"])
+    if implementation == COMPILE:
+        mode = str(variant.get("mode", "default"))
+        compiled = compile_launch(eager.FUNCTIONS[operator], inputs.arguments, mode)
+        return make_launch(compiled.call, inputs.device, compiled)
+    if implementation == TRITON:
+        triton_launch.require_triton(inputs.device)
+        call = triton_launch.make_call(operator, inputs.arguments)
+        compiled = time_first_call(call, inputs.device)
+        return make_launch(call, inputs.device, compiled)
+    return make_launch(_torch_call(operator, implementation, inputs), inputs.device)
+
+
+def flops(problem: Params) -> float:
+    """Operations of the operator itself; a transcendental function counts as one."""
+    return total_flops(problem)
+
+
+def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract gives it
+    """Least traffic to device memory: every input read once, every output written once."""
+    return least_bytes(problem)
+
+
+def _torch_call(operator: str, implementation: str, inputs: Inputs) -> Call:
+    """Give a call of torch's own code: as it is, or one of the forms of softmax or attention."""
+    if implementation in BACKENDS:
+        return _SdpaCall(inputs, BACKENDS[implementation])
+    forms: dict[str, eager.Function] = {
+        EAGER: eager.FUNCTIONS[operator],
+        NAIVE: eager.naive_softmax,
+        FUNCTIONAL: eager.functional_softmax,
+        MODULE: torch.nn.Softmax(dim=1),
+    }
+    return functools.partial(forms[implementation], *inputs.arguments)
+
+
+class _SdpaCall:
+    """torch's causal attention by one of its backends."""
+
+    def __init__(self, inputs: Inputs, backend: SDPBackend) -> None:
+        self._operands = tuple(each.transpose(1, 2) for each in inputs.split)
+        self._backend = backend
+
+    def __call__(self) -> torch.Tensor:
+        query, key, value = self._operands
+        with sdpa_kernel(self._backend):
+            result = scaled_dot_product_attention(query, key, value, is_causal=True)
+        return result.transpose(1, 2)
