@@ -17,6 +17,7 @@ import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -71,15 +72,35 @@ def find_gpu(
     Respects CUDA_VISIBLE_DEVICES. Numbers are taken in the order of the PCI bus; where GPUs differ,
     CUDA may count them by speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID is set. `nvml` is pynvml.
     """
+    environ = os.environ if environ is None else environ
+    with open_gpu(environ.get("CUDA_VISIBLE_DEVICES"), nvml) as opened:
+        return None if opened is None else _describe(*opened)
+
+
+@contextlib.contextmanager
+def open_gpu(
+    visible: str | None, nvml: ModuleType | None = None
+) -> Iterator[tuple[ModuleType, Any] | None]:
+    """NVML, and its handle of a GPU for as long as the context lasts; None where there is none.
+
+    `visible` is an index or a UUID, as in CUDA_VISIBLE_DEVICES, and the first of a list; None is
+    the first GPU. `nvml` is pynvml.
+    """
     nvml = _nvml() if nvml is None else nvml
     if nvml is None:
-        return None
-    environ = os.environ if environ is None else environ
+        yield None
+        return
     with _session(nvml) as works:
-        if not works:
-            return None
-        handle = _first_visible(nvml, environ.get("CUDA_VISIBLE_DEVICES"))
-        return None if handle is None else _describe(nvml, handle)
+        handle = _first_visible(nvml, visible) if works else None
+        yield None if handle is None else (nvml, handle)
+
+
+def ask_nvml(nvml: Any, question: Callable[..., Any], *arguments: Any) -> Any:
+    """Answer of NVML, or None where this GPU or driver does not know."""
+    try:
+        return question(*arguments)
+    except nvml.NVMLError:
+        return None
 
 
 def architecture_of(described: Gpu | Environment) -> str | None:
@@ -192,13 +213,7 @@ def _by_uuid(nvml: Any, uuid: str) -> Any:
 
 
 def _describe(nvml: Any, handle: Any) -> Gpu:
-    def ask(question: Callable[..., Any], *arguments: Any) -> Any:
-        """Answer, or None where this GPU or driver does not know."""
-        try:
-            return question(*arguments)
-        except nvml.NVMLError:
-            return None
-
+    ask = partial(ask_nvml, nvml)
     capability = ask(nvml.nvmlDeviceGetCudaComputeCapability, handle)
     memory = ask(nvml.nvmlDeviceGetMemoryInfo, handle)
     cuda = ask(nvml.nvmlSystemGetCudaDriverVersion_v2)

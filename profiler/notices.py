@@ -33,6 +33,10 @@ class NoticeKind(StrEnum):
     CSV_BAD_CELLS = "csv_bad_cells"
     CSV_NO_UNITS = "csv_no_units"
     CSV_TOOL_MESSAGE = "csv_tool_message"
+    BLOCKS_THROTTLED_MEASURED_AGAIN = "blocks_throttled_measured_again"
+    BLOCKS_STILL_THROTTLED = "blocks_still_throttled"
+    POWER_CAPPED = "power_capped"
+    CLOCK_SPREAD = "clock_spread"
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,31 @@ WORDS: Mapping[NoticeKind, Words] = {
         "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
     ),
     NoticeKind.CSV_TOOL_MESSAGE: Words(Severity.WARNING, "{file}: ncu said: {text}"),
+    NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: Words(
+        Severity.WARNING,
+        "{session}: the GPU was throttled ({reasons}) during {count} blocks, which were measured "
+        "again; their first measurement without throttling counts.",
+        "Look to the cooling and the power supply of the GPU if this comes back.",
+    ),
+    NoticeKind.BLOCKS_STILL_THROTTLED: Words(
+        Severity.WARNING,
+        "{session}: {count} blocks have no measurement without throttling ({reasons}), after at "
+        "most {rounds} repeats; their first numbers are used.",
+        "Let the GPU cool down, or lock a lower clock (`nvidia-smi --lock-gpu-clocks`), and run "
+        "with --fresh.",
+    ),
+    NoticeKind.POWER_CAPPED: Words(
+        Severity.INFO,
+        "{session}: the power limit held the clock back in {share} of the visits (SM clock "
+        "{clocks}).",
+        "Compare cycles beside durations: near the limit, a kernel that draws more runs at a lower "
+        "clock.",
+    ),
+    NoticeKind.CLOCK_SPREAD: Words(
+        Severity.WARNING,
+        "{session}: the SM clock moved by {spread} between visits ({clocks}).",
+        "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
+    ),
 }
 
 

@@ -64,6 +64,8 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.me
         ("profiler.analyse", ("subprocess", "pathlib", "os")),
         ("profiler.collect", ("profiler.execute", "profiler.render", *STAGES)),
         ("profiler.execute", ("profiler.render", "profiler.analyse", "profiler.store", *STAGES)),
+        ("profiler.clocks", ("profiler.execute", "profiler.collect", "profiler.render", *STAGES)),
+        ("profiler.clocks", ("subprocess", "profiler.store", "profiler.analyse")),
         ("profiler.render", ("profiler.execute", "profiler.collect", "profiler.store", *STAGES)),
         ("profiler.render", ("subprocess", "matplotlib.pyplot")),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
