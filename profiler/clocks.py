@@ -436,12 +436,12 @@ def clock_facts(clocks: pd.DataFrame, visits: Visits, *, period_s: float = PERIO
         visits=len(frame),
         sampled=int(sampled.sum()),
         sm_mhz_min=_number(clock.min()),
-        sm_mhz_median=_number(clock.median()),
+        sm_mhz_median=_median(clock),
         sm_mhz_max=_number(clock.max()),
         shares=_shares(windows, int(sampled.sum())),
         temperature_c_min=_number(during["temperature_c"].min()),
         temperature_c_max=_number(during["temperature_c"].max()),
-        power_w_median=_number(during["power_w"].median()),
+        power_w_median=_median(during["power_w"]),
     )
 
 
@@ -459,6 +459,11 @@ def _shares(windows: _Windows, sampled: int) -> dict[str, float] | None:
 
 def _number(value: Any) -> float | None:
     return None if pd.isna(value) else float(value)
+
+
+def _median(values: pd.Series[float]) -> float | None:
+    known = values.dropna()  # the median of nothing is a warning to some versions of pandas
+    return float(known.median()) if len(known) else None
 
 
 # ---- what follows from it ----
