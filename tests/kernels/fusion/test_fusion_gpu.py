@@ -12,8 +12,10 @@ from kernels.fusion.operators import OPERATORS
 
 pytestmark = [
     pytest.mark.gpu,
-    # Importing inductor imports what torch itself has deprecated.
-    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    # Inductor imports what torch has deprecated, and gives advice (TF32, say) as warnings.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::FutureWarning"),
+    pytest.mark.filterwarnings("ignore::UserWarning"),
 ]
 
 WRITTEN = [name for name, operator in OPERATORS.items() if "triton" in operator.implementations]

@@ -1,4 +1,6 @@
 import math
+import subprocess
+import sys
 
 import pytest
 
@@ -11,6 +13,11 @@ ATTENTION = {"operator": "attention", "batch": 2, "seq_len": 16, "heads": 4, "he
 
 def problem(operator, **more):
     return {"operator": operator, **MATRIX, **more}
+
+
+def test_the_space_needs_no_torch():
+    command = "import sys, kernels.fusion.space; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0
 
 
 def test_every_operator_says_what_it_computes():
