@@ -255,15 +255,16 @@ def reason_words(
     detectable: float = np.nan,
 ) -> str:
     """The reason of a comparison as one sentence for people; the numbers are those beside it."""
-    within = f"within ±{margin:.2%}" + (" (noise floor not known)" if np.isnan(noise_floor) else "")
+    unknown = " (noise floor not known)" if np.isnan(noise_floor) else ""
+    limits = "the margin" if np.isnan(margin) else f"±{margin:.2%}{unknown}"
     seen = "" if np.isnan(detectable) else f"; would likely see {detectable:.2%}"
     words = {
-        Reason.DECIDED: f"beyond ±{margin:.2%} in time and in cycles",
-        Reason.DECIDED_BY_TIME: f"beyond ±{margin:.2%} in time; cycles were not counted",
-        Reason.WITHIN_MARGIN: f"{within}{seen}",
-        Reason.WITHIN_MARGIN_BY_TIME: f"{within}{seen}; cycles were not counted",
+        Reason.DECIDED: f"beyond {limits} in time and in cycles",
+        Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
+        Reason.WITHIN_MARGIN: f"within {limits}{seen}",
+        Reason.WITHIN_MARGIN_BY_TIME: f"within {limits}{seen}; cycles were not counted",
         Reason.FEW_BLOCKS: f"{blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
-        Reason.MORE_BLOCKS_NEEDED: f"{blocks} blocks do not tell it from ±{margin:.2%}{seen}",
+        Reason.MORE_BLOCKS_NEEDED: f"{blocks} blocks do not tell it from {limits}{seen}",
         Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
         Reason.CYCLES_UNCLEAR: f"differs in time, but {blocks} blocks do not show it in cycles",
         Reason.CLOCK: "time and cycles disagree: the clock moved",

@@ -273,12 +273,14 @@ def test_every_reason_has_words(reason: Reason) -> None:
     words = reason_words(reason, blocks=8, margin=0.01, noise_floor=0.004, detectable=0.02)
     assert words
     assert "nan" not in words
-    assert reason_words(reason)
+    assert "nan" not in reason_words(reason)
 
 
 def test_words_carry_the_numbers() -> None:
     words = reason_words(Reason.WITHIN_MARGIN, blocks=8, margin=0.0123, detectable=0.02)
     assert words == "within ±1.23% (noise floor not known); would likely see 2.00%"
+    words = reason_words(Reason.DECIDED, blocks=8, margin=0.01, noise_floor=0.002)
+    assert words == "beyond ±1.00% in time and in cycles"
     assert Reason.DIFFERENT_MACHINES not in HELPED_BY_BLOCKS
 
 
