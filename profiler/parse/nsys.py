@@ -315,21 +315,23 @@ def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
 
 def _domains(found: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:
     """Domain names: of the event that created the domain in the same process."""
-    created = np.flatnonzero(found["eventType"] == _DOMAIN_CREATED)
-    process = _process(found["globalTid"])
-    keys = pd.MultiIndex.from_arrays([process, found["domainId"]])
-    known = pd.Series(names[created].astype(object), index=keys[created], dtype=object)
-    known = known[~known.index.duplicated()]
-    codes, pairs = pd.factorize(keys)
-    return _categorical([_domain_name(pair, known) for pair in pairs], codes)
+    processes, process = np.unique(_process(found["globalTid"]), return_inverse=True)
+    domains, domain = np.unique(found["domainId"], return_inverse=True)
+    keys = process * len(domains) + domain
+    rows = np.flatnonzero(found["eventType"] == _DOMAIN_CREATED)
+    created = dict(zip(keys[rows].tolist(), names[rows].astype(object), strict=True))
+    texts = [
+        _domain_name(int(number), created.get(key))
+        for key, number in enumerate(np.tile(domains, len(processes)))
+    ]
+    return _categorical(texts, keys)
 
 
-def _domain_name(pair: tuple[int, int], known: pd.Series) -> str:
-    if pair[1] in (0, MISSING):
+def _domain_name(number: int, created: object) -> str:
+    if number in (0, MISSING):
         return ""
-    name = known.get(pair)
     # Its creation can lie before the window that was captured.
-    return name if isinstance(name, str) else f"domain {pair[1]}"
+    return created if isinstance(created, str) else f"domain {number}"
 
 
 def _resolved(ids: Integers, texts: Mapping[int, str]) -> pd.Categorical:

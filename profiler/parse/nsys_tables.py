@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ MISSING = int(np.iinfo(np.int64).min)
 """What stands in an array of integers where the table has NULL, or no such column."""
 
 _MISSING_SQL = "(-9223372036854775807 - 1)"  # SQLite reads the number itself as a real one
-_ROWS_AT_ONCE = 50_000
+_ROWS_AT_ONCE = 10_000
 _EXPORTED = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
 _REMEDY = "Give a file that `nsys export --type sqlite` wrote."
 
@@ -65,10 +66,7 @@ class Export:
         if not present:
             return {name: np.empty(0, np.int64) for name in wanted}
         self._require(table, required, present)
-        expressions = ", ".join(
-            f'IFNULL("{name}", {_MISSING_SQL})' if name in present else _MISSING_SQL
-            for name in wanted
-        )
+        expressions = ", ".join(present.get(name, _MISSING_SQL) for name in wanted)
         query = f'SELECT {expressions} FROM "{table}" ORDER BY rowid'  # noqa: S608 - our own names
         chunks = [self._integers(table, rows) for rows in self._rows(query)]
         block = np.concatenate([np.empty((0, len(wanted)), np.int64), *chunks]).T
@@ -93,7 +91,7 @@ class Export:
 
     def labels(self, table: str) -> dict[int, str]:
         """Labels of an ENUM_* table by id; empty where it is absent."""
-        if not {"id", "label"} <= self._column_names(table):
+        if not {"id", "label"} <= self._column_names(table).keys():
             return {}
         query = f'SELECT id, label FROM "{table}" WHERE label IS NOT NULL'  # noqa: S608 - our names
         return {key: str(value) for rows in self._rows(query) for key, value in rows}
@@ -102,13 +100,18 @@ class Export:
         rows = self._rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
         return frozenset(name for chunk in rows for (name,) in chunk)
 
-    def _column_names(self, table: str) -> frozenset[str]:
+    def _column_names(self, table: str) -> dict[str, str]:
+        """Columns of a table, and the expression that gives MISSING where one is NULL."""
         if not self.has(table):
-            return frozenset()
-        rows = self._rows("SELECT name FROM pragma_table_info(?)", (table,))
-        return frozenset(name for chunk in rows for (name,) in chunk)
+            return {}
+        rows = self._rows('SELECT name, "notnull" FROM pragma_table_info(?)', (table,))
+        return {
+            name: f'"{name}"' if never_null else f'IFNULL("{name}", {_MISSING_SQL})'
+            for chunk in rows
+            for name, never_null in chunk
+        }
 
-    def _require(self, table: str, required: Sequence[str], present: frozenset[str]) -> None:
+    def _require(self, table: str, required: Sequence[str], present: Mapping[str, str]) -> None:
         absent = [name for name in required if name not in present]
         if absent:
             version = self.fact("EXPORT_SCHEMA_VERSION") or "unknown"
@@ -120,7 +123,9 @@ class Export:
 
     def _integers(self, table: str, rows: Sequence[tuple[Any, ...]]) -> Integers:
         try:
-            return np.array(rows, dtype=np.int64)
+            # One after another: twice as fast as an array of tuples.
+            flat = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * len(rows[0]))
+            return flat.reshape(len(rows), -1)
         except (TypeError, ValueError, OverflowError) as error:
             raise ParseError(
                 f"{self.name}: table {table} holds a value that is not an integer: {error}.",
