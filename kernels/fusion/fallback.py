@@ -17,26 +17,38 @@ _LIBRARY = re.compile(
 )
 """Kernels of cuBLAS, cuDNN and the attention libraries. Inductor calls them as eager code does."""
 
+_UNNAMED = re.compile(r"(?:<unnamed>|\(anonymous namespace\))::")
+"""As ncu prints it, and as torch.profiler does."""
 
-def fell_back(implementation: str, kernel_names: Sequence[str]) -> bool:
+
+def fell_back(
+    implementation: str, kernel_names: Sequence[str], *, library_alone: bool = True
+) -> bool:
     """Tell whether a compiled variant ran eager kernels only.
 
     `kernel_names` are those of one launch, as Nsight Compute or torch.profiler print them. Kernels
     of libraries are legitimate by themselves: a product followed by an addition may be one call of
-    cuBLAS. Any other kernel means eager code, unless inductor's own stand beside it. Without names
-    nothing can be told, and the answer is False.
+    cuBLAS; not so where `library_alone` is False, because something is left to generate. Any other
+    kernel means eager code, unless inductor's own stand beside it. Without names nothing can be
+    told, and the answer is False.
     """
     if implementation != COMPILE or not kernel_names:
         return False
     if any(_INDUCTOR.search(name) for name in kernel_names):
         return False
-    return not all(is_library_kernel(name) for name in kernel_names)
+    return not (library_alone and all(is_library_kernel(name) for name in kernel_names))
+
+
+def plain_name(kernel_name: str) -> str:
+    """Name of a kernel without result, template arguments, parameters and unnamed namespaces."""
+    named = _UNNAMED.sub("", kernel_name.removeprefix("void "))
+    return named.partition("<")[0].partition("(")[0]
 
 
 def is_library_kernel(kernel_name: str) -> bool:
     """Tell whether a kernel belongs to cuBLAS, cuDNN or an attention library.
 
-    Only the name before its template arguments counts: those of an eager kernel may name anything.
+    Only its plain name counts: the template arguments of an eager kernel may name anything.
     """
-    name = kernel_name.partition("<")[0]
+    name = plain_name(kernel_name)
     return "at::native" not in name and _LIBRARY.search(name) is not None

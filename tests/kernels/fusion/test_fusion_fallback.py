@@ -3,7 +3,7 @@
 import pytest
 
 from kernels.fusion import space
-from kernels.fusion.fallback import fell_back, is_library_kernel
+from kernels.fusion.fallback import fell_back, is_library_kernel, plain_name
 
 INDUCTOR = "triton_poi_fused_add_cos_maximum_mul_0"
 REDUCTION = "triton_red_fused__softmax_0"
@@ -57,6 +57,23 @@ def test_kernels_of_inductor(name):
     assert not fell_back("compile", [name])
     # A random number or a sort stays eager beside what was generated.
     assert not fell_back("compile", [ELEMENTWISE, name])
+
+
+def test_plain_names():
+    assert plain_name(SOFTMAX) == "at::native::cunn_SoftMaxForwardReg"
+    profiled = "void (anonymous namespace)::softmax_warp_forward<float, float>(float*, int)"
+    assert plain_name(profiled) == "softmax_warp_forward"
+    assert plain_name(GEMMS[0]) == GEMMS[0]
+
+
+def test_a_library_alone_is_enough_for_some_operators_only():
+    compiled = {"implementation": "compile"}
+    product = {"operator": "matmul_add", "dim0": 64, "dim1": 64}
+    assert space.check_kernels(compiled, product, GEMMS[:1]) is None
+    images = {"operator": "conv_batch_norm", "dim0": 64, "dim1": 64}
+    eager = [CONVOLUTIONS[0], "void cudnn::bn_fw_inf_1C11_kernel_NCHW<float, float>(float)"]
+    assert "fell back" in space.check_kernels(compiled, images, eager)
+    assert space.check_kernels(compiled, images, [*eager, INDUCTOR]) is None
 
 
 def test_without_names_nothing_is_told():
