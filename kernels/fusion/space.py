@@ -28,8 +28,8 @@ MAX_HEAD_DIM = 256
 """Of the flash and cuDNN backends of torch's attention (aten/src/ATen/native/transformers)."""
 
 LIBRARY_ALONE = ("matmul_add", "matmul_matmul", "attention")
-"""Operators that inductor may leave to libraries: cuBLAS adds a matrix by itself, and a pattern that
-is an attention may become one. (Eager batch norm may be cuDNN's, but compiled it never is.)"""
+"""Operators that inductor may leave to libraries: cuBLAS adds a matrix by itself, and what is an
+attention by its pattern may become one. (Batch norm is cuDNN's in eager code, compiled it is not.)"""
 
 _EMBEDDING = "embedding"
 _NO_SIZES = ("operator", "dtype", "layout")
