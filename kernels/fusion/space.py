@@ -29,7 +29,7 @@ MAX_HEAD_DIM = 256
 
 LIBRARY_ALONE = ("matmul_add", "matmul_matmul", "attention")
 """Operators that inductor may leave to libraries: cuBLAS adds a matrix by itself, and what is an
-attention by its pattern may become one. (Batch norm is cuDNN's in eager code, compiled it is not.)"""
+attention by its pattern may become one. Batch norm is cuDNN's in eager code only."""
 
 _EMBEDDING = "embedding"
 _NO_SIZES = ("operator", "dtype", "layout")
