@@ -119,7 +119,9 @@ def operation_summary(
 ) -> pd.DataFrame:
     """Summary of the operations of some kinds: SUMMARY_COLUMNS, percent of their own total."""
     chosen = operations[operations["kind"].isin(list(kinds))]
-    durations = (chosen["end_ns"] - chosen["start_ns"]).groupby(chosen[name], observed=True)
+    # Names as objects: an operation without one (an unknown kind of copy) keeps its row.
+    names = chosen[name].astype(object)
+    durations = (chosen["end_ns"] - chosen["start_ns"]).groupby(names, dropna=False)
     table = pd.DataFrame(
         {
             "total_ns": durations.sum(),
@@ -131,7 +133,6 @@ def operation_summary(
             "stddev_ns": durations.std(),
         }
     )
-    table.index = table.index.astype(object)
     table = table.rename_axis("name").reset_index()
     table["time_pct"] = 100.0 * table["total_ns"] / table["total_ns"].sum()
     table = table.sort_values(["total_ns", "name"], ascending=[False, True], ignore_index=True)
@@ -158,7 +159,7 @@ def launch_latency(operations: pd.DataFrame) -> pd.Series:
 def latency_summary(operations: pd.DataFrame, name: str = "name") -> pd.DataFrame:
     """Launch latency by operation name, most launches first: LATENCY_COLUMNS."""
     latency = launch_latency(operations)
-    grouped = latency[latency.notna()].groupby(operations[name], observed=True)
+    grouped = latency[latency.notna()].groupby(operations[name].astype(object), dropna=False)
     table = pd.DataFrame(
         {
             "launches": grouped.size(),
@@ -168,7 +169,6 @@ def latency_summary(operations: pd.DataFrame, name: str = "name") -> pd.DataFram
             "max_ns": grouped.max(),
         }
     )
-    table.index = table.index.astype(object)
     table = table.rename_axis("name").reset_index()
     table = table.sort_values(["launches", "name"], ascending=[False, True], ignore_index=True)
     return table[list(LATENCY_COLUMNS)]

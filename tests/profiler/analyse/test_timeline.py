@@ -159,6 +159,15 @@ class TestSummary:
         assert kernel_summary(frame)["time_pct"].tolist() == [75.0, 25.0]
         assert operation_summary(frame, ["memset"])["total_ns"].tolist() == [5]
 
+    def test_an_operation_without_a_name_keeps_its_time(self):
+        frame = operations((0, 10, -1), (20, 50, -1))
+        frame["name"] = pd.Categorical(["a", None])
+        table = kernel_summary(frame, "name")
+        assert table["total_ns"].tolist() == [30, 10]
+        assert table["time_pct"].tolist() == [75.0, 25.0]
+        assert pd.isna(table.loc[0, "name"])
+        assert len(latency_summary(frame)) == 2
+
     def test_nothing(self):
         empty = operations()
         assert len(kernel_summary(empty)) == 0
