@@ -42,7 +42,7 @@ app = typer.Typer(
     help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
     epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
     "Exit codes: 0 complete, 1 our own fault, 2 bad spec or usage, 3 environment unusable, "
-    "4 some cells failed, 130 interrupted.",
+    "4 some cells failed, 5 a --fail-on gate tripped, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -74,10 +74,19 @@ Timeout = Annotated[
     float | None,
     typer.Option("--timeout", metavar="S", min=0.1, help="Seconds one visit may take."),
 ]
+FailOn = Annotated[
+    str | None,
+    typer.Option(
+        "--fail-on",
+        metavar="regression[:PERCENT]",
+        help="Exit code 5 where a cell is SLOWER by more than PERCENT (default 0).",
+    ),
+]
 Color = Annotated[
     str,
     typer.Option("--color", metavar="auto|always|never", help="Colour on the console."),
 ]
+NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is started.")]
 
@@ -115,12 +124,14 @@ def run(
     out: Out = DEFAULT_OUT,
     json_: Json = None,
     timeout: Timeout = None,
-    no_report: Annotated[bool, typer.Option("--no-report", help="Do not write the page.")] = False,
+    fail_on: FailOn = None,
+    no_report: NoReport = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
+    from profiler.gates import parse_gate
     from profiler.pipeline import Request, run_experiment
     from profiler.progress import Narrator
 
@@ -133,6 +144,7 @@ def run(
         live=live,
         replay=replay,
         page=not no_report,
+        gate=None if fail_on is None else parse_gate(fail_on),
     )
     narrator = Narrator.for_terminal(color=color, quiet=quiet, verbose=verbose)
     raise typer.Exit(run_experiment(request, narrator, json_target=json_))
@@ -195,6 +207,50 @@ def report(
     from profiler.commands import rebuild_report
 
     raise typer.Exit(rebuild_report(run_folder, json_target=json_, color=color))
+
+
+@app.command()
+def compare(
+    runs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN…",
+            help="Run folders, recordings, or names of experiments (their newest run; NAME~1 is "
+            "the one before it). The older one first.",
+        ),
+    ],
+    only: Only = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", metavar="NAME", help="The variant that did not change."),
+    ] = None,
+    fail_on: FailOn = None,
+    json_: Json = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="PAGE", help="Where the page is written.")
+    ] = None,
+    reports: Annotated[
+        Path, typer.Option("--reports", metavar="DIR", help="Where runs are looked for by name.")
+    ] = DEFAULT_OUT,
+    no_report: NoReport = False,
+    color: Color = "auto",
+) -> None:
+    """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU."""
+    from profiler.commands import compare_runs
+    from profiler.gates import parse_gate
+
+    code = compare_runs(
+        runs,
+        only=only,
+        baseline=baseline,
+        gate=None if fail_on is None else parse_gate(fail_on),
+        json_target=json_,
+        page=out,
+        write_page=not no_report,
+        reports=reports,
+        color=color,
+    )
+    raise typer.Exit(code)
 
 
 @app.command("import")

@@ -12,9 +12,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.gates import Gate
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
-from profiler.notices import remedy, text
-from profiler.output import report_document, write_json_target, write_results
+from profiler.notices import remedy, severity, text
+from profiler.output import (
+    report_document,
+    write_comparison,
+    write_json_target,
+    write_results,
+)
 from profiler.plan import make_plan, plan_document
 from profiler.progress import Narrator, make_console
 from profiler.space import space_of
@@ -156,6 +162,48 @@ def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> Exit
         console.print(final_summary(finished.report))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
     return finished.exit_code
+
+
+def compare_runs(  # noqa: PLR0913 - the flags of the command
+    wanted: Sequence[str],
+    *,
+    only: str | None,
+    baseline: str | None,
+    gate: Gate | None,
+    json_target: str | None,
+    page: Path | None,
+    write_page: bool,
+    reports: Path,
+    color: str,
+) -> ExitCode:
+    """`profiler compare`: table, page and JSON of two or more runs; GATE_TRIPPED where one does."""
+    from profiler.comparison.document import comparison_document
+    from profiler.comparison.joined import compare_sides
+    from profiler.comparison.sides import find_runs, read_sides
+    from profiler.gates import not_judged, regressions, tripped_message
+    from profiler.render.between_console import comparison_tables
+
+    sides = read_sides(find_runs(wanted, reports), baseline=baseline, only=only)
+    comparison = compare_sides(sides)
+    write_json_target(comparison_document(comparison, gate), json_target)
+    console = make_console(color, stderr=json_target == "-")
+    errors = make_console(color, stderr=True)
+    if json_target != "-":
+        console.print(comparison_tables(comparison))
+    for notice in comparison.notices:
+        errors.print(f"{severity(notice).value}: {text(notice)}", markup=False, soft_wrap=True)
+    if write_page:
+        target = page or reports / "compare" / f"{'--'.join(side.name for side in sides)}.html"
+        write_comparison(comparison, target)
+        console.print(f"Page: {target}", markup=False, soft_wrap=True)
+    if gate is None:
+        return ExitCode.COMPLETE
+    cells = comparison.judged
+    found = regressions(cells, gate)
+    said = tripped_message(found, gate) if len(found) else not_judged(cells, gate)
+    if said:
+        errors.print(said, style="yellow", markup=False, soft_wrap=True)
+    return ExitCode.GATE_TRIPPED if len(found) else ExitCode.COMPLETE
 
 
 def import_files(

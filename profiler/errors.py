@@ -6,6 +6,9 @@ ProfilerError                1   our own fault
 │   └── ParseError           2   a tool's output could not be read at all
 ├── EnvironmentUnusable      3   the machine cannot do this; says the remedy
 └── Interrupted            130   stopped by the user; what was measured is kept
+
+No error, but exit codes of commands that did what they were asked: 4 where some cells failed, 5
+where a `--fail-on` gate tripped.
 """
 
 from __future__ import annotations

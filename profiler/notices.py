@@ -28,6 +28,12 @@ class NoticeKind(StrEnum):
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
     NO_BASELINE = "no_baseline"
+    ORDER_REVERSED = "order_reversed"
+    NOT_COMPARABLE = "not_comparable"
+    NO_CONTROL = "no_control"
+    CLOCK_MOVED = "clock_moved"
+    ANOTHER_GPU = "another_gpu"
+    DIFFERENT_EXPERIMENTS = "different_experiments"
     CSV_TRUNCATED = "csv_truncated"
     CSV_BAD_ROWS = "csv_bad_rows"
     CSV_BAD_CELLS = "csv_bad_cells"
@@ -106,6 +112,37 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.NO_BASELINE: Words(
         Severity.WARNING,
         "No sample of the baseline {baseline} for: {problems}; ratios are missing there.",
+    ),
+    NoticeKind.ORDER_REVERSED: Words(
+        Severity.WARNING,
+        "{older} was measured after {newer}: ratios are newer / older in the order given.",
+        "Name the older run first.",
+    ),
+    NoticeKind.NOT_COMPARABLE: Words(
+        Severity.WARNING,
+        "No verdict on durations between {older} and {newer}: {why}. The numbers are shown.",
+        "Measure both versions on one machine with the same settings, best in one experiment.",
+    ),
+    NoticeKind.NO_CONTROL: Words(
+        Severity.WARNING,
+        "No baseline that is the same program in {older} and {newer}: nothing tells a slower "
+        "kernel from a slower run.",
+        "Give the experiment a baseline that does not change, or name one with --baseline.",
+    ),
+    NoticeKind.CLOCK_MOVED: Words(
+        Severity.WARNING,
+        "The SM clock differs by {percent} % between {older} and {newer}; margins are at least "
+        "that wide.",
+        "Set collect.clock_control to base where that is allowed, or measure again.",
+    ),
+    NoticeKind.ANOTHER_GPU: Words(
+        Severity.INFO,
+        "Measured on different GPUs of one model ({gpu}): one chip is not as fast as another, and "
+        "only ratios to the baseline are compared.",
+    ),
+    NoticeKind.DIFFERENT_EXPERIMENTS: Words(
+        Severity.WARNING,
+        "Runs of different experiments: {experiments}. Cells are joined by variant and problem.",
     ),
     NoticeKind.CSV_TRUNCATED: Words(
         Severity.WARNING,

@@ -19,6 +19,7 @@ from profiler.store import PAGE_FILE, write_atomic
 if TYPE_CHECKING:
     import pandas as pd
 
+    from profiler.comparison.joined import Comparison
     from profiler.report import Report
 
 SAMPLES_FILE = "samples.csv"
@@ -37,6 +38,19 @@ def write_results(report: Report, folder: Path, *, page: bool = True) -> Path | 
 
     write_atomic(folder / PAGE_FILE, render_page(report))
     return folder / PAGE_FILE
+
+
+def write_comparison(comparison: Comparison, target: Path) -> None:
+    """Write the page of a comparison; raises UsageError where it cannot be written."""
+    from profiler.render.between_page import render_comparison
+
+    try:
+        write_atomic(target, render_comparison(comparison))
+    except OSError as error:
+        raise UsageError(
+            f"{target}: the page cannot be written: {error.strerror}",
+            remedy="Choose another path with --out.",
+        ) from error
 
 
 def report_document(report: Report) -> dict[str, Any]:

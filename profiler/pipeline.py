@@ -10,6 +10,7 @@ from pathlib import Path
 from profiler import notices
 from profiler.assemble import assemble
 from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.gates import Gate, judged_cells, not_judged, regressions, tripped_message
 from profiler.machine import Machine, find_machine
 from profiler.measure import Live, Stopwatch, measure
 from profiler.output import report_document, write_json_target, write_results
@@ -36,6 +37,8 @@ class Request:
     """Refuse to replay."""
     replay: Path | None = None
     page: bool = True
+    gate: Gate | None = None
+    """When the finished run fails (exit code 5)."""
     created: str = field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
@@ -62,7 +65,22 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     page = write_results(finished.report, folder, page=request.page)
     _tell(finished.report, page, narrator, json_target)
     narrator.say(_time_line(watch, time.monotonic() - started, live=isinstance(source, Machine)))
-    return finished.exit_code
+    if _passes(finished.report, request.gate, narrator):
+        return finished.exit_code
+    return ExitCode.GATE_TRIPPED
+
+
+def _passes(report: Report, gate: Gate | None, narrator: Narrator) -> bool:
+    """Whether no cell trips the gate; says which do, and what could not be judged."""
+    if gate is None:
+        return True
+    cells = judged_cells(report.summary, report.baseline)
+    found = regressions(cells, gate)
+    if len(found):
+        narrator.warn(tripped_message(found, gate))
+    elif words := not_judged(cells, gate):
+        narrator.warn(words)
+    return found.empty
 
 
 def _time_line(watch: Stopwatch, total_s: float, *, live: bool) -> str:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import pandas as pd
-from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -25,6 +24,10 @@ from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.problems import distinct, readable
 from profiler.render.roles import Ranking
 from profiler.render.tables import build_state
+from profiler.render.terminal import columns as _columns
+from profiler.render.terminal import plain as _plain
+from profiler.render.terminal import say_the_rest as _say_the_rest
+from profiler.render.terminal import table as _table
 from profiler.report import Report
 
 _TOP = 10
@@ -275,32 +278,6 @@ def import_table(launches: pd.DataFrame) -> RenderableType:
         )
     _say_the_rest(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
     return table
-
-
-def _table(title: str) -> Table:
-    # rich wraps a title at the width of its table, however narrow: the minimum keeps it whole.
-    return Table(
-        title=Text(title, overflow="fold"),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        min_width=len(title),
-    )
-
-
-def _columns(table: Table, *names: str, right: bool = False) -> None:
-    for name in names:
-        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right)
-
-
-def _plain(text: str) -> Text:
-    """Text that rich takes as it is; control characters of a terminal are made visible."""
-    return Text("".join(one if one.isprintable() else "\ufffd" for one in text), overflow="fold")
-
-
-def _say_the_rest(table: Table, count: int, words: str) -> None:
-    if count > 0:
-        table.caption = f"{count} more {words}."
 
 
 def _first_line(text: str) -> str:

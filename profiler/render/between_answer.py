@@ -1,0 +1,122 @@
+"""The first lines of a comparison between runs: what became slower or faster, judged by what."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from scipy import stats
+
+from profiler.comparison.joined import Comparison
+from profiler.comparison.programs import Program
+from profiler.comparison.steps import Step
+from profiler.model import Verdict
+from profiler.render import numbers
+from profiler.render.answer import Card, Part, Sentence
+from profiler.render.between_rows import Line
+from profiler.render.between_words import REFUSED_WORDS, field_word
+
+_MOST_NAMED = 3
+
+
+def sentences(comparison: Comparison, rows: Sequence[Line]) -> tuple[Sentence, ...]:
+    """Answer in a few sentences: what became slower, what faster, and what that rests on."""
+    step = comparison.last
+    if step.withheld is not None:
+        why = REFUSED_WORDS[step.withheld]
+        return ((Part("No verdict on durations", strong=True), Part(f": {why}. "), *_middle(rows)),)
+    return (
+        _verdict_sentence(rows, Verdict.SLOWER),
+        _verdict_sentence(rows, Verdict.FASTER),
+        _rest_sentence(rows),
+    )
+
+
+def _middle(rows: Sequence[Line]) -> Sentence:
+    ratios = [line.ratio for line in rows if line.ratio > 0]
+    if not ratios:
+        return (Part("No cell was measured in both runs."),)
+    mean = numbers.ratio(float(stats.gmean(ratios)))
+    low, high = numbers.ratio(min(ratios)), numbers.ratio(max(ratios))
+    return (
+        Part(
+            f"The newer run's durations are {mean} those of the older (geometric mean over "
+            f"{len(ratios)} cells; from {low} to {high})."
+        ),
+    )
+
+
+def _verdict_sentence(rows: Sequence[Line], verdict: Verdict) -> Sentence:
+    found = [line for line in rows if line.verdict is verdict]
+    total = sum(line.verdict is not None for line in rows)
+    if not found:
+        return (Part(f"No cell is shown to be {verdict.value}."),)
+    most, count = found[0], len(found)
+    where = f"{most.variant} at {most.problem}"
+    return (
+        Part(f"{count} of {total} cells {'is' if count == 1 else 'are'} "),
+        Part(verdict.value, strong=True),
+        Part(f": {where}, " if count == 1 else f", most of all {where}: "),
+        Part(f"{numbers.ratio(most.ratio)} {most.interval}".strip(), strong=True),
+        Part("."),
+    )
+
+
+def _rest_sentence(rows: Sequence[Line]) -> Sentence:
+    counts = Counter(line.verdict for line in rows)
+    parts = [
+        f"{counts[verdict]} {words}"
+        for verdict, words in (
+            (Verdict.SAME, "are the same within their margins"),
+            (Verdict.UNCLEAR, "are unclear"),
+            (Verdict.NO_DATA, "have no correct duration in one of the runs"),
+        )
+        if counts[verdict]
+    ]
+    return (Part(f"Of the others, {', '.join(parts)}."),) if parts else ()
+
+
+def cards(comparison: Comparison, rows: Sequence[Line]) -> tuple[Card, ...]:
+    """Four cards: slower, faster, what it is judged by, what else changed."""
+    step = comparison.last
+    return (
+        _count_card("What became slower?", rows, Verdict.SLOWER),
+        _count_card("What became faster?", rows, Verdict.FASTER),
+        _control_card(step),
+        _changes_card(comparison, step),
+    )
+
+
+def _count_card(question: str, rows: Sequence[Line], verdict: Verdict) -> Card:
+    found = [line for line in rows if line.verdict is verdict]
+    if not any(line.verdict is not None for line in rows):
+        return Card(question, "not judged", "The numbers stand below, without verdicts.")
+    variants = list(dict.fromkeys(line.variant for line in found))
+    more = len(variants) - _MOST_NAMED
+    shown = ", ".join(variants[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    noun = "cell" if len(found) == 1 else "cells"
+    return Card(question, f"{len(found)} {noun}" if found else "nothing shown", shown)
+
+
+def _control_card(step: Step) -> Card:
+    """The shift of the baseline itself, which all ratios are relative to."""
+    question = "What is it judged by?"
+    if step.withheld is not None:
+        return Card(question, "nothing", f"{REFUSED_WORDS[step.withheld]}: durations as they are")
+    if step.control is None:
+        return Card(question, "no control", "No baseline is the same program in both runs.")
+    own = step.cells.loc[step.cells["variant"] == step.control, "raw_ratio"].dropna()
+    if own.empty:
+        return Card(question, step.control, "The baseline was not measured in both runs.")
+    mean = numbers.ratio(float(stats.gmean(own)))
+    span = f"{numbers.ratio(own.min())} to {numbers.ratio(own.max())}"
+    detail = f"the baseline: {mean} its older duration by itself ({span}); ratios leave that out"
+    return Card(question, step.control, detail)
+
+
+def _changes_card(comparison: Comparison, step: Step) -> Card:
+    fields = [one.field for one in comparison.differences]
+    variants = step.cells.drop_duplicates("variant")
+    changed = int((variants["program"] == Program.CHANGED).sum())
+    words = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
+    return Card("What else differs?", f"{changed} variants changed", f"Between the runs: {words}.")

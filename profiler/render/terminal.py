@@ -1,0 +1,36 @@
+"""Pieces of tables for the terminal, so that all of them look alike."""
+
+from __future__ import annotations
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+
+def table(title: str) -> Table:
+    """Make an empty table under a title."""
+    # rich wraps a title at the width of its table, however narrow: the minimum keeps it whole.
+    return Table(
+        title=Text(title, overflow="fold"),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        min_width=len(title),
+    )
+
+
+def columns(table: Table, *names: str, right: bool = False) -> None:
+    """Add columns; those of numbers stand to the right and are never wrapped."""
+    for name in names:
+        table.add_column(Text(name), justify="right" if right else "left", no_wrap=right)
+
+
+def plain(text: str) -> Text:
+    """Text that rich takes as it is; control characters of a terminal are made visible."""
+    return Text("".join(one if one.isprintable() else "\ufffd" for one in text), overflow="fold")
+
+
+def say_the_rest(table: Table, count: int, words: str) -> None:
+    """Say under a table how many rows it left out."""
+    if count > 0:
+        table.caption = f"{count} more {words}."
