@@ -103,15 +103,27 @@ def _status(status: CellStatus | None) -> dict[str, Any]:
     return document
 
 
-def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, float | None]]]:
+VERDICT_COLUMNS = ("verdict", "reason", "margin", "noise_floor", "detectable")
+"""Columns of the summary that say how a ratio was judged; only durations are."""
+
+
+def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, float | str | None]]]:
     values = [
         name for name in summary.columns if name not in ("cell", "variant", "problem", "metric")
     ]
-    cells: dict[str, dict[str, dict[str, float | None]]] = {}
+    cells: dict[str, dict[str, dict[str, float | str | None]]] = {}
     for row in summary.to_dict("records"):
-        numbers = {name: finite(row[name]) for name in values}
-        cells.setdefault(str(row["cell"]), {})[str(row["metric"])] = numbers
+        judged = isinstance(row.get("verdict"), str)
+        found = {
+            name: _value(row[name]) for name in values if judged or name not in VERDICT_COLUMNS
+        }
+        cells.setdefault(str(row["cell"]), {})[str(row["metric"])] = found
     return cells
+
+
+def _value(value: Any) -> float | str | None:
+    """A number or a word (a verdict, its reason) as JSON can hold it."""
+    return str(value) if isinstance(value, str) else finite(math.nan if value is None else value)
 
 
 def finite(value: float) -> float | None:

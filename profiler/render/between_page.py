@@ -139,7 +139,10 @@ def _heat(step: Step, rows: Sequence[Line], names: Names) -> Heat | None:
                 called[variant],
                 names.marks[variant],
                 "baseline" if variant == step.control else "other",
-                tuple(_heat_datum(by_place.get((variant, problem))) for problem in order),
+                tuple(
+                    _heat_datum(by_place.get((variant, problem)), judged=step.withheld is None)
+                    for problem in order
+                ),
             )
             for variant in variants
         ),
@@ -150,7 +153,8 @@ def _in_plan_order(names: Names, step: Step) -> list[str]:
     return list(dict.fromkeys(names.cells[cell].problem.id for cell in step.cells.index))
 
 
-def _heat_datum(line: Line | None) -> Datum:
+def _heat_datum(line: Line | None, *, judged: bool) -> Datum:
+    """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
     if line is None or numbers.is_missing(line.ratio):
         return Datum(title="not in both runs", css="none")
     text = f"{line.ratio:.2f}" if line.ratio < 10 else numbers.significant(line.ratio, 3)
@@ -158,6 +162,8 @@ def _heat_datum(line: Line | None) -> Datum:
         f"{line.variant}, {line.problem}: {line.older.text} \u2192 {line.newer.text}, "
         f"{numbers.ratio(line.ratio)} {line.interval}, {line.verdict_datum.text}: {line.reason}"
     )
+    if not judged:
+        return Datum(text, numbers.raw(line.ratio), title, heat_class(line.ratio))
     if line.verdict in (Verdict.FASTER, Verdict.SLOWER):
         symbol = "\u25bc" if line.verdict is Verdict.FASTER else "\u25b2"
         return Datum(f"{symbol}{text}", numbers.raw(line.ratio), title, heat_class(line.ratio))

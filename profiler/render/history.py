@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ from profiler.render.tables import Datum
 
 MOST_PANELS = 12
 MOST_ROWS = 1000
+_PANELS_OF_VARIANT = 2
 _TITLE = 34
 _SHORT_COMMIT = 8
 _COLOURS = {Verdict.FASTER: svg.BEST, Verdict.SLOWER: svg.BASELINE}
@@ -154,7 +156,7 @@ def history_table(comparison: Comparison, names: Names) -> pd.DataFrame:
     Durations in ns; `verdict` is that of the step to this run, None without one.
     """
     steps = _step_rows(comparison)
-    chosen = _by_movement(comparison)[:MOST_PANELS]
+    chosen = _varied(_by_movement(comparison), names)[:MOST_PANELS]
     history = comparison.history[comparison.history["cell"].isin(chosen)]
     rows = [
         {
@@ -171,6 +173,16 @@ def history_table(comparison: Comparison, names: Names) -> pd.DataFrame:
     ]
     columns = ["title", "mark", "run", "value", "low", "high", "verdict"]
     return pd.DataFrame(rows, columns=columns).astype({"verdict": object})
+
+
+def _varied(cells: Sequence[str], names: Names) -> list[str]:
+    """Put off all but the first cells of each variant: one that moved everywhere hides no other."""
+    seen: Counter[str] = Counter()
+    ranked: list[tuple[int, str]] = []
+    for cell in cells:
+        ranked.append((seen[names.variant(cell)] // _PANELS_OF_VARIANT, cell))
+        seen[names.variant(cell)] += 1
+    return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
 
 
 def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Figure:

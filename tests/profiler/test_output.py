@@ -167,3 +167,16 @@ def test_a_place_where_json_cannot_go_is_named(tmp_path):
         write_json_target({}, str(tmp_path / "file/out.json"))
     with pytest.raises(UsageError, match="--json"):
         write_json_target({}, str(tmp_path))
+
+
+def test_verdicts_stand_beside_the_ratio_that_they_judge(report):
+    words = pd.Series([None] * len(report.summary), dtype=object)
+    summary = report.summary.assign(verdict=words, reason=words, margin=math.nan)
+    judged = summary["metric"] == "duration_ns"
+    summary.loc[judged, ["verdict", "reason", "margin"]] = ["slower", "decided", 0.01]
+    changed = replace(report, summary=summary)
+    for cell in report_document(changed)["cells"]:
+        for name, values in cell["metrics"].items():
+            said = {key: values[key] for key in ("verdict", "reason", "margin") if key in values}
+            expected = {"verdict": "slower", "reason": "decided", "margin": 0.01}
+            assert said == (expected if name == "duration_ns" else {})

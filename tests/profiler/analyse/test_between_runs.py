@@ -1,0 +1,293 @@
+"""Verdicts between runs that were not interleaved: two independent samples, and their margins."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from profiler.analyse.between_runs import (
+    COLUMNS,
+    FEWEST_CONTROLS,
+    REFUSALS,
+    Reason,
+    compare_runs,
+    control_floors,
+    joint_floor,
+    rank_sum_tails,
+    shifts,
+)
+from profiler.model import Verdict
+
+OPPOSITE = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+
+
+def samples(values, cell="a"):
+    return pd.DataFrame({"cell": cell, "log_value": np.asarray(values, dtype=float)})
+
+
+def noise(shift, blocks=8, seed=0, scatter=0.003):
+    return np.random.default_rng(seed).normal(shift, scatter, blocks)
+
+
+def judge(older, newer, **columns):
+    pairs = pd.DataFrame({name: [value] for name, value in columns.items()}, index=["a"])
+    return compare_runs(samples(older), samples(newer), pairs).loc["a"]
+
+
+# ---- what a verdict needs ----
+
+
+def test_a_slower_kernel_is_slower_and_the_numbers_say_by_how_much():
+    row = judge(noise(0.3, seed=1), noise(0.3 + np.log(1.05), seed=2), clock_floor=0.0)
+    assert (row["verdict"], row["reason"]) == (Verdict.SLOWER, Reason.DECIDED)
+    assert row["ratio"] == pytest.approx(1.05, abs=0.005)
+    assert row["ratio_low"] < row["ratio"] < row["ratio_high"]
+    assert row["margin"] == pytest.approx(0.01)
+    assert (row["blocks_older"], row["blocks_newer"]) == (8, 8)
+    assert np.isnan(row["noise_floor"])
+
+
+def test_equal_kernels_are_the_same_and_what_would_be_seen_is_said():
+    row = judge(noise(0, 16, 1), noise(0, 16, 2))
+    assert (row["verdict"], row["reason"]) == (Verdict.SAME, Reason.WITHIN_MARGIN)
+    assert 0.01 < row["detectable"] < 0.02
+
+
+def test_without_cycles_the_reason_says_that_the_clock_is_not_known():
+    row = judge(noise(0, seed=1), noise(0.1, seed=2))
+    assert row["reason"] == Reason.DECIDED_BY_TIME
+
+
+@pytest.mark.parametrize(("older", "newer"), [(5, 32), (32, 5), (5, 5), (1, 1)])
+def test_fewer_than_six_blocks_on_a_side_never_decide(older, newer):
+    row = judge(noise(0, older, 1), noise(1.0, newer, 2))
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
+    assert row["ratio"] == pytest.approx(np.e, rel=0.02)
+
+
+def test_six_blocks_a_side_decide():
+    assert judge(noise(0, 6, 1), noise(0.1, 6, 2))["verdict"] == Verdict.SLOWER
+
+
+def test_blocks_that_do_not_tell_are_unclear():
+    row = judge(noise(0, 8, 1, 0.03), noise(0.02, 8, 2, 0.03))
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED)
+
+
+def test_a_cell_that_one_run_lacks_has_no_data():
+    pairs = pd.DataFrame(index=["a", "b"])
+    found = compare_runs(samples(noise(0)), samples(noise(0), "b"), pairs)
+    assert list(found["verdict"]) == [Verdict.NO_DATA] * 2
+    assert list(found["reason"]) == [Reason.NOT_MEASURED] * 2
+    assert found["ratio"].isna().all()
+
+
+def test_values_that_are_not_finite_were_not_measured():
+    row = judge([*noise(0), np.nan, np.inf], noise(0.1, seed=3))
+    assert row["blocks_older"] == 8
+
+
+# ---- margins ----
+
+
+@pytest.mark.parametrize(
+    ("floor", "reason"),
+    [
+        ("noise_floor", Reason.MORE_BLOCKS_NEEDED),
+        ("clock_floor", Reason.CLOCK),
+        ("control_floor", Reason.CONTROLS_MOVED),
+    ],
+)
+def test_each_floor_widens_the_margin_and_says_what_stood_in_the_way(floor, reason):
+    columns = {"clock_floor": 0.0, floor: 0.05}
+    row = judge(noise(0, seed=1), noise(0.05, seed=2), **columns)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, reason)
+    assert row["margin"] == pytest.approx(np.expm1(0.05))
+
+
+def test_a_wide_margin_makes_nothing_the_same_that_a_clock_keeps_undecided():
+    row = judge(noise(0, seed=1), noise(0.05, seed=2), clock_floor=0.2)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CLOCK)
+
+
+def test_one_of_many_comparisons_needs_more():
+    generator = np.random.default_rng(5)
+    cells = [f"c{number}" for number in range(40)]
+    older = pd.concat([samples(generator.normal(0, 0.01, 6), cell) for cell in cells])
+    newer = pd.concat([samples(generator.normal(0, 0.01, 6), cell) for cell in cells[1:]])
+    newer = pd.concat([newer, samples(generator.normal(0.2, 0.01, 6), "c0")])
+    together = compare_runs(older, newer, pd.DataFrame(index=cells)).loc["c0"]
+    assert (together["verdict"], together["reason"]) == (Verdict.UNCLEAR, Reason.MANY_COMPARISONS)
+    families = pd.DataFrame({"family": [f"p{number // 4}" for number in range(40)]}, index=cells)
+    assert compare_runs(older, newer, families).loc["c0", "verdict"] == Verdict.SLOWER
+
+
+def test_floors_of_two_runs_add_as_independent_errors():
+    nan = float("nan")
+    joint = joint_floor(np.array([0.03, 0.03, nan, nan]), np.array([0.04, nan, 0.02, nan]))
+    assert joint[:3] == pytest.approx([0.05, 0.03, 0.02])
+    assert np.isnan(joint[3])
+
+
+def controls(shift_of):
+    """Cells of variants v0 … on two problems; `shift_of` gives the shift of each."""
+    rows = [
+        (f"v{number}", problem, shift_of(number, problem), True)
+        for number in range(FEWEST_CONTROLS + 2)
+        for problem in ("p", "q")
+    ]
+    return pd.DataFrame(rows, columns=["variant", "problem", "shift", "control"])
+
+
+def test_the_control_floor_is_what_unchanged_neighbours_do():
+    generator = np.random.default_rng(3)
+    cells = controls(lambda number, problem: generator.normal(0, 0.02 if problem == "p" else 0.001))
+    floors = control_floors(cells)
+    near, far = (floors[cells["problem"] == problem] for problem in ("p", "q"))
+    assert near.min() > 5 * far.max()
+
+
+def test_a_variant_is_no_control_of_its_own():
+    cells = controls(lambda number, problem: 0.3 if number == 0 else 0.0)
+    assert control_floors(cells).tolist() == [0.0] * len(cells)
+
+
+def test_too_few_controls_are_none():
+    cells = controls(lambda number, problem: 0.1)
+    cells["control"] = cells["variant"].isin(["v0", "v1"])
+    assert control_floors(cells).isna().all()
+    # Where a problem has too few of its own, those of all problems answer.
+    cells["control"] = (cells["problem"] == "q") | (cells["variant"] == "v1")
+    assert control_floors(cells).notna().all()
+
+
+# ---- withheld ----
+
+
+@pytest.mark.parametrize("reason", [*REFUSALS, Reason.CONTROL])
+def test_withheld_verdicts_are_none_and_keep_their_numbers(reason):
+    row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=reason)
+    assert row["verdict"] is None
+    assert row["reason"] == reason
+    assert row["ratio"] == pytest.approx(np.exp(0.2), rel=0.01)
+
+
+def test_without_a_control_it_is_unclear():
+    row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=Reason.NO_CONTROL)
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.NO_CONTROL)
+
+
+def test_nothing_measured_stays_no_data_whatever_was_withheld():
+    row = judge([], noise(0.2), withheld=Reason.DIFFERENT_MACHINES)
+    assert (row["verdict"], row["reason"]) == (Verdict.NO_DATA, Reason.NOT_MEASURED)
+
+
+# ---- the estimate and its test ----
+
+
+def test_the_shift_is_the_median_of_all_differences():
+    newer, older = np.array([[1.0, 4.0, 9.0]]), np.array([[0.0, 1.0]])
+    middle, low, high = shifts(newer, older)
+    assert middle == pytest.approx(np.median([1, 0, 4, 3, 9, 8]))
+    assert np.isnan([low, high]).all()
+
+
+def test_the_interval_covers_the_truth_about_as_often_as_it_says():
+    generator = np.random.default_rng(11)
+    newer, older = generator.normal(0.1, 1, (2000, 8)), generator.normal(0, 1, (2000, 8))
+    _, low, high = shifts(newer, older)
+    assert 0.94 < ((low <= 0.1) & (high >= 0.1)).mean() < 0.98
+
+
+def test_tails_are_those_of_scipy_whatever_the_neighbours():
+    generator = np.random.default_rng(2)
+    newer, older = generator.normal(0.5, 1, (4, 7)), generator.normal(0, 1, (4, 9))
+    newer[2] = older[2, :7]  # ties
+    less, greater = rank_sum_tails(newer, older)
+    for row in range(4):
+        sides = newer[row], older[row]
+        assert less[row] == pytest.approx(stats.mannwhitneyu(*sides, alternative="less").pvalue)
+        assert greater[row] == pytest.approx(
+            stats.mannwhitneyu(*sides, alternative="greater").pvalue
+        )
+
+
+def test_values_that_are_all_equal_tell_nothing():
+    less, greater = rank_sum_tails(np.ones((1, 8)), np.ones((1, 8)))
+    assert (less[0], greater[0]) == (1.0, 1.0)
+
+
+def test_constant_runs_that_differ_are_told_apart():
+    assert judge([0.0] * 8, [0.05] * 8)["verdict"] == Verdict.SLOWER
+    assert judge([0.0] * 8, [0.001] * 8)["verdict"] == Verdict.SAME
+    assert judge([0.0] * 8, [0.0] * 8)["verdict"] == Verdict.SAME
+
+
+def test_equal_kernels_are_hardly_ever_told_apart():
+    generator = np.random.default_rng(8)
+    cells = [f"c{number}" for number in range(500)]
+    frames = [
+        pd.DataFrame(
+            {
+                "cell": np.repeat(cells, 8),
+                # Skewed, with a spike in twenty: as durations are.
+                "log_value": generator.gamma(2, 0.006, 4000)
+                + 0.1 * (generator.uniform(size=4000) < 0.05),
+            }
+        )
+        for _ in range(2)
+    ]
+    pairs = pd.DataFrame({"family": cells}, index=cells)  # each alone: the easiest to get wrong
+    found = compare_runs(*frames, pairs)
+    wrong = found["verdict"].isin([Verdict.FASTER, Verdict.SLOWER])
+    assert wrong.mean() <= 0.01
+
+
+# ---- properties ----
+
+RUN = st.lists(st.floats(-0.2, 0.2), min_size=0, max_size=12)
+
+
+@settings(max_examples=150, deadline=None)
+@given(older=RUN, newer=RUN, floor=st.sampled_from([0.0, 0.03, float("nan")]))
+def test_swapping_the_runs_flips_the_verdict(older, newer, floor):
+    there = judge(older, newer, clock_floor=floor, control_floor=floor)
+    back = judge(newer, older, clock_floor=floor, control_floor=floor)
+    assert back["verdict"] == OPPOSITE.get(there["verdict"], there["verdict"])
+    assert back["reason"] == there["reason"]
+    if older and newer:
+        assert there["ratio"] * back["ratio"] == pytest.approx(1)
+    if not np.isnan(there["ratio_low"]):
+        assert there["ratio_low"] * back["ratio_high"] == pytest.approx(1)
+    assert there["detectable"] == pytest.approx(back["detectable"], nan_ok=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(older=RUN, newer=RUN, scale=st.floats(-3, 3))
+def test_scaling_both_runs_changes_nothing(older, newer, scale):
+    plain = judge(older, newer)
+    scaled = judge(np.add(older, scale), np.add(newer, scale))
+    assert scaled["verdict"] == plain["verdict"]
+    assert scaled["ratio"] == pytest.approx(plain["ratio"], nan_ok=True)
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=st.lists(st.floats(-0.2, 0.2), min_size=1, max_size=12))
+def test_identical_runs_are_never_different(values):
+    row = judge(values, values)
+    assert row["verdict"] in (Verdict.SAME, Verdict.UNCLEAR)
+    assert row["ratio"] == pytest.approx(1)
+
+
+def test_the_order_of_blocks_changes_nothing():
+    older, newer = noise(0, seed=1), noise(0.02, seed=2)
+    plain, turned = judge(older, newer), judge(older[::-1], np.roll(newer, 3))
+    pd.testing.assert_series_equal(plain, turned)
+
+
+def test_no_cells_give_an_empty_frame():
+    found = compare_runs(samples([]), samples([]), pd.DataFrame(index=[]))
+    assert list(found.columns) == list(COLUMNS)
+    assert found.empty

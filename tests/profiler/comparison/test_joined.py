@@ -1,0 +1,365 @@
+"""Runs against runs: what is compared, what is refused, and what is said about it."""
+
+import json
+
+import pandas as pd
+import pytest
+from scaled_runs import TIME, change_json
+
+from profiler.analyse.between_runs import Reason
+from profiler.comparison.document import comparison_document
+from profiler.comparison.joined import compare_sides
+from profiler.comparison.programs import Program
+from profiler.comparison.sides import find_runs, read_sides
+from profiler.errors import UsageError
+from profiler.model import Verdict
+from profiler.notices import NoticeKind
+from profiler.output import dump
+
+
+def verdicts(comparison):
+    cells = comparison.last.cells
+    return {cell: cells.at[cell, "verdict"] for cell in cells.index}
+
+
+def kinds(comparison):
+    return {notice.kind for notice in comparison.notices}
+
+
+def document(comparison):
+    """The document as another program gets it."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    return json.loads(dump(comparison_document(comparison)), parse_constant=refuse)
+
+
+# ---- verdicts ----
+
+
+def test_known_factors_are_found_and_all_else_is_not(pair):
+    found = pair.compare(pair.copy({"slow..": 1.06, "fast..large": 0.9}))
+    cells = found.last.cells
+    assert found.last.control == "plain"
+    assert found.notices == ()
+    assert found.last.withheld is None
+    for cell, row in cells.iterrows():
+        if cell.startswith("slow.."):
+            assert (row["verdict"], row["reason"]) == (Verdict.SLOWER, Reason.DECIDED)
+            assert row["ratio"] == pytest.approx(1.06, abs=0.006)
+            assert row["ratio_low"] > 1.05
+        elif cell == "fast..large":
+            assert row["verdict"] == Verdict.FASTER
+            assert row["ratio"] == pytest.approx(0.9, abs=0.006)
+        elif cell.startswith("plain.."):
+            assert (row["verdict"], row["reason"]) == (None, Reason.CONTROL)
+        else:
+            assert row["verdict"] in (Verdict.SAME, Verdict.UNCLEAR), cell
+    assert cells["program"].eq(Program.SAME_KEY).all()
+
+
+def test_a_shift_of_the_whole_run_is_no_regression(pair):
+    found = pair.compare(pair.copy({"": 1.3}))
+    cells = found.last.cells
+    assert not cells["verdict"].isin([Verdict.FASTER, Verdict.SLOWER]).any()
+    assert cells["raw_ratio"].between(1.28, 1.32).all(), "the shift itself is shown"
+
+
+def test_the_other_way_round_the_verdicts_are_flipped(pair):
+    newer = pair.copy({"slow..": 1.06, "fast..": 0.9})
+    there = pair.compare(newer).last.cells
+    back = read_sides([newer, pair.older])
+    turned = compare_sides(back)
+    flipped = {Verdict.SLOWER: Verdict.FASTER, Verdict.FASTER: Verdict.SLOWER}
+    for cell, row in turned.last.cells.iterrows():
+        before = there.loc[cell]
+        assert row["verdict"] == flipped.get(before["verdict"], before["verdict"])
+        assert row["ratio"] * before["ratio"] == pytest.approx(1)
+    assert kinds(turned) == {NoticeKind.ORDER_REVERSED}
+
+
+def test_time_that_moved_without_the_cycles_is_the_clock(pair):
+    found = pair.compare(pair.copy({"slow..": 1.06}, columns=[TIME]))
+    row = found.last.cells.loc["slow..large"]
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CLOCK)
+    assert row["clock_floor"] == pytest.approx(0.06, abs=0.01)
+
+
+def test_a_clock_that_moved_for_all_is_said(pair):
+    found = pair.compare(pair.copy({"": 1.1}, columns=[TIME]))
+    assert kinds(found) == {NoticeKind.CLOCK_MOVED}
+
+
+def test_unchanged_programs_that_moved_keep_others_undecided(pair):
+    moved = {"tree..": 1.05, "loop..": 0.95, "wide..": 1.06, "fast..": 1.05, "odd..": 0.94}
+    row = pair.compare(pair.copy({**moved, "slow..": 1.05})).last.cells.loc["slow..large"]
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CONTROLS_MOVED)
+
+
+# ---- what is the same program ----
+
+
+def build(variant, program, **more):
+    return {"variant": variant, "ok": True, "program": program, "kernels": [], **more}
+
+
+def write_builds(run, programs, registers=None):
+    kernels = [] if registers is None else [{"name": "k", "registers": registers}]
+    builds = [build(name, code, kernels=kernels) for name, code in programs.items()]
+    (run / "build.json").write_text(json.dumps({"builds": builds}))
+
+
+def other_keys(run):
+    """As after an update of the driver: every key is another."""
+    for file in (run / "run.json", *run.glob("raw/*/session.json")):
+        text = json.loads(file.read_text())
+        text["keys"] = {cell: f"new-{key}" for cell, key in text["keys"].items()}
+        file.write_text(json.dumps(text))
+
+
+def test_without_an_unchanged_baseline_nothing_is_decided(pair):
+    newer = pair.copy({"slow..": 1.5})
+    other_keys(newer)
+    write_builds(pair.older, {"plain": "a", "slow": "b"})
+    write_builds(newer, {"plain": "changed", "slow": "b"})
+    found = pair.compare(newer)
+    cells = found.last.cells
+    assert found.last.control is None
+    assert kinds(found) == {NoticeKind.NO_CONTROL}
+    assert set(cells["reason"]) == {Reason.NO_CONTROL}
+    assert set(cells["verdict"]) == {Verdict.UNCLEAR}
+    assert cells.at["slow..large", "ratio"] == pytest.approx(1.5, rel=0.02)
+    assert cells.at["plain..large", "program"] == Program.CHANGED
+    assert cells.at["slow..large", "program"] == Program.SAME_CODE
+    # Another variant that did not change can stand in.
+    found = pair.compare(newer, baseline="tree")
+    assert found.last.control == "tree"
+    assert found.last.cells.at["slow..large", "verdict"] == Verdict.SLOWER
+
+
+@pytest.mark.parametrize(
+    ("torch", "expected"), [("2.13.0", Program.SAME_TORCH), ("2.14.0", Program.UNKNOWN)]
+)
+def test_code_of_torch_is_the_same_as_far_as_its_version_says(pair, torch, expected):
+    newer = pair.copy(environment={"torch": torch})
+    other_keys(newer)
+    assert set(pair.compare(newer).last.cells["program"]) == {expected}
+
+
+# ---- refusals ----
+
+
+@pytest.mark.parametrize(
+    ("environment", "reason"),
+    [
+        ({"gpu": "NVIDIA A100"}, Reason.DIFFERENT_MACHINES),
+        ({"clock_control": "base"}, Reason.DIFFERENT_CLOCKS),
+        ({"cache_control": "none"}, Reason.DIFFERENT_CACHES),
+    ],
+)
+def test_durations_of_other_settings_have_no_verdict(pair, environment, reason):
+    found = pair.compare(pair.copy({"slow..": 2.0}, environment=environment))
+    cells = found.last.cells
+    assert found.last.withheld is reason
+    assert cells["verdict"].isna().all()
+    assert set(cells["reason"]) == {reason}
+    assert cells.at["slow..large", "ratio"] == pytest.approx(2.0, rel=0.02)
+    assert kinds(found) == {NoticeKind.NOT_COMPARABLE}
+    assert all(each["verdict"] is None for each in document(found)["steps"][0]["cells"])
+    assert {each["field"] for each in document(found)["differences"]} == set(environment)
+
+
+def test_machines_without_a_gpu_are_told_apart_by_their_processor(pair):
+    change_json(pair.older / "run.json", environment={"gpu": None})
+    newer = pair.copy(environment={"cpu": "Another CPU"})
+    assert pair.compare(newer).last.withheld is Reason.DIFFERENT_MACHINES
+
+
+def test_another_chip_of_the_same_model_is_said_and_compared(pair):
+    found = pair.compare(pair.copy({"slow..": 1.06}, environment={"gpu_uuid": "GPU-2"}))
+    assert kinds(found) == {NoticeKind.ANOTHER_GPU}
+    assert found.last.cells.at["slow..large", "verdict"] == Verdict.SLOWER
+
+
+def test_durations_of_different_collectors_have_no_verdict(pair):
+    newer = pair.copy()
+    (attempt,) = newer.glob("raw/ncu-timing.*")
+    (attempt / "ncu.csv.gz").unlink()
+    change_json(attempt / "session.json", collector="timer")
+    lines = []
+    for line in (attempt / "journal.jsonl").read_text().splitlines():
+        record = json.loads(line)
+        if record["event"] == "finished":
+            record["seconds"] = [1e-4, 1.1e-4]
+            record["durations_ns"] = [1e5, 1.1e5]
+        lines.append(json.dumps(record))
+    (attempt / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    assert pair.compare(newer).last.withheld is Reason.DIFFERENT_COLLECTORS
+
+
+def test_few_blocks_have_no_verdict(pair):
+    newer = pair.copy({"slow..": 1.5})
+    sides = read_sides([pair.older, newer])
+    samples = sides[1].report.samples
+    object.__setattr__(sides[1].report, "samples", samples[samples["block"] < 5])
+    row = compare_sides(sides).last.cells.loc["slow..large"]
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.FEW_BLOCKS)
+    assert (row["blocks_older"], row["blocks_newer"]) == (8, 5)
+
+
+def test_a_wrong_cell_is_not_compared(pair):
+    newer = pair.copy({"slow..": 1.5})
+    journal = next(newer.glob("raw/ncu-timing.*")) / "journal.jsonl"
+    wrong = {"event": "failed", "cell": "slow..large", "phase": "check", "outcome": "wrong_result"}
+    with journal.open("a") as stream:
+        stream.write(json.dumps({"time": 9.0, **wrong, "cause": "off by 3"}) + "\n")
+    row = pair.compare(newer).last.cells.loc["slow..large"]
+    assert row["verdict"] == Verdict.NO_DATA
+    assert (row["older_outcome"], row["newer_outcome"]) == ("measured", "wrong_result")
+
+
+# ---- the baseline twice in a block ----
+
+
+def test_noise_floors_of_both_runs_widen_the_margin(pair):
+    sides = read_sides([pair.older, pair.copy({"slow..": 1.03})])
+    for side in sides:
+        samples = side.report.samples.assign(arm=0)
+        second = samples[samples["cell"].str.startswith("plain..")].assign(arm=1)
+        second["duration_ns"] *= 1.03
+        both = pd.concat([samples, second], ignore_index=True)
+        object.__setattr__(side.report, "samples", both)
+    row = compare_sides(sides).last.cells.loc["slow..large"]
+    assert row["noise_floor"] == pytest.approx(1.03 ** (2**0.5) - 1, rel=0.05)
+    assert row["verdict"] != Verdict.SLOWER
+
+
+# ---- facts, cells, history ----
+
+
+def test_static_facts_are_compared_exactly(pair):
+    newer = pair.copy()
+    write_builds(pair.older, {"tree": "a"}, registers=64)
+    write_builds(newer, {"tree": "a"}, registers=72)
+    found = pair.compare(newer)
+    cells = {each["id"]: each for each in document(found)["steps"][0]["cells"]}
+    facts = cells["tree..large"]["facts"]
+    assert facts["registers"]["older"] == facts["registers"]["newer"], "ncu's word stands first"
+    assert {"older", "newer"} == set(cells["tree..large"]["metrics"]["l2_hit_pct"])
+
+
+def test_facts_that_only_the_build_knows(pair):
+    newer = pair.copy()
+    for run, spills in ((pair.older, 0), (newer, 16)):
+        kernels = [{"name": "k", "spill_store_bytes": spills}, {"name": "l"}]
+        text = json.dumps({"builds": [build("tree", "a", kernels=kernels)]})
+        (run / "build.json").write_text(text)
+    metrics = pair.compare(newer).last.metrics
+    row = metrics[(metrics["cell"] == "tree..small") & (metrics["metric"] == "spill_store_bytes")]
+    assert row[["older", "newer"]].to_numpy().tolist() == [[0.0, 16.0]]
+
+
+def without_variant(run, variant):
+    plan = json.loads((run / "plan.json").read_text())
+    plan["cells"] = [cell for cell in plan["cells"] if cell["variant"]["id"] != variant]
+    (run / "plan.json").write_text(json.dumps(plan))
+
+
+def test_cells_that_only_one_run_has_are_named(pair):
+    newer = pair.copy()
+    without_variant(newer, "odd")
+    without_variant(pair.older, "wide")
+    found = pair.compare(newer)
+    assert found.last.only_older == ("odd..small", "odd..large")
+    assert found.last.only_newer == ("wide..small", "wide..large")
+    assert len(found.last.cells) == 10
+    assert {cell.id for cell in found.cells} >= {"odd..small", "wide..small"}
+
+
+def test_runs_without_a_common_cell_are_refused(pair):
+    newer = pair.copy()
+    for variant in ("plain", "tree", "loop"):
+        without_variant(newer, variant)
+    for variant in ("wide", "fast", "slow", "odd"):
+        without_variant(pair.older, variant)
+    with pytest.raises(UsageError, match="no cell in common"):
+        pair.compare(newer)
+
+
+def test_three_runs_are_two_steps_and_a_history(pair):
+    second = pair.copy({"slow..": 1.2}, created="2026-12-01T08:00:00+00:00")
+    third = pair.copy(
+        {"fast..": 0.8}, created="2026-12-02T08:00:00+00:00", environment={"driver": "590.2"}
+    )
+    found = pair.compare(second, third)
+    first, last = (step.cells["verdict"] for step in found.steps)
+    assert (first["slow..large"], last["slow..large"]) == (Verdict.SLOWER, Verdict.FASTER)
+    assert last["fast..large"] == Verdict.FASTER
+    runs = found.history.groupby("cell")["run"].apply(list)
+    assert runs.to_list() == [[0, 1, 2]] * len(found.cells)
+    assert {each.field: each.values for each in found.differences} == {
+        "driver": ("580.1", "580.1", "590.2")
+    }
+    assert next(each["cell"] for each in document(found)["history"]) == "plain..small"
+
+
+def test_only_and_baseline_choose_cells(pair):
+    newer = pair.copy({"slow..": 1.06})
+    found = pair.compare(newer, only="variant=slow,problem=large")
+    assert sorted(found.last.cells.index) == ["plain..large", "slow..large"]
+    with pytest.raises(UsageError, match="did you mean 'tree'"):
+        pair.compare(newer, baseline="tre")
+    with pytest.raises(UsageError, match="no cell matches"):
+        pair.compare(newer, only="variant=nobody")
+
+
+# ---- which runs are meant ----
+
+
+def test_runs_are_found_by_folder_and_by_name(pair):
+    newer = pair.copy()
+    later = newer.rename(newer.with_name("20270101-000000"))
+    reports = pair.older.parents[1]
+    assert find_runs([str(pair.older), "sums"], reports) == (pair.older, later)
+    assert find_runs(["sums~1", "sums"], reports) == (pair.older, later)
+
+
+def test_what_is_no_run_is_refused(pair, tmp_path):
+    reports = pair.older.parents[1]
+    (tmp_path / "replayed").mkdir()
+    for wanted, words in (
+        (["sums"], "needs two runs"),
+        (["sums", "sums"], "the same run"),
+        (["sums", str(pair.older)], "the same run"),
+        (["nobody", "sums"], "neither a run folder nor an experiment"),
+        (["sums~7", "sums"], "has only 1 runs"),
+        ([str(tmp_path / "replayed"), "sums"], "no run.json"),
+    ):
+        with pytest.raises(UsageError, match=words):
+            find_runs(wanted, reports)
+
+
+def test_a_damaged_run_is_named(pair):
+    newer = pair.copy()
+    (newer / "spec.yaml").unlink()
+    with pytest.raises(UsageError, match=r"copy-1: damaged: no spec\.yaml"):
+        pair.compare(newer)
+    (newer / "run.json").write_text("{")
+    with pytest.raises(UsageError, match=r"run\.json: damaged"):
+        pair.compare(newer)
+
+
+def test_the_document_has_raw_numbers_and_null_for_what_is_missing(pair):
+    found = document(pair.compare(pair.copy({"slow..": 1.06})))
+    assert found["schema_version"] == 1
+    assert [run["name"] for run in found["runs"]] == [pair.older.name, "copy-1"]
+    (step,) = found["steps"]
+    cells = {each["id"]: each for each in step["cells"]}
+    slow = cells["slow..large"]
+    assert (slow["verdict"], slow["reason"], slow["program"]) == ("slower", "decided", "same_key")
+    assert slow["newer_duration_ns"] / slow["older_duration_ns"] == pytest.approx(1.06, rel=0.01)
+    assert slow["noise_floor"] is None
+    assert (slow["blocks_older"], slow["blocks_newer"]) == (8, 8)
+    assert (cells["plain..large"]["verdict"], cells["plain..large"]["reason"]) == (None, "control")
+    assert found["gate"] is None

@@ -1,0 +1,282 @@
+"""The page and the tables of a comparison between runs."""
+
+import base64
+import csv
+import io
+import json
+import re
+
+import lxml.html
+import pytest
+from rich.console import Console
+from run_pairs import Pair
+from scaled_runs import change_json
+
+from profiler.model import Verdict
+from profiler.render.between_answer import cards, sentences
+from profiler.render.between_console import comparison_tables
+from profiler.render.between_page import render_comparison
+from profiler.render.between_rows import Names, lines
+from profiler.render.history import MOST_PANELS, history_rows, history_table, run_heads
+
+HOSTILE = "</td><script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory):
+    pair = Pair(tmp_path_factory.mktemp("runs"))
+    pair.second = pair.copy(
+        {"slow..": 1.06, "fast..": 0.9},
+        environment={"driver": HOSTILE, "git_commit": "aaaabbbbcccc", "git_dirty": True},
+    )
+    return pair
+
+
+@pytest.fixture(scope="module")
+def comparison(pair):
+    return pair.compare(pair.second)
+
+
+@pytest.fixture(scope="module")
+def history(pair):
+    third = pair.copy({"slow..": 1.2, "odd..": 0.8}, created="2026-12-02T08:00:00+00:00")
+    return pair.compare(pair.second, third)
+
+
+@pytest.fixture(scope="module")
+def refused(pair):
+    newer = pair.copy({"slow..": 2.0}, environment={"gpu": "NVIDIA A100"})
+    return pair.compare(newer)
+
+
+@pytest.fixture(scope="module")
+def page(comparison):
+    return render_comparison(comparison)
+
+
+@pytest.fixture(scope="module")
+def tree(page):
+    return lxml.html.document_fromstring(page)
+
+
+def shown(comparison):
+    console = Console(width=240, file=io.StringIO(), highlight=False)
+    console.print(comparison_tables(comparison))
+    return console.file.getvalue()
+
+
+def answer(comparison):
+    rows = lines(comparison.last, Names.of(comparison))
+    return " ".join("".join(part.text for part in one) for one in sentences(comparison, rows))
+
+
+def words(element):
+    return " ".join(element.text_content().split())
+
+
+# ---- rows ----
+
+
+def test_the_slowest_regression_comes_first(comparison):
+    found = lines(comparison.last, Names.of(comparison))
+    assert [line.variant for line in found[:4]] == ["slow", "slow", "fast", "fast"]
+    assert found[0].ratio >= found[1].ratio
+    assert found[2].ratio <= found[3].ratio
+    assert [line.verdict for line in found[:4]] == [Verdict.SLOWER] * 2 + [Verdict.FASTER] * 2
+    assert len(found) == len(comparison.last.cells)
+
+
+# ---- the page ----
+
+
+def test_the_page_is_one_file_that_loads_nothing(page):
+    assert "<!DOCTYPE html>" in page
+    assert "default-src 'none'" in page
+    outside = re.findall(r'(?:src|href)="(?!#|data:(?:text/csv|application/json);base64,)', page)
+    assert outside == []
+    assert "http" not in re.sub(r"http://www\.w3\.org/\S+|http-equiv", "", page)
+
+
+def test_what_a_run_calls_itself_is_escaped(page):
+    assert "<script>alert(1)" not in page
+    assert "&lt;script&gt;alert(1)" in page
+
+
+def test_the_table_has_every_cell_with_its_verdict(tree, comparison):
+    rows = tree.xpath('//table[@id="main-table"]/tbody/tr')
+    assert len(rows) == len(comparison.last.cells)
+    first = [words(cell) for cell in rows[0]]
+    assert first[0] == "slow"
+    assert first[6] == "slower"
+    assert rows[0][6].get("class") == "outcome bad"
+    assert float(rows[0][4].get("data-value")) == pytest.approx(1.06, abs=0.006)
+    assert first[7].startswith("beyond \u00b11")
+    own = next(row for row in rows if words(row[0]) == "plain baseline")
+    assert (words(own[6]), words(own[7])) == (
+        "no verdict",
+        "the baseline: its own shift between the runs",
+    )
+
+
+def test_faster_is_only_said_of_what_is(tree):
+    for row in tree.xpath('//table[@id="main-table"]/tbody/tr'):
+        said = words(row)
+        assert ("faster" in said) == (words(row[0]) == "fast")
+        assert ("slower" in said) == (words(row[0]) == "slow")
+
+
+def test_the_heat_map_marks_verdicts_by_symbol_colour_and_hatch(tree):
+    rows = {words(row[0]): row for row in tree.xpath('//table[contains(@class, "heat")]/tbody/tr')}
+    assert all(words(cell).startswith("\u25b2") for cell in rows["slow"][1:])
+    assert all(words(cell).startswith("\u25bc") for cell in rows["fast"][1:])
+    assert all(cell.get("class").startswith("h-") for cell in rows["fast"][1:])
+    for cell in rows["plain baseline"][1:]:
+        assert cell.get("class") == "failed"
+
+
+def test_what_differs_is_a_table(tree):
+    rows = tree.xpath('//section[@id="answer"]//table/tbody/tr')
+    said = {words(row[0]): [words(cell) for cell in row[1:]] for row in rows}
+    assert said["Driver"] == ["580.1", HOSTILE]
+    assert said["Commit"] == ["not recorded", "aaaabbbbcccc"]
+    assert "torch" not in said
+
+
+def test_downloads_need_no_network(tree, comparison):
+    links = {one.get("download"): one.get("href") for one in tree.xpath("//a[@download]")}
+    content = {
+        name: base64.b64decode(link.partition(",")[2]).decode() for name, link in links.items()
+    }
+    rows = list(csv.DictReader(io.StringIO(content["comparison.csv"])))
+    assert [row["cell"] for row in rows][:2] in (
+        ["slow..large", "slow..small"],
+        ["slow..small", "slow..large"],
+    )
+    assert rows[0]["verdict"] == "slower"
+    assert rows[0]["noise_floor"] == ""
+    assert json.loads(content["comparison.json"])["schema_version"] == 1
+
+
+def test_no_folder_of_the_machine_is_told(page, pair):
+    assert str(pair.folder) not in page
+    for link in re.findall(r'href="data:[^,]*,([^"]*)"', page):
+        assert str(pair.folder) not in base64.b64decode(link).decode()
+
+
+def test_identifiers_are_unique_and_anchors_lead_somewhere(tree):
+    ids = tree.xpath("//@id")
+    assert len(ids) == len(set(ids))
+    for target in tree.xpath('//a[starts-with(@href, "#")]/@href'):
+        assert target[1:] in ids
+
+
+# ---- answers ----
+
+
+def test_the_answer_counts_and_names_the_worst(comparison):
+    said = answer(comparison)
+    assert said.startswith("2 of 12 cells are slower, most of all slow at ")
+    assert "2 of 12 cells are faster, most of all fast at " in said
+    question, control = (
+        cards(comparison, lines(comparison.last, Names.of(comparison)))[i] for i in (0, 2)
+    )
+    assert (question.answer, question.detail) == ("2 cells", "slow")
+    assert control.answer == "plain"
+
+
+def test_nothing_is_called_faster_between_different_machines(refused):
+    tree = lxml.html.document_fromstring(render_comparison(refused))
+    assert "different machines" in words(tree.xpath('//div[@class="replayed"]')[0])
+    main = words(tree.xpath('//table[@id="main-table"]/tbody')[0])
+    assert "faster" not in main
+    assert "slower" not in main
+    assert main.count("no verdict") == 14
+    assert "2.0" in main, "the numbers are shown"
+    heat = tree.xpath('//table[contains(@class, "heat")]')[0]
+    assert not set("\u25b2\u25bc=") & set(words(heat))
+    assert answer(refused).startswith("No verdict on durations: different machines.")
+    said = shown(refused)
+    assert "faster" not in said.replace("slower ones first", "")
+    assert "NVIDIA A100" in said
+
+
+def test_nothing_changed_is_an_answer_too(pair):
+    said = answer(pair.compare(pair.copy()))
+    assert "No cell is shown to be slower. No cell is shown to be faster." in said
+
+
+# ---- several runs ----
+
+
+def test_a_history_has_all_runs_oldest_first(history):
+    heads = run_heads(history)
+    assert [head.number for head in heads] == [1, 2, 3]
+    assert (heads[1].commit, heads[1].driver) == ("aaaabbbb+", HOSTILE)
+    assert heads[0].blocks == "8"
+    tree = lxml.html.document_fromstring(render_comparison(history))
+    section = tree.xpath('//section[@id="history"]')[0]
+    assert section.xpath(".//figure//svg[@role='img']")
+    rows = section.xpath(".//table[1]/tbody/tr")
+    slow = next(row for row in rows if words(row[0]) == "slow")
+    assert [words(slow[place]) for place in (6, 9)] == ["slower", "slower"]
+    assert "aaaabbbb+" in words(section)
+
+
+def test_a_history_lists_the_cells_that_moved_first(history):
+    rows = history_rows(history, Names.of(history))
+    assert {row.variant for row in rows[:6]} == {"slow", "fast", "odd"}
+    assert len(rows) == 14
+    assert [len(row.data) for row in rows] == [3] * 14
+
+
+def test_the_figure_is_given_each_run_and_each_verdict(history):
+    table = history_table(history, Names.of(history))
+    assert table["title"].nunique() <= MOST_PANELS
+    slow = table[table["title"].str.startswith("slow, ")]
+    assert set(slow["run"]) == {0, 1, 2}
+    assert set(slow.loc[slow["run"] > 0, "verdict"]) == {Verdict.SLOWER}
+    assert slow.loc[slow["run"] == 0, "verdict"].isna().all()
+    assert (slow["low"] <= slow["high"]).all()
+
+
+def test_a_run_without_a_cell_leaves_a_gap(pair):
+    second, third = pair.copy(), pair.copy({"slow..": 1.3}, created="2026-12-03T08:00:00+00:00")
+    plan = json.loads((second / "plan.json").read_text())
+    plan["cells"] = [cell for cell in plan["cells"] if cell["id"] != "slow..large"]
+    (second / "plan.json").write_text(json.dumps(plan))
+    found = pair.compare(second, third)
+    row = next(
+        row
+        for row in history_rows(found, Names.of(found))
+        if (row.variant, row.problem) == ("slow", "large")
+    )
+    assert [data[0].raw is None for data in row.data] == [False, True, False]
+    assert "not measured in this run" in row.data[1][0].title
+    render_comparison(found)
+
+
+# ---- the console ----
+
+
+def test_the_console_says_what_the_page_says(comparison):
+    said = shown(comparison)
+    assert said.index("Driver") < said.index("slow ") < said.index("fast ")
+    assert "2 of 12 cells are slower" in " ".join(said.split())
+
+
+def test_the_console_shows_a_history(history):
+    said = shown(history)
+    assert "Cells that moved most over the runs" in said
+    assert "3 \u00b7 2026-12-02" in said
+
+
+def test_names_of_kernels_are_no_markup(pair):
+    newer = pair.copy(environment={"driver": "[bold]no[/bold]"})
+    assert "[bold]no[/bold]" in shown(pair.compare(newer))
+
+
+def test_environments_that_recorded_nothing_are_shown(pair):
+    newer = pair.copy()
+    for run in (newer,):
+        change_json(run / "run.json", environment={"driver": None, "git_commit": None})
+    assert "not recorded" in shown(pair.compare(newer))

@@ -1,0 +1,87 @@
+"""`run --fail-on`: the gate at the end of a run, judged by the verdicts of its summary."""
+
+import dataclasses
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from profiler import pipeline
+from profiler.errors import ExitCode
+from profiler.gates import Gate, parse_gate
+from profiler.model import Verdict
+from profiler.progress import Narrator
+
+ROOT = Path(__file__).parents[2]
+SPEC = ROOT / "experiments/softmax.yaml"
+SLOW = "naive-b128..columns=4096.rows=512.dtype=float16"
+
+
+def judged(summary, verdict):
+    """A summary with verdicts, in which one cell has the one that is asked for."""
+    chosen = summary["cell"] == SLOW
+    return summary.assign(
+        verdict=[verdict if one else Verdict.UNCLEAR for one in chosen],
+        ratio=2.0,
+        ratio_low=1.9,
+        ratio_high=2.1,
+    )
+
+
+@pytest.fixture
+def replay(tmp_path, monkeypatch):
+    """Replay softmax with a gate; `change` is laid over the summary. Gives code and stderr."""
+
+    def run(gate, change):
+        real = pipeline.assemble
+
+        def assembled(*args, **more):
+            finished = real(*args, **more)
+            report = dataclasses.replace(finished.report, summary=change(finished.report.summary))
+            return dataclasses.replace(finished, report=report)
+
+        monkeypatch.setattr(pipeline, "assemble", assembled)
+        out, err = io.StringIO(), io.StringIO()
+        narrator = Narrator(Console(file=out, width=200), Console(file=err, width=200), quiet=True)
+        request = pipeline.Request(
+            spec=SPEC,
+            out=tmp_path,
+            only="columns=4096,rows=512",
+            replay=ROOT / "experiments/recordings/softmax",
+            page=False,
+            gate=gate,
+        )
+        return pipeline.run_experiment(request, narrator, json_target=None), err.getvalue()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("gate", "verdict", "code"),
+    [
+        ("regression", Verdict.SLOWER, ExitCode.GATE_TRIPPED),
+        ("regression:80%", Verdict.SLOWER, ExitCode.GATE_TRIPPED),
+        ("regression:95%", Verdict.SLOWER, ExitCode.COMPLETE),
+        ("regression", Verdict.UNCLEAR, ExitCode.COMPLETE),
+        ("regression", Verdict.FASTER, ExitCode.COMPLETE),
+    ],
+)
+def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
+    found, err = replay(parse_gate(gate), lambda summary: judged(summary, verdict))
+    assert found == code
+    assert (f"  {SLOW}: +100.0 % [+90.0, +110.0]" in err) == (code is ExitCode.GATE_TRIPPED)
+    if code is ExitCode.COMPLETE:
+        assert "undecided and do not trip it" in err
+
+
+def test_a_run_without_verdicts_is_not_judged(replay):
+    found, err = replay(Gate(), lambda summary: summary.drop(columns="verdict", errors="ignore"))
+    assert found == ExitCode.COMPLETE
+    assert "nothing was judged" in err
+
+
+def test_without_a_gate_nothing_is_said_of_one(replay):
+    found, err = replay(None, lambda summary: judged(summary, Verdict.SLOWER))
+    assert found == ExitCode.COMPLETE
+    assert "--fail-on" not in err

@@ -1,0 +1,133 @@
+"""`profiler compare` and `--fail-on` as a user has them: real processes, real recordings."""
+
+import json
+
+import pytest
+from scaled_runs import TIME, scaled_copy
+from whole_runs import TESTS
+
+SOFTMAX = TESTS.parent / "experiments/recordings/softmax"
+SLOWER = "vector-b256-r4-v8.."
+FASTER = "warp-r4-v8.."
+
+
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory, command_line):
+    """A command line with a run of softmax, and a later one with two kernels changed."""
+    profiler = command_line(tmp_path_factory.mktemp("compare"))
+    profiler.newer = scaled_copy(
+        SOFTMAX,
+        profiler.folder / "reports/softmax/20261201-080000",
+        {SLOWER: 1.06, FASTER: 0.9},
+        environment={"driver": "590.10.1"},
+    )
+    return profiler
+
+
+def test_a_regression_trips_the_gate_and_is_named(ready):
+    done = ready("compare", SOFTMAX, "softmax", "--fail-on", "regression:2%", "--json", "here.json")
+    assert done.code == 5, done.err
+    assert "SLOWER beyond the threshold" in done.err
+    named = [line.split(":")[0].strip() for line in done.err.splitlines() if line[:2] == "  "]
+    assert named
+    assert all(cell.startswith(SLOWER) for cell in named)
+    assert "590.10.1" in done.out
+    page = ready.folder / "reports/compare/softmax--20261201-080000.html"
+    assert "Page: reports/compare/softmax--20261201-080000.html" in done.out
+    assert "vector-b256-r4-v8" in page.read_text()
+    found = json.loads((ready.folder / "here.json").read_text())
+    assert found["gate"]["tripped"] is True
+    assert found["gate"]["cells"] == named
+    cells = {cell["id"]: cell for step in found["steps"] for cell in step["cells"]}
+    assert len(cells) == 360
+    for name, cell in cells.items():
+        if cell["verdict"] == "slower":
+            assert name.startswith(SLOWER)
+        if cell["verdict"] == "faster":
+            assert name.startswith(FASTER)
+        if name.startswith(SLOWER):
+            assert cell["ratio"] == pytest.approx(1.06, abs=0.01)
+    slower = [cell for cell in cells.values() if cell["verdict"] == "slower"]
+    faster = [cell for cell in cells.values() if cell["verdict"] == "faster"]
+    assert (len(slower) >= 6, len(faster) >= 9) == (True, True)
+
+
+def test_a_regression_below_the_threshold_does_not_trip(ready):
+    done = ready(
+        *("compare", SOFTMAX, "softmax", "--fail-on", "regression:10", "--json", "-"),
+        *("--no-report", "--only", "variant=vector-b256-r4-v8|online-b256-v8"),
+    )
+    assert done.code == 0, done.err
+    assert done.json["gate"] == {"rule": "regression:10%", "tripped": False, "cells": []}
+    assert any(cell["verdict"] == "slower" for cell in done.json["steps"][0]["cells"])
+    variants = {cell["variant"] for cell in done.json["steps"][0]["cells"]}
+    assert variants == {"torch", "vector-b256-r4-v8", "online-b256-v8"}
+
+
+def test_other_machines_and_other_clocks_never_trip(ready, tmp_path):
+    other = scaled_copy(SOFTMAX, tmp_path / "other", {"": 2.0}, environment={"gpu": "NVIDIA A100"})
+    locked = scaled_copy(
+        SOFTMAX, tmp_path / "locked", {SLOWER: 2.0}, environment={"clock_control": "base"}
+    )
+    for run, words in ((other, "different machines"), (locked, "different clock control")):
+        done = ready(
+            *("compare", SOFTMAX, run, "--fail-on", "regression", "--out", tmp_path / "page.html"),
+            *("--only", "columns=4096,rows=8192"),
+        )
+        assert done.code == 0, done.err
+        assert words in done.out
+        assert f"No verdict on durations between softmax and {run.name}" in done.err
+        assert "slower" not in done.out.replace("slower ones first", "")
+        assert words in (tmp_path / "page.html").read_text()
+
+
+def test_a_clock_that_moved_does_not_trip(ready, tmp_path):
+    slowed = scaled_copy(SOFTMAX, tmp_path / "slowed", {SLOWER: 1.06}, columns=[TIME])
+    done = ready(
+        *("compare", SOFTMAX, slowed, "--fail-on", "regression", "--json", "-", "--no-report"),
+        *("--only", "variant=vector-b256-r4-v8"),
+    )
+    assert done.code == 0, done.err
+    reasons = {cell["reason"] for cell in done.json["steps"][0]["cells"]}
+    assert "clock" in reasons
+    assert "decided" not in reasons
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "RUN"),
+        (["softmax"], "A comparison needs two runs"),
+        (["softmax", "softmax"], "the same run"),
+        (["softmax", "nobody"], "nobody: neither a run folder nor an experiment"),
+        (["softmax~3", "softmax"], "has only 1 runs"),
+        ([SOFTMAX, "softmax", "--fail-on", "slower"], "--fail-on slower: must look like"),
+        ([SOFTMAX, "softmax", "--fail-on", "regression:-2%"], "--fail-on regression:-2%"),
+        ([SOFTMAX, "softmax", "--baseline", "troch"], "did you mean 'torch'"),
+        ([SOFTMAX, "softmax", "--only", "nothing=1"], "no cell has 'nothing'"),
+    ],
+)
+def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
+    done = ready("compare", *arguments)
+    assert done.code == 2, (arguments, done.err)
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_a_page_that_cannot_be_written_is_said(ready):
+    chosen = ("--only", "columns=1024,rows=512,variant=online-b256-v8")
+    done = ready("compare", SOFTMAX, "softmax", "--out", "/proc/none/page.html", *chosen)
+    assert done.code == 2
+    assert "cannot be written" in done.err
+
+
+def test_a_run_refuses_a_gate_that_it_cannot_read(profiler):
+    spec = profiler.write_spec(
+        workload=str(TESTS / "workloads/endings.py"),
+        variants={"list": [{"name": "well", "params": {"how": "well"}}]},
+        collect={"device": "cpu", "collectors": "timer", "blocks": 2},
+    )
+    done = profiler("run", spec, "--fail-on", "regression:many")
+    assert done.code == 2, done.err
+    assert "--fail-on regression:many" in done.err
+    assert profiler.runs() == []
