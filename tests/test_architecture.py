@@ -68,6 +68,7 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.me
         ("profiler.clocks", ("subprocess", "profiler.store", "profiler.analyse")),
         ("profiler.render", ("profiler.execute", "profiler.collect", "profiler.store", *STAGES)),
         ("profiler.render", ("subprocess", "matplotlib.pyplot")),
+        ("profiler.comparison", ("profiler.render", "profiler.execute", *STAGES)),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
         ("runner", ("pickle", "marshal", "shelve")),
     ],

@@ -47,9 +47,9 @@ def correct(side: Side, cell: str) -> bool:
 def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
     """Folders of the runs that a command line names, in its order.
 
-    Each is a run folder, a recording, or an experiment: its newest run under `out`; `NAME~1` is the
-    run before that, and so on. Raises UsageError where one is none of these, and where two are the
-    same run.
+    Each is a run folder, a recording, a folder of runs (its newest), or an experiment: its newest
+    run under `out`; `NAME~1` is the run before that, and so on. Raises UsageError where one is none
+    of these, and where two are the same run.
     """
     if len(wanted) < _FEWEST_RUNS:
         raise UsageError("A comparison needs two runs.", remedy="Name the older one first.")
@@ -78,13 +78,21 @@ def _find(text: str, out: Path) -> Path:
         if known:
             raise UsageError(f"{text}: {name['experiment']} has only {len(known)} runs in {out}")
     if path.is_dir():
-        raise UsageError(
-            f"{text}: not a run folder (no run.json)",
-            remedy="The folder of a replay holds no raw files: name its recording instead.",
-        )
+        return _newest_in(path, text)
     raise UsageError(
         f"{text}: neither a run folder nor an experiment with runs in {out}",
         remedy="`profiler list` shows the runs that there are.",
+    )
+
+
+def _newest_in(folder: Path, text: str) -> Path:
+    """The newest run of a folder of runs, such as `reports/softmax`."""
+    known = runs(folder.parent, folder.name)
+    if known:
+        return known[-1].path
+    raise UsageError(
+        f"{text}: not a run folder (no run.json), and no runs in it",
+        remedy="The folder of a replay holds no raw files: name its recording instead.",
     )
 
 

@@ -323,6 +323,7 @@ def test_runs_are_found_by_folder_and_by_name(pair):
     reports = pair.older.parents[1]
     assert find_runs([str(pair.older), "sums"], reports) == (pair.older, later)
     assert find_runs(["sums~1", "sums"], reports) == (pair.older, later)
+    assert find_runs([str(pair.older), str(pair.older.parent)], reports) == (pair.older, later)
 
 
 def test_what_is_no_run_is_refused(pair, tmp_path):

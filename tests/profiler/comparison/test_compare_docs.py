@@ -1,0 +1,63 @@
+"""docs/compare.md says what the code does."""
+
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer.main
+import yaml
+
+from profiler.analyse.between_runs import Reason, compare_runs
+from profiler.cli import app
+from profiler.gates import parse_gate
+
+TEXT = (Path(__file__).parents[3] / "docs/compare.md").read_text("utf-8")
+SAID_BY_ITSELF = {Reason.DECIDED, Reason.DECIDED_BY_TIME, Reason.WITHIN_MARGIN, Reason.NOT_MEASURED}
+"""Reasons of verdicts that the text explains as such."""
+
+
+def job():
+    return yaml.safe_load(re.search(r"```yaml\n(.*?)```", TEXT, re.DOTALL)[1])["jobs"][
+        "regressions"
+    ]
+
+
+def test_every_reason_that_keeps_a_verdict_back_is_explained():
+    for reason in set(Reason) - SAID_BY_ITSELF:
+        assert f"`{reason}`" in TEXT, reason
+
+
+def test_the_job_measures_twice_and_gates():
+    commands = [
+        shlex.split(step["run"]) for step in job()["steps"] if "profiler" in str(step.get("run"))
+    ]
+    names = [command[command.index("profiler") + 1] for command in commands]
+    assert names == ["doctor", "experiments/softmax.yaml", "experiments/softmax.yaml", "compare"]
+    assert all("--live" in command for command in commands[1:3])
+    gate = commands[-1][commands[-1].index("--fail-on") + 1]
+    assert parse_gate(gate).percent == 2
+
+
+@pytest.mark.parametrize("name", ["run", "compare"])
+def test_every_flag_of_the_text_exists(name):
+    known = {
+        flag
+        for parameter in typer.main.get_command(app).commands[name].params
+        for flag in parameter.opts
+    }
+    wanted = {"--fail-on", "--only", "--baseline", "--json", "--out"}
+    assert wanted <= known
+    if name == "compare":
+        assert set(re.findall(r"^\| `(--[a-z-]+)", TEXT, re.MULTILINE)) <= known
+
+
+def test_how_little_is_seen_is_computed():
+    """About 2.5 % with 8 blocks and 1 % of scatter: the number in the text."""
+    values = np.array([-1.0, 1.0] * 4)
+    values *= 0.01 / values.std(ddof=1)
+    frame = pd.DataFrame({"cell": "a", "log_value": values})
+    row = compare_runs(frame, frame, pd.DataFrame(index=["a"])).loc["a"]
+    assert f"{row['detectable']:.3f}" == "0.025"
