@@ -20,7 +20,7 @@ The margin is the largest of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -73,15 +73,13 @@ class Reason(StrEnum):
     DIFFERENT_COLLECTORS = "different_collectors"
 
 
-REFUSALS = frozenset(
-    {
-        Reason.DIFFERENT_MACHINES,
-        Reason.DIFFERENT_CLOCKS,
-        Reason.DIFFERENT_CACHES,
-        Reason.DIFFERENT_COLLECTORS,
-    }
-)
-"""Reasons for which durations of two runs have no verdict at all."""
+REFUSED_WORDS: Mapping[Reason, str] = {
+    Reason.DIFFERENT_MACHINES: "different machines",
+    Reason.DIFFERENT_CLOCKS: "different clock control",
+    Reason.DIFFERENT_CACHES: "different cache control",
+    Reason.DIFFERENT_COLLECTORS: "durations of different collectors",
+}
+"""Reasons for which durations of two runs have no verdict at all, in words."""
 
 COLUMNS = (
     "verdict",
@@ -212,7 +210,7 @@ def compare_runs(
 
     The result has the index of `pairs` and `COLUMNS`. Ratios are newer / older, below 1 is faster;
     margin, floors and `detectable` are relative effects. `verdict` is None where it was withheld
-    for one of `REFUSALS` or because the cell is the control; UNCLEAR without a control.
+    for one of `REFUSED_WORDS` or because the cell is the control; UNCLEAR without a control.
     """
     found, p_values = _test(older, newer, pairs, delta)
     faster, slower, same = p_values["all"]

@@ -9,7 +9,7 @@ from datetime import datetime
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.between_runs import REFUSALS, Reason
+from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.comparison.sides import Side, correct
 from profiler.comparison.steps import Step, step_between
 from profiler.model import Cell
@@ -131,22 +131,14 @@ def _step_notices(sides: Sequence[Side], step: Step) -> list[Notice]:
     found = []
     if _moment(older) > _moment(newer):
         found.append(Notice(NoticeKind.ORDER_REVERSED, names))
-    if step.withheld in REFUSALS:
-        words = _REFUSED_WORDS[step.withheld]
+    if step.withheld is not None:
+        words = REFUSED_WORDS[step.withheld]
         found.append(Notice(NoticeKind.NOT_COMPARABLE, {**names, "why": words}))
     elif step.control is None:
         found.append(Notice(NoticeKind.NO_CONTROL, names))
     elif (moved := _clock_moved(step)) > _CLOCK_MOVED:
         found.append(Notice(NoticeKind.CLOCK_MOVED, {**names, "percent": f"{100 * moved:.1f}"}))
     return found
-
-
-_REFUSED_WORDS = {
-    Reason.DIFFERENT_MACHINES: "different machines",
-    Reason.DIFFERENT_CLOCKS: "different clock control",
-    Reason.DIFFERENT_CACHES: "different cache control",
-    Reason.DIFFERENT_COLLECTORS: "durations of different collectors",
-}
 
 
 def _moment(side: Side) -> float:

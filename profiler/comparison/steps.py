@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,7 @@ def step_between(sides: Sequence[Side], number: int) -> Step:
     times = timings(older, source[0]), timings(newer, source[1])
     same = programs(older, newer, both)
     control = None if withheld else _control(older, newer, both, same)
-    cells = _compared(times, both, same, control, withheld)
+    cells = _compared(times, _pairs(older, newer, both, same), control, withheld)
     for name, side in (("older_outcome", older), ("newer_outcome", newer)):
         cells[name] = [outcome(side, cell) for cell in cells.index]
     return Step(
@@ -103,50 +103,72 @@ def _control(
 
 def _compared(
     times: tuple[Timings, Timings],
-    both: Sequence[Cell],
-    same: Mapping[str, Program],
+    pairs: pd.DataFrame,
     control: str | None,
     withheld: Reason | None,
 ) -> pd.DataFrame:
-    """The columns of `Step.cells` but the outcomes."""
-    ids = pd.Index([cell.id for cell in both], name="cell")
-    pairs = pd.DataFrame(
-        {
-            "variant": [cell.variant.id for cell in both],
-            "problem": [cell.problem.id for cell in both],
-            # As objects: pandas would make plain strings of them, and NaN of None.
-            "program": pd.Series([same[cell.id] for cell in both], index=ids, dtype=object),
-        },
-        index=ids,
-    )
-    pairs["family"] = pairs["problem"]
+    """The columns of `Step.cells` but the outcomes; `pairs` is from `_pairs`."""
     reference = _references(pairs, control)
     relative = [each.relative(reference) for each in times]
-    pairs["controlled"] = [
-        all(cell in set(frame["cell"]) for frame in relative) for cell in pairs.index
-    ]
-    pairs["withheld"] = pd.Series(_withheld(pairs, reference, withheld), index=ids, dtype=object)
+    raw = [each.raw() for each in times]
+    controlled = set(relative[0]["cell"]) & set(relative[1]["cell"])
+    pairs["controlled"] = pairs.index.isin(list(controlled))
+    reasons = _withheld(pairs, reference, withheld)
+    pairs["withheld"] = pd.Series(reasons, index=pairs.index, dtype=object)
     clock = pd.Series(times[1].clock / times[0].clock, dtype=float).reindex(pairs.index)
     pairs["clock_floor"] = _clock_floor(clock, pairs["problem"], reference)
     floors = [each.floors(control).reindex(pairs["problem"]).to_numpy() for each in times]
     pairs["noise_floor"] = joint_floor(*floors)
-    raw = [each.raw() for each in times]
-    plain = compare_runs(raw[0], raw[1], pairs[["family"]])
-    values = [
-        _with_raw(relative[place], raw[place], pairs["controlled"]) for place in range(len(times))
-    ]
-    pairs["control_floor"] = _control_floor(
-        pairs, compare_runs(values[0], values[1], pairs)["ratio"]
+    older, newer = (
+        _with_raw(own, plain, controlled) for own, plain in zip(relative, raw, strict=True)
     )
-    found = compare_runs(values[0], values[1], pairs)
+    # The shifts say what the controls do, and only then is it known what the shifts mean.
+    pairs["control_floor"] = _control_floor(pairs, compare_runs(older, newer, pairs)["ratio"])
     kept = pairs[["variant", "problem", "program", "controlled"]]
-    medians = {
-        name: each.median.reindex(pairs.index)
-        for name, each in zip(("older_ns", "newer_ns"), times, strict=True)
-    }
-    more = pd.DataFrame(
+    found = compare_runs(older, newer, pairs)
+    return pd.concat([kept, found, _raw_columns(times, raw, pairs, clock)], axis=1)
+
+
+def _pairs(
+    older: Side, newer: Side, both: Sequence[Cell], same: Mapping[str, Program]
+) -> pd.DataFrame:
+    """One row per common cell: `variant problem program family measured_as`.
+
+    `measured_as` is the variant whose samples a cell has: another where both are one program.
+    """
+    ids = pd.Index([cell.id for cell in both], name="cell")
+    variants = {cell.id: cell.variant.id for cell in both}
+    twins = (_twin(older, cell) or _twin(newer, cell) or cell for cell in ids)
+    return pd.DataFrame(
         {
-            **medians,
+            "variant": [cell.variant.id for cell in both],
+            "problem": [cell.problem.id for cell in both],
+            # As objects: pandas would make plain strings of them, and NaN of None.
+            "program": pd.Series([same[cell] for cell in ids], index=ids, dtype=object),
+            "family": [cell.problem.id for cell in both],
+            "measured_as": [variants.get(twin, twin) for twin in twins],
+        },
+        index=ids,
+    )
+
+
+def _twin(side: Side, cell: str) -> str | None:
+    status = side.report.statuses.get(cell)
+    return None if status is None else status.duplicate_of
+
+
+def _raw_columns(
+    times: tuple[Timings, Timings],
+    raw: Sequence[pd.DataFrame],
+    pairs: pd.DataFrame,
+    clock: pd.Series[Any],
+) -> pd.DataFrame:
+    """Durations as they are: medians of both runs and their ratio, whatever shifted the runs."""
+    plain = compare_runs(raw[0], raw[1], pairs[["family"]])
+    return pd.DataFrame(
+        {
+            "older_ns": times[0].median.reindex(pairs.index),
+            "newer_ns": times[1].median.reindex(pairs.index),
             "raw_ratio": plain["ratio"],
             "raw_low": plain["ratio_low"],
             "raw_high": plain["ratio_high"],
@@ -154,7 +176,6 @@ def _compared(
         },
         index=pairs.index,
     )
-    return pd.concat([kept, found, more], axis=1)
 
 
 def _references(pairs: pd.DataFrame, control: str | None) -> Mapping[str, str]:
@@ -193,25 +214,27 @@ def _clock_floor(
 
 
 def _control_floor(pairs: pd.DataFrame, ratios: pd.Series[Any]) -> pd.Series[Any]:
-    unchanged = [program.unchanged for program in pairs["program"]]
+    unchanged = np.array([program.unchanged for program in pairs["program"]])
+    own_samples = (pairs["variant"] == pairs["measured_as"]).to_numpy()
     return control_floors(
         pd.DataFrame(
             {
-                "variant": pairs["variant"],
+                "variant": pairs["measured_as"],
                 "problem": pairs["problem"],
                 "shift": np.log(ratios),
-                "control": np.array(unchanged) & pairs["withheld"].isna().to_numpy(),
+                "control": unchanged & own_samples & pairs["withheld"].isna().to_numpy(),
             },
             index=pairs.index,
         )
     )
 
 
-def _with_raw(
-    relative: pd.DataFrame, raw: pd.DataFrame, controlled: pd.Series[Any]
-) -> pd.DataFrame:
+def _with_raw(relative: pd.DataFrame, raw: pd.DataFrame, controlled: Set[str]) -> pd.DataFrame:
     """Ratios to the control where a cell has one in both runs; durations elsewhere."""
-    has = controlled[controlled].index
     return pd.concat(
-        [relative[relative["cell"].isin(has)], raw[~raw["cell"].isin(has)]], ignore_index=True
+        [
+            relative[relative["cell"].isin(list(controlled))],
+            raw[~raw["cell"].isin(list(controlled))],
+        ],
+        ignore_index=True,
     )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from scipy import stats
 
+from profiler.analyse.between_runs import REFUSED_WORDS
 from profiler.comparison.joined import Comparison
 from profiler.comparison.programs import Program
 from profiler.comparison.steps import Step
@@ -14,7 +15,7 @@ from profiler.model import Verdict
 from profiler.render import numbers
 from profiler.render.answer import Card, Part, Sentence
 from profiler.render.between_rows import Line
-from profiler.render.between_words import REFUSED_WORDS, field_word
+from profiler.render.between_words import field_word
 
 _MOST_NAMED = 3
 

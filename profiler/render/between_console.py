@@ -58,7 +58,8 @@ def _runs(comparison: Comparison) -> Table:
 def _cells(comparison: Comparison, rows: Sequence[Line]) -> Table:
     heads = run_heads(comparison)
     older, newer = heads[comparison.last.older], heads[comparison.last.newer]
-    found = table(f"{newer.name} relative to {older.name}, slower ones first")
+    order = "slower" if comparison.last.withheld is None else "longer"
+    found = table(f"{newer.name} relative to {older.name}, {order} ones first")
     columns(found, "variant", "problem")
     columns(found, "older", "newer", "ratio", "interval", right=True)
     columns(found, "verdict", "why", "what changed")

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.between_runs import REFUSED_WORDS
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
 from profiler.comparison.document import comparison_document
 from profiler.comparison.joined import Comparison
@@ -31,7 +32,6 @@ from profiler.render.between_rows import (
 )
 from profiler.render.between_words import (
     PROGRAM_WORDS,
-    REFUSED_WORDS,
     field_word,
     verdict_word,
 )
@@ -193,10 +193,9 @@ def _dots(step: Step, rows: Sequence[Line]) -> Chart | None:
         }
     )
     what = "Duration" if step.control is None else "Duration relative to the baseline"
-    reading = (
-        "Orange: slower. Blue: faster. Grey: no such verdict. Bar: 95\u202f% interval; "
-        "right of 1 is slower in the newer run."
-    )
+    reading = "Bar: 95\u202f% interval; right of 1 it took longer in the newer run."
+    if step.withheld is None:
+        reading = f"Orange: slower. Blue: faster. Grey: no such verdict. {reading}"
     if len(known) > MOST_DOTS:
         reading += f" {len(known) - MOST_DOTS} more cells stand in the table."
     title = "Cells that changed most"

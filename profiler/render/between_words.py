@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.between_runs import REFUSALS, Reason
+from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.comparison.programs import Program
 from profiler.model import Verdict
@@ -22,13 +22,6 @@ VERDICT_CSS: Mapping[Verdict | None, str] = {
     None: "outcome absent",
 }
 """The symbol before the word and its colour come with the class."""
-
-REFUSED_WORDS: Mapping[Reason, str] = {
-    Reason.DIFFERENT_MACHINES: "different machines",
-    Reason.DIFFERENT_CLOCKS: "different clock control",
-    Reason.DIFFERENT_CACHES: "different cache control",
-    Reason.DIFFERENT_COLLECTORS: "durations of different collectors",
-}
 
 PROGRAM_WORDS: Mapping[Program, str] = {
     Program.SAME_KEY: "unchanged",
@@ -88,7 +81,7 @@ def verdict_datum(row: Row) -> Datum:
 def reason_words(row: Row) -> str:
     """The reason for a verdict, or for none, as one sentence for people."""
     reason = Reason(row["reason"])
-    if reason in REFUSALS:
+    if reason in REFUSED_WORDS:
         return REFUSED_WORDS[reason]
     margin = f"\u00b1{row['margin']:.2%}"
     blocks = f"{row['blocks_older']} and {row['blocks_newer']} blocks"

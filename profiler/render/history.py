@@ -28,7 +28,7 @@ from profiler.render.tables import Datum
 MOST_PANELS = 12
 MOST_ROWS = 1000
 _PANELS_OF_VARIANT = 2
-_TITLE = 34
+_TITLE = 40
 _SHORT_COMMIT = 8
 _COLOURS = {Verdict.FASTER: svg.BEST, Verdict.SLOWER: svg.BASELINE}
 _SHAPES = {Verdict.FASTER: "v", Verdict.SLOWER: "^"}
@@ -160,7 +160,7 @@ def history_table(comparison: Comparison, names: Names) -> pd.DataFrame:
     history = comparison.history[comparison.history["cell"].isin(chosen)]
     rows = [
         {
-            "title": f"{names.variant(cell)}, {names.problem(cell)}",
+            "title": f"{names.variant(cell)}\n{names.problem(cell)}",
             "mark": names.marks[names.cells[cell].variant.id],
             "run": int(row["run"]),
             "value": row["median_ns"],
@@ -195,7 +195,8 @@ def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Figure:
         figure, grid = panel_figure(len(panels))
         for index, (axes, (title, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
             _panel(axes, rows)
-            axes.set_title(shorten(str(title), _TITLE), loc="left")
+            lines = [shorten(line, _TITLE) for line in str(title).split("\n")]
+            axes.set_title("\n".join(lines), loc="left")
             axes.set_xlim(-0.4, len(ticks) - 0.6)
             last_row = index + PANEL_COLUMNS >= len(panels)
             axes.xaxis.set_major_locator(FixedLocator(list(range(len(ticks)))))

@@ -10,7 +10,7 @@ from scipy import stats
 from profiler.analyse.between_runs import (
     COLUMNS,
     FEWEST_CONTROLS,
-    REFUSALS,
+    REFUSED_WORDS,
     Reason,
     compare_runs,
     control_floors,
@@ -166,7 +166,7 @@ def test_too_few_controls_are_none():
 # ---- withheld ----
 
 
-@pytest.mark.parametrize("reason", [*REFUSALS, Reason.CONTROL])
+@pytest.mark.parametrize("reason", [*REFUSED_WORDS, Reason.CONTROL])
 def test_withheld_verdicts_are_none_and_keep_their_numbers(reason):
     row = judge(noise(0, seed=1), noise(0.2, seed=2), withheld=reason)
     assert row["verdict"] is None

@@ -97,6 +97,17 @@ def test_unchanged_programs_that_moved_keep_others_undecided(pair):
     assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CONTROLS_MOVED)
 
 
+def test_a_program_under_two_names_is_no_control_of_itself(pair):
+    newer = pair.copy({"slow..": 1.05, "tree..": 1.05, "loop..": 1.05})
+    for run in (pair.older, newer):
+        write_builds(run, {"slow": "same", "odd": "same"})
+    cells = pair.compare(newer).last.cells
+    assert cells.at["odd..large", "newer_outcome"] == "duplicate"
+    # Four variants are left as controls, too few in one problem: half of those of both moved.
+    for cell in ("slow..large", "odd..large"):
+        assert cells.at[cell, "control_floor"] == pytest.approx(0.073, abs=0.02)
+
+
 # ---- what is the same program ----
 
 
