@@ -87,7 +87,7 @@ def _find(text: str, out: Path) -> Path:
 
 def _newest_in(folder: Path, text: str) -> Path:
     """The newest run of a folder of runs, such as `reports/softmax`."""
-    known = runs(folder.parent, folder.name)
+    known = runs(folder.resolve().parent, folder.resolve().name)
     if known:
         return known[-1].path
     raise UsageError(

@@ -15,7 +15,7 @@ from profiler.analyse.between_runs import (
     compare_runs,
     control_floors,
     joint_floor,
-    rank_sum_tails,
+    shift_tails,
     shifts,
 )
 from profiler.model import Verdict
@@ -115,9 +115,9 @@ def test_a_wide_margin_makes_nothing_the_same_that_a_clock_keeps_undecided():
 def test_one_of_many_comparisons_needs_more():
     generator = np.random.default_rng(5)
     cells = [f"c{number}" for number in range(40)]
-    older = pd.concat([samples(generator.normal(0, 0.01, 6), cell) for cell in cells])
-    newer = pd.concat([samples(generator.normal(0, 0.01, 6), cell) for cell in cells[1:]])
-    newer = pd.concat([newer, samples(generator.normal(0.2, 0.01, 6), "c0")])
+    older = pd.concat([samples(generator.normal(0, 0.02, 6), cell) for cell in cells])
+    newer = pd.concat([samples(generator.normal(0, 0.02, 6), cell) for cell in cells[1:]])
+    newer = pd.concat([newer, samples(generator.normal(0.05, 0.02, 6), "c0")])
     together = compare_runs(older, newer, pd.DataFrame(index=cells)).loc["c0"]
     assert (together["verdict"], together["reason"]) == (Verdict.UNCLEAR, Reason.MANY_COMPARISONS)
     families = pd.DataFrame({"family": [f"p{number // 4}" for number in range(40)]}, index=cells)
@@ -187,35 +187,54 @@ def test_nothing_measured_stays_no_data_whatever_was_withheld():
 # ---- the estimate and its test ----
 
 
-def test_the_shift_is_the_median_of_all_differences():
-    newer, older = np.array([[1.0, 4.0, 9.0]]), np.array([[0.0, 1.0]])
-    middle, low, high = shifts(newer, older)
-    assert middle == pytest.approx(np.median([1, 0, 4, 3, 9, 8]))
-    assert np.isnan([low, high]).all()
+def test_the_shift_is_that_of_the_trimmed_means():
+    newer, older = np.array([[1.0, 2, 3, 4, 50]]), np.array([[0.0, 1, 2, 3, -40]])
+    found = shifts(newer, older)
+    assert found.middle == pytest.approx(3 - 1)
+    assert found.low < found.middle < found.high
+    few = shifts(newer[:, :2], older)
+    assert np.isnan([few.low, few.high, few.likely_seen]).all()
 
 
 def test_the_interval_covers_the_truth_about_as_often_as_it_says():
     generator = np.random.default_rng(11)
     newer, older = generator.normal(0.1, 1, (2000, 8)), generator.normal(0, 1, (2000, 8))
-    _, low, high = shifts(newer, older)
-    assert 0.94 < ((low <= 0.1) & (high >= 0.1)).mean() < 0.98
+    found = shifts(newer, older)
+    assert 0.93 < ((found.low <= 0.1) & (found.high >= 0.1)).mean() < 0.98
 
 
 def test_tails_are_those_of_scipy_whatever_the_neighbours():
     generator = np.random.default_rng(2)
     newer, older = generator.normal(0.5, 1, (4, 7)), generator.normal(0, 1, (4, 9))
-    newer[2] = older[2, :7]  # ties
-    less, greater = rank_sum_tails(newer, older)
-    for row in range(4):
-        sides = newer[row], older[row]
-        assert less[row] == pytest.approx(stats.mannwhitneyu(*sides, alternative="less").pvalue)
-        assert greater[row] == pytest.approx(
-            stats.mannwhitneyu(*sides, alternative="greater").pvalue
-        )
+    newer[2], older[2] = 0.3, 0.1  # without spread
+    less, greater = shift_tails(newer, older)
+    for row in (0, 1, 3):
+        sides = {"a": newer[row], "b": older[row], "equal_var": False, "trim": 0.2}
+        assert less[row] == pytest.approx(stats.ttest_ind(**sides, alternative="less").pvalue)
+        assert greater[row] == pytest.approx(stats.ttest_ind(**sides, alternative="greater").pvalue)
+    ranks = stats.mannwhitneyu(newer[2], older[2], alternative="greater").pvalue
+    assert greater[2] == pytest.approx(ranks)
+
+
+def test_the_interval_and_the_test_agree():
+    generator = np.random.default_rng(4)
+    newer, older = generator.normal(0, 1, (300, 8)), generator.normal(0, 1, (300, 8))
+    found, (less, greater) = shifts(newer, older), shift_tails(newer, older)
+    assert ((found.low > 0) == (greater < 0.025)).all()
+    assert ((found.high < 0) == (less < 0.025)).all()
+
+
+def test_one_slow_visit_on_each_side_hides_no_regression():
+    older, newer = noise(0, 8, 1), noise(0.05, 8, 2)
+    older[3] += 0.2
+    newer[5] -= 0.2
+    row = judge(older, newer)
+    assert row["verdict"] == Verdict.SLOWER
+    assert row["p_slower"] < 1e-4
 
 
 def test_values_that_are_all_equal_tell_nothing():
-    less, greater = rank_sum_tails(np.ones((1, 8)), np.ones((1, 8)))
+    less, greater = shift_tails(np.ones((1, 8)), np.ones((1, 8)))
     assert (less[0], greater[0]) == (1.0, 1.0)
 
 
