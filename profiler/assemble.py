@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from profiler.analyse.caveats import caveats
-from profiler.analyse.samples import add_build_facts, add_derived, share_duplicates
+from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.samples import (
+    add_build_facts,
+    add_derived,
+    add_status_facts,
+    share_duplicates,
+)
 from profiler.analyse.summary import summarise
-from profiler.errors import ExitCode
+from profiler.attempts import load_attempt
+from profiler.errors import ExitCode, SpecError
 from profiler.metrics import CATALOGUE, expand
-from profiler.model import BuildResult, CellStatus, Environment, Outcome, Plan
+from profiler.model import (
+    BuildResult,
+    Cell,
+    CellStatus,
+    Environment,
+    Outcome,
+    Plan,
+    SessionKind,
+)
 from profiler.notices import Notice, NoticeKind
 from profiler.private import PrivateTexts, private_texts, without_private
 from profiler.report import ReplayInfo, Report
-from profiler.results import Results, gather, load_attempt
+from profiler.results import Results, gather
+from profiler.space import Space, space_of
 from profiler.spec import LoadedSpec
 from profiler.store import Attempt, RunFolder, RunRecord
 
@@ -42,15 +58,20 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     loaded_attempts = [load_attempt(attempt, record.keys, capability) for attempt in attempts]
     private = private_texts(run.path)
     builds = tuple(_public_build(build, private) for build in builds)
-    results = gather(plan, builds, loaded_attempts, capability)
+    check_kernels = _space(loaded).check_kernels
+    results = gather(plan, builds, loaded_attempts, capability, check_kernels)
     results = replace(results, statuses=_public_statuses(results, private))
     environment = _with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)
     samples = share_duplicates(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
     samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
+    samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
     results = replace(results, statuses=_name_missing(results, samples, unmeasured))
     ranked = {cell for cell, status in results.statuses.items() if _counts(status)}
+    rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
+    judge = Judge(times_of(samples, results.cells, SessionKind.TIMING), plan.baseline, rules)
+    summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
     notices = caveats(
         cells=results.cells,
         statuses=results.statuses,
@@ -70,7 +91,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         builds=builds,
         environment=environment,
         samples=samples,
-        summary=summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked),
+        summary=_with_verdicts(summary, judge.with_baseline(_of(results.cells, ranked))),
         baseline=plan.baseline,
         notices=(*_replay_notice(replayed), *notices, *results.notices),
         spec_text=loaded.text,
@@ -83,10 +104,30 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         stages=record.stages,
         replay=replayed,
         metrics=expand(loaded.experiment.collect.metrics),
+        rules=rules,
         kind=loaded.experiment.page.kind,
         parameters=loaded.experiment.page.parameters,
     )
     return Finished(report, _exit_code(results))
+
+
+def _space(loaded: LoadedSpec) -> Space:
+    """The workload's space; an empty one where the copy of a spec lies far from its workload."""
+    try:
+        return space_of(loaded)
+    except SpecError:
+        return Space()
+
+
+def _of(cells: Sequence[Cell], ids: Collection[str]) -> tuple[Cell, ...]:
+    return tuple(cell for cell in cells if cell.id in ids)
+
+
+def _with_verdicts(summary: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The summary with what is said of each duration against the baseline's."""
+    names = ["verdict", "reason", "margin", "noise_floor", "detectable"]
+    known = verdicts[["cell", *names]].assign(metric="duration_ns")
+    return summary.merge(known, on=["cell", "metric"], how="left")
 
 
 def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:

@@ -33,8 +33,12 @@ class PassClass(StrEnum):
 
     STATIC = "static"
     """Known from the launch or the build: no counter, no pass."""
+    TIMING = "timing"
+    """Of every timing visit: with nothing but these, ncu takes half as long over a launch."""
     SINGLE = "single"
     """Fits in one pass with all others of this class, on compute capability 8.0 to 10.0."""
+    ALONE = "alone"
+    """One pass, but not the one that those of class `SINGLE` share."""
     MULTI = "multi"
     """Needs passes of its own: the kernel is replayed."""
     DERIVED = "derived"
@@ -67,7 +71,7 @@ class Metric:
     definition: str
     """One or two sentences for the glossary."""
     source: str = "ncu"
-    """Where the value comes from: `ncu`, `timer`, `ptxas` or `computed`."""
+    """Where the value comes from: `ncu`, `timer`, `ptxas`, `runner` or `computed`."""
     better: Better | None = None
     """Direction that is better by itself; None where more or less is neither."""
     ncu: Mapping[str, str | None] = field(default_factory=dict)
@@ -96,7 +100,7 @@ _TIMING = (
         "duration_ns",
         "Duration",
         "ns",
-        PassClass.SINGLE,
+        PassClass.TIMING,
         "Time on the GPU from the start of a kernel to its end, added over the kernels of the "
         "range. Gaps between kernels are not in it.",
         better="lower",
@@ -107,7 +111,7 @@ _TIMING = (
         "cycles",
         "Cycles",
         "cycle",
-        PassClass.SINGLE,
+        PassClass.TIMING,
         "Elapsed cycles of the SM that took longest. Unlike the duration it does not change with "
         "the clock, except where memory, which has a clock of its own, is the limit.",
         better="lower",
@@ -290,18 +294,13 @@ _ONE_PASS = (
 
 _SEVERAL_PASSES = (
     Metric(
-        "l2_hit_pct",
-        "L2 hit rate",
-        "%",
-        PassClass.MULTI,
-        "Share of the sectors looked up in L2 that were there. It is put together from two "
-        "passes and varies more than other counters.",
-        better="higher",
-        ncu={DEFAULT: "lts__t_sector_hit_rate.pct"},
-        combine=Combine.RATIO_OF_SUMS,
-        numerator="lts__t_sectors_lookup_hit.sum",
-        denominator="lts__t_sectors.sum",
-        decimals=1,
+        "l2_hit_sectors",
+        "L2 hits",
+        "sector",
+        PassClass.ALONE,
+        "Sectors of 32 bytes that were looked up in L2 and were there.",
+        better=None,
+        ncu={DEFAULT: "lts__t_sectors_lookup_hit.sum"},
     ),
     Metric(
         "bank_conflicts",
@@ -457,6 +456,65 @@ _BUILD = (
     ),
 )
 
+_RUNNER = (
+    Metric(
+        "compile_s",
+        "Compile time",
+        "s",
+        PassClass.STATIC,
+        "Compilation and first call, as the workload measured it; never part of a sample.",
+        source="runner",
+        better="lower",
+        decimals=2,
+    ),
+    Metric(
+        "buffer_bytes",
+        "Buffers",
+        "byte",
+        PassClass.STATIC,
+        "Device memory that one call allocates, results included.",
+        source="runner",
+        better="lower",
+    ),
+    Metric(
+        "peak_bytes",
+        "Peak memory",
+        "byte",
+        PassClass.STATIC,
+        "The most device memory that one call has allocated at one time, beyond its inputs.",
+        source="runner",
+        better="lower",
+    ),
+    Metric(
+        "max_abs_error",
+        "Largest error",
+        "",
+        PassClass.STATIC,
+        "Largest absolute difference from the reference.",
+        source="runner",
+        better="lower",
+        decimals=6,
+    ),
+    Metric(
+        "max_rel_error",
+        "Largest relative error",
+        "",
+        PassClass.STATIC,
+        "Largest difference from the reference, relative to it.",
+        source="runner",
+        better="lower",
+        decimals=6,
+    ),
+    Metric(
+        "flops",
+        "Operations",
+        "FLOP",
+        PassClass.STATIC,
+        "Operations that the workload states for the problem.",
+        source="runner",
+    ),
+)
+
 
 def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
     name: str,
@@ -466,6 +524,7 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
     needs: tuple[str, ...],
     better: Better | None = "higher",
     decimals: int = 1,
+    aliases: tuple[str, ...] = (),
 ) -> Metric:
     return Metric(
         name,
@@ -477,10 +536,20 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
         better=better,
         needs=needs,
         decimals=decimals,
+        aliases=aliases,
     )
 
 
 _DERIVED = (
+    _derived(
+        "l2_hit_pct",
+        "L2 hit rate",
+        "%",
+        "L2 hits in percent of the sectors that were asked of L2. Hits and traffic are counted in "
+        "different passes, as ncu does for its own hit rate: it varies more than other counters.",
+        ("l2_hit_sectors", "l2_bytes"),
+        aliases=("lts__t_sector_hit_rate.pct",),
+    ),
     _derived(
         "tflops",
         "TFLOP/s",
@@ -557,6 +626,7 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(
             *_STALLS,
             *_LAUNCHES,
             *_BUILD,
+            *_RUNNER,
             *_DERIVED,
         )
     }

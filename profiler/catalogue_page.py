@@ -17,13 +17,20 @@ This page is written from the catalogue (`python -m profiler.catalogue_page > do
 """
 
 _CLASSES = {
+    PassClass.TIMING: ("Timing", "Collected in every timing visit, in one pass."),
     PassClass.SINGLE: (
         "One pass",
-        "Collected together without replaying the kernel, in timing sessions.",
+        "Collected together, in one pass over the kernel, in counter sessions.",
+    ),
+    PassClass.ALONE: (
+        "A pass of its own",
+        "One pass that the others do not share. Where nothing needs several passes it has a "
+        "session of its own: two launches cost less than one that ncu replays.",
     ),
     PassClass.MULTI: (
         "Several passes",
-        "The kernel is replayed. Collected a few times only, in counter sessions.",
+        "ncu saves what the kernel writes to and replays it. Where a metric needs this, all "
+        "counters are collected in the same session.",
     ),
     PassClass.STATIC: ("At no cost", "Facts of the launch and of the build, and the timer."),
     PassClass.DERIVED: (

@@ -59,7 +59,7 @@ _PATIENCE_S = 5.0
 _MILLIWATTS_PER_WATT = 1000.0
 
 Rows = npt.NDArray[Any]
-VisitKey = tuple[str, int, str]
+VisitKey = tuple[str, int, int]
 """Cell, block and arm of one visit."""
 
 
@@ -306,14 +306,14 @@ def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """When a journal says that each visit was measured: VISIT_COLUMNS, one row per whole visit.
 
     `start_s` and `end_s` are seconds since the epoch; under ncu they span all of its passes. A
-    visit that failed or was cut off is left out. `arm` is empty where the journal knows none.
+    visit that failed or was cut off is left out.
     """
     begun: dict[VisitKey, float] = {}
     rows = []
     for record in records:
         if record.get("phase") != protocol.MEASURE:
             continue
-        key = (record["cell"], record["block"], record.get("arm", ""))
+        key = protocol.visit_of(record)
         if record.get("event") == protocol.STARTED:
             begun[key] = record["time"]
         elif record.get("event") == protocol.FINISHED and key in begun:
@@ -321,7 +321,7 @@ def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return _visit_frame(rows)
 
 
-Visits = pd.DataFrame | Sequence[tuple[str, int, str, float, float]]
+Visits = pd.DataFrame | Sequence[tuple[str, int, int, float, float]]
 """A frame with VISIT_COLUMNS, or rows in that order."""
 
 

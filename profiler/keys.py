@@ -40,7 +40,7 @@ def cell_keys(
         "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
         "workload": experiment.workload.model_dump(mode="json"),
         "collect": collect.model_dump(
-            mode="json", exclude={"blocks", "counter_samples", "time_limit_s"}
+            mode="json", exclude={"blocks", "final_blocks", "counter_samples", "time_limit_s"}
         )
         | metrics,
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},

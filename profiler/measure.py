@@ -13,8 +13,9 @@ from profiler.execute.build import build_variants
 from profiler.execute.lock import gpu_lock
 from profiler.keys import cell_keys
 from profiler.launch_params import launch_params
+from profiler.looks import final_session, has_final, later_session, questions
 from profiler.machine import Machine
-from profiler.model import BuildResult, Plan, Variant
+from profiler.model import BuildResult, Plan, SessionKind, SessionPlan, Variant
 from profiler.progress import Narrator
 from profiler.sessions import Measurement
 from profiler.space import Space
@@ -120,11 +121,36 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
         measurement.save_what_was_left()
         for session in live.plan.sessions:
             try:
-                with watch.stage(session.name):
-                    measurement.measure(session)
+                _measure_session(live, measurement, session, watch)
             finally:
                 run.write_record(_with_stages(record, watch))
     return run
+
+
+def _measure_session(
+    live: Live, measurement: Measurement, session: SessionPlan, watch: Stopwatch
+) -> None:
+    """A session; where it is one of timing, the looks and the final that follow from it."""
+    with watch.stage(session.name):
+        measurement.measure(session, _look_title(live.plan, session, 0))
+        if session.kind is not SessionKind.TIMING:
+            return
+        asked = questions(live.plan, live.loaded.experiment)
+        for look in range(1, len(live.plan.looks)):
+            later = later_session(live.plan, session, measurement.samples(), look, asked)
+            if later.visits:
+                measurement.measure(later, _look_title(live.plan, session, look))
+    if has_final(live.plan):
+        final = final_session(live.plan, session, measurement.samples(), asked)
+        with watch.stage(final.name):
+            if final.visits:
+                measurement.measure(final)
+
+
+def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:
+    if session.kind is not SessionKind.TIMING or len(plan.looks) < 2:
+        return session.name
+    return f"{session.name}, look {look + 1} of {len(plan.looks)}"
 
 
 def _keys(live: Live, builds: Sequence[BuildResult]) -> dict[str, str]:

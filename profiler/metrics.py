@@ -45,6 +45,9 @@ __all__ = [
 _RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
 _STATIC_RAW_PREFIXES = ("launch__", "device__attribute_")
 
+_TIMING = ("duration_ns", "cycles")
+"""Of every timing session: a difference in time is confirmed in cycles."""
+
 _CLASS_OF_RAW = {
     raw: metric.pass_class
     for metric in CATALOGUE.values()
@@ -149,22 +152,24 @@ def _companions(name: str) -> tuple[str, ...]:
     return tuple(part for part in parts if part is not None)
 
 
-def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split metrics into those of one pass and those that need several.
+def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Split metrics into those of timing sessions and those of each counter session.
 
-    Static ones go with the first, because they cost nothing. Raw names that the catalogue does not
-    know go with the second. Both begin with `duration_ns`, so that percentages can be weighted by
-    time; the second is empty when nothing needs it. Derived metrics are replaced by what they are
-    computed from, and metrics of the build are left out.
+    A timing session has the duration, cycles and what costs nothing. All counters share a session
+    where one of them needs several passes, else those that fit in one pass do. Raw names that the
+    catalogue does not know are taken to need several. Each counter session begins with
+    `duration_ns`, so that percentages can be weighted by time. Derived metrics are replaced by what
+    they are computed from, and metrics of the build are left out.
     """
-    single: dict[str, None] = {"duration_ns": None}
-    multi: dict[str, None] = {}
+    by_class: dict[PassClass, list[str]] = {each: [] for each in PassClass}
     for name in _with_needs(names):
-        if name in CATALOGUE and not CATALOGUE[name].ncu:
-            continue
-        target = multi if _pass_class(name) is PassClass.MULTI else single
-        target[name] = None
-    return tuple(single), ("duration_ns", *multi) if multi else ()
+        if name not in CATALOGUE or CATALOGUE[name].ncu:
+            by_class[_pass_class(name)].append(name)
+    timing = dict.fromkeys((*_TIMING, *by_class[PassClass.TIMING], *by_class[PassClass.STATIC]))
+    single, alone = by_class[PassClass.SINGLE], by_class[PassClass.ALONE]
+    several = by_class[PassClass.MULTI]
+    groups = [[*single, *alone, *several]] if several else [single, *([name] for name in alone)]
+    return tuple(timing), tuple(("duration_ns", *group) for group in groups if group)
 
 
 def _pass_class(name: str) -> PassClass:

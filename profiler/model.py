@@ -83,6 +83,8 @@ class SessionKind(StrEnum):
 
     TIMING = "timing"
     COUNTERS = "counters"
+    FINAL = "final"
+    """The finalists of each problem, measured once more: what a winner's number is taken from."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,8 @@ class Visit:
 
     cell: str
     block: int
+    arm: int = 0
+    """1 for the second visit of the baseline in a block: what differs from its first is noise."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,11 @@ class Plan:
     """Id of the variant that ratios refer to."""
     references: tuple[str, ...] = ()
     """Ids of further variants that others are compared with: never called the best."""
+    looks: tuple[int, ...] = ()
+    """Numbers of blocks after which the timing is judged: after all but the last, cells whose
+    question is answered drop out."""
+    final_blocks: int = 0
+    """Blocks in which the finalists are measured again; 0: never."""
 
 
 class Outcome(StrEnum):
@@ -137,6 +146,8 @@ class Outcome(StrEnum):
     ILLEGAL_ADDRESS = "illegal_address"
     CRASHED = "crashed"
     TIMED_OUT = "timed_out"
+    FELL_BACK = "fell_back"
+    """Its kernels are not those of the variant: what was compiled ran as if it were not."""
     NO_KERNEL = "no_kernel"
     """The range of the cell launched nothing that the tool saw."""
     NOT_MEASURED = "not_measured"
@@ -174,6 +185,13 @@ class CellStatus:
     max_rel_error: float | None = None
     flops: float | None = None
     bytes: float | None = None
+    compile_seconds: float | None = None
+    """Compilation and first call, of the session in which it took longest: later ones find it in
+    a cache."""
+    buffer_bytes: float | None = None
+    """Device memory that one call allocates."""
+    peak_bytes: float | None = None
+    """The most of it at one time."""
 
 
 @dataclass(frozen=True)

@@ -68,9 +68,11 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
         seed=experiment.collect.seed,
         cells=cells,
         excluded=(*expanded.excluded, *excluded),
-        sessions=tuple(_sessions(experiment, cells)),
+        sessions=tuple(_sessions(experiment, cells, baseline.id)),
         baseline=baseline.id,
         references=_references(loaded, expanded),
+        looks=experiment.collect.blocks,
+        final_blocks=experiment.collect.final_blocks,
     )
 
 
@@ -225,40 +227,57 @@ def _check_placeholders(loaded: LoadedSpec, cells: Iterable[Cell]) -> None:
 # ---- sessions ------------------------------------------------------------------------------------
 
 
-def _sessions(experiment: Experiment, cells: Sequence[Cell]) -> Iterator[SessionPlan]:
+def _sessions(
+    experiment: Experiment, cells: Sequence[Cell], baseline: str
+) -> Iterator[SessionPlan]:
+    """Sessions with the visits of the first look; what later ones add is not known before it."""
     collect = experiment.collect
-    single, multi = metrics.split_by_pass(metrics.expand(collect.metrics))
+    timing, counters = metrics.split_by_pass(metrics.expand(collect.metrics))
 
     def session(
         name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
     ) -> SessionPlan:
-        blocks = collect.counter_samples if kind is SessionKind.COUNTERS else collect.blocks
-        visits = tuple(_visits(cells, name, blocks, collect.seed))
+        timed = kind is SessionKind.TIMING
+        blocks = range(collect.blocks[0] if timed else collect.counter_samples)
+        twice = baseline if timed else None
+        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
         return SessionPlan(name, collector, kind, names, visits)
 
     for collector in collect.collectors:
         if collector == "timer":
             yield session(TIMER, collector, SessionKind.TIMING, ("duration_ns",))
             continue
-        yield session(NCU_TIMING, collector, SessionKind.TIMING, single)
-        if multi:
-            yield session(NCU_COUNTERS, collector, SessionKind.COUNTERS, multi)
+        yield session(NCU_TIMING, collector, SessionKind.TIMING, timing)
+        for number, names in enumerate(counters, start=1):
+            name = NCU_COUNTERS if number == 1 else f"{NCU_COUNTERS}-{number}"
+            yield session(name, collector, SessionKind.COUNTERS, names)
 
 
-def _visits(cells: Sequence[Cell], session: str, blocks: int, seed: int) -> Iterator[Visit]:
+def block_visits(
+    cells: Sequence[Cell],
+    session: str,
+    blocks: Iterable[int],
+    *,
+    seed: int,
+    twice: str | None = None,
+) -> Iterator[Visit]:
     """Problem by problem, block by block; within a block in an order of its own.
 
-    The order of a block depends on nothing but the seed, the session, the problem, the block and
-    which cells there are: more blocks leave those before them as they were.
+    The variant `twice` (id) is visited a second time in each block where there is another to
+    compare it with. The order of a block depends on nothing but the seed, the session, the problem,
+    the block and which cells there are: more blocks leave those before them as they were.
     """
-    by_problem: dict[str, list[str]] = {}
+    numbers = tuple(blocks)
+    by_problem: dict[str, list[tuple[str, int]]] = {}
     for cell in cells:
-        by_problem.setdefault(cell.problem.id, []).append(cell.id)
-    for problem, ids in by_problem.items():
-        for block in range(blocks):
-            order = sorted(ids)
+        visits = by_problem.setdefault(cell.problem.id, [])
+        visits += [(cell.id, arm) for arm in range(2 if cell.variant.id == twice else 1)]
+    for problem, arms in by_problem.items():
+        alone = len({cell for cell, _ in arms}) == 1
+        for block in numbers:
+            order = sorted((cell, arm) for cell, arm in arms if not (alone and arm))
             _order(seed, session, problem, block).shuffle(order)
-            yield from (Visit(cell, block) for cell in order)
+            yield from (Visit(cell, block, arm) for cell, arm in order)
 
 
 def _order(seed: int, session: str, problem: str, block: int) -> random.Random:

@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+from profiler.clocks import CLOCKS_FILE
 from profiler.errors import UsageError
 from profiler.private import PrivateTexts, without_private
 from profiler.store import (
@@ -63,7 +64,7 @@ def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:
             _copy_text(attempt.folder / name, folder / name, private)
-        for name in (CSV_FILE, JOURNAL_FILE):
+        for name in (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE):
             _copy_text(attempt.folder / name, folder / name, private)
             compress(folder / name, level=9)  # it is made once and kept in a repository
 

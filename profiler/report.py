@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from profiler.analyse.judge import Rules
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 
@@ -66,5 +67,7 @@ class Report:
     """The metric that decides which variant is best."""
     kind: str = "versions"
     """One of `PAGE_KINDS`."""
+    rules: Rules = field(default_factory=Rules)
+    """How verdicts on durations are found."""
     parameters: tuple[str, ...] = ()
     """Of variants: those that an ablation steps through; empty: all that differ."""

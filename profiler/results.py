@@ -3,158 +3,24 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
 from profiler.analyse.samples import (
+    KERNEL_SEPARATOR,
     command_cells,
     empty_samples,
-    metric_columns,
     missing_metrics,
-    samples_from_command,
-    samples_from_journal,
-    samples_from_launches,
 )
-from profiler.errors import ParseError
-from profiler.model import BuildResult, Cell, CellStatus, Outcome, Plan, SessionKind, Visit
+from profiler.attempts import FINISHED, Loaded
+from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
-from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
-from profiler.store import Attempt
+from profiler.throttling import clock_notices_of, counting_samples
 from profiler.twins import twins
 from runner import protocol
-
-_FINISHED = "finished"
-"""AttemptResult.cause of a session that ended as it should."""
-
-
-@dataclass(frozen=True, eq=False)
-class Loaded:
-    """What one attempt says about the cells whose key is still the same."""
-
-    attempt: Attempt
-    samples: pd.DataFrame
-    records: tuple[dict[str, Any], ...]
-    current: frozenset[str]
-    """Cells of the attempt whose key is still the same."""
-    notices: tuple[Notice, ...] = ()
-    attributes: Mapping[str, str | float] = field(default_factory=dict)
-    """What the tool says about the GPU: `device__attribute_*`."""
-
-    def visits(self) -> set[Visit]:
-        """Visits that have a sample with a value; a faulting kernel leaves a row without any."""
-        own = self.attempt.record.visit
-        if own is not None:
-            return {Visit(own["cell"], own["block"])} if len(self.samples) else set()
-        return {
-            Visit(str(cell), int(block))
-            for cell, block in zip(self.samples["cell"], self.samples["block"], strict=True)
-        }
-
-    def tried(self) -> set[str]:
-        """Cells that this attempt began to work on."""
-        own = self.attempt.record.visit
-        if own is not None:
-            return {own["cell"]} & self.current
-        started = (r for r in self.records if r.get("event") == protocol.STARTED)
-        return {record["cell"] for record in started}
-
-    def checked(self) -> set[str]:
-        """Cells that were compared with the reference and found right."""
-        return {
-            record["cell"]
-            for record in self.records
-            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
-        }
-
-    def unseen(self) -> set[str]:
-        """Cells that finished a visit in a session that ended well, without a kernel being seen."""
-        result = self.attempt.result
-        if result is None or result.cause != _FINISHED:
-            return set()
-        finished = {cell for cell, _ in protocol.finished_visits(self.records)}
-        seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
-        return finished - seen
-
-
-def load_attempt(
-    attempt: Attempt, keys: Mapping[str, str], compute_capability: str | None
-) -> Loaded:
-    """Read one attempt; rows of cells whose key is another in `keys` are left out."""
-    current = {cell for cell, key in attempt.record.keys.items() if keys.get(cell) == key}
-    records = tuple(
-        record
-        for record in protocol.read_journal(attempt.journal)
-        if "cell" not in record or record["cell"] in current
-    )
-    table = _read_csv(attempt)
-    samples = _samples(attempt, records, table, compute_capability)
-    return Loaded(
-        attempt,
-        _with_values(_of_cells(samples, attempt, current)),
-        records,
-        frozenset(current),
-        table.notices if table is not None else (),
-        table.attributes if table is not None else {},
-    )
-
-
-def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:
-    visit = attempt.record.visit
-    if visit is not None:  # its samples have ids of their own, one per kernel, grid and block
-        return samples if visit["cell"] in current else samples.iloc[:0]
-    return samples[samples["cell"].isin(current)]
-
-
-def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
-    metrics = list(metric_columns(samples))
-    return samples[samples[metrics].notna().any(axis=1)] if metrics else samples.iloc[:0]
-
-
-def _samples(
-    attempt: Attempt,
-    records: Sequence[Mapping[str, Any]],
-    table: NcuTable | None,
-    compute_capability: str | None,
-) -> pd.DataFrame:
-    record = attempt.record
-    if record.collector == "timer":
-        return samples_from_journal(records, session=record.session, kind=record.kind)
-    if table is None:
-        return empty_samples()
-    if record.visit is not None:
-        return samples_from_command(
-            table.launches,
-            cell=record.visit["cell"],
-            block=record.visit["block"],
-            session=record.session,
-            collector=record.collector,
-            kind=record.kind,
-            metrics=record.metrics,
-            compute_capability=compute_capability,
-        )
-    return samples_from_launches(
-        table.launches,
-        session=record.session,
-        collector=record.collector,
-        kind=record.kind,
-        metrics=record.metrics,
-        compute_capability=compute_capability,
-        finished=set(protocol.finished_visits(records)),
-    )
-
-
-def _read_csv(attempt: Attempt) -> NcuTable | None:
-    path = attempt.csv()
-    if path is None:
-        return None
-    try:
-        return read_ncu_csv(path)
-    except ParseError:
-        # A tool that was killed before it printed its table leaves a log without one.
-        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,9 +75,13 @@ def gather(
     builds: Sequence[BuildResult],
     attempts: Sequence[Loaded],
     compute_capability: str | None,
+    check_kernels: CheckKernels = lambda *_: None,
 ) -> Results:
-    """Put the attempts of a run together: one frame of samples, one status per cell."""
-    samples = _joined([loaded.samples for loaded in attempts])
+    """Put the attempts of a run together: one frame of samples, one status per cell.
+
+    `check_kernels` says why the kernels of a cell are not those of its variant, or None.
+    """
+    samples = _joined(counting_samples(plan, attempts))
     samples = _first_of_each_visit(samples)
     cells = _cells(plan, attempts, samples)
     facts = _facts(plan, attempts)
@@ -234,9 +104,36 @@ def gather(
         cell: replace(status, missing_metrics=lacking.get(cell, ()))
         for cell, status in statuses.items()
     }
+    statuses |= _fallen_back(cells, statuses, samples, check_kernels)
     statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
     attributes = {key: value for each in attempts for key, value in each.attributes.items()}
-    return Results(cells, samples, statuses, _notices(attempts), attributes)
+    notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
+    return Results(cells, samples, statuses, notices, attributes)
+
+
+CheckKernels = Callable[[Params, Params, Sequence[str]], str | None]
+"""From parameters of variant and problem and the names of kernels to a reason."""
+
+
+def _fallen_back(
+    cells: Sequence[Cell],
+    statuses: Mapping[str, CellStatus],
+    samples: pd.DataFrame,
+    check_kernels: CheckKernels,
+) -> dict[str, CellStatus]:
+    """Statuses of measured cells whose kernels are not those of their variants."""
+    seen = samples[samples["kernel_names"] != ""].drop_duplicates("cell")
+    names = dict(zip(seen["cell"], seen["kernel_names"], strict=True))
+    found = {}
+    for cell in cells:
+        status = statuses[cell.id]
+        if cell.id not in names or status.outcome is not Outcome.MEASURED:
+            continue
+        kernels = str(names[cell.id]).split(KERNEL_SEPARATOR)
+        reason = check_kernels(cell.variant.params, cell.problem.params, kernels)
+        if reason is not None:
+            found[cell.id] = replace(status, outcome=Outcome.FELL_BACK, cause=reason)
+    return found
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -246,7 +143,7 @@ def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
 
 def _first_of_each_visit(samples: pd.DataFrame) -> pd.DataFrame:
     """A visit that two attempts measured counts once."""
-    visit = ["session", "cell", "block", "repeat"]
+    visit = ["session", "cell", "block", "arm", "repeat"]
     return samples.drop_duplicates(visit, keep="first", ignore_index=True)
 
 
@@ -296,13 +193,18 @@ def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
         yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
 
 
-_DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error")
+_DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error", *protocol.LAUNCH_FACTS)
 
 
 def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
     cell = record.get("cell")
-    if cell in facts:  # a wrong result tells its errors, too
-        facts[cell].described |= {name: record[name] for name in _DESCRIBED if name in record}
+    if cell not in facts:
+        return
+    known = facts[cell].described
+    told = {name: record[name] for name in _DESCRIBED if name in record}
+    if "compile_seconds" in told:
+        told["compile_seconds"] = max(told["compile_seconds"], known.get("compile_seconds", 0.0))
+    known |= told  # a wrong result tells its errors, too
 
 
 def _lacking(
@@ -340,7 +242,7 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
     notices = [_of_attempt(n, loaded) for loaded in attempts for n in loaded.notices]
     for loaded in attempts:
         result = loaded.attempt.result
-        if (result is None or result.cause != _FINISHED) and not _says_who(loaded):
+        if (result is None or result.cause != FINISHED) and not _says_who(loaded):
             values: dict[str, str | int | float] = {
                 "session": loaded.attempt.folder.name,
                 "cause": result.cause if result else "the profiler was stopped",

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import pandas as pd
+
+from profiler.attempts import Loaded, load_attempt
+from profiler.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
 from profiler.collect import Collector
 from profiler.collect.ncu import Ncu
 from profiler.collect.timer import Timer
@@ -20,9 +25,10 @@ from profiler.machine import Machine
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionPlan, Visit
 from profiler.progress import Narrator, VisitProgress
-from profiler.results import Loaded, failures, load_attempt
+from profiler.results import failures, gather
 from profiler.spec import CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.store import (
+    COMPILED_FOLDER,
     CSV_FILE,
     Attempt,
     AttemptRecord,
@@ -31,6 +37,7 @@ from profiler.store import (
     compress,
     finish_attempt,
 )
+from profiler.throttling import throttled_again
 from profiler.twins import twins
 from runner import protocol
 
@@ -49,6 +56,7 @@ class Measurement:
     hold: Path
     """Lock file that is held while anything of a session lives."""
     narrator: Narrator
+    _loaded: dict[Path, Loaded] = field(default_factory=dict)
 
     def save_what_was_left(self) -> None:
         """Get rows out of reports whose ncu was killed together with an earlier profiler."""
@@ -58,18 +66,40 @@ class Measurement:
                 salvage(self._collector(attempt.record.collector), attempt.folder)
                 compress(log)
 
-    def measure(self, session: SessionPlan) -> None:
-        """Make the visits of a session that are missing."""
-        earlier = [self._load(attempt) for attempt in self.run.attempts()]
-        missing = self._missing(session, earlier)
-        if not missing:
-            self.narrator.say(f"{session.name}: nothing is missing.")
-            return
+    def samples(self) -> pd.DataFrame:
+        """What was measured so far of cells that did not fail."""
+        attempts = [self._load(attempt) for attempt in self.run.attempts()]
+        capability = self.machine.environment.compute_capability
+        found = gather(self.plan, self.builds, attempts, capability)
+        failed = {cell for cell, status in found.statuses.items() if status.outcome.failed}
+        return found.samples[~found.samples["cell"].isin(failed)]
+
+    def measure(self, session: SessionPlan, title: str = "") -> None:
+        """Make the visits of a session that are missing; `title` is what people call it.
+
+        Blocks in which the GPU was throttled are missing as well, as long as they may be repeated.
+        """
+        title = title or session.name
+        for round_ in range(1 + MAX_REPEATS):
+            earlier = [self._load(attempt) for attempt in self.run.attempts()]
+            missing = self._missing(session, earlier)
+            if missing:
+                again = " (throttled blocks once more)" if round_ else ""
+                self._make(session, missing, earlier, f"{title}{again}")
+            elif round_ == 0:
+                self.narrator.say(f"{title}: nothing is missing.")
+
+    def _make(
+        self,
+        session: SessionPlan,
+        missing: Sequence[Visit],
+        earlier: Sequence[Loaded],
+        title: str,
+    ) -> None:
         cells = {cell.id: cell for cell in self.plan.cells}
         counts = Counter(visit.cell for visit in missing)
-        title = f"{session.name}: {len(missing)} visits of {len(counts)} cells"
-        self.narrator.say(title)
-        with VisitProgress(self.narrator, session.name, cells, dict(counts)) as progress:
+        self.narrator.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
+        with VisitProgress(self.narrator, title, cells, dict(counts)) as progress:
             workload = self.loaded.experiment.workload
             has_samples = any(len(each.samples) for each in earlier)
             if isinstance(workload, CommandWorkload):
@@ -85,6 +115,7 @@ class Measurement:
         for each in earlier:
             if each.attempt.record.session == session.name:
                 measured |= each.visits()
+        measured -= throttled_again(self.plan, session.name, earlier)
         skipped = {build.variant for build in self.builds if not build.ok}
         limit = self.loaded.experiment.collect.time_limit_s
         failed = failures(self.plan, earlier)
@@ -100,7 +131,13 @@ class Measurement:
         )
 
     def _load(self, attempt: Attempt) -> Loaded:
-        return load_attempt(attempt, self.keys, self.machine.environment.compute_capability)
+        """Read an attempt; once, because the end of one adds nothing but its result."""
+        known = self._loaded.get(attempt.folder)
+        if known is None:
+            capability = self.machine.environment.compute_capability
+            known = load_attempt(attempt, self.keys, capability)
+        self._loaded[attempt.folder] = replace(known, attempt=attempt)
+        return self._loaded[attempt.folder]
 
     def _collector(self, name: str) -> Collector:
         return self._ncu() if name == "ncu" else Timer()
@@ -135,12 +172,14 @@ class Measurement:
             metrics=self._tool_metrics(session),
             limits=self._limits(),
             hold=self.hold,
+            compiled=self.run.path.resolve() / COMPILED_FOLDER,
         )
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
             folder = self.run.new_attempt(self._attempt_record(session, visits))
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
-            return folder, run_attempt(template, visits, folder, progress.record)
+            with self._clocks(folder):
+                return folder, run_attempt(template, visits, folder, progress.record)
 
         def ended(end: Ended) -> None:
             finish_attempt(end.folder, self._attempt_result(end))
@@ -157,6 +196,15 @@ class Measurement:
             ended=ended,
             has_samples=has_samples,
         )
+
+    @contextmanager
+    def _clocks(self, folder: Path) -> Iterator[None]:
+        """Sample the GPU's clocks into the folder of an attempt while it runs."""
+        try:
+            with ClockSampler(folder, self.machine.environment.gpu_uuid):
+                yield
+        finally:
+            compress(folder / CLOCKS_FILE)
 
     def _measured(self, folder: Path) -> Set[Visit]:
         return self._load(self.run.attempt(folder)).visits()
@@ -239,12 +287,13 @@ class Measurement:
                 continue
             record = replace(
                 self._attempt_record(session, [visit]),
-                visit={"cell": visit.cell, "block": visit.block},
+                visit=asdict(visit),
             )
             folder = self.run.new_attempt(record)
             command = program.command(cells[visit.cell], folder)
             self.run.write_command(folder, shlex.join(command.argv))
-            end = run_visit(program, command, folder)
+            with self._clocks(folder):
+                end = run_visit(program, command, folder)
             measured = bool(self._measured(folder))
             failure = program.failure(folder, end, measured=measured, has_samples=has_samples)
             finish_attempt(folder, _command_result(visit.cell, end, failure))

@@ -27,6 +27,7 @@ FUNCTIONS = (
     "check_cell",
     "variant_sets",
     "recipe",
+    "check_kernels",
 )
 """What a space may define; all of it is optional."""
 
@@ -72,13 +73,21 @@ class Space:
             raise self._wrong_type("recipe", "a kernels.recipe.Recipe or None", recipe)
         return recipe
 
+    def check_kernels(
+        self, variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
+    ) -> str | None:
+        """Why these kernels are not those of the variant, or None."""
+        return self._reason(
+            "check_kernels", dict(variant_params), dict(problem_params), list(kernel_names)
+        )
+
     def _members(self, name: str, members: object) -> tuple[dict[str, Any], ...]:
         if isinstance(members, Sequence) and all(isinstance(each, Mapping) for each in members):
             return tuple(dict(each) for each in members)
         raise self._wrong_type("variant_sets", f"a list of mappings for {name!r}", members)
 
-    def _reason(self, function: str, *params: dict[str, Any]) -> str | None:
-        reason = self._call(function, None, *params)
+    def _reason(self, function: str, *arguments: object) -> str | None:
+        reason = self._call(function, None, *arguments)
         return None if reason is None else self._text(function, reason)
 
     def _text(self, function: str, value: object) -> str:

@@ -5,9 +5,10 @@
       spec.yaml    the text as given
       plan.json    cells, exclusions and sessions, as they were last asked for
       build.json   one BuildResult per variant
+      compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
-                       ended), job.json, journal.jsonl, ncu.csv(.gz), report.ncu-rep(.gz),
-                       stdout.txt, stderr.txt
+                       ended), job.json, journal.jsonl, ncu.csv(.gz), clocks.csv(.gz),
+                       report.ncu-rep(.gz), stdout.txt, stderr.txt
 
 What became of the cells is never stored apart: it is read from the attempts, each time. So a run
 that was killed at any moment, a finished run and a recording are loaded by the same code.
@@ -52,6 +53,7 @@ RESULT_FILE = "result.json"
 COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
+COMPILED_FOLDER = "compiled"
 TOOL_REPORT_FILE = "report.ncu-rep"
 PAGE_FILE = "index.html"
 
@@ -109,7 +111,7 @@ class AttemptRecord:
     keys: Mapping[str, str]
     """Cell id → key at the time; rows of a cell whose key is another today are not used."""
     visit: Mapping[str, Any] | None = None
-    """Cell and block, where one process measures one visit (external commands)."""
+    """Fields of a `Visit`, where one process makes one (external commands)."""
     time_limit_s: float | None = None
     """How long one visit could take."""
 
@@ -259,7 +261,8 @@ def _plan(data: dict[str, Any]) -> Plan:
     )
     sessions = tuple(_session(session) for session in data["sessions"])
     parts = {"cells": cells, "excluded": excluded, "sessions": sessions}
-    return Plan(**{**data, **parts, "references": tuple(data.get("references", ()))})
+    lists = {name: tuple(data.get(name, ())) for name in ("references", "looks")}
+    return Plan(**{**data, **parts, **lists})
 
 
 def _session(data: dict[str, Any]) -> SessionPlan:

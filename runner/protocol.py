@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -48,6 +49,8 @@ class JobVisit:
 
     cell: str
     block: int
+    arm: int = 0
+    """1 for the second visit of the baseline in its block."""
 
 
 @dataclass(frozen=True)
@@ -82,19 +85,21 @@ class Job:
 
 
 # Journal events, in the order in which a cell meets them. Every record has `event` and `time`
-# (seconds since the epoch); those about a cell have `cell`, those about a block `block`.
+# (seconds since the epoch); those about a cell have `cell`, those about a visit `block`, and `arm`
+# where it is not 0.
 SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
-STARTED = "started"  # cell, phase, block
-FINISHED = "finished"  # cell, phase, block; phase measure: durations_ns (list, timer only)
-FAILED = "failed"  # cell, phase, block, outcome (model.Outcome value), cause
+STARTED = "started"  # cell, phase, block, arm
+FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only)
+FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 SESSION_FINISHED = "session_finished"
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
 # max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
-# flops and bytes, `warmup`, `measure` is one block. `inputs` and `reference` belong to a problem:
-# their `cell` is the first cell that is visited there, `problem` names the problem, and when one of
-# them fails every cell of that problem that is left gets a FAILED record.
+# flops and bytes, and LAUNCH_FACTS as far as the launch carries them, `warmup`, `measure` is one
+# visit. `inputs` and `reference` belong to a problem: their `cell` is the first cell that is
+# visited there, `problem` names the problem, and when one of them fails every cell of that problem
+# that is left gets a FAILED record.
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"
@@ -105,17 +110,23 @@ MEASURE = "measure"
 PROBLEM_PHASES = frozenset({INPUTS, REFERENCE})
 
 
-def range_name(cell: str, block: int) -> str:
-    """Name of the NVTX range of one visit: `cell=<id>;block=<n>`."""
-    return f"cell={cell};block={block}"
+_RANGE_NAME = re.compile(r"cell=(?P<cell>.*);block=(?P<block>\d+)(?:;arm=(?P<arm>\d+))?", re.ASCII)
 
 
-def parse_range_name(name: str) -> tuple[str, int] | None:
-    """Cell id and block of a range name, or None when the range is not one of ours."""
-    head, separator, tail = name.rpartition(";block=")
-    if not separator or not head.startswith("cell=") or not tail.isdecimal():
-        return None
-    return head.removeprefix("cell="), int(tail)
+LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
+"""Attributes that a launch may carry: what it took to make it, and the device memory that one call
+allocates in all and at one time."""
+
+
+def range_name(cell: str, block: int, arm: int = 0) -> str:
+    """Name of the NVTX range of a visit: `cell=<id>;block=<n>`; an arm other than 0 follows."""
+    return f"cell={cell};block={block}" + (f";arm={arm}" if arm else "")
+
+
+def parse_range_name(name: str) -> tuple[str, int, int] | None:
+    """Cell id, block and arm of a range name, or None when the range is not one of ours."""
+    found = _RANGE_NAME.fullmatch(name)
+    return (found["cell"], int(found["block"]), int(found["arm"] or 0)) if found else None
 
 
 def write_job(job: Job, path: Path) -> None:
@@ -156,11 +167,16 @@ def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:
     stream.flush()
 
 
-def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int]]:
-    """Cell and block of every visit that was measured to its end."""
+def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
+    """Cell, block and arm of every visit that was measured to its end."""
     for record in records:
         if record.get("event") == FINISHED and record.get("phase") == MEASURE:
-            yield str(record["cell"]), int(record["block"])
+            yield visit_of(record)
+
+
+def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
+    """Cell, block and arm that a record of the phase `measure` is about."""
+    return str(record["cell"]), int(record["block"]), int(record.get("arm", 0))
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

@@ -11,13 +11,13 @@ from runner.protocol import NVTX_DOMAIN, range_name
 
 
 @contextmanager
-def visit_range(cell: str, block: int) -> Iterator[None]:
+def visit_range(cell: str, block: int, arm: int = 0) -> Iterator[None]:
     """Mark everything that this thread launches inside as one visit of a cell.
 
     Push/pop ranges belong to a thread: what another thread launches is outside of it.
     """
     domain = nvtx.get_domain(NVTX_DOMAIN)
-    domain.push_range(domain.get_event_attributes(message=range_name(cell, block)))
+    domain.push_range(domain.get_event_attributes(message=range_name(cell, block, arm)))
     try:
         yield
     finally:

@@ -118,7 +118,7 @@ class Session:
         launch = self._prepare(cell, inputs)
         if cell.check:
             self._check(cell, launch, inputs, expected)
-        self._describe(cell)
+        self._describe(cell, launch)
         return launch
 
     def _prepare(self, cell: JobCell, inputs: Any) -> Launch:
@@ -156,8 +156,11 @@ class Session:
         tensors = check.as_tensors(result, "the expected result")
         return tensors, {"default": Tolerance(float(absolute), float(relative))}
 
-    def _describe(self, cell: JobCell) -> None:
+    def _describe(self, cell: JobCell, launch: Launch) -> None:
         with self._phase(protocol.DESCRIBE, [cell]) as findings:
+            for name in protocol.LAUNCH_FACTS:
+                if getattr(launch, name, None) is not None:
+                    findings[name] = float(getattr(launch, name))
             for name, amount in (("flops", self._workload.flops), ("bytes", self._workload.bytes)):
                 value = None if amount is None else amount(dict(cell.problem_params))
                 findings[name] = None if value is None else float(value)
@@ -175,15 +178,15 @@ class Session:
 
     def _measure(self, visit: JobVisit, launch: Launch) -> None:
         cell = self._cells[visit.cell]
-        with self._phase(protocol.MEASURE, [cell], block=visit.block) as findings:
-            with ranges.visit_range(visit.cell, visit.block):
+        with self._phase(protocol.MEASURE, [cell], visit) as findings:
+            with ranges.visit_range(visit.cell, visit.block, visit.arm):
                 durations = self._stopwatch.measure(launch)
             if durations is not None:
                 findings["durations_ns"] = durations
 
     @contextmanager
     def _phase(
-        self, phase: str, cells: Sequence[JobCell], block: int | None = None
+        self, phase: str, cells: Sequence[JobCell], visit: JobVisit | None = None
     ) -> Iterator[dict[str, Any]]:
         """Journal a phase of the first cell; the findings go into its FINISHED record.
 
@@ -191,8 +194,9 @@ class Session:
         Raises PhaseFailedError after all `cells` were journalled as failed.
         """
         where: dict[str, Any] = {"phase": phase}
-        if block is not None:
-            where["block"] = block
+        if visit is not None:
+            where["block"] = visit.block
+            where |= {"arm": visit.arm} if visit.arm else {}
         if phase in protocol.PROBLEM_PHASES:
             where["problem"] = cells[0].problem
         self._journal.write(protocol.STARTED, cell=cells[0].id, **where)

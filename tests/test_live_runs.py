@@ -95,11 +95,14 @@ def test_samples_name_their_session_cell_and_block(good):
     by_collector = {row["collector"] for row in samples}
     assert by_collector == {"ncu", "timer"}
     timed = [row for row in samples if row["collector"] == "timer"]
-    assert len(timed) == 4 * 2 * 3  # cells, blocks, repeats
+    assert len(timed) == (4 + 2) * 2 * 3  # cells and the baseline again, blocks, repeats
     assert all(float(row["duration_ns"]) > 0 for row in timed)
     counted = [row for row in samples if row["session"] == "ncu-counters"]
     assert len(counted) == 4
     assert all(row["cycles"] == "" for row in counted), "missing is empty, never 0"
+    assert {row["arm"] for row in counted} == {"0"}
+    second = {row["cell"].partition("..")[0] for row in samples if row["arm"] == "1"}
+    assert second == {"well"}, "the baseline"
 
 
 def test_progress_goes_to_stderr(good):
@@ -113,7 +116,7 @@ def test_the_same_command_measures_nothing_again(good):
     again = profiler.measure(spec, "--json", "-")
     assert again.code == 0
     assert len(profiler.runs()) == 1
-    assert again.err.count("nothing is missing") == 3
+    assert again.err.count("nothing is missing") == 4
     assert again.json["cells"] == first.json["cells"]
 
 
@@ -292,7 +295,8 @@ def start_and_stand_still(profiler, spec, variants, *arguments):
 def assert_only_the_rest_was_measured(run, blocks):
     first, second = attempts(run)
     assert len(visits_of(first)) == len(rows_of(first)) == MADE
-    assert len(visits_of(second)) == len(rows_of(second)) == len(MANY) * blocks - MADE
+    # the baseline twice in each block
+    assert len(visits_of(second)) == len(rows_of(second)) == (len(MANY) + 1) * blocks - MADE
     assert not set(visits_of(first)) & set(visits_of(second))
     summary = json.loads((run / "summary.json").read_text())
     counts = {cell["variant"]: cell["metrics"]["duration_ns"]["n"] for cell in summary["cells"]}
@@ -314,8 +318,8 @@ def test_a_killed_run_goes_on_with_what_is_missing(profiler):
     spec.write_text(spec.read_text().replace("name: third", "name: changed"))
     assert profiler.measure(spec, "--blocks", "5").code == 0
     assert profiler.runs() == [run]
-    counts = Counter(cell for cell, _ in visits_of(attempts(run)[2]))
-    assert counts == {"well..rows=4": 1, "second..rows=4": 1, "changed..rows=4": 5}
+    counts = Counter(cell for cell, *_ in visits_of(attempts(run)[2]))
+    assert counts == {"well..rows=4": 2, "second..rows=4": 1, "changed..rows=4": 5}
 
 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(profiler):

@@ -46,7 +46,7 @@ def cells_of(document, **params):
 
 def measured_in(attempt):
     """Variants that an attempt visited."""
-    return {cell.partition("..")[0] for cell, _ in visits_of(attempt)}
+    return {cell.partition("..")[0] for cell, *_ in visits_of(attempt)}
 
 
 def test_compiled_variants_from_first_run_to_edited_kernel(profiler, project):
@@ -83,7 +83,7 @@ def test_compiled_variants_from_first_run_to_edited_kernel(profiler, project):
     old, new = attempts(run)
     assert old == first
     edited = {cell["id"] for cell in cells_of(document, how="cuda", unroll=4)}
-    assert {cell for cell, _ in visits_of(new)} == edited
+    assert {cell for cell, *_ in visits_of(new)} == edited
     assert [cell["outcome"] for cell in summary(profiler)["cells"]] == [
         cell["outcome"] for cell in document["cells"]
     ]

@@ -90,10 +90,10 @@ class CommandLine:
 
 
 def visits_of(folder):
-    """Cell and block of each visit that the journal of an attempt says was measured."""
+    """Cell, block and arm of each visit that the journal of an attempt says was measured."""
     records = map(json.loads, (folder / "journal.jsonl").read_text().splitlines())
     return [
-        (record["cell"], record["block"])
+        (record["cell"], record["block"], record.get("arm", 0))
         for record in records
         if record["event"] == "finished" and record["phase"] == "measure"
     ]
@@ -105,7 +105,7 @@ def attempts(run):
 
 
 def rows_of(folder):
-    """Cells of the rows that ncu printed."""
+    """The rows that ncu printed."""
     text = gzip.decompress((folder / "ncu.csv.gz").read_bytes()).decode()
     lines = text[text.index('"ID"') :].splitlines()
     return list(csv.DictReader(lines))[1:]

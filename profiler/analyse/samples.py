@@ -11,9 +11,19 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.combine import Codes, Ranges, combine_metric
+from profiler.catalogue import SECTOR_BYTES
 from profiler.errors import ProfilerError
-from profiler.metrics import CATALOGUE, GROUPS, absent_on, raw_sources
-from profiler.model import BuildResult, Cell, CellStatus, Environment, Problem, SessionKind, slug
+from profiler.metrics import CATALOGUE, absent_on, raw_sources
+from profiler.model import (
+    BuildResult,
+    Cell,
+    CellStatus,
+    Environment,
+    Problem,
+    SessionKind,
+    Visit,
+    slug,
+)
 from runner import protocol
 
 SAMPLE_COLUMNS = (
@@ -22,6 +32,7 @@ SAMPLE_COLUMNS = (
     "kind",
     "cell",
     "block",
+    "arm",
     "repeat",
     "kernels",
     "kernel_names",
@@ -31,6 +42,9 @@ SAMPLE_COLUMNS = (
 `kernels` is NaN where the collector does not see kernels (timer); it is a metric, too.
 """
 
+KERNEL_SEPARATOR = "; "
+"""Between the distinct kernels of a sample in `kernel_names`."""
+
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
 """Metrics that an imported file is asked for even where it has none of them."""
 
@@ -39,6 +53,9 @@ Launched = tuple[str, str, str]
 
 LAUNCHED = ("launch_kernel", "launch_grid", "launch_block")
 """What the parts of an external command may differ in, as parameters of a problem."""
+
+_Visit = tuple[str, int, int]
+"""Cell, block and arm."""
 
 _NUMBERS = re.compile(r"\d+")
 
@@ -70,7 +87,8 @@ def empty_samples() -> pd.DataFrame:
 
 
 def _typed(samples: pd.DataFrame) -> pd.DataFrame:
-    return samples.astype({"block": "int64", "repeat": "int64", "kernels": "float64"})
+    whole = dict.fromkeys(("block", "arm", "repeat"), "int64")
+    return samples.astype({**whole, "kernels": "float64"})
 
 
 # ---- from ncu ------------------------------------------------------------------------------------
@@ -84,9 +102,9 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
     kind: SessionKind | str,
     metrics: Sequence[str],
     compute_capability: str | None = None,
-    finished: Collection[tuple[str, int]] | None = None,
+    finished: Collection[tuple[str, int, int]] | None = None,
 ) -> pd.DataFrame:
-    """One row per (cell, block) range of our NVTX domain, its kernels combined by the catalogue.
+    """One row per visit, a range of our NVTX domain, its kernels combined by the catalogue.
 
     `launches` has one row per launch: `kernel`, `nvtx` (the ranges around it) and raw ncu metrics
     in base units. `finished` are the visits whose range was closed: others may lack kernels and are
@@ -104,8 +122,9 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
             "session": session,
             "collector": collector,
             "kind": SessionKind(kind).value,
-            "cell": [cell for cell, _ in keys],
-            "block": [block for _, block in keys],
+            "cell": [cell for cell, _, _ in keys],
+            "block": [block for _, block, _ in keys],
+            "arm": [arm for _, _, arm in keys],
             "repeat": 0,
             "kernels": ranges.kernels(),
             "kernel_names": _kernel_names(ranges),
@@ -114,8 +133,8 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
     return _with_metrics(identity, ranges, metrics, compute_capability)
 
 
-def _visit(ranges: Iterable[NvtxRange] | None) -> tuple[str, int] | None:
-    """Cell and block of the innermost range that is ours."""
+def _visit(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
+    """Cell, block and arm of the innermost range that is ours."""
     for item in reversed(tuple(ranges or ())):
         if item.domain == protocol.NVTX_DOMAIN:
             visit = protocol.parse_range_name(item.name)
@@ -125,11 +144,11 @@ def _visit(ranges: Iterable[NvtxRange] | None) -> tuple[str, int] | None:
 
 
 def _number_visits(
-    nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[tuple[str, int]] | None
-) -> tuple[list[tuple[str, int]], Codes]:
+    nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
+) -> tuple[list[_Visit], Codes]:
     """Visits in order of appearance, and the number of each launch's visit; -1 for none of ours."""
     allowed = None if finished is None else set(finished)
-    numbers: dict[tuple[str, int], int] = {}
+    numbers: dict[_Visit, int] = {}
     codes: list[int] = []
     for ranges in nvtx:
         visit = _visit(ranges)
@@ -144,7 +163,7 @@ def _kernel_names(ranges: Ranges) -> list[str]:
     for code, kernel in zip(ranges.codes, ranges.launches["kernel"], strict=True):
         if isinstance(kernel, str):
             names[code][kernel] = None
-    return ["; ".join(distinct) for distinct in names]
+    return [KERNEL_SEPARATOR.join(distinct) for distinct in names]
 
 
 def _with_metrics(
@@ -161,8 +180,7 @@ def _with_metrics(
 def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one session
     launches: pd.DataFrame,
     *,
-    cell: str,
-    block: int,
+    visit: Visit,
     session: str,
     collector: str,
     kind: SessionKind | str,
@@ -180,7 +198,7 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     kernels = [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
     sizes = zip(kernels, launches["grid_size"], launches["block_size"], strict=True)
     shapes = [
-        f"{cell}..{slug(kernel)}..g{_shape(grid)}..b{_shape(threads)}"
+        f"{visit.cell}..{slug(kernel)}..g{_shape(grid)}..b{_shape(threads)}"
         for kernel, grid, threads in sizes
     ]
     identity = pd.DataFrame(
@@ -189,7 +207,8 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
             "collector": collector,
             "kind": SessionKind(kind).value,
             "cell": shapes,
-            "block": block,
+            "block": visit.block,
+            "arm": visit.arm,
             "repeat": pd.Series(shapes, dtype=object).groupby(shapes).cumcount(),
             "kernels": 1,
             "kernel_names": kernels,
@@ -249,8 +268,9 @@ def friendly_from_raw(launches: pd.DataFrame) -> pd.DataFrame:
     index as `launches`.
     """
     columns: dict[str, pd.Series[Any]] = {}
-    for name in GROUPS["all"]:
-        present = [raw for raw in (*raw_sources(name), name) if raw in launches.columns]
+    for name in CATALOGUE:
+        sources = raw_sources(name)
+        present = [raw for raw in (*sources, name) if sources and raw in launches.columns]
         if not present and name not in ALWAYS_IMPORTED:
             continue
         values = pd.Series(np.nan, index=launches.index, dtype="float64")
@@ -274,18 +294,18 @@ def samples_from_journal(
 ) -> pd.DataFrame:
     """One row per timed launch of a journal's finished visits, with `duration_ns`."""
     rows = [
-        (session, collector, SessionKind(kind).value, cell, block, repeat, np.nan, "", duration)
-        for cell, block, durations in _timings(records)
+        (session, collector, SessionKind(kind).value, *visit, repeat, np.nan, "", duration)
+        for visit, durations in _timings(records)
         for repeat, duration in enumerate(durations)
     ]
     samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "duration_ns"])
     return _typed(samples).astype({"duration_ns": "float64"})
 
 
-def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int, Sequence[float]]]:
+def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Sequence[float]]]:
     for record in records:
         if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE:
-            yield str(record["cell"]), int(record["block"]), record.get("durations_ns") or ()
+            yield protocol.visit_of(record), record.get("durations_ns") or ()
 
 
 # ---- what follows from samples -------------------------------------------------------------------
@@ -303,7 +323,9 @@ def add_derived(
     duration = _numbers(samples, "duration_ns")
     moved = _numbers(samples, "dram_read_bytes") + _numbers(samples, "dram_write_bytes")
     peak = environment.peak_dram_bytes_per_s or np.nan
+    asked = _of_visit(samples, "l2_bytes") / SECTOR_BYTES
     derived = {
+        "l2_hit_pct": 100 * _divide(_numbers(samples, "l2_hit_sectors"), asked),
         "tflops": _divide(flops, duration) / 1e3,
         "gbps": _divide(least, duration),
         "dram_gbps": _divide(moved, duration),
@@ -332,6 +354,23 @@ def add_build_facts(
     return samples.assign(**known)
 
 
+def add_status_facts(
+    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], names: Iterable[str]
+) -> pd.DataFrame:
+    """Add what the runner said of each cell; `names` are metrics whose source is the runner.
+
+    Returns a new frame, without columns that would hold nothing.
+    """
+    found = {name: _stated(samples, _status_values(statuses, name)) for name in names}
+    known = {name: values for name, values in found.items() if values.notna().any()}
+    return samples.assign(**known)
+
+
+def _status_values(statuses: Mapping[str, CellStatus], name: str) -> dict[str, float | None]:
+    field = {"compile_s": "compile_seconds"}.get(name, name)
+    return {cell: getattr(status, field) for cell, status in statuses.items()}
+
+
 def _largest(build: BuildResult, name: str) -> float:
     values = [getattr(kernel, name) for kernel in build.kernels]
     return max((float(value) for value in values if value is not None), default=math.nan)
@@ -345,6 +384,13 @@ def _numbers(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
     if name not in samples.columns:
         return pd.Series(np.nan, index=samples.index, dtype="float64")
     return samples[name].astype("float64")
+
+
+def _of_visit(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
+    """A metric's own value, or that of the same visit in another session of the same kind."""
+    own = _numbers(samples, name)
+    visit = [samples[key] for key in ("kind", "cell", "block", "arm")]
+    return own.where(own.notna(), own.groupby(visit).transform("mean"))
 
 
 def _divide(numerator: pd.Series[Any], denominator: pd.Series[Any]) -> pd.Series[Any]:

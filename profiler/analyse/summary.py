@@ -46,13 +46,14 @@ def summarise(
 ) -> pd.DataFrame:
     """Summarise every metric of every cell.
 
-    A block counts once: the median of its repeats. Each metric is taken from one kind of session
-    only: timing before counters, ncu before timer. `baseline` is a variant id; `ranked` the ids of
-    the cells that may have a rank, None for all. Rows are in the order of `cells`, then of the
-    columns of `samples`; a cell has no row for a metric that it has no sample of.
+    A block counts once: the median of its repeats, and of the baseline only its first visit. Each
+    metric is taken from one kind of session: timing before counters, ncu before timer, finals
+    never. `baseline` is a variant id; `ranked` the ids of the cells that may have a rank, None for
+    all. Rows are in the order of `cells`, then of the columns of `samples`; a cell has no row for a
+    metric that it has no sample of.
     """
     check_samples(samples)
-    metrics, values = _by_metric(samples)
+    metrics, values = _by_metric(_first_arms(samples))
     plan = _plan_frame(cells)
     blocks = _block_values(values, plan)
     if blocks.empty:
@@ -114,12 +115,17 @@ def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> p
     Columns `cell` (id), `block`, `value`; empty where the metric has no sample.
     """
     known = [name for name in metric_columns(samples) if name != metric]
-    metrics, values = _by_metric(samples.drop(columns=known))
+    metrics, values = _by_metric(_first_arms(samples).drop(columns=known))
     if metric not in metrics:
         return pd.DataFrame(columns=["cell", "block", "value"])
     plan = _plan_frame(cells)
     blocks = _block_values(values[values["metric"] == metrics.index(metric)], plan)
     return blocks.assign(cell=blocks["cell"].map(plan["id"]))[["cell", "block", "value"]]
+
+
+def _first_arms(samples: pd.DataFrame) -> pd.DataFrame:
+    """Without the baseline's second visits, which only say how large noise is, and the finals."""
+    return samples[(samples["arm"] == 0) & (samples["kind"] != SessionKind.FINAL.value)]
 
 
 _NCU_TIMING, _TIMER, _COUNTERS = 0, 1, 2

@@ -24,8 +24,8 @@ from profiler.model import Outcome, Visit
 from profiler.notices import Notice, NoticeKind
 from runner import protocol
 
-MAX_VISITS_PER_SESSION = 1500
-"""More go to sessions of their own, so that a report that is lost or damaged costs a few minutes;
+MAX_VISITS_PER_SESSION = 3000
+"""More go to sessions of their own, so that a report that is lost or damaged costs two minutes;
 starting a session costs about 5 s (ncu, torch and a context on an H200)."""
 
 _STALLS = 2

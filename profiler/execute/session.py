@@ -19,6 +19,8 @@ from runner import protocol
 JOB = "job.json"
 JOURNAL = "journal.jsonl"
 _SALVAGE_TIMEOUT_S = 300.0
+_COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+"""Of each run its own, so that the first session says what compilation takes."""
 
 
 @dataclass(frozen=True)
@@ -33,10 +35,16 @@ class Session:
     limits: Limits
     hold: Path | None = None
     """Lock file that is held while anything of a session lives (`lock.GpuLock.session_file`)."""
+    compiled: Path | None = None
+    """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
 
     def command(self, folder: Path) -> Command:
         """Command of an attempt whose files go to `folder`."""
-        return self.collector.session_command(folder / JOB, folder, self.metrics)
+        command = self.collector.session_command(folder / JOB, folder, self.metrics)
+        if self.compiled is None:
+            return command
+        caches = {name: str(self.compiled / tool) for name, tool in _COMPILER_CACHES.items()}
+        return replace(command, env={**command.env, **caches})
 
 
 def run_attempt(
@@ -102,8 +110,7 @@ def salvage(collector: Collector, folder: Path) -> bool:
 def journal_visits(folder: Path) -> frozenset[Visit]:
     """Visits that the journal of an attempt says were measured to their end."""
     return frozenset(
-        Visit(cell, block)
-        for cell, block in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
+        Visit(*visit) for visit in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
     )
 
 
@@ -118,5 +125,5 @@ def _job(job: protocol.Job, visits: Sequence[Visit], journal: Path) -> protocol.
         job,
         journal=str(journal.absolute()),
         cells=tuple(cell for cell in job.cells if cell.id in wanted),
-        visits=tuple(protocol.JobVisit(visit.cell, visit.block) for visit in visits),
+        visits=tuple(protocol.JobVisit(visit.cell, visit.block, visit.arm) for visit in visits),
     )

@@ -44,6 +44,7 @@ OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.ILLEGAL_ADDRESS: "illegal address",
     Outcome.CRASHED: "crashed",
     Outcome.TIMED_OUT: "timed out",
+    Outcome.FELL_BACK: "fell back",
     Outcome.NO_KERNEL: "no kernel seen",
     Outcome.NOT_MEASURED: "not measured",
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Annotated, Any, Literal, Self
 
@@ -185,6 +186,21 @@ Collectors = Annotated[
     AfterValidator(unique),
     OrSingle(),
 ]
+
+
+def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
+    if any(later <= earlier for earlier, later in itertools.pairwise(values)):
+        raise wrong(f"must go up from look to look, not {list(values)}")
+    return values
+
+
+Blocks = Annotated[
+    tuple[Positive, ...],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(_ascending),
+    OrSingle(),
+]
 Metrics = Annotated[
     tuple[Annotated[str, AfterValidator(_check_metric)], ...],
     Field(min_length=1),
@@ -205,10 +221,16 @@ class Collect(SpecModel):
     device: Literal["auto", "cuda", "cpu"] = Field(
         default="auto", description="Where the workload runs; `auto`: a GPU if there is one."
     )
-    blocks: Positive = Field(
+    blocks: Blocks = Field(
+        default=(8, 16, 32),
+        description="Timing passes over all variants of a problem, each in a random order of its "
+        "own, with the baseline twice. Several numbers are looks: after each but the last, only "
+        "the cells go on whose question is still open.",
+    )
+    final_blocks: Natural = Field(
         default=8,
-        description="Timing passes over all variants of a problem, each in a random order of "
-        "its own.",
+        description="Passes in which the variants that may be the best are measured once more, so "
+        "that the winner's number does not flatter it. 0: none; none below 6 blocks either.",
     )
     counter_samples: Positive = Field(
         default=1, description="Samples per cell of metrics that need several passes of a kernel."
@@ -305,6 +327,10 @@ class Experiment(SpecModel):
         description="Name of the variant that ratios refer to. Default: the first variant.",
     )
     collect: Collect = Field(default_factory=Collect, description="What to measure, and how.")
+    margin_pct: Annotated[float, Strict(), Field(ge=0, lt=100, allow_inf_nan=False)] = Field(
+        default=1.0,
+        description="Differences of duration up to this many percent count as the same.",
+    )
     tolerance: dict[Annotated[str, AfterValidator(_check_dtype)], Tolerance] = Field(
         default_factory=dict,
         description="By dtype of the output, with `default` for the rest. Default: the "

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
+from profiler.attempts import Loaded, load_attempt
 from profiler.keys import cell_keys
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
 from profiler.plan import make_plan
-from profiler.results import Loaded, Results, gather, load_attempt
+from profiler.results import Results, gather
 from profiler.space import load_space
 from profiler.spec import LoadedSpec, load_spec
 from profiler.store import (
@@ -70,14 +71,23 @@ def load_fake_ncu() -> Any:
 
 fake_ncu = load_fake_ncu()
 
+VisitKey = tuple[str, int] | tuple[str, int, int]
+"""Cell, block and arm; 0 where no arm is given."""
+
+
+def whole(visit: VisitKey) -> tuple[str, int, int]:
+    """A visit with its arm."""
+    cell, block, *arm = visit
+    return cell, block, arm[0] if arm else 0
+
 
 def ncu_csv(
-    visits: Iterable[tuple[str, int]],
+    visits: Iterable[VisitKey],
     metrics: Sequence[str],
     *,
     capability: str = "9.0",
     drop: Sequence[str] = (),
-    without_values: Sequence[tuple[str, int]] = (),
+    without_values: Sequence[VisitKey] = (),
     kernels: int = 1,
 ) -> str:
     """What ncu prints for these visits: messages, header, units and a row per kernel.
@@ -85,11 +95,14 @@ def ncu_csv(
     `drop`: raw names that do not come back. `without_values`: visits whose kernel faulted.
     """
     rows = fake_ncu.Rows([m for m in ncu_names(tuple(metrics), capability) if m not in drop])
-    made = []
-    for cell, block in visits:
+    made: list[dict[str, str]] = []
+    faulted = {whole(visit) for visit in without_values}
+    for cell, block, arm in map(whole, visits):
+        name = protocol.range_name(cell, block, arm)
         for number in range(kernels):
-            row = rows.make(len(made), 7, cell, block, f"kernel_{number}(float *, int)")
-            if (cell, block) in without_values:
+            kernel = f"kernel_{number}(float *, int)"
+            row = rows.make(len(made), 7, cell, (block, arm), kernel, name)
+            if (cell, block, arm) in faulted:
                 row.update(dict.fromkeys(rows.wanted, "nan"))
             made.append(row)
     return f"==PROF== Connected to process 7 (python3)\n{rows.csv(made)}"
@@ -98,16 +111,17 @@ def ncu_csv(
 def external_csv(kernels: Sequence[str], metrics: Sequence[str]) -> str:
     """What ncu prints for a program without ranges of ours, one row per launch."""
     rows = fake_ncu.Rows(ncu_names(tuple(metrics), "9.0"))
-    return str(rows.csv([rows.make(n, 7, None, n, name) for n, name in enumerate(kernels)]))
+    return str(rows.csv([rows.make(n, 7, None, n, name, None) for n, name in enumerate(kernels)]))
 
 
 def measured(
-    visits: Iterable[tuple[str, int]], **facts: Mapping[str, Any] | list[float]
+    visits: Iterable[VisitKey], **facts: Mapping[str, Any] | list[float]
 ) -> list[dict[str, Any]]:
     """Journal of a session in which all visits went well; `facts` go into their records."""
     records: list[dict[str, Any]] = [{"event": protocol.SESSION_STARTED}]
-    for cell, block in visits:
-        where = {"cell": cell, "block": block, "phase": protocol.MEASURE}
+    for cell, block, arm in map(whole, visits):
+        where: dict[str, Any] = {"cell": cell, "block": block, "phase": protocol.MEASURE}
+        where |= {"arm": arm} if arm else {}
         records.append({"event": protocol.STARTED, **where})
         records.append({"event": protocol.FINISHED, **where, **facts})
     return records
@@ -161,15 +175,15 @@ class Workplace:
         """Session of the plan by its name."""
         return next(session for session in self.plan.sessions if session.name == name)
 
-    def visits(self, name: str) -> list[tuple[str, int]]:
-        """Every visit of a session."""
-        return [(visit.cell, visit.block) for visit in self.session(name).visits]
+    def visits(self, name: str) -> list[tuple[str, int, int]]:
+        """Cell, block and arm of every visit of a session."""
+        return [(visit.cell, visit.block, visit.arm) for visit in self.session(name).visits]
 
     def attempt(
         self,
         name: str = "ncu-timing",
         *,
-        visits: Sequence[tuple[str, int]] | None = None,
+        visits: Sequence[VisitKey] | None = None,
         journal: Sequence[Mapping[str, Any]] | None = None,
         csv: str | None = None,
         result: AttemptResult | None = AttemptResult("finished", 1.0),  # noqa: B008 - frozen
@@ -188,8 +202,8 @@ class Workplace:
             session.collector,
             session.kind.value,
             session.metrics,
-            {cell: known[cell] for cell, _ in chosen},
-            None if visit is None else {"cell": visit.cell, "block": visit.block},
+            {cell: known[cell] for cell, *_ in chosen},
+            None if visit is None else asdict(visit),
         )
         folder = self.run.new_attempt(record)
         self.run.write_command(folder, shlex.join(["ncu", "--log-file", str(folder / CSV_FILE)]))

@@ -341,8 +341,8 @@ def test_visits_are_read_from_the_journal():
             record("finished", 0.6, "a", None, phase="warmup"),
             record("started", 1.0, "a", 0),
             record("finished", 1.5, "a", 0, durations_ns=[5]),
-            record("started", 2.0, "a", 0, arm="again"),
-            record("finished", 2.5, "a", 0, arm="again"),
+            record("started", 2.0, "a", 0, arm=1),
+            record("finished", 2.5, "a", 0, arm=1),
             record("started", 3.0, "b", 0),
             record("failed", 3.1, "b", 0),
             record("started", 4.0, "c", 1),
@@ -350,8 +350,8 @@ def test_visits_are_read_from_the_journal():
     )
     assert tuple(visits.columns) == VISIT_COLUMNS
     assert visits.to_numpy().tolist() == [
-        ["a", 0, "", 1.0, 1.5],
-        ["a", 0, "again", 2.0, 2.5],
+        ["a", 0, 0, 1.0, 1.5],
+        ["a", 0, 1, 2.0, 2.5],
     ]
     nothing = measured_visits([])
     assert tuple(nothing.columns) == VISIT_COLUMNS
@@ -362,16 +362,16 @@ def test_a_visit_is_throttled_by_any_sample_within_a_period_of_it():
     clocks = clocks_of((1.0, 1000, 0x40), (2.0, 1980, 0x4), (3.0, 1980, 0x1))
     near, far = 0.9 * PERIOD_S, 1.1 * PERIOD_S
     visits = [
-        ("around", 0, "", 0.5, 1.5),
-        ("before", 0, "", 0.5, 1.0 - near),
-        ("after", 1, "", 1.0 + near, 1.5),
-        ("too early", 0, "", 0.5, 1.0 - far),
-        ("too late", 0, "", 1.0 + far, 1.5),
-        ("capped", 0, "", 1.9, 2.1),
-        ("idle", 0, "", 2.9, 3.1),
-        ("unseen", 0, "", 9.0, 9.1),
+        ("around", 0, 0, 0.5, 1.5),
+        ("before", 0, 0, 0.5, 1.0 - near),
+        ("after", 1, 0, 1.0 + near, 1.5),
+        ("too early", 0, 0, 0.5, 1.0 - far),
+        ("too late", 0, 0, 1.0 + far, 1.5),
+        ("capped", 0, 0, 1.9, 2.1),
+        ("idle", 0, 0, 2.9, 3.1),
+        ("unseen", 0, 0, 9.0, 9.1),
     ]
-    throttled = {("around", 0, ""), ("before", 0, ""), ("after", 1, "")}
+    throttled = {("around", 0, 0), ("before", 0, 0), ("after", 1, 0)}
     assert throttled_visits(clocks, visits) == throttled
     backwards = clocks.iloc[::-1]
     frame = pd.DataFrame(visits[::-1], columns=list(VISIT_COLUMNS))
@@ -381,20 +381,20 @@ def test_a_visit_is_throttled_by_any_sample_within_a_period_of_it():
 @pytest.mark.parametrize("reason", list(Reason))
 def test_only_throttling_reasons_throttle(reason):
     clocks = clocks_of((1.0, 1980, int(reason)))
-    throttled = throttled_visits(clocks, [("a", 0, "", 1.0, 1.0)])
+    throttled = throttled_visits(clocks, [("a", 0, 0, 1.0, 1.0)])
     assert bool(throttled) == bool(reason & THROTTLING)
 
 
 def test_reasons_that_are_not_known_throttle_nothing():
     clocks = clocks_of((1.0, 1980, None), (1.01, 1980, None))
-    visits = [("a", 0, "", 1.0, 1.0)]
+    visits = [("a", 0, 0, 1.0, 1.0)]
     assert throttled_visits(clocks, visits) == set()
     facts = clock_facts(clocks, visits)
     assert (facts.sampled, facts.shares, facts.sm_mhz_median) == (0, None, 1980.0)
 
 
 def test_nothing_to_look_at():
-    visits = [("a", 0, "", 1.0, 2.0)]
+    visits = [("a", 0, 0, 1.0, 2.0)]
     assert throttled_visits(empty_clocks(), visits) == set()
     assert throttled_visits(clocks_of((1.0, 1980, 8)), []) == set()
     assert clock_facts(empty_clocks(), visits) == ClockFacts(visits=1, sampled=0)
@@ -410,7 +410,7 @@ def test_thousands_of_visits_agree_with_looking_at_each_of_them():
     starts = np.sort(generator.uniform(-1, times[-1] + 1, 5_000))
     ends = starts + generator.exponential(0.05, 5_000)
     visits = [
-        (f"c{n % 7}", n, "", start, end)
+        (f"c{n % 7}", n, 0, start, end)
         for n, (start, end) in enumerate(zip(starts, ends, strict=True))
     ]
     slowly, means = set(), []
@@ -442,7 +442,7 @@ def busy_session():
     )
     clocks["temperature_c"] = [30.0, 60.0, 62.0, 64.0, 66.0, 90.0]
     clocks["power_w"] = [70.0, 690.0, 700.0, 300.0, 80.0, 650.0]
-    visits = [("a", 0, "", 1.0, 1.2), ("b", 0, "", 1.95, 2.05), ("c", 0, "", 2.95, 3.05)]
+    visits = [("a", 0, 0, 1.0, 1.2), ("b", 0, 0, 1.95, 2.05), ("c", 0, 0, 2.95, 3.05)]
     return clocks, visits
 
 
@@ -464,12 +464,12 @@ def test_facts_survive_json():
 
 # ---- repeats ----
 
-A, B, C = ("a", 0, ""), ("b", 0, ""), ("c", 1, "")
+A, B, C = ("a", 0, 0), ("b", 0, 0), ("c", 1, 0)
 PROBLEMS = {"a": "p", "b": "p", "c": "p", "d": "q"}
 
 
 def test_a_throttled_visit_takes_its_block_with_it():
-    other_problem, other_arm = ("d", 0, ""), ("a", 0, "again")
+    other_problem, other_arm = ("d", 0, 0), ("a", 0, 1)
     measured = {A, B, C, other_problem, other_arm}
     assert with_whole_blocks({B}, measured, PROBLEMS) == {A, B, other_arm}
     assert with_whole_blocks(set(), measured, PROBLEMS) == set()

@@ -24,9 +24,10 @@ def softmax():
 
 def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     experiment, plan = softmax
-    timing, counters = forecast(plan, experiment, tmp_path)
-    assert (timing.measured, counters.measured) == (0, 0)
-    assert timing.visits == len(plan.cells) * experiment.collect.blocks
+    timing, *counters = forecast(plan, experiment, tmp_path)
+    assert (timing.measured, *(each.measured for each in counters)) == (0, 0)
+    first_look = experiment.collect.blocks[0]
+    assert timing.visits == (len(plan.cells) + 1) * first_look  # the baseline twice
     expected = START_S + timing.visits * VISIT_S[SessionKind.TIMING]
     assert timing.seconds == pytest.approx(expected)
 
@@ -44,9 +45,9 @@ def test_visits_of_the_newest_run_are_counted_once(softmax, tmp_path):
             for visit in done:
                 finished = {"event": protocol.FINISHED, "phase": protocol.MEASURE}
                 protocol.append_record(
-                    stream, {**finished, "cell": visit.cell, "block": visit.block}
+                    stream, {**finished, "cell": visit.cell, "block": visit.block, "arm": visit.arm}
                 )
-    timing, _ = forecast(plan, experiment, tmp_path)
+    timing, *_ = forecast(plan, experiment, tmp_path)
     assert timing.measured == 3
     assert timing.seconds < forecast(plan, experiment, tmp_path / "empty")[0].seconds
 

@@ -64,6 +64,9 @@ def test_every_cell_has_a_key_of_its_own(keys):
     "spec",
     [
         SPEC.replace("blocks: 2", "blocks: 20"),
+        SPEC.replace("blocks: 2", "blocks: [2, 4, 8]"),
+        SPEC.replace("blocks: 2", "blocks: 2, final_blocks: 0"),
+        SPEC + "margin_pct: 3\n",
         SPEC.replace("blocks: 2", "blocks: 2, counter_samples: 9"),
         SPEC.replace("title: Which sum", "title: Another title\ndescription: words"),
         SPEC.replace("name: sums", "name: another"),

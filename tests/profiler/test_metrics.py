@@ -34,7 +34,7 @@ def test_every_metric_is_listed_under_its_own_name_with_words() -> None:
         assert metric.name == name
         assert metric.label
         assert metric.definition.endswith(".")
-        assert metric.source in {"ncu", "timer", "ptxas", "computed"}
+        assert metric.source in {"ncu", "timer", "ptxas", "runner", "computed"}
         assert bool(metric.ncu) == (metric.source == "ncu")
 
 
@@ -133,18 +133,19 @@ def test_what_an_architecture_does_not_have_is_said() -> None:
     assert metrics.absent_on(names, "9.0") == ()
 
 
-def test_several_pass_ratios_bring_their_parts() -> None:
+def test_the_l2_hit_rate_brings_hits_and_traffic_but_not_the_rate_of_ncu() -> None:
     assert metrics.ncu_names(["l2_hit_pct"]) == (
-        "lts__t_sector_hit_rate.pct",
         "lts__t_sectors_lookup_hit.sum",
-        "lts__t_sectors.sum",
+        "lts__t_bytes.sum",
     )
+    assert metrics.raw_sources("l2_hit_pct") == ("lts__t_sector_hit_rate.pct",)
 
 
 def test_one_pass_metrics_bring_nothing_that_could_cost_a_pass() -> None:
-    single, _ = metrics.split_by_pass(GROUPS["all"])
-    one_pass = metrics.ncu_names(single, "9.0")
-    assert len(one_pass) == len(single)
+    one_pass = (PassClass.TIMING, PassClass.STATIC, PassClass.SINGLE, PassClass.ALONE)
+    for name, metric in CATALOGUE.items():
+        if metric.pass_class in one_pass and metric.ncu:
+            assert metrics.ncu_names([name], "9.0") == (metrics.ncu_name(name, "9.0"),)
 
 
 def test_derived_metrics_bring_what_they_are_computed_from() -> None:
@@ -155,10 +156,32 @@ def test_derived_metrics_bring_what_they_are_computed_from() -> None:
     )
 
 
-def test_split_puts_the_duration_into_both() -> None:
-    single, multi = metrics.split_by_pass(["l2_hit_pct", "registers", "cycles"])
-    assert single == ("duration_ns", "registers", "cycles")
-    assert multi == ("duration_ns", "l2_hit_pct")
+def test_split_puts_the_duration_into_every_session() -> None:
+    timing, groups = metrics.split_by_pass(["l2_hit_pct", "registers", "dram_read_bytes"])
+    assert timing == ("duration_ns", "cycles", "registers")
+    assert groups == (
+        ("duration_ns", "l2_bytes", "dram_read_bytes"),
+        ("duration_ns", "l2_hit_sectors"),
+    )
+
+
+def test_hits_of_l2_are_alone_where_nothing_is_replayed() -> None:
+    assert metrics.split_by_pass(["l2_hit_sectors"])[1] == (("duration_ns", "l2_hit_sectors"),)
+
+
+def test_split_puts_all_counters_together_where_one_is_replayed() -> None:
+    _, groups = metrics.split_by_pass(["bank_conflicts", "l2_hit_pct", "dram_read_bytes"])
+    assert groups == (
+        ("duration_ns", "l2_bytes", "dram_read_bytes", "l2_hit_sectors", "bank_conflicts"),
+    )
+
+
+@pytest.mark.parametrize("names", [[], ["duration_ns"], ["cycles"], ["registers"], GROUPS["all"]])
+def test_cycles_confirm_the_time_of_every_timing_session(names: list[str]) -> None:
+    timing, _ = metrics.split_by_pass(names)
+    assert timing[:2] == ("duration_ns", "cycles")
+    light = (PassClass.TIMING, PassClass.STATIC)
+    assert {CATALOGUE[name].pass_class for name in timing} <= set(light)
 
 
 def test_split_makes_no_counter_session_for_nothing() -> None:
@@ -170,17 +193,23 @@ def test_split_makes_no_counter_session_for_nothing() -> None:
 
 def test_split_sorts_raw_names_by_what_is_known_of_them() -> None:
     raw = ["dram__bytes_read.sum", "launch__sm_count", "sm__throughput.max", "foo__bar.sum"]
-    single, multi = metrics.split_by_pass(raw)
-    assert single == ("duration_ns", "dram__bytes_read.sum", "launch__sm_count")
-    assert multi == ("duration_ns", "sm__throughput.max", "foo__bar.sum")
+    timing, groups = metrics.split_by_pass(raw)
+    assert timing == ("duration_ns", "cycles", "launch__sm_count")
+    assert groups == (
+        ("duration_ns", "dram__bytes_read.sum", "sm__throughput.max", "foo__bar.sum"),
+    )
+    assert metrics.split_by_pass(raw[:2])[1] == (("duration_ns", "dram__bytes_read.sum"),)
 
 
 def test_split_loses_nothing_that_ncu_measures() -> None:
-    single, multi = metrics.split_by_pass(GROUPS["all"])
-    assert set(single) | set(multi) == set(GROUPS["all"])
-    assert set(single) & set(multi) == {"duration_ns"}
-    classes = {CATALOGUE[name].pass_class for name in multi[1:]}
-    assert classes == {PassClass.MULTI}
+    for names in (GROUPS["all"], GROUPS["default"]):
+        timing, groups = metrics.split_by_pass(names)
+        counters = [name for group in groups for name in group[1:]]
+        measured = {name for name in names if CATALOGUE[name].ncu}
+        needed = {need for name in names for need in CATALOGUE[name].needs}
+        assert {*timing, *counters} == measured | needed | {"duration_ns", "cycles"}
+        assert len({*timing, *counters}) == len(timing) + len(counters)
+        assert all(group[0] == "duration_ns" for group in groups)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from profiler.errors import SpecError, UsageError
 from profiler.expand import default_name, identify
-from profiler.model import Plan, Problem, SessionKind, Variant, cell_id
-from profiler.plan import command_values, make_plan, plan_document
+from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
+from profiler.plan import block_visits, command_values, make_plan, plan_document
 from profiler.space import Space, space_of
 from profiler.spec import load_spec
 
@@ -99,9 +99,14 @@ def test_the_experiment_of_the_repository() -> None:
     plan = plan_file(SOFTMAX)
     assert len(names(plan)) >= 24
     assert plan.baseline == "torch"
-    assert [session.name for session in plan.sessions] == ["ncu-timing", "ncu-counters"]
-    assert len(plan.sessions[0].visits) == 8 * len(plan.cells)
-    assert len(plan.sessions[1].visits) == len(plan.cells)
+    timing, *counters = plan.sessions
+    assert timing.name == "ncu-timing"
+    assert [session.name for session in counters] == ["ncu-counters"]  # one of them is replayed
+    assert plan.looks == (8, 16, 32)
+    assert plan.final_blocks == 8
+    problems = len({cell.problem.id for cell in plan.cells})
+    assert len(timing.visits) == 8 * (len(plan.cells) + problems)  # the baseline twice
+    assert [len(session.visits) for session in counters] == [len(plan.cells)]
 
 
 def test_a_bare_name_is_a_parameter_too(plan) -> None:
@@ -344,24 +349,36 @@ def test_ids_do_not_depend_on_order_or_neighbours(plan) -> None:
 
 def test_sessions_of_both_collectors() -> None:
     plan = plan_file(SPECS / "module.yaml")
-    timing, counters, timer = plan.sessions
+    timing, counters, hits, timer = plan.sessions
     cells = len(plan.cells)
+    problems = len({cell.problem.id for cell in plan.cells})
     assert (timing.name, timing.collector, timing.kind) == ("ncu-timing", "ncu", SessionKind.TIMING)
-    assert timing.metrics[0] == "duration_ns"
-    assert "l2_hit_pct" not in timing.metrics
-    assert len(timing.visits) == 4 * cells
+    assert timing.metrics == ("duration_ns", "cycles")
+    assert len(timing.visits) == 4 * (cells + problems)  # the baseline twice
     assert (counters.name, counters.kind) == ("ncu-counters", SessionKind.COUNTERS)
-    assert "l2_hit_pct" in counters.metrics
-    assert len(counters.visits) == 2 * cells
+    assert (hits.name, hits.kind) == ("ncu-counters-2", SessionKind.COUNTERS)
+    assert counters.metrics == ("duration_ns", "l2_bytes", "smsp__inst_executed.sum")
+    assert hits.metrics == ("duration_ns", "l2_hit_sectors")
+    assert len(counters.visits) == len(hits.visits) == 2 * cells
     assert (timer.name, timer.collector, timer.kind) == ("timer", "timer", SessionKind.TIMING)
     assert timer.metrics == ("duration_ns",)
-    assert len(timer.visits) == 4 * cells
+    assert len(timer.visits) == 4 * (cells + problems)
+    assert {visit.arm for visit in (*counters.visits, *hits.visits)} == {0}
 
 
-def test_without_metrics_of_several_passes_there_is_one_session() -> None:
+def test_without_counters_there_is_one_session() -> None:
     plan = plan_file(SPECS / "command.yaml")
     assert [session.name for session in plan.sessions] == ["ncu-timing"]
-    assert len(plan.sessions[0].visits) == 3 * len(plan.cells)
+    assert len(plan.sessions[0].visits) == 3 * (len(plan.cells) + 2)  # two problems
+
+
+def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) -> None:
+    result = plan(
+        "variants: {list: [a, b]}\ncollect: {metrics: [l2_hit_pct, bank_conflicts, registers]}\n"
+    )
+    assert [session.name for session in result.sessions] == ["ncu-timing", "ncu-counters"]
+    assert set(result.sessions[1].metrics[1:]) == {"l2_hit_sectors", "l2_bytes", "bank_conflicts"}
+    assert result.sessions[0].metrics == ("duration_ns", "cycles", "registers")
 
 
 def test_visits_are_by_problem_then_block_and_complete() -> None:
@@ -374,7 +391,8 @@ def test_visits_are_by_problem_then_block_and_complete() -> None:
         blocks = max(block for _, block in runs) + 1
         order = list(dict.fromkeys(problem_of.values()))
         assert runs == list(itertools.product(order, range(blocks)))
-        assert Counter(places) == {place: cells_of[place[0]] for place in runs}
+        again = int(session.kind is SessionKind.TIMING)  # the baseline
+        assert Counter(places) == {place: cells_of[place[0]] + again for place in runs}
         assert len(set(session.visits)) == len(session.visits)
 
 
@@ -406,14 +424,82 @@ def test_orders_differ_by_block_problem_session_and_seed() -> None:
 
 
 def test_the_order_of_the_spec_does_not_matter(plan) -> None:
-    one = plan("variants: {list: [a, b, c, d, e]}\n")
-    other = plan("variants: {list: [e, c, b, a, d]}\n")
+    one = plan("variants: {list: [a, b, c, d, e]}\nbaseline: c\n")
+    other = plan("variants: {list: [e, c, b, a, d]}\nbaseline: c\n")
     assert one.sessions == other.sessions
 
 
 def test_an_order_that_never_changes(plan) -> None:
     result = plan("variants: {list: [a, b, c, d]}\ncollect: {blocks: 2, metrics: duration_ns}\n")
-    assert [visit.cell[0] for visit in result.sessions[0].visits] == list("badcadbc")
+    visits = [(visit.cell[0], visit.block, visit.arm) for visit in result.sessions[0].visits]
+    order = "adcAbcaAdb"  # a capital is the second visit of the baseline
+    assert visits == [(one.lower(), n // 5, int(one.isupper())) for n, one in enumerate(order)]
+
+
+# ---- arms and looks ------------------------------------------------------------------------------
+
+
+ABC = "variants: {list: [a, b, c]}\nproblems: {list: [p, q]}\n"
+
+
+def cells_of(plan: Plan, block: int, session: int = 0) -> Counter[tuple[str, int]]:
+    visits = plan.sessions[session].visits
+    return Counter((visit.cell, visit.arm) for visit in visits if visit.block == block)
+
+
+def test_the_baseline_is_visited_twice_in_each_block_of_a_timing_session(plan) -> None:
+    result = plan(ABC + "baseline: b\ncollect: {blocks: 3, collectors: [ncu, timer]}\n")
+    once = [(cell.id, 0) for cell in result.cells]
+    for session in result.sessions:
+        twice = [("b..p", 1), ("b..q", 1)] if session.kind is SessionKind.TIMING else []
+        for block in {visit.block for visit in session.visits}:
+            made = [(v.cell, v.arm) for v in session.visits if v.block == block]
+            assert Counter(made) == Counter(once + twice)
+
+
+def test_a_baseline_that_stands_alone_at_a_problem_is_visited_once(plan) -> None:
+    result = plan(ABC + "exclude: [{name: x, when: {problem: q, variant: [b, c]}}]\n")
+    assert cells_of(result, 0) == Counter([("a..p", 0), ("a..p", 1), *_once("b..p c..p a..q")])
+    alone = plan("variants: {list: [a]}\n")
+    assert {visit.arm for session in alone.sessions for visit in session.visits} == {0}
+
+
+def test_a_problem_without_the_baseline_is_visited_once(plan) -> None:
+    result = plan(ABC + "exclude: [{name: x, when: {problem: q, variant: a}}]\n")
+    assert cells_of(result, 0) == Counter([("a..p", 1), *_once("a..p b..p c..p b..q c..q")])
+
+
+def _once(cells: str) -> list[tuple[str, int]]:
+    return [(cell, 0) for cell in cells.split()]
+
+
+def test_the_second_visit_of_the_baseline_has_any_place_in_its_block(plan) -> None:
+    result = plan(ABC + "collect: {blocks: 40}\n")
+    own = [visit for visit in result.sessions[0].visits if visit.cell.endswith("..p")]
+    places = {0: set(), 1: set()}
+    for place, visit in enumerate(own):
+        if visit.cell == "a..p":
+            places[visit.arm].add(place % 4)
+    assert places == {0: {0, 1, 2, 3}, 1: {0, 1, 2, 3}}
+
+
+def test_the_plan_has_the_visits_of_the_first_look_only(plan) -> None:
+    text = "variants: {list: [a, b]}\ncollect: {blocks: %s, final_blocks: 7}\n"
+    looks, fixed = plan(text % "[6, 9, 12]"), plan(text % "6")
+    assert (looks.looks, looks.final_blocks) == ((6, 9, 12), 7)
+    assert (fixed.looks, fixed.final_blocks) == ((6,), 7)
+    assert looks.sessions == fixed.sessions
+
+
+@given(st.integers(0, 5), st.integers(6, 9), st.integers(0, 3))
+def test_blocks_are_ordered_whatever_else_is_asked_for(first: int, last: int, seed: int) -> None:
+    cells = [
+        Cell(cell_id(v, Problem("p", "p")), v, Problem("p", "p"))
+        for v in (Variant(name, name) for name in "abcd")
+    ]
+    whole = list(block_visits(cells, "s", range(10), seed=seed, twice="c"))
+    part = list(block_visits(cells[::-1], "s", range(first, last), seed=seed, twice="c"))
+    assert part == [visit for visit in whole if first <= visit.block < last]
 
 
 # ---- --only --------------------------------------------------------------------------------------
@@ -521,12 +607,12 @@ def test_the_document() -> None:
         "stage": "variant",
         "examples": ["shared-512"],
     }
-    assert document["sessions"][2] == {
+    assert document["sessions"][-1] == {
         "name": "timer",
         "collector": "timer",
         "kind": "timing",
         "metrics": ["duration_ns"],
-        "visits": 4 * len(document["cells"]),
+        "visits": 4 * (len(document["cells"]) + 5),  # the baseline twice, at five problems
     }
 
 
@@ -536,4 +622,4 @@ def test_ten_thousand_cells(plan) -> None:
         f"problems: {{matrix: {{b: {list(range(100))}}}}}\n"
     )
     assert len({cell.id for cell in result.cells}) == 10_000
-    assert len(result.sessions[0].visits) == 80_000
+    assert len(result.sessions[0].visits) == 8 * (10_000 + 100)  # the baseline twice

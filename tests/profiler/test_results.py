@@ -5,11 +5,12 @@ import math
 import pytest
 from run_folders import SPEC, Workplace, external_csv, failed, measured, ncu_csv
 
+from profiler.attempts import load_attempt
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.recording import write_recording
-from profiler.results import Failure, failures, load_attempt
+from profiler.results import Failure, failures
 from profiler.store import JOURNAL_FILE, AttemptResult, RunFolder
 from runner import protocol
 
@@ -21,9 +22,10 @@ def outcomes(results):
     return {cell: status.outcome for cell, status in results.statuses.items()}
 
 
-def blocks(results, session="ncu-timing"):
+def blocks(results, session="ncu-timing", arm=0):
     """Blocks of each cell that has samples of a session."""
-    own = results.samples[results.samples["session"] == session]
+    samples = results.samples
+    own = samples[(samples["session"] == session) & (samples["arm"] == arm)]
     return {cell: sorted(rows["block"]) for cell, rows in own.groupby("cell")}
 
 
@@ -35,7 +37,10 @@ def test_a_whole_run(place):
     results = place.results()
     assert set(outcomes(results).values()) == {Outcome.MEASURED}
     assert blocks(results) == {cell.id: [0, 1] for cell in place.cells}
-    assert blocks(results, "ncu-counters") == {cell.id: [0] for cell in place.cells}
+    assert blocks(results, arm=1) == {PLAIN: [0, 1], "plain..large": [0, 1]}
+    for counters in ("ncu-counters", "ncu-counters-2"):
+        assert blocks(results, counters) == {cell.id: [0] for cell in place.cells}
+        assert blocks(results, counters, arm=1) == {}
     assert results.samples.loc[results.samples["session"] == "ncu-timing", "cycles"].gt(0).all()
     assert (results.cells, results.notices) == (place.cells, ())
     assert results.attributes["device__attribute_multiprocessor_count"] == 132
@@ -81,7 +86,8 @@ def test_a_cell_that_is_in_no_key_of_today_is_left_out(place):
     place.attempt()
     assert place.load(keys={})[0].visits() == set()
     today = {PLAIN: place.keys[PLAIN]}
-    assert place.load(keys=today)[0].visits() == {Visit(PLAIN, 0), Visit(PLAIN, 1)}
+    of_the_baseline = {Visit(PLAIN, block, arm) for block in (0, 1) for arm in (0, 1)}
+    assert place.load(keys=today)[0].visits() == of_the_baseline
 
 
 def test_an_attempt_of_a_killed_profiler_is_loaded(place):
@@ -154,6 +160,21 @@ def test_a_visit_that_two_attempts_measured_counts_once(place):
     assert blocks(results) == {PLAIN: [0, 1], TREE: [0]}
     kept = results.samples[results.samples["cell"] == PLAIN].reset_index(drop=True)
     assert kept.equals(first)
+
+
+def test_both_arms_of_a_block_count(place):
+    place.attempt(visits=[(PLAIN, 0), (PLAIN, 0, 1)])
+    place.attempt(visits=[(PLAIN, 0, 1), (PLAIN, 1, 1)])
+    assert place.load()[1].visits() == {Visit(PLAIN, 0, 1), Visit(PLAIN, 1, 1)}
+    samples = place.results().samples
+    assert list(zip(samples["block"], samples["arm"], strict=True)) == [(0, 0), (0, 1), (1, 1)]
+    assert samples["duration_ns"].nunique() == 3
+
+
+def test_an_arm_that_did_not_finish_does_not_take_the_other_with_it(place):
+    csv = ncu_csv([(PLAIN, 0), (PLAIN, 0, 1)], place.session("ncu-timing").metrics)
+    place.attempt(visits=[(PLAIN, 0)], journal=measured([(PLAIN, 0, 1)]), csv=csv)
+    assert place.load()[0].visits() == {Visit(PLAIN, 0, 1)}
 
 
 def test_kernels_of_one_range_are_one_sample(place):
@@ -350,7 +371,7 @@ def test_a_twin_shares_what_was_measured(place):
     status = place.results().statuses[TREE]
     assert (status.outcome, status.duplicate_of) == (Outcome.DUPLICATE, PLAIN)
     assert (status.cell, status.flops) == (TREE, 8.0)
-    assert status.missing_metrics == ("l2_hit_pct",)
+    assert status.missing_metrics == ("l2_bytes", "l2_hit_sectors")
 
 
 @pytest.mark.parametrize("outcome", [Outcome.WRONG_RESULT, Outcome.CRASHED])
@@ -371,21 +392,23 @@ def test_a_twin_of_what_is_not_measured_is_not_measured(place):
 
 def test_a_metric_that_did_not_come_back_is_named_in_the_cell(place):
     place.attempt()
+    place.attempt("ncu-counters-2")
     session = place.session("ncu-counters")
     lost = [name for name in ncu_names(session.metrics, "9.0") if name.startswith("lts__")]
     csv = ncu_csv(place.visits("ncu-counters"), session.metrics, drop=lost)
     place.attempt("ncu-counters", csv=csv)
     results = place.results()
-    assert {status.missing_metrics for status in results.statuses.values()} == {("l2_hit_pct",)}
+    assert {status.missing_metrics for status in results.statuses.values()} == {("l2_bytes",)}
     assert set(outcomes(results).values()) == {Outcome.MEASURED}
 
 
 def test_a_metric_that_one_cell_lacks_is_named_there_only(place):
     place.attempt()
-    place.attempt("ncu-counters", visits=[(PLAIN, 0)])
+    place.attempt("ncu-counters")
+    place.attempt("ncu-counters-2", visits=[(PLAIN, 0)])
     lacking = {c: s.missing_metrics for c, s in place.results().statuses.items()}
     assert lacking.pop(PLAIN) == ()
-    assert set(lacking.values()) == {("l2_hit_pct",)}
+    assert set(lacking.values()) == {("l2_hit_sectors",)}
 
 
 # ---- external commands ---------------------------------------------------------------------------
@@ -411,6 +434,20 @@ def test_a_command_with_one_kernel_keeps_its_variant(program_place):
     assert set(outcomes(results).values()) == {Outcome.MEASURED}
     visits = {visit for loaded in program_place.load() for visit in loaded.visits()}
     assert visits == {Visit(f"v{n}..default", block) for n in (1, 2) for block in range(2)}
+
+
+def test_a_command_knows_its_second_visit_of_a_block(program_place):
+    cell = "v1..default"
+    metrics = program_place.session("ncu-timing").metrics
+    for arm in (0, 1):
+        program_place.attempt(
+            visits=[(cell, 0, arm)],
+            visit=Visit(cell, 0, arm),
+            csv=external_csv(["sgemm(int)"], metrics),
+        )
+    visits = [loaded.visits() for loaded in program_place.load()]
+    assert visits == [{Visit(cell, 0)}, {Visit(cell, 0, 1)}]
+    assert sorted(program_place.results().samples["arm"]) == [0, 1]
 
 
 def test_a_command_with_several_kernels_gives_a_cell_for_each(program_place):

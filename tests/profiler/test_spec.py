@@ -67,7 +67,7 @@ def test_every_key_is_read() -> None:
     )
     collect = experiment.collect
     assert collect.collectors == ("ncu", "timer")
-    assert (collect.device, collect.blocks, collect.counter_samples) == ("cuda", 4, 2)
+    assert (collect.device, collect.blocks, collect.counter_samples) == ("cuda", (4,), 2)
     assert (collect.warmups, collect.repeats, collect.seed) == (1, 5, 7)
     assert (collect.cache_control, collect.clock_control) == ("none", "base")
     assert collect.time_limit_s == 30
@@ -81,7 +81,8 @@ def test_defaults_are_those_of_the_documentation() -> None:
     assert experiment.baseline is None
     assert experiment.title == ""
     assert experiment.collect.collectors == ("ncu",)
-    assert (experiment.collect.blocks, experiment.collect.counter_samples) == (8, 1)
+    assert (experiment.collect.blocks, experiment.collect.counter_samples) == ((8, 16, 32), 1)
+    assert (experiment.collect.final_blocks, experiment.margin_pct) == (8, 1.0)
     assert (experiment.collect.warmups, experiment.collect.repeats) == (3, 20)
     assert experiment.collect.metrics == ("default",)
     assert (experiment.collect.cache_control, experiment.collect.clock_control) == ("all", "none")
@@ -284,6 +285,46 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
             "spec.yaml:4: collect.blocks: must be a whole number, not True",
         ),
         (
+            MINIMAL + "collect: {blocks: [8, 16, 16]}\n",
+            "spec.yaml:4: collect.blocks: must go up from look to look, not [8, 16, 16]",
+        ),
+        (
+            MINIMAL + "collect: {blocks: [16, 8]}\n",
+            "spec.yaml:4: collect.blocks: must go up from look to look, not [16, 8]",
+        ),
+        (
+            MINIMAL + "collect: {blocks: [8, 16.5]}\n",
+            "spec.yaml:4: collect.blocks[1]: must be a whole number, not 16.5",
+        ),
+        (
+            MINIMAL + "collect: {blocks: []}\n",
+            "spec.yaml:4: collect.blocks: must not be empty",
+        ),
+        (
+            MINIMAL + "collect: {blocks: 0}\n",
+            "spec.yaml:4: collect.blocks: must be greater than or equal to 1, not 0",
+        ),
+        (
+            MINIMAL + "collect: {final_blocks: -1}\n",
+            "spec.yaml:4: collect.final_blocks: must be greater than or equal to 0, not -1",
+        ),
+        (
+            MINIMAL + "collect: {final_blocks: [8]}\n",
+            "spec.yaml:4: collect.final_blocks: must be a whole number, not a list",
+        ),
+        (
+            MINIMAL + "margin_pct: -0.5\n",
+            "spec.yaml:4: margin_pct: must be greater than or equal to 0, not -0.5",
+        ),
+        (
+            MINIMAL + "margin_pct: 100\n",
+            "spec.yaml:4: margin_pct: must be less than 100, not 100",
+        ),
+        (
+            MINIMAL + "margin_pct: .nan\n",
+            "spec.yaml:4: margin_pct: must be a finite number, not nan",
+        ),
+        (
             MINIMAL + "collect: {seed: -1}\n",
             "spec.yaml:4: collect.seed: must be greater than or equal to 0, not -1",
         ),
@@ -399,7 +440,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
 def test_overrides_are_yaml_laid_over_the_file(load) -> None:
     flags = ["collect.blocks=16", "build.flags=[-O3]", "baseline=two", "variants.list.0=zero"]
     loaded = load(MINIMAL, overrides=flags)
-    assert loaded.experiment.collect.blocks == 16
+    assert loaded.experiment.collect.blocks == (16,)
     assert loaded.experiment.build.flags == ("-O3",)
     assert loaded.experiment.baseline == "two"
     assert [item.name for item in loaded.experiment.variants.list] == ["zero", "two"]
@@ -409,7 +450,25 @@ def test_overrides_are_yaml_laid_over_the_file(load) -> None:
 
 def test_the_last_override_of_a_key_wins(load) -> None:
     loaded = load(MINIMAL, overrides=["collect.blocks=16", "collect.blocks=4"])
-    assert loaded.experiment.collect.blocks == 4
+    assert loaded.experiment.collect.blocks == (4,)
+
+
+def test_blocks_are_a_number_or_a_list_of_looks(load) -> None:
+    for blocks, looks in (
+        ("5", (5,)),
+        ("[5]", (5,)),
+        ("[8, 16]", (8, 16)),
+        ("[1, 2, 3]", (1, 2, 3)),
+    ):
+        assert load(MINIMAL + f"collect: {{blocks: {blocks}}}\n").experiment.collect.blocks == looks
+    loaded = load(MINIMAL, overrides=["collect.blocks=[6, 12]"])
+    assert loaded.experiment.collect.blocks == (6, 12)
+
+
+def test_finals_and_the_margin_are_read(load) -> None:
+    experiment = load(MINIMAL + "collect: {final_blocks: 0}\nmargin_pct: 0.25\n").experiment
+    assert (experiment.collect.final_blocks, experiment.margin_pct) == (0, 0.25)
+    assert load(MINIMAL + "margin_pct: 0\n").experiment.margin_pct == 0
 
 
 @pytest.mark.parametrize(
@@ -421,8 +480,12 @@ def test_the_last_override_of_a_key_wins(load) -> None:
         ),
         ("colect.blocks=1", "--set colect.blocks=1: colect: unknown key; did you mean 'collect'?"),
         (
+            "collect.warmups=many",
+            "--set collect.warmups=many: collect.warmups: must be a whole number, not 'many'",
+        ),
+        (
             "collect.blocks=many",
-            "--set collect.blocks=many: collect.blocks: must be a whole number, not 'many'",
+            "--set collect.blocks=many: collect.blocks[0]: must be a whole number, not 'many'",
         ),
         (
             "name=a b",

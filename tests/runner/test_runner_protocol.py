@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
+import string
+from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from runner.protocol import (
+    FAILED,
+    FINISHED,
+    MEASURE,
+    SESSION_FINISHED,
+    STARTED,
+    WARMUP,
+    JobVisit,
     Tolerance,
     append_record,
+    finished_visits,
     parse_range_name,
     range_name,
     read_job,
@@ -16,9 +28,12 @@ from runner.protocol import (
     write_job,
 )
 
+CELL_CHARACTERS = string.ascii_letters + string.digits + "_.=-"
+
 
 def test_a_job_comes_back_as_it_was_written(bench, tmp_path):
     job = bench.job(["plain"], tolerances={"float16": Tolerance(1e-3, 1e-2)})
+    job = replace(job, visits=(*job.visits, JobVisit(job.cells[0].id, 0, 1)))
 
     write_job(job, tmp_path / "job.json")
 
@@ -64,10 +79,36 @@ def test_a_record_cut_off_by_a_crash_is_left_out(tmp_path):
     assert list(read_journal(path)) == [{"event": "started", "cell": "a"}]
 
 
-@pytest.mark.parametrize("name", ["cell=a;block=x", "cell=a", "block=1", "other=a;block=1", ""])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cell=a;block=x", "cell=a", "block=1", "other=a;block=1", ""),
+        *("cell=a;block=1;arm=", "cell=a;block=1;arm=x", "cell=a;block=1;arm=-1", "cell=a;arm=1"),
+        *("cell=a;block=1;arm=1;", "cell=a;block=\u0661", " cell=a;block=1", "cell=a;block=1\n"),
+    ],
+)
 def test_ranges_of_others_are_not_ours(name):
     assert parse_range_name(name) is None
 
 
 def test_range_names_hold_only_what_the_csv_of_ncu_can_carry():
     assert range_name("v=1.b..p", 3) == "cell=v=1.b..p;block=3"
+    assert range_name("v=1.b..p", 3, 1) == "cell=v=1.b..p;block=3;arm=1"
+
+
+@given(cell=st.text(CELL_CHARACTERS, min_size=1), block=st.integers(0), arm=st.integers(0, 9))
+def test_a_range_name_leads_back_to_its_visit(cell, block, arm):
+    assert parse_range_name(range_name(cell, block, arm)) == (cell, block, arm)
+
+
+def test_only_visits_that_were_measured_to_their_end_are_finished():
+    where = {"cell": "a", "block": 2, "phase": MEASURE}
+    records = [
+        {"event": STARTED, **where},
+        {"event": FINISHED, **where},
+        {"event": FINISHED, **where, "arm": 1},
+        {"event": FINISHED, **where, "block": 3, "phase": WARMUP},
+        {"event": FAILED, **where, "block": 4},
+        {"event": SESSION_FINISHED},
+    ]
+    assert list(finished_visits(records)) == [("a", 2, 0), ("a", 2, 1)]

@@ -39,7 +39,14 @@ def test_a_visit_is_one_range_in_our_own_domain(domain):
 def test_the_name_of_the_range_leads_back_to_the_visit(domain):
     with ranges.visit_range("a=1..b=2", 12):
         ((_, name),) = domain("profiler").calls
-    assert parse_range_name(name) == ("a=1..b=2", 12)
+    assert parse_range_name(name) == ("a=1..b=2", 12, 0)
+
+
+def test_the_second_visit_of_a_block_says_so(domain):
+    with ranges.visit_range("a=1..b=2", 12, 1):
+        ((_, name),) = domain("profiler").calls
+    assert name == "cell=a=1..b=2;block=12;arm=1"
+    assert parse_range_name(name) == ("a=1..b=2", 12, 1)
 
 
 def test_a_range_ends_when_its_launch_raises(domain):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from profiler.model import Outcome
-from runner.protocol import JobVisit, Tolerance
+from runner.protocol import JobVisit, Tolerance, finished_visits
 
 PHASES = ["prepare", "check", "describe"]
 
@@ -51,6 +51,35 @@ def test_every_phase_is_journalled_before_and_after(bench, select):
     started = [(r["cell"], r["phase"], r.get("block")) for r in select(records, event="started")]
     finished = [(r["cell"], r["phase"], r.get("block")) for r in select(records, event="finished")]
     assert started == finished
+
+
+def test_a_cell_is_measured_twice_in_a_block_and_its_records_say_which(bench, select):
+    job = bench.job(["plain"], blocks=1, collector="ncu")
+    cell = job.cells[0].id
+    job = replace(job, visits=(JobVisit(cell, 0, 1), JobVisit(cell, 0), JobVisit(cell, 1, 1)))
+
+    records = bench.run(job)
+
+    own = select(records, phase="measure")
+    visits = [(r["event"], r["block"], r.get("arm")) for r in own]
+    assert visits == [
+        *(("started", 0, 1), ("finished", 0, 1)),
+        *(("started", 0, None), ("finished", 0, None)),
+        *(("started", 1, 1), ("finished", 1, 1)),
+    ]
+    assert list(finished_visits(records)) == [(cell, 0, 1), (cell, 0, 0), (cell, 1, 1)]
+    others = [r for r in records if r.get("phase") != "measure"]
+    assert not any("arm" in record for record in others)
+
+
+def test_a_visit_that_fails_in_its_second_arm_is_named_with_it(bench, select):
+    job = bench.job(["raise late"], blocks=1, repeats=3)
+    cell = job.cells[0].id
+    job = replace(job, visits=tuple(JobVisit(cell, block, 1) for block in range(5)))
+
+    (failure,) = select(bench.run(job), event="failed")
+
+    assert (failure["block"], failure["arm"]) == (1, 1)
 
 
 def test_the_start_of_a_session_says_where_it_runs(bench):

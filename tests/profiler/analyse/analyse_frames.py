@@ -18,9 +18,9 @@ class Range(NamedTuple):
     name: str
 
 
-def ours(cell: str, block: int) -> tuple[Range, ...]:
+def ours(cell: str, block: int, arm: int = 0) -> tuple[Range, ...]:
     """The ranges around a launch inside a visit."""
-    return (Range("", "outer"), Range("profiler", range_name(cell, block)))
+    return (Range("", "outer"), Range("profiler", range_name(cell, block, arm)))
 
 
 def launch(nvtx: tuple[Range, ...], kernel: str = "k", **raw: float | None) -> dict[str, object]:
@@ -42,6 +42,7 @@ def samples_of(
     *,
     collector: str = "ncu",
     kind: str = "timing",
+    arm: int = 0,
 ) -> pd.DataFrame:
     """One sample per block; keys are cell ids."""
     rows = [
@@ -51,6 +52,7 @@ def samples_of(
             "kind": kind,
             "cell": cell,
             "block": block,
+            "arm": arm,
             "repeat": 0,
             "kernels": 1.0 if collector == "ncu" else float("nan"),
             "kernel_names": "k",

@@ -28,11 +28,11 @@ from profiler.analyse.samples import (
     share_duplicates,
 )
 from profiler.errors import ProfilerError
-from profiler.model import CellStatus, Environment, Outcome
+from profiler.model import CellStatus, Environment, Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
 
 SESSION = {"session": "timing-0", "collector": "ncu", "kind": "timing"}
-ALL = ("duration_ns", "registers", "l1_hit_pct", "l2_hit_pct", "dram_read_bytes", "stall_wait")
+ALL = ("duration_ns", "registers", "l1_hit_pct", "dram_read_bytes", "stall_wait", "l2_hit_sectors")
 STALL = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
 
 
@@ -60,7 +60,7 @@ def test_launches_outside_our_ranges_are_left_out() -> None:
 def test_unfinished_visits_are_left_out_where_they_are_known() -> None:
     launches = pd.DataFrame([launch(ours("a", block), gpu__time_duration=1.0) for block in (0, 1)])
     frame = samples_from_launches(
-        launches, metrics=("duration_ns",), finished=[("a", 0)], **SESSION
+        launches, metrics=("duration_ns",), finished=[("a", 0, 0)], **SESSION
     )
     assert list(frame["block"]) == [0]
 
@@ -73,7 +73,6 @@ def test_kernels_of_one_range_are_combined_as_the_catalogue_says() -> None:
         launch__registers_per_thread=32.0,
         dram__bytes_read=10.0,
         lts__t_sectors_lookup_hit=90.0,
-        lts__t_sectors=100.0,
     )
     second = launch(
         ours("a", 0),
@@ -82,10 +81,9 @@ def test_kernels_of_one_range_are_combined_as_the_catalogue_says() -> None:
         launch__registers_per_thread=168.0,
         dram__bytes_read=30.0,
         lts__t_sectors_lookup_hit=0.0,
-        lts__t_sectors=900.0,
     )
-    for row, l1, l2 in ((first, 80.0, 90.0), (second, 40.0, 0.0)):
-        row |= {"l1tex__t_sector_hit_rate.pct": l1, "lts__t_sector_hit_rate.pct": l2}
+    for row, l1 in ((first, 80.0), (second, 40.0)):
+        row |= {"l1tex__t_sector_hit_rate.pct": l1}
     row = _samples([first, second, {**first, "nvtx": ours("b", 0)}]).iloc[0]
     assert row["kernels"] == 2
     assert row["kernel_names"] == "k1; k2"
@@ -93,28 +91,38 @@ def test_kernels_of_one_range_are_combined_as_the_catalogue_says() -> None:
     assert row["registers"] == 168
     assert row["dram_read_bytes"] == 40
     assert row["l1_hit_pct"] == pytest.approx((80 * 100 + 40 * 300) / 400)
-    assert row["l2_hit_pct"] == pytest.approx(100 * 90 / 1000)
+    assert row["l2_hit_sectors"] == 90
 
 
-def test_a_hit_rate_without_its_parts_is_weighted_by_time() -> None:
+def test_a_hit_rate_is_weighted_by_time() -> None:
     launches = [
-        launch(ours("a", 0), gpu__time_duration=time) | {"lts__t_sector_hit_rate.pct": hit}
+        launch(ours("a", 0), gpu__time_duration=time) | {"l1tex__t_sector_hit_rate.pct": hit}
         for time, hit in ((100.0, 90.0), (300.0, 10.0))
     ]
-    assert _samples(launches)["l2_hit_pct"][0] == pytest.approx(30.0)
+    assert _samples(launches)["l1_hit_pct"][0] == pytest.approx(30.0)
 
 
 def test_a_single_kernel_keeps_what_ncu_reported() -> None:
-    row = launch(ours("a", 0), lts__t_sectors_lookup_hit=1.0, lts__t_sectors=3.0)
-    row |= {"lts__t_sector_hit_rate.pct": 33.33, "l1tex__t_sector_hit_rate.pct": 12.5}
-    frame = _samples([row])
-    assert frame["l2_hit_pct"][0] == 33.33
-    assert frame["l1_hit_pct"][0] == 12.5
+    row = launch(ours("a", 0)) | {"l1tex__t_sector_hit_rate.pct": 12.5}
+    assert _samples([row])["l1_hit_pct"][0] == 12.5
 
 
-def test_a_single_kernel_without_a_reported_rate_gets_it_from_the_parts() -> None:
-    frame = _samples([launch(ours("a", 0), lts__t_sectors_lookup_hit=1.0, lts__t_sectors=4.0)])
-    assert frame["l2_hit_pct"][0] == 25.0
+def test_both_arms_of_a_block_are_samples_of_their_own() -> None:
+    launches = [
+        launch(ours("a", 0, arm), gpu__time_duration=time)
+        for arm, time in ((1, 2.0), (0, 3.0), (1, 4.0))
+    ]
+    frame = _samples(launches)
+    assert list(zip(frame["arm"], frame["duration_ns"], strict=True)) == [(1, 6.0), (0, 3.0)]
+    assert frame["arm"].dtype == "int64"
+
+
+def test_of_two_arms_only_the_finished_one_counts() -> None:
+    launches = pd.DataFrame([launch(ours("a", 0, arm), gpu__time_duration=1.0) for arm in (0, 1)])
+    frame = samples_from_launches(
+        launches, metrics=("duration_ns",), finished=[("a", 0, 1)], **SESSION
+    )
+    assert list(frame["arm"]) == [1]
 
 
 def test_stalls_are_weighted_by_issued_instructions() -> None:
@@ -143,8 +151,9 @@ def test_a_value_missing_for_one_kernel_is_missing_for_the_range() -> None:
 
 
 def test_metrics_that_did_not_come_back_are_columns_of_nan() -> None:
-    frame = _samples([launch(ours("a", 0))], ("duration_ns", "l2_hit_pct", "foo__bar.sum"))
-    assert frame[["duration_ns", "l2_hit_pct", "foo__bar.sum"]].isna().all(axis=None)
+    names = ("duration_ns", "l2_hit_sectors", "foo__bar.sum")
+    frame = _samples([launch(ours("a", 0))], names)
+    assert frame[list(names)].isna().all(axis=None)
 
 
 def test_raw_names_combine_by_their_roll_up() -> None:
@@ -208,7 +217,7 @@ def test_durations_of_a_range_always_add_up(rows: list[tuple[str, int, float]]) 
 
 def _command(launches: list[dict[str, object]]) -> pd.DataFrame:
     return samples_from_command(
-        pd.DataFrame(launches), cell="v..p", block=3, metrics=("duration_ns",), **SESSION
+        pd.DataFrame(launches), visit=Visit("v..p", 3), metrics=("duration_ns",), **SESSION
     )
 
 
@@ -234,6 +243,13 @@ def test_a_range_replay_row_has_no_shape() -> None:
     assert _command([row])["cell"][0] == "v..p..range..g..b"
 
 
+def test_a_command_has_the_arm_of_its_visit() -> None:
+    frame = samples_from_command(
+        pd.DataFrame([launch(())]), visit=Visit("v..p", 2, 1), metrics=(), **SESSION
+    )
+    assert list(zip(frame["block"], frame["arm"], strict=True)) == [(2, 1)]
+
+
 def test_a_command_with_one_kernel_stays_comparable() -> None:
     cell = make_cell("v")
     (found,) = command_cells(_command([launch(())]), [cell])
@@ -256,7 +272,7 @@ def test_the_same_part_of_two_commands_is_the_same_problem() -> None:
         grids = ("(8, 1, 1)", "(16, 1, 1)")
         launches = pd.DataFrame([launch(()) | {"grid_size": grid} for grid in grids])
         cell = f"{variant}..p"
-        return samples_from_command(launches, cell=cell, block=0, metrics=(), **SESSION)
+        return samples_from_command(launches, visit=Visit(cell, 0), metrics=(), **SESSION)
 
     cells = [make_cell("v"), make_cell("w")]
     found = command_cells(pd.concat([of("v"), of("w")]), cells)
@@ -268,7 +284,7 @@ def test_the_same_part_of_two_commands_is_the_same_problem() -> None:
 def test_a_cell_does_not_take_the_parts_of_one_whose_id_begins_alike() -> None:
     cells = [make_cell("v"), make_cell("v", "p..q")]
     samples = samples_from_command(
-        pd.DataFrame([launch(())]), cell="v..p..q", block=0, metrics=(), **SESSION
+        pd.DataFrame([launch(())]), visit=Visit("v..p..q", 0), metrics=(), **SESSION
     )
     (found,) = command_cells(samples, cells)
     assert found.problem.id == "p..q"
@@ -295,6 +311,16 @@ def test_each_timed_launch_of_a_finished_visit_is_a_sample() -> None:
     assert list(frame["repeat"]) == [0, 1]
     assert frame["kernels"].isna().all()
     assert set(frame["collector"]) == {"timer"}
+
+
+def test_the_timer_tells_arms_apart() -> None:
+    records = [
+        _record("finished", "measure", block=3, arm=1, durations_ns=[7]),
+        _record("finished", "measure", block=3, durations_ns=[8, 9]),
+    ]
+    frame = samples_from_journal(records, session="timer-0")
+    found = frame[["block", "arm", "repeat", "duration_ns"]].to_numpy().tolist()
+    assert found == [[3, 1, 0, 7], [3, 0, 0, 8], [3, 0, 1, 9]]
 
 
 def test_a_journal_without_measurements_gives_no_samples() -> None:
@@ -346,16 +372,67 @@ def test_cells_without_a_status_have_no_derived_metrics() -> None:
     assert "tflops" not in add_derived(samples, {}, Environment()).columns
 
 
+def _counted(
+    session: str, *visits: tuple[str, int, int], kind: str = "counters", **raw: float
+) -> pd.DataFrame:
+    """Samples of one session with `l2_hit_sectors` or `l2_bytes`."""
+    launches = [launch(ours(*visit), gpu__time_duration=1.0, **raw) for visit in visits]
+    metrics = ("l2_hit_sectors",) if "lts__t_sectors_lookup_hit" in raw else ("l2_bytes",)
+    facts = SESSION | {"session": session, "kind": kind}
+    return samples_from_launches(pd.DataFrame(launches), metrics=metrics, **facts)
+
+
+def _hit_rates(*frames: pd.DataFrame) -> dict[tuple[str, int, int], float]:
+    samples = pd.concat(frames, ignore_index=True)
+    derived = add_derived(samples, {}, Environment()).reindex(columns=[*samples, "l2_hit_pct"])
+    found = derived[derived["l2_hit_pct"].notna()]
+    visits = zip(found["cell"], found["block"], found["arm"], strict=True)
+    return dict(zip(visits, found["l2_hit_pct"], strict=True))
+
+
+def test_the_l2_hit_rate_is_put_together_from_two_sessions_of_a_visit() -> None:
+    a, again, b = ("a", 0, 0), ("a", 1, 0), ("b", 0, 0)
+    traffic = [
+        _counted("ncu-counters", visit, lts__t_bytes=32.0 * sectors)
+        for visit, sectors in ((a, 100), (again, 200), (b, 1000))
+    ]
+    hits = _counted("ncu-counters-2", b, a, again, lts__t_sectors_lookup_hit=50.0)
+    assert _hit_rates(*traffic, hits) == pytest.approx({a: 50.0, again: 25.0, b: 5.0})
+
+
+def test_hits_of_one_visit_are_not_divided_by_the_traffic_of_another() -> None:
+    hits = _counted("ncu-counters-2", ("a", 0, 0), lts__t_sectors_lookup_hit=50.0)
+    elsewhere = [
+        _counted("ncu-counters", ("a", 1, 0), lts__t_bytes=3200.0),
+        _counted("ncu-counters", ("a", 0, 1), lts__t_bytes=3200.0),
+        _counted("ncu-counters", ("b", 0, 0), lts__t_bytes=3200.0),
+        _counted("ncu-timing", ("a", 0, 0), kind="timing", lts__t_bytes=3200.0),
+    ]
+    assert _hit_rates(*elsewhere, hits) == {}
+
+
+def test_the_l2_hit_rate_comes_from_one_session_where_it_has_both() -> None:
+    raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=25.0, lts__t_bytes=3200.0)
+    samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
+    assert add_derived(samples, {}, Environment())["l2_hit_pct"][0] == pytest.approx(25.0)
+
+
+def test_without_traffic_there_is_no_hit_rate() -> None:
+    raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=0.0, lts__t_bytes=0.0)
+    samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
+    assert "l2_hit_pct" not in add_derived(samples, {}, Environment()).columns
+
+
 # ---- missing, duplicates, import -----------------------------------------------------------------
 
 
 def test_missing_metrics_are_named_by_cell() -> None:
-    both = ("duration_ns", "l2_hit_pct", "nosuch__metric.sum")
-    full = launch(ours("a", 0), gpu__time_duration=1.0) | {"lts__t_sector_hit_rate.pct": 0.0}
+    both = ("duration_ns", "l1_hit_pct", "nosuch__metric.sum")
+    full = launch(ours("a", 0), gpu__time_duration=1.0) | {"l1tex__t_sector_hit_rate.pct": 0.0}
     part = launch(ours("b", 0), gpu__time_duration=1.0)
     assert missing_metrics(_samples([full, part], both), both) == {
         "a": ("nosuch__metric.sum",),
-        "b": ("l2_hit_pct", "nosuch__metric.sum"),
+        "b": ("l1_hit_pct", "nosuch__metric.sum"),
     }
 
 
@@ -430,10 +507,11 @@ def test_a_captured_full_report_has_its_known_numbers() -> None:
 def test_a_captured_gemm_and_softmax_in_one_range() -> None:
     launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
     launches["nvtx"] = [ours("a", 0), ours("a", 0)]
-    metrics = ("duration_ns", "registers", "l2_hit_pct", "compute_throughput_pct")
-    row = samples_from_launches(
-        launches, metrics=metrics, compute_capability="9.0", **SESSION
-    ).iloc[0]
+    # Sectors of 32 bytes: this capture counted them, and no bytes.
+    launches["lts__t_bytes.sum"] = 32 * launches["lts__t_sectors.sum"]
+    metrics = ("duration_ns", "registers", "compute_throughput_pct", "l2_hit_sectors", "l2_bytes")
+    samples = samples_from_launches(launches, metrics=metrics, compute_capability="9.0", **SESSION)
+    row = add_derived(samples, {}, Environment()).iloc[0]
     assert row["kernels"] == 2
     assert row["duration_ns"] == pytest.approx(180_544 + 93_440)
     assert row["registers"] == 168

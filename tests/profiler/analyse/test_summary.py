@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from profiler.analyse.samples import empty_samples
-from profiler.analyse.summary import SUMMARY_COLUMNS, summarise
+from profiler.analyse.summary import SUMMARY_COLUMNS, block_values, summarise
 from profiler.errors import ProfilerError
 from profiler.model import Cell
 
@@ -50,6 +50,27 @@ def test_a_block_counts_once_whatever_its_repeats() -> None:
     samples["repeat"] = [0, 0, 1, 2]
     row = _row(summarise(samples, cells=CELLS), A)
     assert (row["n"], row["median"]) == (2, 3.5)
+
+
+def test_the_second_visit_of_the_baseline_and_finals_do_not_count() -> None:
+    first = samples_of({A.id: [1.0, 2.0, 3.0], B.id: [4.0, 4.0, 4.0]})
+    second = samples_of({A.id: [100.0, 200.0, 300.0]}, arm=1)
+    final = samples_of({A.id: [50.0], B.id: [60.0]}, kind="final")
+    samples = pd.concat([second, final, first], ignore_index=True)
+    pd.testing.assert_frame_equal(
+        summarise(samples, cells=CELLS, baseline="a"), summarise(first, cells=CELLS, baseline="a")
+    )
+
+
+def test_block_values_are_those_of_the_summary() -> None:
+    first = samples_of({A.id: [1.0, 2.0]}).assign(cycles=7.0)
+    second = samples_of({A.id: [100.0]}, arm=1)
+    found = block_values(pd.concat([first, second], ignore_index=True), CELLS, "duration_ns")
+    assert found.to_dict("records") == [
+        {"cell": A.id, "block": 0, "value": 1.0},
+        {"cell": A.id, "block": 1, "value": 2.0},
+    ]
+    assert block_values(first, CELLS, "registers").empty
 
 
 def test_below_three_blocks_there_is_no_interval() -> None:

@@ -41,7 +41,7 @@ def test_job_has_only_the_cells_that_are_visited(make_session, timer, tmp_path):
     run_attempt(make_session(timer, CELLS), [Visit("b..p", 7)], tmp_path)
     job = json.loads((tmp_path / "job.json").read_text())
     assert [cell["id"] for cell in job["cells"]] == ["b..p"]
-    assert job["visits"] == [{"cell": "b..p", "block": 7}]
+    assert job["visits"] == [{"cell": "b..p", "block": 7, "arm": 0}]
 
 
 def test_rows_before_a_crash_are_kept(make_session, ncu, tmp_path):

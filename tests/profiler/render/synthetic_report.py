@@ -194,6 +194,7 @@ def _samples(
                 "kind": SessionKind.TIMING.value,
                 "cell": cell.id,
                 "block": block,
+                "arm": 0,
                 "repeat": 0,
                 "kernels": 1.0,
                 "kernel_names": HOSTILE if "hostile" in str(cell.variant.params) else "softmax_k",

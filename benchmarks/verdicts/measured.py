@@ -1,0 +1,90 @@
+"""What verdicts said of one program under several names, and slowed down by known amounts.
+
+    python benchmarks/verdicts/measured.py [RUN]
+
+RUN is a run folder or recording of `slowdowns/experiment.yaml`; by default the recording beside it.
+Prints Markdown tables: verdicts by how many percent more iterations a variant made, and its ratio.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from profiler.analyse.judge import Judge, times_of
+from profiler.assemble import assemble
+from profiler.model import Cell, SessionKind, Verdict
+from profiler.plan import make_plan
+from profiler.report import Report
+from profiler.space import space_of
+from profiler.spec import load_spec
+from profiler.store import RunFolder
+
+HERE = Path(__file__).parent
+SPEC = HERE / "slowdowns" / "experiment.yaml"
+RECORDING = HERE / "slowdowns" / "recording"
+WORDS = (Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR, Verdict.SLOWER)
+
+
+def comparisons(report: Report) -> pd.DataFrame:
+    """Every cell against the baseline, with how much more it does (`extra_pct`) and its blocks."""
+    times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
+    judge = Judge(times, report.baseline, report.rules)
+    cells = {cell.id: cell for cell in report.plan.cells}
+    found = judge.with_baseline(report.plan.cells)
+    return found.assign(
+        extra_pct=[_extra(cells[cell]) for cell in found["cell"]],
+        problem_name=[cells[cell].problem.name for cell in found["cell"]],
+    )
+
+
+def _extra(cell: Cell) -> int:
+    return int(cell.variant.params["extra_pct"] or 0)
+
+
+def table(found: pd.DataFrame) -> str:
+    """The Markdown table."""
+    lines = [
+        "| iterations | pairs | FASTER | SAME | UNCLEAR | SLOWER | median blocks | ratios |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for extra, rows in found.groupby("extra_pct"):
+        counts = rows["verdict"].value_counts()
+        name = f"+{extra!s} %" if extra else "the same (A/A)"
+        cells = " | ".join(str(counts.get(word, 0)) for word in WORDS)
+        span = f"{rows['ratio'].min():.4f} to {rows['ratio'].max():.4f}"
+        lines.append(f"| {name} | {len(rows)} | {cells} | {rows['blocks'].median():.0f} | {span} |")
+    return "\n".join(lines)
+
+
+def problems(found: pd.DataFrame, report: Report) -> str:
+    """Per problem: the baseline's duration, the noise floor, and what was said."""
+    durations = report.summary[report.summary["metric"] == "duration_ns"]
+    own = durations[durations["variant"] == report.baseline].set_index("problem")["median"]
+    lines = ["| problem | baseline | noise floor | verdicts on +1, +2, +5 % |", "|---|---|---|---|"]
+    for problem, rows in found.groupby("problem", sort=False):
+        slowed = rows[rows["extra_pct"] > 0].sort_values("extra_pct")
+        said = ", ".join(str(verdict).upper() for verdict in slowed["verdict"])
+        floor = rows["noise_floor"].iloc[0]
+        name = rows["problem_name"].iloc[0]
+        lines.append(f"| {name} | {own[problem] / 1e3:.1f} us | {100 * floor:.2f} % | {said} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Print both tables, and the launches that were made."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDING
+    loaded = load_spec(SPEC)
+    plan = make_plan(loaded, space_of(loaded))
+    report = assemble(RunFolder(folder), loaded, plan, replay=True).report
+    found = comparisons(report)
+    everything = (len(plan.cells) + len({cell.problem.id for cell in plan.cells})) * plan.looks[-1]
+    made = report.samples["kind"].value_counts().to_dict()
+    print(table(found), problems(found, report), sep="\n\n")
+    print(f"\nLaunches: {made}; every cell {plan.looks[-1]} times would be {everything}.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""Durations of a run, and the verdict on any two of its cells.
+
+What a comparison means stands in `verdicts`; here the samples of a run are brought into its form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.samples import check_samples
+from profiler.analyse.verdicts import (
+    COLUMNS,
+    DELTA,
+    compare,
+    noise_floors,
+    still_in_the_race,
+)
+from profiler.model import Cell, SessionKind
+
+TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
+
+Pair = tuple[str, str]
+"""Ids of a cell and of the cell that it is compared with, of one problem."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What a run decided about its verdicts before it began."""
+
+    looks: int = 1
+    """How often the data may be judged before they are complete."""
+    delta: float = DELTA
+    """Smaller relative differences are SAME."""
+
+
+def times_of(
+    samples: pd.DataFrame, cells: Sequence[Cell], kind: SessionKind, blocks: int | None = None
+) -> pd.DataFrame:
+    """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
+
+    Of sessions of one kind and of one collector: ncu where it measured, else the timer. Repeats of
+    a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
+    nothing counted them.
+    """
+    check_samples(samples)
+    rows = samples[samples["kind"] == kind.value].reindex(
+        columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
+    )
+    rows = rows[rows["duration_ns"].notna()]
+    if (rows["collector"] == "ncu").any():
+        rows = rows[rows["collector"] == "ncu"]
+    if blocks is not None:
+        rows = rows[rows["block"] < blocks]
+    made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
+    plan = pd.DataFrame(
+        [(cell.id, cell.variant.id, cell.problem.id) for cell in cells],
+        columns=["cell", "variant", "problem"],
+    )
+    times = made.median().reset_index().astype({"cell": object})  # an empty frame has floats
+    return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
+
+
+@dataclass(frozen=True, eq=False)
+class Judge:
+    """The durations of one kind of session, and what they say about pairs of cells."""
+
+    times: pd.DataFrame
+    """As `times_of` gives them."""
+    baseline: str | None
+    """Id of the variant that every block visits twice."""
+    rules: Rules = field(default_factory=Rules)
+
+    @cached_property
+    def floors(self) -> pd.DataFrame:
+        """Noise floors of `duration_ns` and `cycles` by problem, from the baseline's two arms."""
+        own = self.times[self.times["variant"] == self.baseline]
+        arms = [own[own["arm"] == arm] for arm in (0, 1)]
+        both = arms[0].merge(arms[1], on=["problem", "block"], suffixes=("", "_again"))
+        return pd.DataFrame(
+            {
+                name: noise_floors(_log_ratio(both, name, f"{name}_again"), both["problem"])
+                for name in ("duration_ns", "cycles")
+            }
+        )
+
+    def against(self, pairs: Iterable[Pair], family: str = "problem") -> pd.DataFrame:
+        """The verdict on each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
+
+        Pairs of a problem are judged together, as one family of comparisons; `family` may name
+        `cell` or `against` instead. A pair without blocks in common is NO DATA.
+        """
+        asked = pd.DataFrame(list(pairs), columns=["cell", "against"]).astype(object)
+        problem_of = self.times.drop_duplicates("cell").set_index("cell")["problem"]
+        asked["problem"] = asked["cell"].map(problem_of)
+        asked["noise_floor"] = asked["problem"].map(self.floors["duration_ns"])
+        asked["cycles_noise_floor"] = asked["problem"].map(self.floors["cycles"])
+        asked["family"] = asked[family]
+        rules = self.rules
+        verdicts = compare(self._paired(asked), asked, delta=rules.delta, looks=rules.looks)
+        found: pd.DataFrame = asked[["cell", "against", "problem"]].join(verdicts[list(COLUMNS)])
+        return found
+
+    def _paired(self, asked: pd.DataFrame) -> pd.DataFrame:
+        """Log ratios of each pair, block by block."""
+        first = self.times.loc[self.times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
+        other = first.rename(columns={"cell": "against"})
+        numbered = asked[["cell", "against"]].reset_index(names="pair")
+        rows = numbered.merge(first, on="cell").merge(
+            other, on=["against", "block"], suffixes=("", "_other")
+        )
+        return pd.DataFrame(
+            {
+                "pair": rows["pair"],
+                "log_ratio": _log_ratio(rows, "duration_ns", "duration_ns_other"),
+                "log_cycles": _log_ratio(rows, "cycles", "cycles_other"),
+            }
+        )
+
+    def with_baseline(self, cells: Sequence[Cell]) -> pd.DataFrame:
+        """The verdict on every cell against the baseline of its problem."""
+        of_problem = {one.problem.id: one.id for one in cells if one.variant.id == self.baseline}
+        return self.against(
+            (cell.id, of_problem[cell.problem.id])
+            for cell in cells
+            if cell.variant.id != self.baseline and cell.problem.id in of_problem
+        )
+
+    def contenders(self, variants: Collection[str]) -> pd.DataFrame:
+        """Which of these variants (ids) may be the best of a problem.
+
+        One row per problem and variant that was timed there: `problem variant best contender`.
+        """
+        rows = self.times[(self.times["arm"] == 0) & self.times["variant"].isin(list(variants))]
+        return still_in_the_race(
+            rows, self.floors["duration_ns"], delta=self.rules.delta, looks=self.rules.looks
+        )
+
+
+def _log_ratio(rows: pd.DataFrame, above: str, below: str) -> pd.Series[Any]:
+    """NaN where either is missing or not positive."""
+    ratio = rows[above].where(rows[above] > 0) / rows[below].where(rows[below] > 0)
+    return pd.Series(np.log(ratio.to_numpy(dtype=np.float64)), index=rows.index)

@@ -1,0 +1,165 @@
+"""What one attempt of a session left: samples, journal, clocks; nothing of edited cells."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.samples import (
+    empty_samples,
+    metric_columns,
+    samples_from_command,
+    samples_from_journal,
+    samples_from_launches,
+)
+from profiler.clocks import (
+    CLOCKS_FILE,
+    empty_clocks,
+    measured_visits,
+    read_clocks,
+    throttled_visits,
+)
+from profiler.errors import ParseError
+from profiler.model import Visit
+from profiler.notices import Notice
+from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
+from profiler.store import Attempt
+from runner import protocol
+
+FINISHED = "finished"
+"""AttemptResult.cause of a session that ended as it should."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loaded:
+    """What one attempt says about the cells whose key is still the same."""
+
+    attempt: Attempt
+    samples: pd.DataFrame
+    records: tuple[dict[str, Any], ...]
+    current: frozenset[str]
+    """Cells of the attempt whose key is still the same."""
+    notices: tuple[Notice, ...] = ()
+    attributes: Mapping[str, str | float] = field(default_factory=dict)
+    """What the tool says about the GPU: `device__attribute_*`."""
+    clocks: pd.DataFrame = field(default_factory=empty_clocks)
+    """As `read_clocks` gives it; without rows where nothing was sampled."""
+
+    def visits(self) -> set[Visit]:
+        """Visits that have a sample with a value; a faulting kernel leaves a row without any."""
+        own = self.attempt.record.visit
+        if own is not None:
+            return {Visit(**own)} if len(self.samples) else set()
+        made = self.samples[["cell", "block", "arm"]].itertuples(index=False)
+        return {Visit(str(cell), int(block), int(arm)) for cell, block, arm in made}
+
+    def throttled(self) -> set[Visit]:
+        """Visits during which the GPU was slowed down, by heat for example."""
+        found = throttled_visits(self.clocks, measured_visits(self.records))
+        return {Visit(*key) for key in found} & self.visits()
+
+    def tried(self) -> set[str]:
+        """Cells that this attempt began to work on."""
+        own = self.attempt.record.visit
+        if own is not None:
+            return {own["cell"]} & self.current
+        started = (r for r in self.records if r.get("event") == protocol.STARTED)
+        return {record["cell"] for record in started}
+
+    def checked(self) -> set[str]:
+        """Cells that were compared with the reference and found right."""
+        return {
+            record["cell"]
+            for record in self.records
+            if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
+        }
+
+    def unseen(self) -> set[str]:
+        """Cells that finished a visit in a session that ended well, without a kernel being seen."""
+        result = self.attempt.result
+        if result is None or result.cause != FINISHED:
+            return set()
+        finished = {cell for cell, _, _ in protocol.finished_visits(self.records)}
+        seen = {visit.cell for visit in self.visits()}  # of these, single visits are made again
+        return finished - seen
+
+
+def load_attempt(
+    attempt: Attempt, keys: Mapping[str, str], compute_capability: str | None
+) -> Loaded:
+    """Read one attempt; rows of cells whose key is another in `keys` are left out."""
+    current = {cell for cell, key in attempt.record.keys.items() if keys.get(cell) == key}
+    records = tuple(
+        record
+        for record in protocol.read_journal(attempt.journal)
+        if "cell" not in record or record["cell"] in current
+    )
+    table = _read_csv(attempt)
+    samples = _samples(attempt, records, table, compute_capability)
+    return Loaded(
+        attempt,
+        _with_values(_of_cells(samples, attempt, current)),
+        records,
+        frozenset(current),
+        table.notices if table is not None else (),
+        table.attributes if table is not None else {},
+        read_clocks(attempt.folder / CLOCKS_FILE),
+    )
+
+
+def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:
+    visit = attempt.record.visit
+    if visit is not None:  # its samples have ids of their own, one per kernel, grid and block
+        return samples if visit["cell"] in current else samples.iloc[:0]
+    return samples[samples["cell"].isin(current)]
+
+
+def _with_values(samples: pd.DataFrame) -> pd.DataFrame:
+    metrics = list(metric_columns(samples))
+    return samples[samples[metrics].notna().any(axis=1)] if metrics else samples.iloc[:0]
+
+
+def _samples(
+    attempt: Attempt,
+    records: Sequence[Mapping[str, Any]],
+    table: NcuTable | None,
+    compute_capability: str | None,
+) -> pd.DataFrame:
+    record = attempt.record
+    if record.collector == "timer":
+        return samples_from_journal(records, session=record.session, kind=record.kind)
+    if table is None:
+        return empty_samples()
+    if record.visit is not None:
+        return samples_from_command(
+            table.launches,
+            visit=Visit(**record.visit),
+            session=record.session,
+            collector=record.collector,
+            kind=record.kind,
+            metrics=record.metrics,
+            compute_capability=compute_capability,
+        )
+    return samples_from_launches(
+        table.launches,
+        session=record.session,
+        collector=record.collector,
+        kind=record.kind,
+        metrics=record.metrics,
+        compute_capability=compute_capability,
+        finished=set(protocol.finished_visits(records)),
+    )
+
+
+def _read_csv(attempt: Attempt) -> NcuTable | None:
+    path = attempt.csv()
+    if path is None:
+        return None
+    try:
+        return read_ncu_csv(path)
+    except ParseError:
+        # A tool that was killed before it printed its table leaves a log without one.
+        return None

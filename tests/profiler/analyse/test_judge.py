@@ -1,0 +1,326 @@
+"""Samples become durations by block and arm, and those become verdicts on pairs of cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+import pytest
+from analyse_frames import make_cell, samples_of
+
+from profiler.analyse.judge import TIME_COLUMNS, Judge, Rules, times_of
+from profiler.analyse.samples import empty_samples
+from profiler.analyse.verdicts import COLUMNS, Reason, compare, noise_floors, still_in_the_race
+from profiler.errors import ProfilerError
+from profiler.model import Cell, SessionKind, Verdict
+
+CELLS = tuple(make_cell(variant, problem) for problem in "pq" for variant in "abc")
+WIGGLE = np.array([-3, 1, -1, 2, -2, 3, 0.5, -0.5]) / 1000
+"""Eight blocks that scatter by 0.2 % around nothing, without ties."""
+OTHER = np.roll(WIGGLE, 3)
+
+
+def run(
+    values: Mapping[str, Sequence[float] | np.ndarray],
+    again: Mapping[str, Sequence[float] | np.ndarray] | None = None,
+    *,
+    cycles: float | None = 1.8,
+) -> pd.DataFrame:
+    """Samples of a timing session; `again` are second visits. Cycles follow the time."""
+    arms = [samples_of(values, arm=0), samples_of(again or {}, arm=1)]
+    frame = pd.concat([arm for arm in arms if len(arm)], ignore_index=True)
+    return frame if cycles is None else frame.assign(cycles=frame["duration_ns"] * cycles)
+
+
+def around(value: float, wiggle: np.ndarray = WIGGLE) -> np.ndarray:
+    return value * np.exp(wiggle)
+
+
+def judge(samples: pd.DataFrame, baseline: str | None = "a", **rules: float) -> Judge:
+    times = times_of(samples, CELLS, SessionKind.TIMING)
+    return Judge(times, baseline, Rules(**rules))  # type: ignore[arg-type]
+
+
+RACE = run(
+    {"a..p": around(1000), "b..p": around(900, OTHER), "c..p": around(1002, OTHER)},
+    {"a..p": around(1000, OTHER)},
+)
+"""`b` is 10 % faster than the baseline `a`, `c` is the same."""
+
+
+# ---- durations -----------------------------------------------------------------------------------
+
+
+def test_times_have_the_plan_beside_them() -> None:
+    times = times_of(RACE, CELLS, SessionKind.TIMING)
+    assert tuple(times.columns) == TIME_COLUMNS
+    assert len(times) == 4 * 8
+    assert set(zip(times["cell"], times["variant"], times["problem"], strict=True)) == {
+        ("a..p", "a", "p"),
+        ("b..p", "b", "p"),
+        ("c..p", "c", "p"),
+    }
+    second = times[times["arm"] == 1].sort_values("block")
+    assert list(second["duration_ns"]) == pytest.approx(around(1000, OTHER))
+    assert list(second["cycles"]) == pytest.approx(1.8 * around(1000, OTHER))
+
+
+def test_ncu_is_believed_before_the_timer() -> None:
+    ncu = samples_of({"a..p": [5.0]})
+    timer = samples_of({"a..p": [9.0, 9.0], "b..p": [9.0]}, collector="timer")
+    both = pd.concat([timer, ncu], ignore_index=True)
+    found = times_of(both, CELLS, SessionKind.TIMING)
+    assert found[["cell", "block", "duration_ns"]].to_numpy().tolist() == [["a..p", 0, 5.0]]
+    alone = times_of(timer, CELLS, SessionKind.TIMING)
+    assert set(alone["cell"]) == {"a..p", "b..p"}
+    assert alone["cycles"].isna().all()
+
+
+def test_ncu_without_a_duration_leaves_the_timer_its_say() -> None:
+    ncu = samples_of({"a..p": [math.nan]})
+    timer = samples_of({"a..p": [9.0]}, collector="timer")
+    found = times_of(pd.concat([ncu, timer], ignore_index=True), CELLS, SessionKind.TIMING)
+    assert list(found["duration_ns"]) == [9.0]
+
+
+def test_kinds_of_sessions_do_not_mix() -> None:
+    kinds = {"timing": 1.0, "counters": 2.0, "final": 3.0}
+    frames = [samples_of({"a..p": [time]}, kind=kind) for kind, time in kinds.items()]
+    samples = pd.concat(frames, ignore_index=True)
+    for kind in SessionKind:
+        assert list(times_of(samples, CELLS, kind)["duration_ns"]) == [kinds[kind.value]]
+
+
+def test_only_the_first_blocks_where_so_many_are_asked_for() -> None:
+    assert set(times_of(RACE, CELLS, SessionKind.TIMING, 3)["block"]) == {0, 1, 2}
+    assert len(times_of(RACE, CELLS, SessionKind.TIMING, 3)) == 4 * 3
+    assert times_of(RACE, CELLS, SessionKind.TIMING, 0).empty
+
+
+def test_repeats_of_a_visit_count_as_their_median() -> None:
+    samples = samples_of({"a..p": [1.0, 7.0, 3.0, 8.0]}, collector="timer")
+    samples["block"], samples["repeat"], samples["arm"] = 0, range(4), [0, 0, 0, 1]
+    found = times_of(samples, CELLS, SessionKind.TIMING)
+    assert found[["arm", "duration_ns"]].to_numpy().tolist() == [[0, 3.0], [1, 8.0]]
+
+
+def test_cells_outside_the_plan_and_missing_values_are_left_out() -> None:
+    samples = samples_of({"x..p": [1.0], "a..p": [math.nan, 2.0]})
+    found = times_of(samples, CELLS, SessionKind.TIMING)
+    assert found[["cell", "block"]].to_numpy().tolist() == [["a..p", 1]]
+
+
+def test_what_are_no_samples_is_refused() -> None:
+    with pytest.raises(ProfilerError, match="arm"):
+        times_of(RACE.drop(columns="arm"), CELLS, SessionKind.TIMING)
+
+
+def test_of_no_samples_there_are_no_times_and_no_verdicts() -> None:
+    for samples in (empty_samples(), samples_of({"x..p": [1.0]})):
+        times = times_of(samples, CELLS, SessionKind.TIMING)
+        assert tuple(times.columns) == TIME_COLUMNS
+        assert times.empty
+        nobody = Judge(times, "a")
+        found = nobody.with_baseline(CELLS)
+        assert list(found["verdict"]) == [Verdict.NO_DATA] * 4
+        assert list(found["reason"]) == [Reason.NOT_MEASURED] * 4
+        assert nobody.contenders({"b", "c"}).empty
+        assert nobody.floors.empty
+
+
+# ---- noise floors --------------------------------------------------------------------------------
+
+
+def test_the_floor_of_a_problem_comes_from_the_two_arms_of_the_baseline() -> None:
+    samples = run(
+        {"a..p": around(1000), "a..q": around(7, OTHER), "b..p": around(5)},
+        {"a..p": around(1000, OTHER), "a..q": around(7), "b..p": around(9)},
+    )
+    floors = judge(samples).floors
+    assert set(floors.index) == {"p", "q"}
+    again = pd.Series(["p"] * 8)
+    expected = noise_floors(pd.Series(WIGGLE - OTHER), again)["p"]
+    assert floors.loc["p", "duration_ns"] == pytest.approx(expected)
+    assert floors.loc["p", "cycles"] == pytest.approx(expected)
+    assert expected > 0
+
+
+def test_only_blocks_with_both_arms_make_a_floor() -> None:
+    arms = {"a..p": around(1000)}
+    few = run(arms, {"a..p": around(1000, OTHER)[:5]})
+    assert np.isnan(judge(few).floors.loc["p", "duration_ns"])
+    enough = run(arms, {"a..p": around(1000, OTHER)[:6]})
+    assert judge(enough).floors.loc["p", "duration_ns"] > 0
+
+
+def test_without_cycles_or_a_second_arm_there_is_no_floor_of_them() -> None:
+    timed = judge(run({"a..p": around(1)}, {"a..p": around(1, OTHER)}, cycles=None)).floors
+    assert timed.loc["p", "duration_ns"] > 0
+    assert np.isnan(timed.loc["p", "cycles"])
+    assert judge(run({"a..p": around(1)})).floors.empty
+    assert judge(RACE, baseline=None).floors.empty
+
+
+def test_a_floor_widens_the_margin() -> None:
+    far = np.array([-5, 4, -4, 5, -5, 4, 5, -4]) / 50
+    samples = run({"a..p": around(1000), "b..p": around(970, OTHER)}, {"a..p": around(1000, far)})
+    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    assert row["noise_floor"] > 0.03
+    assert row["margin"] == row["noise_floor"]
+    assert row["verdict"] != Verdict.FASTER
+    quiet = judge(run({"a..p": around(1000), "b..p": around(970, OTHER)}))
+    (row,) = quiet.against([("b..p", "a..p")]).to_dict("records")
+    assert np.isnan(row["noise_floor"])
+    assert row["margin"] == pytest.approx(0.01)
+    assert row["verdict"] == Verdict.FASTER
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+
+def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block() -> None:
+    judged = judge(RACE, looks=3, delta=0.02)
+    asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p")]
+    found = judged.against(asked)
+    assert list(found.columns) == ["cell", "against", "problem", *COLUMNS]
+    assert list(zip(found["cell"], found["against"], strict=True)) == asked
+    values = {"a": around(1000), "b": around(900, OTHER), "c": around(1002, OTHER)}
+    rows = [
+        {"pair": number, "log_ratio": ratio, "log_cycles": ratio}
+        for number, (cell, other) in enumerate(asked)
+        for ratio in np.log(values[cell[0]] / values[other[0]])
+    ]
+    floors = judged.floors.loc["p"]
+    pairs = pd.DataFrame(
+        {"noise_floor": floors["duration_ns"], "cycles_noise_floor": floors["cycles"]},
+        index=range(3),
+    )
+    expected = compare(pd.DataFrame(rows), pairs, delta=0.02, looks=3)
+    pd.testing.assert_frame_equal(
+        found[list(COLUMNS)].reset_index(drop=True), expected, check_names=False
+    )
+
+
+def test_blocks_are_paired_by_their_number_and_the_second_arm_never_is() -> None:
+    drift = np.exp(np.arange(8.0))
+    samples = run(
+        {"a..p": around(1000) * drift, "b..p": around(900, OTHER) * drift},
+        {"a..p": around(5000) * drift},
+    )
+    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    assert row["ratio"] == pytest.approx(0.9, rel=0.01)
+    shuffled = judge(samples.sample(frac=1, random_state=3)).against([("b..p", "a..p")])
+    assert shuffled.iloc[0].to_dict() == row
+
+
+def test_only_common_blocks_count_and_a_missing_partner_is_no_data() -> None:
+    samples = run({"a..p": around(1000), "b..p": around(900, OTHER)[:6], "b..q": around(900)})
+    asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p"), ("b..q", "a..q"), ("x", "y")]
+    found = judge(samples).against(asked)
+    assert list(found["blocks"]) == [6, 0, 0, 0, 0]
+    assert list(found["verdict"][1:]) == [Verdict.NO_DATA] * 4
+    assert list(found["reason"][1:]) == [Reason.NOT_MEASURED] * 4
+    assert found["ratio"][1:].isna().all()
+
+
+def test_nothing_asked_nothing_answered() -> None:
+    found = judge(RACE).against([])
+    assert found.empty
+    assert list(found.columns) == ["cell", "against", "problem", *COLUMNS]
+
+
+def test_without_cycles_the_time_decides() -> None:
+    samples = RACE.drop(columns="cycles")
+    found = judge(samples).against([("b..p", "a..p")])
+    assert list(found["reason"]) == [Reason.DECIDED_BY_TIME]
+
+
+def test_a_difference_that_cycles_deny_is_a_clock() -> None:
+    samples = RACE.copy()
+    samples["cycles"] = 1800 * np.exp(np.tile(WIGGLE, 4))
+    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CLOCK)
+
+
+def test_a_time_that_is_not_positive_was_not_measured() -> None:
+    samples = run({"a..p": around(1000), "b..p": [0.0, *around(900, OTHER)[1:]]})
+    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    assert row["blocks"] == 7
+
+
+def test_a_family_is_a_problem_unless_another_is_named() -> None:
+    values = {f"{one}..p": around(1000, np.roll(WIGGLE, n)) for n, one in enumerate("ab")}
+    samples = run(
+        {
+            **values,
+            "c..p": around(985, OTHER),
+            "a..q": around(1000),
+            "b..q": around(985, OTHER),
+        }
+    )
+    asked = [("b..p", "a..p"), ("c..p", "a..p"), ("c..p", "b..p"), ("b..q", "a..q")]
+    alone = np.array([judge(samples).against([pair])["p_faster"].iloc[0] for pair in asked])
+    assert alone[1] < 1
+    together = judge(samples).against(asked)["p_faster"].to_numpy()
+    assert together[1] > alone[1]  # one of three
+    assert together[3] == alone[3]  # the only one of its problem
+    by_other = judge(samples).against(asked, family="against")["p_faster"].to_numpy()
+    assert by_other[1] > alone[1]  # beside one that is not faster
+    assert by_other[2] == alone[2]  # the only one that is compared with b
+    by_cell = judge(samples).against(asked, family="cell")["p_faster"].to_numpy()
+    assert by_cell[1] == alone[1]  # beside one that is faster, too
+
+
+# ---- against the baseline ------------------------------------------------------------------------
+
+
+def test_every_cell_is_judged_against_the_baseline_of_its_problem() -> None:
+    found = judge(RACE).with_baseline(CELLS).set_index("cell")
+    assert list(found.index) == ["b..p", "c..p", "b..q", "c..q"]
+    assert list(found["against"]) == ["a..p", "a..p", "a..q", "a..q"]
+    verdicts = [Verdict.FASTER, Verdict.SAME, Verdict.NO_DATA, Verdict.NO_DATA]
+    assert list(found["verdict"]) == verdicts
+
+
+@pytest.mark.parametrize("baseline", [None, "nobody"])
+def test_without_a_baseline_nothing_is_judged_against_it(baseline: str | None) -> None:
+    assert judge(RACE, baseline=baseline).with_baseline(CELLS).empty
+
+
+def test_a_problem_without_its_baseline_has_no_verdicts() -> None:
+    cells: list[Cell] = [cell for cell in CELLS if cell.id != "a..q"]
+    assert set(judge(RACE).with_baseline(cells)["problem"]) == {"p"}
+
+
+# ---- who may be the best -------------------------------------------------------------------------
+
+
+def test_contenders_are_those_of_the_variants_that_are_not_slower_than_the_best() -> None:
+    judged = judge(RACE, looks=3)
+    found = judged.contenders({"b", "c"}).set_index("variant")
+    assert dict(found["best"]) == {"b": True, "c": False}
+    assert dict(found["contender"]) == {"b": True, "c": False}
+    without = judged.contenders({"a", "c"}).set_index("variant")
+    assert dict(without["contender"]) == {"a": True, "c": True}
+    assert judged.contenders(()).empty
+
+
+def test_contenders_are_those_of_still_in_the_race() -> None:
+    judged = judge(RACE, looks=3, delta=0.05)
+    first = judged.times[(judged.times["arm"] == 0) & (judged.times["variant"] != "a")]
+    floors = judged.floors["duration_ns"]
+    expected = still_in_the_race(first, floors, delta=0.05, looks=3)
+    pd.testing.assert_frame_equal(judged.contenders({"b", "c"}), expected)
+
+
+def test_within_the_margin_of_the_best_is_in_the_race() -> None:
+    samples = run({"b..p": around(1000), "c..p": around(1040, OTHER)})
+    assert not judge(samples).contenders({"b", "c"})["contender"].all()
+    assert judge(samples, delta=0.06).contenders({"b", "c"})["contender"].all()
+
+
+def test_below_six_blocks_nobody_leaves_the_race() -> None:
+    samples = run({"b..p": around(1000)[:5], "c..p": around(9000)[:5]})
+    assert judge(samples).contenders({"b", "c"})["contender"].all()
