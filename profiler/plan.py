@@ -71,7 +71,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
         sessions=tuple(_sessions(experiment, cells, baseline.id)),
         baseline=baseline.id,
         references=_references(loaded, expanded),
-        looks=experiment.collect.blocks,
+        looks=_looks(experiment),
         final_blocks=experiment.collect.final_blocks,
     )
 
@@ -83,6 +83,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "experiment": plan.experiment,
         "seed": plan.seed,
         "baseline": plan.baseline,
+        "looks": list(plan.looks),
+        "final_blocks": plan.final_blocks,
         "cells": [_cell_document(cell) for cell in plan.cells],
         "excluded": [
             {
@@ -225,6 +227,15 @@ def _check_placeholders(loaded: LoadedSpec, cells: Iterable[Cell]) -> None:
 
 
 # ---- sessions ------------------------------------------------------------------------------------
+
+
+def _looks(experiment: Experiment) -> tuple[int, ...]:
+    """Numbers of blocks to judge after; one for external commands.
+
+    What a command launches is known only when it ran, and each visit is a process of its own.
+    """
+    blocks = experiment.collect.blocks
+    return blocks[:1] if isinstance(experiment.workload, CommandWorkload) else blocks
 
 
 def _sessions(

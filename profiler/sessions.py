@@ -82,11 +82,15 @@ class Measurement:
         title = title or session.name
         for round_ in range(1 + MAX_REPEATS):
             earlier = [self._load(attempt) for attempt in self.run.attempts()]
-            missing = self._missing(session, earlier)
+            throttled = throttled_again(self.plan, session.name, earlier)
+            missing = self._missing(session, earlier, throttled)
+            again = not throttled.isdisjoint(missing)
+            if round_ and not again:
+                return
             if missing:
-                again = " (throttled blocks once more)" if round_ else ""
-                self._make(session, missing, earlier, f"{title}{again}")
-            elif round_ == 0:
+                words = " (throttled blocks once more)" if again else ""
+                self._make(session, missing, earlier, f"{title}{words}")
+            else:
                 self.narrator.say(f"{title}: nothing is missing.")
 
     def _make(
@@ -109,13 +113,15 @@ class Measurement:
                 job = self._job(session, workload, checked)
                 self._run_runner(job, session, missing, progress, has_samples)
 
-    def _missing(self, session: SessionPlan, earlier: Sequence[Loaded]) -> tuple[Visit, ...]:
-        """Visits still to make."""
+    def _missing(
+        self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
+    ) -> tuple[Visit, ...]:
+        """Visits still to make, those that were `throttled` once more."""
         measured: set[Visit] = set()
         for each in earlier:
             if each.attempt.record.session == session.name:
                 measured |= each.visits()
-        measured -= throttled_again(self.plan, session.name, earlier)
+        measured -= throttled
         skipped = {build.variant for build in self.builds if not build.ok}
         limit = self.loaded.experiment.collect.time_limit_s
         failed = failures(self.plan, earlier)

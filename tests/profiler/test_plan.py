@@ -590,6 +590,8 @@ def test_the_document() -> None:
         "experiment",
         "seed",
         "baseline",
+        "looks",
+        "final_blocks",
         "cells",
         "excluded",
         "sessions",
