@@ -79,6 +79,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         samples=samples,
         environment=environment,
         baseline=plan.baseline,
+        delta=rules.delta,
     )
     replayed = _replay_info(record) if replay else None
     report = Report(

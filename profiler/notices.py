@@ -28,6 +28,9 @@ class NoticeKind(StrEnum):
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
     NO_BASELINE = "no_baseline"
+    NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
+    NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
+    BASELINE_SHIFTED = "baseline_shifted"
     ORDER_REVERSED = "order_reversed"
     NOT_COMPARABLE = "not_comparable"
     NO_CONTROL = "no_control"
@@ -112,6 +115,26 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.NO_BASELINE: Words(
         Severity.WARNING,
         "No sample of the baseline {baseline} for: {problems}; ratios are missing there.",
+    ),
+    NoticeKind.NOISE_FLOOR_UNKNOWN: Words(
+        Severity.INFO,
+        "The baseline is not in the blocks twice at {problems}: how far a kernel strays from "
+        "itself is not known, and verdicts rest on the margin of {margin} alone.",
+        "Measure again: newer runs have the baseline twice in every block.",
+    ),
+    NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
+        Severity.WARNING,
+        "Differences below {floor} cannot be seen at {worst}: the baseline strays from itself by "
+        "more than the margin of {margin} at {problems}.",
+        "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
+        "the noise floor.",
+    ),
+    NoticeKind.BASELINE_SHIFTED: Words(
+        Severity.WARNING,
+        "The baseline took another time in the final than in the timing blocks, by {shift} at "
+        "{worst} (beyond the margin of {margin} at {problems}).",
+        "Compare ratios within the final only, not its durations with those of the timing blocks; "
+        "look to clock and temperature.",
     ),
     NoticeKind.ORDER_REVERSED: Words(
         Severity.WARNING,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
 import pandas as pd
 
+from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
 from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, SessionKind
 from profiler.notices import Notice, NoticeKind
-
-FEWEST_BLOCKS = 6
-"""Fewer blocks cannot support a verdict: the smallest two-sided p of 5 pairs is 0.0625."""
 
 Values = dict[str, str | int | float]
 
@@ -29,8 +29,12 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
     samples: pd.DataFrame,
     environment: Environment,
     baseline: str | None,
+    delta: float = DELTA,
 ) -> tuple[Notice, ...]:
-    """Every caveat of a run, the ones that cost most first. `baseline` is a variant id."""
+    """Every caveat of a run, the ones that cost most first.
+
+    `baseline` is a variant id; `delta` the relative difference of durations that counts as none.
+    """
     found = [
         *_failed(statuses),
         *_wrong(statuses),
@@ -38,6 +42,8 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_missing_metrics(statuses),
         *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
+        *_noise(_usable(samples, statuses), cells, baseline, delta),
+        *_shift(_usable(samples, statuses), cells, baseline, delta),
         *_clocks(environment),
         *_twins(cells, builds),
     ]
@@ -100,6 +106,92 @@ def _no_baseline(
     if lacking:
         values = {"baseline": baseline, "problems": _some(lacking)}
         yield Notice(NoticeKind.NO_BASELINE, values)
+
+
+def _usable(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
+    usable = [cell for cell, status in statuses.items() if status.outcome in _USABLE]
+    return samples[samples["cell"].isin(usable)].reindex(columns=_dated(samples))
+
+
+def _dated(samples: pd.DataFrame) -> list[str]:
+    """Columns of a frame of samples, with those of durations and cycles in any case."""
+    return list(dict.fromkeys([*samples.columns, "duration_ns", "cycles"]))
+
+
+def _noise(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
+) -> Iterable[Notice]:
+    """Where the baseline strays from itself by more than the margin, or nobody looked.
+
+    With fewer blocks than a verdict needs another notice says so already.
+    """
+    times = times_of(samples, cells, SessionKind.TIMING)
+    own = times[times["variant"] == baseline]
+    blocks = own[own["arm"] == 0].groupby("problem")["block"].nunique()
+    judged = [str(problem) for problem in blocks[blocks >= FEWEST_BLOCKS].index]
+    compared = times.groupby("problem")["variant"].nunique()
+    judged = [problem for problem in judged if compared[problem] > 1]
+    if not judged:
+        return
+    floors = Judge(times, baseline, Rules(delta=delta)).floors["duration_ns"].reindex(judged)
+    effects = np.expm1(floors)
+    names = {cell.problem.id: cell.problem.name for cell in cells}
+    unknown = [names[problem] for problem in judged if np.isnan(effects[problem])]
+    if unknown:
+        values: Values = {"problems": _all_or_some(unknown, judged), "margin": _percent(delta)}
+        yield Notice(NoticeKind.NOISE_FLOOR_UNKNOWN, values)
+    noisy = [problem for problem in judged if effects[problem] > delta]
+    if noisy:
+        worst = max(noisy, key=lambda problem: float(effects[problem]))
+        values = {
+            "problems": _all_or_some([names[problem] for problem in noisy], judged),
+            "margin": _percent(delta),
+            "floor": _percent(float(effects[worst])),
+            "worst": names[worst],
+        }
+        yield Notice(NoticeKind.NOISE_FLOOR_ABOVE_MARGIN, values)
+
+
+def _shift(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
+) -> Iterable[Notice]:
+    """Where the baseline itself took another time in the final than in the timing blocks."""
+    before, after = (
+        _baseline_medians(samples, cells, baseline, kind)
+        for kind in (SessionKind.TIMING, SessionKind.FINAL)
+    )
+    shifts = (after / before - 1).dropna()
+    beyond = shifts[shifts.abs() > delta]
+    if beyond.empty:
+        return
+    names = {cell.problem.id: cell.problem.name for cell in cells}
+    worst = str(beyond.abs().idxmax())
+    values: Values = {
+        "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
+        "shift": f"{float(beyond[worst]):+.2%}",
+        "worst": names[worst],
+        "margin": _percent(delta),
+    }
+    yield Notice(NoticeKind.BASELINE_SHIFTED, values)
+
+
+def _baseline_medians(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, kind: SessionKind
+) -> pd.Series[float]:
+    times = times_of(samples, cells, kind)
+    own = times[times["variant"] == baseline]
+    return own.groupby("problem")["duration_ns"].median()
+
+
+def _percent(effect: float) -> str:
+    return f"{effect:.2%}"
+
+
+def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:
+    """Names, unless it is all of several."""
+    if len(names) == len(among) > 1:
+        return f"all {len(among)} problems"
+    return _some(names)
 
 
 def _clocks(environment: Environment) -> Iterable[Notice]:

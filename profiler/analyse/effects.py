@@ -10,8 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from profiler.analyse.intervals import Floats, group_intervals
+from profiler.analyse.judge import Judge
+from profiler.analyse.verdicts import COLUMNS, compare
 from profiler.model import Variant
 
 Value = str | int | float | bool | None
@@ -33,6 +36,9 @@ class Step:
     """None where the parameter is not set."""
     pairs: tuple[tuple[Variant, Variant], ...]
     """(before, after)."""
+
+
+Steps = Sequence[Step]
 
 
 @dataclass(frozen=True)
@@ -160,6 +166,56 @@ def _effect(problem: str, rows: Sequence[Mapping[int, float]], low: float, high:
         smallest=smallest,
         largest=largest,
     )
+
+
+def judge_steps(
+    chosen: Steps, judge: Judge, cells: Mapping[tuple[str, str], str], problems: Sequence[str]
+) -> pd.DataFrame:
+    """The verdict on each step at each problem (ids), in this order: durations after ÷ before.
+
+    `cells` are ids by (variant id, problem id), of the cells that may be compared. What is tested
+    is the mean log ratio over the pairs of a step, in the blocks that all of them share: as
+    `effects` has it. The steps of a problem are judged together. Columns: `problem`, then
+    `verdicts.COLUMNS`.
+    """
+    places = [(step, problem) for step in chosen for problem in problems]
+    rows = pd.DataFrame({"problem": [problem for _, problem in places]}, dtype=object)
+    rows["noise_floor"] = rows["problem"].map(judge.floors["duration_ns"])
+    rows["cycles_noise_floor"] = rows["problem"].map(judge.floors["cycles"])
+    rows["family"] = rows["problem"]
+    pairs = pd.DataFrame(
+        [
+            (row, number, cells[after.id, problem], cells[before.id, problem])
+            for row, (step, problem) in enumerate(places)
+            for number, (before, after) in enumerate(step.pairs)
+            if (before.id, problem) in cells and (after.id, problem) in cells
+        ],
+        columns=["pair", "number", "cell", "against"],
+    )
+    rules = judge.rules
+    found = compare(_mean_ratios(pairs, judge.times), rows, delta=rules.delta, looks=rules.looks)
+    return rows[["problem"]].join(found[list(COLUMNS)])
+
+
+def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
+    """Mean log ratio over the pairs of each row, by the blocks that all pairs with data share."""
+    first = times.loc[times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
+    other = first.rename(columns={"cell": "against"})
+    joined = pairs.merge(first, on="cell").merge(
+        other, on=["against", "block"], suffixes=("", "_before")
+    )
+    names = {"duration_ns": "log_ratio", "cycles": "log_cycles"}
+    for name, log in names.items():
+        after, before = joined[name], joined[f"{name}_before"]
+        joined[log] = np.log(after.where(after > 0) / before.where(before > 0))
+    all_pairs = joined.groupby("pair")["number"].nunique()
+    grouped = joined.groupby(["pair", "block"])
+    means = grouped[list(names.values())].mean()
+    # A mean that lacks a pair is of another quantity; NaN, not a mean of the rest.
+    for log in names.values():
+        wanted = all_pairs.reindex(means.index.get_level_values("pair")).to_numpy()
+        means[log] = means[log].where(grouped[log].count().to_numpy() == wanted)
+    return means.reset_index()
 
 
 def over_problems(found: Sequence[Effect]) -> Effect:

@@ -1,12 +1,13 @@
 """Which variant is best: per problem, over all problems, and as the one variant for everything.
 
-All functions read a summary and judge only cells that have a rank.
+All functions read a summary and judge only cells that have a rank. Where verdicts are given, they
+say which cell is the best of a problem and which ones tie with it; else ranks and intervals do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,21 @@ import pandas as pd
 from scipy import stats
 
 from profiler.metrics import better
+from profiler.model import Verdict
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What verdicts say of the best of each problem."""
+
+    best: Mapping[str, str] = field(default_factory=dict)
+    """Cell id of the best by problem id; of a problem that is not in it, rank 1 is the best."""
+    verdicts: Mapping[str, Verdict] = field(default_factory=dict)
+    """By cell id, against the best of its problem. Only those that a test gave: of a cell that is
+    not in it, intervals have to say whether it ties."""
+
+
+UNDECIDED = Decided()
 
 
 @dataclass(frozen=True)
@@ -34,8 +50,10 @@ class Place:
     behind_pct: float
     """How much worse than the best, in percent of the best; negative where it is better."""
     tied: bool
-    """Whether its interval overlaps that of the best; true of the best itself."""
+    """Whether it is not shown to be worse than the best; true of the best itself."""
     best: bool
+    verdict: Verdict | None = None
+    """Against the best; None where no test gave one, and for the best itself."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +73,7 @@ class ProblemBest:
     ratio_high: float | None
     """To the baseline; None without one."""
     tied: tuple[Contender, ...]
-    """Runners-up whose interval overlaps that of the best: not told apart by these samples."""
+    """Runners-up that are not shown to be worse than the best."""
     runner_up: Contender | None
     """The best that is not tied, or None where all are."""
     ranked: int
@@ -88,20 +106,29 @@ class Regret:
     worst_problem: str
 
 
-def best_per_problem(summary: pd.DataFrame, metric: str) -> tuple[ProblemBest, ...]:
+def best_per_problem(
+    summary: pd.DataFrame, metric: str, decided: Decided = UNDECIDED
+) -> tuple[ProblemBest, ...]:
     """The best ranked cell of each problem, in the order of the summary."""
     rows = _ranked(summary, metric)
-    return tuple(_best(group, metric) for _, group in rows.groupby("problem", sort=False))
+    return tuple(_best(group, metric, decided) for _, group in rows.groupby("problem", sort=False))
 
 
 def _ranked(summary: pd.DataFrame, metric: str) -> pd.DataFrame:
     return summary[(summary["metric"] == metric) & summary["rank"].notna()]
 
 
-def _best(group: pd.DataFrame, metric: str) -> ProblemBest:
+def _best_first(group: pd.DataFrame, decided: Decided) -> pd.DataFrame:
+    """Rows of one problem by rank, the decided best before all."""
     ordered = group.sort_values("rank", kind="stable")
+    is_best = ordered["cell"] == decided.best.get(str(ordered["problem"].iloc[0]))
+    return pd.concat([ordered[is_best], ordered[~is_best]]) if is_best.any() else ordered
+
+
+def _best(group: pd.DataFrame, metric: str, decided: Decided) -> ProblemBest:
+    ordered = _best_first(group, decided)
     best, rest = ordered.iloc[0], ordered.iloc[1:]
-    tied = np.array([_overlap(best, row) for _, row in rest.iterrows()], dtype=bool)
+    tied = np.array([_tied(best, row, decided) for _, row in rest.iterrows()], dtype=bool)
     contenders = [
         Contender(row["variant"], row["cell"], float(row["median"]), cost)
         for (_, row), cost in zip(rest.iterrows(), _behind_pct(ordered, metric)[1:], strict=True)
@@ -128,6 +155,11 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else float(value)
 
 
+def _tied(best: pd.Series[Any], row: pd.Series[Any], decided: Decided) -> bool:
+    verdict = decided.verdicts.get(str(row["cell"]))
+    return _overlap(best, row) if verdict is None else verdict is not Verdict.SLOWER
+
+
 def _overlap(one: pd.Series[Any], other: pd.Series[Any]) -> bool:
     """Whether two intervals overlap: those of the ratios, which are paired, else of the medians.
 
@@ -140,35 +172,51 @@ def _overlap(one: pd.Series[Any], other: pd.Series[Any]) -> bool:
     return bool(one["median"] == other["median"])
 
 
-def _behind_pct(group: pd.DataFrame, metric: str, best: float | None = None) -> list[float]:
-    """How much worse than the best of the group, or than `best`, each row is, in percent of it."""
-    medians = group["median"].to_numpy(dtype=np.float64)
+def _behind_pct(ordered: pd.DataFrame, metric: str) -> list[float]:
+    """How much worse than the first row each row is, in percent of it; negative: better."""
+    medians = ordered["median"].to_numpy(dtype=np.float64)
     sign = -1.0 if better(metric) == "higher" else 1.0
-    best = sign * (sign * medians).min() if best is None else best
+    best = medians[0]
     costs = sign * 100 * (medians - best) / best if best > 0 else np.full(len(medians), np.nan)
     return [float(cost) for cost in costs]
 
 
 def places(
-    summary: pd.DataFrame, metric: str, *, apart: Collection[str] = ()
+    summary: pd.DataFrame,
+    metric: str,
+    *,
+    apart: Collection[str] = (),
+    decided: Decided = UNDECIDED,
 ) -> Mapping[tuple[str, str], Place]:
     """Every ranked cell, by (variant id, problem id), seen from the best of its problem.
 
     Variants that stand `apart` are never the best, and may be better than it. A problem that only
-    has such variants is left out.
+    has such variants is left out. A rival whose median is below that of the decided best is nothing
+    behind it.
     """
     found: dict[tuple[str, str], Place] = {}
     for problem, group in _ranked(summary, metric).groupby("problem", sort=False):
-        ordered = group.sort_values("rank", kind="stable")
-        rivals = ordered[~ordered["variant"].isin(list(apart))]
-        if rivals.empty:
+        aside = group["variant"].isin(list(apart))
+        if aside.all():
             continue
+        rivals = _best_first(group[~aside], decided)
         best = rivals.iloc[0]
-        costs = _behind_pct(ordered, metric, float(best["median"]))
-        for (_, row), cost in zip(ordered.iterrows(), costs, strict=True):
-            place = Place(cost, _overlap(best, row), best=row["cell"] == best["cell"])
-            found[str(row["variant"]), str(problem)] = place
+        ordered = pd.concat([rivals, group[aside]])
+        for (_, row), cost in zip(ordered.iterrows(), _behind_pct(ordered, metric), strict=True):
+            variant, is_best = str(row["variant"]), row["cell"] == best["cell"]
+            place = Place(
+                cost if variant in apart else _cost(cost),
+                is_best or _tied(best, row, decided),
+                best=is_best,
+                verdict=None if is_best else decided.verdicts.get(str(row["cell"])),
+            )
+            found[variant, str(problem)] = place
     return found
+
+
+def _cost(behind: float) -> float:
+    """What using a rival costs against the best: nothing where its median was lower by chance."""
+    return behind if np.isnan(behind) else max(0.0, behind)
 
 
 def overall(summary: pd.DataFrame, metric: str) -> tuple[VariantOverall, ...]:
@@ -199,7 +247,9 @@ def _overall(variant: str, group: pd.DataFrame, *, higher: bool) -> VariantOvera
     )
 
 
-def one_for_all(summary: pd.DataFrame, metric: str) -> tuple[Regret, ...]:
+def one_for_all(
+    summary: pd.DataFrame, metric: str, decided: Decided = UNDECIDED
+) -> tuple[Regret, ...]:
     """Cost of each variant as the only one.
 
     Variants that have most problems come first, among them those with the smallest worst cost.
@@ -207,7 +257,7 @@ def one_for_all(summary: pd.DataFrame, metric: str) -> tuple[Regret, ...]:
     rows = _ranked(summary, metric)
     problems = list(dict.fromkeys(rows["problem"]))
     groups = [
-        group.assign(behind=_behind_pct(group, metric))
+        (first := _best_first(group, decided)).assign(behind=_costs(first, metric))
         for _, group in rows.groupby("problem", sort=False)
     ]
     if not groups:
@@ -218,6 +268,10 @@ def one_for_all(summary: pd.DataFrame, metric: str) -> tuple[Regret, ...]:
         for variant, group in rows.groupby("variant", sort=False)
     ]
     return tuple(sorted(found, key=lambda one: (len(one.missing), one.worst_pct)))
+
+
+def _costs(ordered: pd.DataFrame, metric: str) -> list[float]:
+    return [_cost(behind) for behind in _behind_pct(ordered, metric)]
 
 
 def _regret(variant: str, group: pd.DataFrame, problems: list[str]) -> Regret:

@@ -14,12 +14,14 @@ from profiler.render.labels import Label
 from profiler.render.lookup import Lookup
 from profiler.render.moved import counters, medians_of, moved_table
 from profiler.render.roles import Ranking
+from profiler.render.rulings import Ruling
 from profiler.render.steps import Found, excludes_one, measured_steps, step_name, step_summary
 from profiler.render.tables import Datum, Heat, Row
+from profiler.render.verdict_cells import counts_datum, verdict_datum
 from profiler.render.views import View, metric_parts, ratio_legend
 
 MOST_STEPS = 12
-EFFECT_HEADS = ("after \u00f7 before", "low", "high", "excludes 1", "pairs", "lowest", "highest")
+EFFECT_HEADS = ("after \u00f7 before", "low", "high", "verdict", "pairs", "lowest", "highest")
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,8 @@ class Ablation:
 
     name: str
     summary: str
+    verdict: Datum
+    """How often each verdict was given over the problems; the worst case on hover."""
     chart: Chart
     rows: tuple[Row, ...]
     """For `EFFECT_HEADS`."""
@@ -56,43 +60,52 @@ def ablation_view(ranking: Ranking) -> View:
 def _ablation(
     lookup: Lookup, number: int, found: Found, medians: Mapping[Label, Medians]
 ) -> Ablation:
-    step, row = found
+    step = found.step
     name, metric = step_name(step), lookup.primary.label
     reading = (
         f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
-    table = problem_effect_table(lookup.problems, row)
+    table = problem_effect_table(lookup.problems, found)
     figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
     return Ablation(
         name,
         step_summary(lookup, found),
+        counts_datum(found.rulings),
         make_chart(f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure),
-        tuple(_rows(lookup.problems, row)),
+        tuple(_rows(lookup.problems, found)),
         moved_table(lookup, step, medians),
     )
 
 
-def _rows(problems: Sequence[Problem], found: Sequence[Effect]) -> list[Row]:
+def _rows(problems: Sequence[Problem], found: Found) -> list[Row]:
+    rows = zip(problems, found.effects, found.rulings, strict=True)
     return [
-        Row(problem.name, NO_VARIANT, "other", _data(effect))
-        for problem, effect in zip(problems, found, strict=True)
+        Row(problem.name, NO_VARIANT, "other", _data(effect, ruling))
+        for problem, effect, ruling in rows
     ]
 
 
-def _data(effect: Effect) -> tuple[Datum, ...]:
+def _data(effect: Effect, ruling: Ruling) -> tuple[Datum, ...]:
     def ratio(value: float) -> Datum:
         if numbers.is_missing(value):
             return Datum(title="no pair" if not effect.pairs else "no interval", css="none")
         return Datum(numbers.ratio(value), numbers.raw(value))
 
-    certain = "yes" if excludes_one(effect) else "no"
     return (
         ratio(effect.ratio),
         ratio(effect.low),
         ratio(effect.high),
-        Datum(numbers.MISSING if numbers.is_missing(effect.low) else certain, css="words"),
+        verdict_datum(ruling) if ruling.verdict else _certainty(effect),
         Datum(str(effect.pairs)),
         ratio(effect.smallest),
         ratio(effect.largest),
     )
+
+
+def _certainty(effect: Effect) -> Datum:
+    """What the interval says of a metric that no verdict is given on."""
+    if numbers.is_missing(effect.low):
+        return Datum(title="no interval", css="none")
+    words = "excludes" if excludes_one(effect) else "includes"
+    return Datum(f"interval {words} 1", title="no verdict is given on this metric", css="words")

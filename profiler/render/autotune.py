@@ -14,9 +14,10 @@ from profiler.render.behind import ONE_FOR_ALL_HEADS, behind_heats, behind_legen
 from profiler.render.canvas import Axis
 from profiler.render.charts import Chart, make_chart
 from profiler.render.effects import parameter_effects
-from profiler.render.lookup import NAN, Lookup
+from profiler.render.lookup import Lookup
 from profiler.render.roles import Ranking
 from profiler.render.tables import Datum, Row
+from profiler.render.values import NAN
 from profiler.render.views import View, metric_parts, problem_parts, ratio_legend
 
 _REGISTERS = "registers"

@@ -6,18 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.analyse.ranking import Place, places
-from profiler.model import Problem, Variant
+from profiler.model import Problem, Variant, Verdict
 from profiler.render import numbers
 from profiler.render.lookup import Lookup
 from profiler.render.overall import Standing, correct_rows
 from profiler.render.problems import varying
 from profiler.render.roles import Ranking
+from profiler.render.rulings import NO_RULING, Ruling
 from profiler.render.tables import Datum, Heat, Row, heat_heads, lacking_datum
+from profiler.render.winners import decided
 
 BEHIND_EDGES = (1.0, 3.0, 8.0, 20.0, 50.0, 100.0)
 """Percent behind the best at which the next class of colour begins."""
 
-Places = Mapping[tuple[str, str], Place]
+
+@dataclass(frozen=True)
+class _Behind:
+    """Every cell seen from the winner of its problem."""
+
+    places: Mapping[tuple[str, str], Place]
+    rulings: Mapping[str, Ruling]
+    """By cell id, against the winner."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +45,12 @@ def behind_heats(ranking: Ranking) -> tuple[BehindHeat, ...]:
     """
     lookup = ranking.lookup
     apart = lookup.references if lookup.rivals else frozenset()
-    found = places(correct_rows(lookup), lookup.report.primary, apart=apart)
+    best = lookup.rival_winners if lookup.rivals else lookup.winners
+    metric = lookup.report.primary
+    found = _Behind(
+        places(correct_rows(lookup), metric, apart=apart, decided=decided(best)),
+        {key: one for winner in best.values() for key, one in winner.all_others.items()},
+    )
     below = [row for row in ranking.standings if row.variant.id in lookup.references]
     several = len(ranking.groups) > 1
     groups = []
@@ -56,7 +70,7 @@ def _common(problems: Sequence[Problem], own: Sequence[Problem]) -> str:
 
 
 def _heat(
-    ranking: Ranking, rows: Sequence[Standing], problems: Sequence[Problem], found: Places
+    ranking: Ranking, rows: Sequence[Standing], problems: Sequence[Problem], found: _Behind
 ) -> Heat:
     return Heat(
         against="the best of each problem",
@@ -68,7 +82,7 @@ def _heat(
     )
 
 
-def _row(ranking: Ranking, standing: Standing, problems: Sequence[Problem], found: Places) -> Row:
+def _row(ranking: Ranking, standing: Standing, problems: Sequence[Problem], found: _Behind) -> Row:
     lookup, variant = ranking.lookup, standing.variant
     data = [_datum(lookup, variant, problem, found) for problem in problems]
     return Row(
@@ -94,30 +108,38 @@ def _costs(standing: Standing) -> tuple[Datum, Datum]:
     )
 
 
-def _datum(lookup: Lookup, variant: Variant, problem: Problem, found: Places) -> Datum:
+def _datum(lookup: Lookup, variant: Variant, problem: Problem, found: _Behind) -> Datum:
     cell = lookup.cells.get((variant.id, problem.id))
-    place = found.get((variant.id, problem.id))
+    place = found.places.get((variant.id, problem.id))
     if cell is None or not lookup.correct(cell):
         return lacking_datum(lookup, cell)
     if place is None or numbers.is_missing(place.behind_pct):
         return Datum(title="not ranked", css="none")
     value = lookup.value(cell, lookup.report.primary)
     shown = numbers.show(value.median, lookup.primary.unit)
-    title = f"{problem.name}: {shown}, {_words(place)}"
+    title = f"{problem.name}: {shown}, {_words(place, found.rulings.get(cell.id, NO_RULING))}"
     twin = lookup.variant_name(lookup.status(cell).duplicate_of)
-    tie = "\u2248" if place.tied and not place.best else ""
     return Datum(
-        f"{tie}{place.behind_pct:.1f}",
+        f"{_sign(place)}{place.behind_pct:.1f}",
         numbers.raw(place.behind_pct),
         f"{title}; same machine code as {twin}" if twin else title,
         behind_class(place),
     )
 
 
-def _words(place: Place) -> str:
+def _sign(place: Place) -> str:
+    """What stands before a number: a tie, or a question that more blocks have to answer."""
+    if place.best or not place.tied or place.verdict is Verdict.FASTER:
+        return ""
+    return "?" if place.verdict is Verdict.UNCLEAR else "\u2248"
+
+
+def _words(place: Place, ruling: Ruling) -> str:
     if place.best:
-        return "the best here"
+        return "the winner here"
     words = f"{abs(place.behind_pct):.2f}\u202f% {_side(place)} the best"
+    if ruling.verdict is not None:
+        return f"{words}; {numbers.ratio(ruling.ratio)} its time, {ruling.word} ({ruling.why})"
     return f"{words}, but the intervals overlap: a tie" if place.tied else words
 
 
@@ -126,12 +148,19 @@ def _side(place: Place) -> str:
 
 
 def behind_class(place: Place) -> str:
-    """CSS classes: `b0` to `b6` by the distance, `ahead` of the best; `top` and `tied`."""
+    """CSS classes: `b0` to `b6` by the distance, `ahead` of the best; `top`, `tied`, `unclear`."""
     if place.behind_pct < 0:
         return "ahead"
     step = sum(place.behind_pct >= edge for edge in BEHIND_EDGES)
-    mark = " top" if place.best else " tied" if place.tied else ""
-    return f"b{step}{mark}"
+    return f"b{step}{_mark(place)}"
+
+
+def _mark(place: Place) -> str:
+    if place.best:
+        return " top"
+    if not place.tied:
+        return ""
+    return " unclear" if place.verdict is Verdict.UNCLEAR else " tied"
 
 
 def behind_legend() -> tuple[str, ...]:

@@ -14,11 +14,14 @@ from profiler.model import Problem, Variant, slug
 from profiler.render import figures, numbers, svg
 from profiler.render.canvas import Axis
 from profiler.render.labels import Label, shorten
-from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup
+from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.overall import tunes
 from profiler.render.problems import distinct, is_number, varying
 from profiler.render.roles import Ranking
+from profiler.render.rulings import symbol, verdict_key
 from profiler.render.tables import Datum, Row
+from profiler.render.values import NAN
+from profiler.render.verdict_cells import verdict_datum
 
 MOST_BARS = 40
 _FAR, _CUT = 4.0, 2.5
@@ -109,8 +112,10 @@ def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out:
         f"{colours(ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
         f"further {better} is better."
     )
+    if ranking.lookup.rulings.given:
+        reading += f" After the number: {verdict_key()}."
     if left_out:
-        reading += f" The best {MOST_DOTS} are shown; {left_out} more stand in the main table."
+        reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."
     number = ranking.lookup.problems.index(problem)
     return make_chart(
         f"dots-{number}",
@@ -139,6 +144,7 @@ def dot_table(ranking: Ranking, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
+            "text": f"{numbers.ratio(value.ratio)} {_symbol(ranking, variant, problem)}".rstrip(),
             "role": pole(ranking, variant),
             "mark": ranking.lookup.marks[variant.id],
         }
@@ -241,13 +247,19 @@ def problem_charts(ranking: Ranking) -> Iterator[ProblemChart]:
         table, left_out = dot_table(ranking, problem)
         if not table.empty:
             chart = dot_chart(ranking, problem, table, left_out)
-            yield ProblemChart(problem.name, chart, tuple(_dot_rows(table)))
+            yield ProblemChart(problem.name, chart, tuple(_dot_rows(ranking, problem, table)))
 
 
-def _dot_rows(table: pd.DataFrame) -> Iterator[Row]:
+def _dot_rows(ranking: Ranking, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:
     columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
     for name, mark, role, *values in zip(*columns, strict=True):
-        yield Row(name, mark, role, tuple(_ratio(value) for value in values))
+        ruling = ranking.lookup.ruling(ranking.lookup.variants[mark], problem)
+        yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(ruling)))
+
+
+def _symbol(ranking: Ranking, variant: Variant, problem: Problem) -> str:
+    ruling = ranking.lookup.ruling(variant, problem)
+    return symbol([ruling])
 
 
 def _ratio(value: float) -> Datum:

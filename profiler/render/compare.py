@@ -1,79 +1,90 @@
-"""Ratios of the primary metric to each of the named baselines that the page can switch between."""
+"""Every cell against each of the named baselines that the page can switch between."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.model import Cell
-from profiler.render.lookup import NAN, Lookup
+from profiler.render.lookup import Lookup
 from profiler.render.roles import Ranking
+from profiler.render.rulings import NO_RULING, Ruling
+from profiler.render.values import NAN
 
 _Other = Callable[[Cell], Cell | None]
 
 
 @dataclass(frozen=True)
-class Ratio:
-    """Ratio of a cell to a baseline; NaN where it may not be compared or has no interval."""
-
-    ratio: float = NAN
-    low: float = NAN
-    high: float = NAN
-
-
-@dataclass(frozen=True)
 class Comparison:
-    """One baseline by its name, and the ratio of every cell of the plan to it."""
+    """One baseline by its name, and what is said of every cell of the plan against it."""
 
     key: str
     label: str
-    ratios: Mapping[str, Ratio]
-    """By cell id."""
+    rulings: Mapping[str, Ruling]
+    """By cell id; NaN where a cell may not be compared."""
+    others: Mapping[str, str | None]
+    """By cell id: the cell that it is compared with."""
+    given: bool
+    """Whether verdicts are given on the primary metric."""
+
+    def without(self, cell: Cell) -> str:
+        """Why a cell has no verdict."""
+        if self.others[cell.id] == cell.id:
+            return "compared with itself"
+        if self.others[cell.id] is None:
+            return "nothing to compare with"
+        return "not compared" if self.given else "no verdict is given on this metric"
 
 
 def comparisons(ranking: Ranking) -> tuple[Comparison, ...]:
-    """Compare with the reference of the spec, the best, the first and the previous variant.
-
-    Only the reference has paired ratios with intervals; the others are ratios of medians.
-    """
+    """Compare with the reference of the spec, the best, the first and the previous variant."""
     lookup = ranking.lookup
-    found = []
-    if lookup.baseline is not None:
-        found.append(
-            Comparison(
-                "reference",
-                f"reference: {lookup.baseline.name}",
-                {cell.id: _reference_ratio(lookup, cell) for cell in lookup.report.plan.cells},
-            )
-        )
     first = lookup.variants[0].name if lookup.variants else ""
-    others: tuple[tuple[str, str, _Other], ...] = (
+    named: list[tuple[str, str, _Other]] = [
         ("best", "best of each problem", lambda cell: _best(lookup, cell)),
         ("first", f"first: {first}", lambda cell: _at(lookup, cell, 0)),
         ("previous", "previous variant of the plan", lambda cell: _previous(lookup, cell)),
-    )
-    for key, label, other in others:
-        ratios = {
-            cell.id: _median_ratio(lookup, cell, other(cell)) for cell in lookup.report.plan.cells
-        }
-        found.append(Comparison(key, label, ratios))
-    return tuple(found)
+    ]
+    baseline = lookup.baseline
+    if baseline is not None:
+        index = lookup.marks[baseline.id]
+        label = f"reference: {baseline.name}"
+        named.insert(0, ("reference", label, lambda cell: _at(lookup, cell, index)))
+    return tuple(_comparison(lookup, *one) for one in named)
 
 
-def _reference_ratio(lookup: Lookup, cell: Cell) -> Ratio:
-    if not lookup.correct(cell):
-        return Ratio()
-    value = lookup.value(cell, lookup.report.primary)
-    return Ratio(value.ratio, value.ratio_low, value.ratio_high)
+def _comparison(lookup: Lookup, key: str, label: str, other_of: _Other) -> Comparison:
+    cells = lookup.report.plan.cells
+    others = {cell.id: _correct(lookup, cell, other_of(cell)) for cell in cells}
+    pairs = [(cell, other.id) for cell, other in others.items() if other and other.id != cell]
+    said = lookup.said(pairs)
+    rulings = {
+        cell.id: _with_ratio(lookup, cell, other, said.get((cell.id, other.id), NO_RULING))
+        if (other := others[cell.id])
+        else NO_RULING
+        for cell in cells
+    }
+    ids = {cell: other.id if other else None for cell, other in others.items()}
+    return Comparison(key, label, rulings, ids, lookup.rulings.given)
 
 
-def _median_ratio(lookup: Lookup, cell: Cell, other: Cell | None) -> Ratio:
-    if other is None or not lookup.correct(other) or not lookup.correct(cell):
-        return Ratio()
-    below = lookup.value(other, lookup.report.primary).median
-    above = lookup.value(cell, lookup.report.primary).median
-    return Ratio(above / below if math.isfinite(below) and below else NAN)
+def _correct(lookup: Lookup, cell: Cell, other: Cell | None) -> Cell | None:
+    """The other cell, where both have a correct result."""
+    return other if lookup.correct(cell) and lookup.correct(other) else None
+
+
+def _with_ratio(lookup: Lookup, cell: Cell, other: Cell, ruling: Ruling) -> Ruling:
+    """A ruling; without blocks that both have, the ratio of the medians."""
+    if not math.isnan(ruling.ratio):
+        return ruling
+    primary = lookup.report.primary
+    value = lookup.value(cell, primary)
+    if other.variant == lookup.baseline:
+        return replace(ruling, ratio=value.ratio, low=value.ratio_low, high=value.ratio_high)
+    below = lookup.value(other, primary).median
+    known = math.isfinite(below) and below
+    return replace(ruling, ratio=value.median / below if known else NAN)
 
 
 def _best(lookup: Lookup, cell: Cell) -> Cell | None:

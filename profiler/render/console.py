@@ -14,15 +14,17 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.model import BuildResult, Cell, KernelFacts, Plan, Problem, Variant
+from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.render import numbers
 from profiler.render.answer import sentences
 from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import label, shorten
+from profiler.render.launch_counts import GO_ON, launch_counts
 from profiler.render.launches import group_launches
-from profiler.render.lookup import OUTCOME_WORDS, Lookup
+from profiler.render.lookup import Lookup
 from profiler.render.problems import distinct, readable
 from profiler.render.roles import Ranking
+from profiler.render.run_console import run_tables
 from profiler.render.tables import build_state
 from profiler.render.terminal import columns as _columns
 from profiler.render.terminal import plain as _plain
@@ -30,8 +32,6 @@ from profiler.render.terminal import say_the_rest as _say_the_rest
 from profiler.render.terminal import table as _table
 from profiler.report import Report
 
-_TOP = 10
-_MOST_FAILED = 20
 _MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
@@ -53,85 +53,13 @@ class DoctorCheck(Protocol):
 
 
 def final_summary(report: Report) -> RenderableType:
-    """Sum up a run: the answer, the best per problem, the top variants, what failed."""
+    """Sum up a run: the winner per problem, the top variants, what failed, the answer."""
     report = readable(report)
-    lookup = Lookup(report)
-    ranking = Ranking(lookup)
-    parts: list[RenderableType] = []
-    if lookup.best_by_problem:
-        parts.append(_best_table(ranking))
-        if len(lookup.problems) > 1:
-            parts.append(_top_table(ranking))
-    failed = [cell for cell in report.plan.cells if lookup.status(cell).outcome.failed]
-    if failed:
-        parts.append(_failed_table(lookup, failed))
+    ranking = Ranking(Lookup(report))
+    parts = run_tables(ranking)
     answer = " ".join("".join(part.text for part in one) for one in sentences(ranking))
     parts.append(Text(answer, style="bold"))
     return Group(*parts)
-
-
-def _best_table(ranking: Ranking) -> Table:
-    lookup = ranking.lookup
-    metric = lookup.primary
-    table = _table("Best per problem")
-    key = f" ({lookup.problem_key})" if lookup.problem_key else ""
-    _columns(table, f"problem{key}", "best variant")
-    against = f"\u00f7 {lookup.baseline.name}" if lookup.baseline else "ratio"
-    _columns(table, metric.label, "\u00b1", against, "interval", right=True)
-    for problem in lookup.problems:
-        best = lookup.best_by_problem.get(problem.id)
-        if best is None:
-            table.add_row(_plain(problem.name), Text("no correct result", style="red"))
-            continue
-        cell, value = best
-        table.add_row(
-            _plain(problem.name),
-            _plain(cell.variant.name),
-            numbers.show(value.median, metric.unit),
-            numbers.half_width(value.median, value.low, value.high),
-            numbers.ratio(value.ratio),
-            _plain(numbers.interval(value.ratio_low, value.ratio_high)),
-        )
-    return table
-
-
-def _top_table(ranking: Ranking) -> Table:
-    total = len(ranking.lookup.best_by_problem)
-    table = _table("Over all problems")
-    _columns(table, "variant")
-    _columns(table, "geometric mean", "worst ratio", right=True)
-    _columns(table, "at")
-    _columns(table, "best or tied", "costs at most", right=True)
-    rows = [row for row in ranking.standings if row.regret is not None]
-    baseline = ranking.lookup.baseline
-    shown = [row for number, row in enumerate(rows) if number < _TOP or row.variant == baseline]
-    for row in shown:
-        worst = row.regret.worst_pct if row.regret else float("nan")
-        table.add_row(
-            _plain(row.variant.name),
-            numbers.ratio(row.geometric_mean),
-            numbers.ratio(row.worst[1].ratio if row.worst else None),
-            _plain(row.worst[0].name if row.worst else ""),
-            f"{len(ranking.best_or_tied.get(row.variant.id, ()))} of {total}",
-            numbers.show(worst, "%"),
-        )
-    _say_the_rest(table, len(rows) - len(shown), "variants are in the page")
-    return table
-
-
-def _failed_table(lookup: Lookup, failed: Sequence[Cell]) -> Table:
-    table = _table(f"Failed: {len(failed)} of {len(lookup.report.plan.cells)} cells")
-    _columns(table, "variant", "problem", "outcome", "cause")
-    for cell in failed[:_MOST_FAILED]:
-        status = lookup.status(cell)
-        table.add_row(
-            _plain(cell.variant.name),
-            _plain(cell.problem.name),
-            Text(OUTCOME_WORDS[status.outcome], style="red"),
-            _plain(_first_line(status.cause)),
-        )
-    _say_the_rest(table, len(failed) - _MOST_FAILED, "failed cells are in the page")
-    return table
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
@@ -201,7 +129,19 @@ def plan_table(plan: Plan) -> RenderableType:
             str(len({visit.block for visit in session.visits})),
             _plain(", ".join(session.metrics)),
         )
-    return Group(*parts, sessions)
+    return Group(*parts, sessions, _launches_table(plan))
+
+
+def _launches_table(plan: Plan) -> Table:
+    """How many launches each part takes: as expected, and at most."""
+    table = _table("Launches")
+    _columns(table, "part")
+    _columns(table, "expected", "at most", right=True)
+    for one in launch_counts(plan):
+        table.add_row(one.part, str(one.expected), str(one.most))
+    if len(plan.looks) > 1:
+        table.caption = f"Expected: {GO_ON:.0%} of the cells go on to each later look."
+    return table
 
 
 def _problems_table(plan: Plan) -> Table:
@@ -278,7 +218,3 @@ def import_table(launches: pd.DataFrame) -> RenderableType:
         )
     _say_the_rest(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
     return table
-
-
-def _first_line(text: str) -> str:
-    return next(iter(text.strip().splitlines()), "")

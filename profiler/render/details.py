@@ -9,16 +9,18 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from profiler.model import Cell, CellStatus, Problem, Variant
 from profiler.render import numbers
+from profiler.render.compare import Comparison
 from profiler.render.labels import Label
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.tables import Datum, outcome_css, with_unit
+from profiler.render.verdict_cells import verdict_datum
 
 MOST_SAMPLES = 250_000
 """Above this many numbers the page would grow past some megabytes: only those of the shown metrics
@@ -65,6 +67,8 @@ class Detail:
     """Numbers in the list of kernels."""
     samples: tuple[str, ...]
     """In the order of `ProblemDetails.sampled`."""
+    verdicts: tuple[Datum, ...]
+    """Ratio and verdict, in the order of `Details.against`."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +95,8 @@ class Details:
     """Every kernel name of the run, once."""
     all_samples: bool
     """Whether the samples of all metrics are written out."""
+    against: tuple[str, ...]
+    """The named baselines that every cell is compared with."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def anchor(cell: Cell) -> str:
     return f"cell-{cell.id}"
 
 
-def details(lookup: Lookup) -> Details:
+def details(lookup: Lookup, comparisons: Sequence[Comparison] = ()) -> Details:
     """Every cell by problem, best first within each."""
     metrics = lookup.measured_metrics
     frame = lookup.report.samples
@@ -116,8 +122,10 @@ def details(lookup: Lookup) -> Details:
         dict(_samples(frame, [metric.name for metric in written])), _kernel_names(frame)
     )
     kernels = tuple(dict.fromkeys(name for names in samples.kernels.values() for name in names))
-    problems = tuple(_problem(lookup, one, samples, kernels) for one in lookup.problems)
-    return Details(problems, kernels, complete)
+    problems = tuple(
+        _problem(lookup, one, samples, kernels, comparisons) for one in lookup.problems
+    )
+    return Details(problems, kernels, complete, tuple(one.label for one in comparisons))
 
 
 def again(spec_path: str, problem: Problem) -> str:
@@ -127,7 +135,11 @@ def again(spec_path: str, problem: Problem) -> str:
 
 
 def _problem(
-    lookup: Lookup, problem: Problem, samples: _Samples, kernels: Sequence[str]
+    lookup: Lookup,
+    problem: Problem,
+    samples: _Samples,
+    kernels: Sequence[str],
+    comparisons: Sequence[Comparison],
 ) -> ProblemDetails:
     cells = _in_order(lookup, problem)
     measured = [
@@ -162,6 +174,10 @@ def _problem(
             ),
         )
         for row, cell in enumerate(cells)
+    )
+    rows = tuple(
+        replace(row, verdicts=tuple(_against(one, cell) for one in comparisons))
+        for row, cell in zip(rows, cells, strict=True)
     )
     return ProblemDetails(
         name=problem.name,
@@ -206,7 +222,20 @@ def _detail(
         data=data,
         kernels=kernels,
         samples=samples,
+        verdicts=(),
     )
+
+
+def _against(comparison: Comparison, cell: Cell) -> Datum:
+    """Ratio, interval and verdict of a cell in one text; the page's script adds the reason."""
+    ruling = comparison.rulings[cell.id]
+    shown = verdict_datum(ruling, comparison.without(cell))
+    if numbers.is_missing(ruling.ratio):
+        return shown
+    between = numbers.interval(ruling.low, ruling.high)
+    texts = (numbers.ratio(ruling.ratio), between, ruling.word)
+    css = shown.css.removesuffix(" none")
+    return Datum(" ".join(filter(None, texts)), numbers.raw(ruling.ratio), css=css)
 
 
 def _data(
@@ -256,21 +285,21 @@ def _known(values: Iterable[float | None]) -> list[float]:
 def _samples(frame: pd.DataFrame, metrics: Sequence[str]) -> Iterator[tuple[tuple[str, str], str]]:
     """Samples by cell and metric in the order of measurement, where they are not all the same.
 
-    Where two collectors or sessions delivered the same metric, each is named.
+    Where two collectors, sessions or visits of a block delivered the same metric, each is named.
     """
     present = [name for name in metrics if name in frame.columns]
     if not present or frame.empty:
         return
     found: dict[tuple[str, str], dict[str, str]] = {}
-    for key, rows in frame.groupby(["cell", "collector", "kind"], sort=False):
-        cell, source = str(key[0]), f"{key[1]} {key[2]}"
+    for key, rows in frame.groupby(["cell", "collector", "kind", "arm"], sort=False):
+        cell, source = str(key[0]), f"{key[1]} {key[2]}{' again' if key[3] else ''}"
         values = rows[present].to_numpy(dtype=float, na_value=np.nan)
         for name, column in zip(present, values.T, strict=True):
             known = column[~np.isnan(column)]
             if len(known):
                 found.setdefault((cell, name), {})[source] = _written(known)
     for where, by_source in found.items():
-        if len(by_source) > 1:
+        if len({*by_source.values()}) > 1:
             yield where, "; ".join(f"{source}: {text}" for source, text in by_source.items())
         elif " " in (text := next(iter(by_source.values()))):
             yield where, text

@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.effects import Effect, Step, effects, over_problems, steps
+from profiler.analyse.effects import Effect, over_problems, steps
 from profiler.model import Problem
 from profiler.render import effect_figures, numbers
 from profiler.render.charts import Chart, make_chart
 from profiler.render.labels import shorten
 from profiler.render.roles import Ranking
-from profiler.render.steps import step_name
+from profiler.render.rulings import Ruling, heat_mark, ruling_words
+from profiler.render.steps import Found, found_steps, step_name
 from profiler.render.tables import Datum, Heat, Row, heat_class, heat_heads
+from profiler.render.verdict_cells import counts_datum
 
 MOST_STEPS = 60
 NO_VARIANT = -1
@@ -33,11 +35,8 @@ class Effects:
 def parameter_effects(ranking: Ranking) -> Effects | None:
     """Effect of every parameter of the variants that are no references; None without a pair."""
     lookup = ranking.lookup
-    chosen = steps(lookup.rivals)
-    found = effects(chosen, lookup.blocks, [problem.id for problem in lookup.problems])
-    known = [
-        (step, row) for step, row in zip(chosen, found, strict=True) if over_problems(row).pairs
-    ]
+    found = found_steps(lookup, steps(lookup.rivals))
+    known = [one for one in found if over_problems(one.effects).pairs]
     if not known:
         return None
     return Effects(
@@ -45,26 +44,34 @@ def parameter_effects(ranking: Ranking) -> Effects | None:
     )
 
 
-def effect_heat(ranking: Ranking, found: Sequence[tuple[Step, Sequence[Effect]]]) -> Heat:
-    """Ratio after ÷ before of every step: over all problems, its range, and by problem."""
+def effect_heat(ranking: Ranking, found: Sequence[Found]) -> Heat:
+    """Ratio after ÷ before of every step: over all problems, its range, and by problem.
+
+    Where verdicts are given, their counts stand beside the mean.
+    """
     lookup = ranking.lookup
     lower = lookup.primary.better != "higher"
     names = [problem.name for problem in lookup.problems]
     rows = []
-    for step, row in found:
-        whole = over_problems(row)
+    given = lookup.rulings.given
+    for one in found:
+        row, whole = one.effects, over_problems(one.effects)
         data = (
             Datum(*_ratio(whole.ratio), title="geometric mean over the problems"),
+            *([counts_datum(one.rulings)] if given else []),
             Datum(*_ratio(whole.smallest)),
             Datum(*_ratio(whole.largest)),
             Datum(str(_most_pairs(row)), title=f"{whole.pairs} over all problems"),
-            *(_datum(name, one, lower=lower) for name, one in zip(names, row, strict=True)),
+            *(
+                _datum(name, effect, ruling, lower=lower)
+                for name, effect, ruling in zip(names, row, one.rulings, strict=True)
+            ),
         )
-        rows.append(Row(step_name(step), NO_VARIANT, "other", data))
+        rows.append(Row(step_name(one.step), NO_VARIANT, "other", data))
     return Heat(
         against="",
         caption=f"{lookup.primary.label} after ÷ before, steps of parameters by problems",
-        leads=("mean", "lowest", "highest", "pairs"),
+        leads=("mean", *(("verdicts",) if given else ()), "lowest", "highest", "pairs"),
         heads=heat_heads(lookup.problems),
         problems=tuple(names),
         rows=tuple(rows),
@@ -72,13 +79,14 @@ def effect_heat(ranking: Ranking, found: Sequence[tuple[Step, Sequence[Effect]]]
     )
 
 
-def _datum(problem: str, effect: Effect, *, lower: bool) -> Datum:
+def _datum(problem: str, effect: Effect, ruling: Ruling, *, lower: bool) -> Datum:
     if not effect.pairs:
         return Datum(title="no pair was measured", css="none")
     between = numbers.interval(effect.low, effect.high)
     span = f"{numbers.ratio(effect.smallest)} to {numbers.ratio(effect.largest)}"
     words = f"{problem}: {numbers.ratio(effect.ratio)} {between}; {_pairs([effect])}, {span}"
-    return Datum(*_ratio(effect.ratio), words, heat_class(effect.ratio, lower_is_better=lower))
+    css = heat_class(effect.ratio, lower_is_better=lower) + heat_mark(ruling)
+    return Datum(*_ratio(effect.ratio), words + ruling_words(ruling), css)
 
 
 def _most_pairs(found: Sequence[Effect]) -> int:
@@ -96,7 +104,7 @@ def _ratio(value: float) -> tuple[str, str | None]:
     return numbers.ratio(value).rstrip(numbers.TIMES), numbers.raw(value)
 
 
-def _chart(ranking: Ranking, found: Sequence[tuple[Step, Sequence[Effect]]]) -> Chart:
+def _chart(ranking: Ranking, found: Sequence[Found]) -> Chart:
     metric = ranking.lookup.primary.label
     reading = (
         f"{metric} after ÷ before, of variants that differ in this parameter only. Dot: geometric "
@@ -108,9 +116,9 @@ def _chart(ranking: Ranking, found: Sequence[tuple[Step, Sequence[Effect]]]) -> 
     return make_chart("effects", f"{metric} after a step of one parameter", reading, drawing)
 
 
-def effect_table(found: Sequence[tuple[Step, Sequence[Effect]]]) -> pd.DataFrame:
+def effect_table(found: Sequence[Found]) -> pd.DataFrame:
     """Rows for `effect_figures.effect_dots`: each step over all problems."""
-    wholes = [(step, row, over_problems(row)) for step, row in found]
+    wholes = [(one.step, one.effects, over_problems(one.effects)) for one in found]
     return pd.DataFrame(
         [
             {
@@ -125,7 +133,7 @@ def effect_table(found: Sequence[tuple[Step, Sequence[Effect]]]) -> pd.DataFrame
     )
 
 
-def problem_effect_table(problems: Sequence[Problem], found: Sequence[Effect]) -> pd.DataFrame:
+def problem_effect_table(problems: Sequence[Problem], found: Found) -> pd.DataFrame:
     """Rows for `effect_figures.effect_dots`: one step at each problem, with its interval."""
     return pd.DataFrame(
         [
@@ -134,9 +142,9 @@ def problem_effect_table(problems: Sequence[Problem], found: Sequence[Effect]) -
                 "ratio": effect.ratio,
                 "low": effect.low,
                 "high": effect.high,
-                "text": numbers.ratio(effect.ratio),
+                "text": f"{numbers.ratio(effect.ratio)}  {ruling.word}".rstrip(),
             }
-            for problem, effect in zip(problems, found, strict=True)
+            for problem, effect, ruling in zip(problems, found.effects, found.rulings, strict=True)
             if effect.pairs
         ]
     )

@@ -22,7 +22,8 @@ from profiler.model import SCHEMA_VERSION
 from profiler.render.compare import Comparison
 from profiler.render.labels import Label
 from profiler.render.lookup import Lookup
-from profiler.render.tables import Facet
+from profiler.render.main_table import Facet
+from profiler.render.rulings import CSS, ORDER, word
 
 SUMMARY_FIELDS = (
     "n",
@@ -59,6 +60,7 @@ def payload(
         "experiment": report.experiment,
         "created": report.created,
         "baseline": report.baseline,
+        "primary": report.primary,
         "replayed": None if report.replay is None else vars(report.replay),
         "variants": [
             {"id": one.id, "name": one.name, "params": dict(one.params)} for one in lookup.variants
@@ -81,6 +83,7 @@ def payload(
             "groups": [{"label": one.label, "values": list(one.values)} for one in groups],
             "cells": [_column(column) for column in zip(*membership, strict=True)],
         },
+        "verdicts": [{"name": one.value, "word": word(one), "css": CSS[one]} for one in ORDER],
         "comparisons": [_comparison(lookup, one) for one in comparisons],
     }
 
@@ -109,7 +112,7 @@ def _cells(lookup: Lookup) -> dict[str, Any]:
 
 
 def _summary(lookup: Lookup, metric: Label) -> dict[str, Any]:
-    values = [lookup.value(cell, metric.name) for cell in lookup.report.plan.cells]
+    values = [lookup.recorded_value(cell, metric.name) for cell in lookup.report.plan.cells]
     columns = {
         name: [_number(getattr(value, name)) if value.known else None for value in values]
         for name in SUMMARY_FIELDS
@@ -118,11 +121,19 @@ def _summary(lookup: Lookup, metric: Label) -> dict[str, Any]:
 
 
 def _comparison(lookup: Lookup, one: Comparison) -> dict[str, Any]:
-    ratios = [one.ratios[cell.id] for cell in lookup.report.plan.cells]
-    columns = {
-        name: [_number(getattr(ratio, name)) for ratio in ratios]
+    cells = lookup.report.plan.cells
+    rulings = [one.rulings[cell.id] for cell in cells]
+    columns: dict[str, list[Any]] = {
+        name: [_number(getattr(ruling, name)) for ruling in rulings]
         for name in ("ratio", "low", "high")
     }
+    columns["verdict"] = [
+        None if ruling.verdict is None else ORDER.index(ruling.verdict) for ruling in rulings
+    ]
+    columns["title"] = [
+        one.without(cell) if ruling.verdict is None else ruling.details
+        for cell, ruling in zip(cells, rulings, strict=True)
+    ]
     return {"key": one.key, "label": one.label, "ratios": _table(columns)}
 
 

@@ -82,7 +82,8 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
 def dots(table: pd.DataFrame, label: str) -> Figure:
     """Ratios to the baseline with their intervals; columns `name ratio low high role mark`.
 
-    A vertical line stands at 1: the baseline itself.
+    A vertical line stands at 1: the baseline itself. Beside a row stands its `text`, where the
+    table has that column, else its ratio.
     """
     with mpl.rc_context(svg.style()):
         figure, axes = rows_figure(table["name"].tolist())
@@ -96,8 +97,9 @@ def dots(table: pd.DataFrame, label: str) -> Figure:
         smallest = min(1.0, float(np.fmin.reduce([*ratio, *low])))
         largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
         room = (largest - smallest) * 0.05 or 0.05
-        for row, right in enumerate(np.fmax(ratio, high)):
-            row_text(axes, float(right) + room / 5, row, numbers.ratio(ratio[row]))
+        texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
+        for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
+            row_text(axes, float(right) + room / 5, row, text)
         axes.set_xlim(smallest - room, largest + room * 3)
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(

@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.effects import Effect, Step, effects, over_problems
+from profiler.analyse.effects import Effect, Step, over_problems
 from profiler.model import Problem, Variant
-from profiler.render.lookup import NAN, Lookup
+from profiler.render.lookup import Lookup
 from profiler.render.roles import Ranking
+from profiler.render.rulings import Ruling
+from profiler.render.steps import Found, found_steps
+from profiler.render.values import NAN
 
 
 @dataclass(frozen=True)
@@ -23,8 +26,12 @@ class Rung:
     """The version before it that has a correct result anywhere; None for the first of them."""
     step: tuple[Effect, ...]
     """Against the version before it."""
+    step_rulings: tuple[Ruling, ...]
+    """What is said of it against the version before it."""
     whole: tuple[Effect, ...]
     """Against the first version that has a correct result."""
+    whole_rulings: tuple[Ruling, ...]
+    """What is said of it against the first version; of the first itself nothing."""
     percents: tuple[float, ...]
     """Of the baseline's performance, by problem; NaN where either is missing."""
     percent: float
@@ -41,16 +48,19 @@ def rungs(ranking: Ranking) -> tuple[Rung, ...]:
     lookup = ranking.lookup
     measured = [one for one in lookup.rivals if _measured(lookup, one)]
     before = dict(zip((one.id for one in measured[1:]), measured, strict=False))
-    step = _effects(lookup, [(before[one.id], one) for one in measured[1:]])
-    whole = _effects(lookup, [(measured[0], one) for one in measured])
+    step = _found(lookup, [(before[one.id], one) for one in measured[1:]])
+    whole = _found(lookup, [(measured[0], one) for one in measured])
+    nothing = Found(Step("version", "", "", ()), (), ())
     means = {row.variant.id: row.geometric_mean for row in ranking.standings}
     return tuple(
         Rung(
             number,
             one,
             before.get(one.id),
-            step.get(one.id, ()),
-            whole.get(one.id, ()),
+            step.get(one.id, nothing).effects,
+            step.get(one.id, nothing).rulings,
+            whole.get(one.id, nothing).effects,
+            whole.get(one.id, nothing).rulings if one.id in before else (),
             tuple(_percent_at(lookup, one, problem) for problem in lookup.problems),
             _percent(lookup, means.get(one.id, NAN)),
         )
@@ -62,13 +72,11 @@ def _measured(lookup: Lookup, variant: Variant) -> bool:
     return any((variant.id, problem.id) in lookup.blocks for problem in lookup.problems)
 
 
-def _effects(
-    lookup: Lookup, pairs: Sequence[tuple[Variant, Variant]]
-) -> dict[str, tuple[Effect, ...]]:
-    """Effects by the id of the second of each pair."""
+def _found(lookup: Lookup, pairs: Sequence[tuple[Variant, Variant]]) -> dict[str, Found]:
+    """Effects and what is said of them, by the id of the second of each pair."""
     chosen = [Step("version", pair[0].name, pair[1].name, (pair,)) for pair in pairs]
-    found = effects(chosen, lookup.blocks, [problem.id for problem in lookup.problems])
-    return {pair[1].id: row for pair, row in zip(pairs, found, strict=True)}
+    found = found_steps(lookup, chosen)
+    return {pair[1].id: one for pair, one in zip(pairs, found, strict=True)}
 
 
 def _percent_at(lookup: Lookup, variant: Variant, problem: Problem) -> float:

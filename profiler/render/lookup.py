@@ -1,10 +1,10 @@
-"""A report made ready for look-ups: which value, which variant, which outcome; no statistics."""
+"""A report made ready for look-ups: which value, which variant, which verdict; no statistics."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 
 import pandas as pd
@@ -13,9 +13,11 @@ from profiler.analyse.summary import block_values
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
 from profiler.render.labels import Label, label
 from profiler.render.problems import problem_key
+from profiler.render.rulings import JUDGED, NO_RULING, Ruling, Rulings
+from profiler.render.values import NOTHING, Value
+from profiler.render.winners import Winner, find_winners
 from profiler.report import Report
 
-NAN = float("nan")
 _COUNTED_AS_CORRECT = (Outcome.MEASURED, Outcome.DUPLICATE)
 
 # What a comparison of kernels is read for first; a page has no room for figures of every metric.
@@ -48,31 +50,6 @@ OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.NO_KERNEL: "no kernel seen",
     Outcome.NOT_MEASURED: "not measured",
 }
-
-
-@dataclass(frozen=True)
-class Value:
-    """One metric of one cell, as in the summary; NaN where there is none."""
-
-    n: int = 0
-    median: float = NAN
-    mean: float = NAN
-    min: float = NAN
-    max: float = NAN
-    low: float = NAN
-    high: float = NAN
-    ratio: float = NAN
-    ratio_low: float = NAN
-    ratio_high: float = NAN
-    rank: float = NAN
-
-    @property
-    def known(self) -> bool:
-        """Whether there is a number at all."""
-        return math.isfinite(self.median)
-
-
-NOTHING = Value()
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,25 +165,91 @@ class Lookup:
         return label(self.report.primary)
 
     @cached_property
-    def summary(self) -> pd.DataFrame:
+    def recorded(self) -> pd.DataFrame:
         """The summary, in which a cell with another's machine code has that one's rows."""
         own = self.report.summary
-        measured = set(own["cell"])
-        twins = [
-            own[own["cell"] == twin].assign(cell=cell.id, variant=cell.variant.id)
+        twins = self._twins(frozenset(own["cell"]))
+        found = [
+            own[own["cell"] == twins[cell.id]].assign(cell=cell.id, variant=cell.variant.id)
+            for cell in self.report.plan.cells
+            if cell.id in twins
+        ]
+        found = [rows for rows in found if len(rows)]
+        return pd.concat([own, *found], ignore_index=True) if found else own
+
+    def _twins(self, measured: Collection[str]) -> Mapping[str, str]:
+        """By id of a cell that is not among these: the one that was measured for it."""
+        return {
+            cell.id: twin
             for cell in self.report.plan.cells
             if cell.id not in measured and (twin := self.status(cell).duplicate_of)
-        ]
-        found = [rows for rows in twins if len(rows)]
-        return pd.concat([own, *found], ignore_index=True) if found else own
+        }
+
+    @cached_property
+    def rulings(self) -> Rulings:
+        """Where verdicts are asked for."""
+        return Rulings(self.report, self._twins(frozenset(self.report.samples["cell"])))
+
+    @cached_property
+    def _rulings_after_baseline(self) -> Rulings:
+        """Rulings that were asked for every cell against the baseline, which comes first."""
+        _ = self.against_baseline
+        return self.rulings
+
+    @cached_property
+    def against_baseline(self) -> Mapping[str, Ruling]:
+        """What is said of every correct cell against the baseline of its problem, by cell id."""
+        baseline = self.baseline
+        if baseline is None:
+            return {}
+        pairs = {
+            cell.id: (cell.id, other.id)
+            for cell in self.report.plan.cells
+            if (other := self.cells.get((baseline.id, cell.problem.id))) is not None
+            and cell.variant != baseline
+            and self.correct(cell)
+            and self.correct(other)
+        }
+        found = self.rulings.of(list(pairs.values()))
+        return {cell: found.get(pair, NO_RULING) for cell, pair in pairs.items()}
+
+    def said(self, pairs: Collection[tuple[str, str]]) -> Mapping[tuple[str, str], Ruling]:
+        """What is said of any pairs of cells (ids): never anything else than was said before."""
+        _ = self.winners, self.rival_winners
+        return self.rulings.of(pairs)
+
+    def ruling(self, variant: Variant, problem: Problem) -> Ruling:
+        """What is said of a variant against the baseline at a problem."""
+        cell = self.cells.get((variant.id, problem.id))
+        return self.against_baseline.get(cell.id, NO_RULING) if cell else NO_RULING
+
+    @cached_property
+    def summary(self) -> pd.DataFrame:
+        """The summary as pages show it: the ratios of the primary metric are those of its verdicts.
+
+        So a finalist has the ratio of the finals, which no choice of the lowest of many flatters.
+        """
+        judged = {key: one for key, one in self.against_baseline.items() if one.blocks}
+        if not judged:
+            return self.recorded
+        frame = self.recorded.copy()
+        chosen = (frame["metric"] == JUDGED) & frame["cell"].isin(list(judged))
+        for column, name in (("ratio", "ratio"), ("ratio_low", "low"), ("ratio_high", "high")):
+            known = {key: getattr(one, name) for key, one in judged.items()}
+            frame.loc[chosen, column] = frame.loc[chosen, "cell"].map(known)
+        return frame
 
     @cached_property
     def _values(self) -> Mapping[tuple[str, str], Value]:
-        columns = ["cell", "metric", *Value.__dataclass_fields__]
-        frame = self.summary.reindex(columns=columns)
-        frame["n"] = frame["n"].fillna(0).astype(int)
-        rows = zip(*(frame[column].tolist() for column in columns), strict=True)
-        return {(str(cell), str(metric)): Value(*rest) for cell, metric, *rest in rows}
+        return _values_of(self.summary)
+
+    @cached_property
+    def _recorded_values(self) -> Mapping[tuple[str, str], Value]:
+        return _values_of(self.recorded)
+
+    def recorded_value(self, cell: Cell, metric: str) -> Value:
+        """A metric in a cell exactly as the summary of the run has it."""
+        return self._recorded_values.get((cell.id, metric), NOTHING)
 
     def value(self, cell: Cell, metric: str) -> Value:
         """Summary of a metric in a cell; without any sample, nothing."""
@@ -226,21 +269,42 @@ class Lookup:
         return cell is not None and self.status(cell).outcome in _COUNTED_AS_CORRECT
 
     def ranked(self, problem: Problem) -> list[tuple[Cell, Value]]:
-        """Cells of a problem that may be compared, best first, by the rank in the summary."""
-        cells = (self.cells.get((variant.id, problem.id)) for variant in self.variants)
-        found = [
-            (cell, self.value(cell, self.report.primary))
-            for cell in cells
-            if cell is not None and self.correct(cell)
-        ]
-        known = [pair for pair in found if math.isfinite(pair[1].rank) and pair[1].known]
-        return sorted(known, key=lambda pair: pair[1].rank)
+        """Cells of a problem that may be compared: the winner, then the others by their rank."""
+        found = self._by_rank[problem.id]
+        winner = self.winners.get(problem.id)
+        return sorted(found, key=lambda pair: winner is None or pair[0] != winner.cell)
+
+    @cached_property
+    def _by_rank(self) -> Mapping[str, list[tuple[Cell, Value]]]:
+        """Cells that may be compared, by problem id and rank in the summary."""
+        found: dict[str, list[tuple[Cell, Value]]] = {one.id: [] for one in self.problems}
+        for cell in self.report.plan.cells:
+            value = self.value(cell, self.report.primary)
+            if self.correct(cell) and value.known and math.isfinite(value.rank):
+                found[cell.problem.id].append((cell, value))
+        return {
+            problem: sorted(cells, key=lambda pair: pair[1].rank)
+            for problem, cells in found.items()
+        }
+
+    @cached_property
+    def winners(self) -> Mapping[str, Winner]:
+        """The winner of each problem (id) among all variants; none where nothing is correct."""
+        return find_winners(self._by_rank, self._rulings_after_baseline)
+
+    @cached_property
+    def rival_winners(self) -> Mapping[str, Winner]:
+        """The winner of each problem (id) among the variants that are no references."""
+        return find_winners(self._by_rank, self._rulings_after_baseline, self.references)
 
     @cached_property
     def best_by_problem(self) -> Mapping[str, tuple[Cell, Value]]:
-        """Best cell by problem id; a problem without a correct cell is not in it."""
-        ranked = ((problem.id, self.ranked(problem)) for problem in self.problems)
-        return {problem: cells[0] for problem, cells in ranked if cells}
+        """The winner's cell by problem id; a problem without a correct cell is not in it."""
+        primary = self.report.primary
+        return {
+            problem: (one.cell, self.value(one.cell, primary))
+            for problem, one in self.winners.items()
+        }
 
     @cached_property
     def largest_problem(self) -> Problem | None:
@@ -271,3 +335,12 @@ class Lookup:
     def measured_count(self) -> int:
         """Count the cells that have a number to show."""
         return sum(self.correct(cell) for cell in self.report.plan.cells)
+
+
+def _values_of(summary: pd.DataFrame) -> dict[tuple[str, str], Value]:
+    """Values by (cell id, metric)."""
+    names = [one.name for one in fields(Value)]
+    frame = summary.reindex(columns=["cell", "metric", *names])
+    frame["n"] = frame["n"].fillna(0).astype(int)
+    rows = zip(*(frame[column].tolist() for column in frame.columns), strict=True)
+    return {(str(cell), str(metric)): Value(*rest) for cell, metric, *rest in rows}

@@ -10,7 +10,10 @@ import pandas as pd
 
 from profiler.analyse import ranking as analysis
 from profiler.model import Problem, Variant
-from profiler.render.lookup import NAN, Lookup, Value
+from profiler.render.lookup import Lookup
+from profiler.render.rulings import Ruling
+from profiler.render.values import NAN, Value
+from profiler.render.winners import Winner, decided
 
 RatioOf = tuple[Problem, Value]
 
@@ -22,6 +25,8 @@ class Standing:
     variant: Variant
     ratios: tuple[RatioOf, ...]
     """Problems with a ratio to the baseline, in the order of the plan."""
+    rulings: tuple[Ruling, ...]
+    """What is said of it against the baseline, at the problems of `ratios`."""
     complete: bool
     """Whether it has a rank at every problem that any variant has."""
     geometric_mean: float
@@ -50,7 +55,8 @@ def standings(lookup: Lookup) -> tuple[Standing, ...]:
     """
     metric = lookup.report.primary
     means = {one.variant: one for one in analysis.overall(correct_rows(lookup), metric)}
-    regrets = {one.variant: one for one in analysis.one_for_all(rival_rows(lookup), metric)}
+    chosen = analysis.one_for_all(rival_rows(lookup), metric, decided(winners(lookup)))
+    regrets = {one.variant: one for one in chosen}
     by_regret = tunes(lookup) or not means
     order = {name: number for number, name in enumerate(regrets if by_regret else means)}
     rows = [
@@ -78,10 +84,16 @@ def rival_rows(lookup: Lookup) -> pd.DataFrame:
     return rows[~rows["variant"].isin(lookup.references)] if tunes(lookup) else rows
 
 
+def winners(lookup: Lookup) -> Mapping[str, Winner]:
+    """Give the winners that stand for the best: on a page that tunes, without references."""
+    return lookup.rival_winners if tunes(lookup) else lookup.winners
+
+
 def best_or_tied(lookup: Lookup) -> Mapping[str, frozenset[str]]:
-    """Give, by variant id, the problems where it is best, or where the samples cannot tell."""
+    """Give, by variant id, the problems where it is best, or where it is not shown to be worse."""
     found: dict[str, set[str]] = {}
-    for one in analysis.best_per_problem(rival_rows(lookup), lookup.report.primary):
+    told = decided(winners(lookup))
+    for one in analysis.best_per_problem(rival_rows(lookup), lookup.report.primary, told):
         for variant in (one.variant, *(tied.variant for tied in one.tied)):
             found.setdefault(variant, set()).add(one.problem)
     return {variant: frozenset(problems) for variant, problems in found.items()}
@@ -109,6 +121,7 @@ def _standing(
     return Standing(
         variant=variant,
         ratios=pairs,
+        rulings=tuple(lookup.ruling(variant, problem) for problem, _ in pairs),
         complete=regret is not None and not regret.missing,
         geometric_mean=mean.geomean_ratio if mean else NAN,
         best=ordered[0] if ordered else None,

@@ -13,18 +13,21 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from profiler import notices
+from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.errors import UsageError
 from profiler.model import BuildResult
 from profiler.notices import Notice, NoticeKind, Severity
-from profiler.render import compare, details, embed, tables
+from profiler.render import compare, details, embed, main_table, tables
 from profiler.render.ablation import ablation_view
-from profiler.render.answer import cards, sentences
+from profiler.render.answer import sentences
 from profiler.render.autotune import autotune_view
+from profiler.render.cards import cards
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import readable
 from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
+from profiler.render.rulings import verdict_choices
 from profiler.render.views import View, versions_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
@@ -142,9 +145,11 @@ def _seriousness(notice: Notice) -> tuple[bool, int]:
 def _tables(ranking: Ranking) -> dict[str, Any]:
     lookup = ranking.lookup
     comparisons = compare.comparisons(ranking)
-    facets = tables.facets(lookup)
+    facets = main_table.facets(lookup)
     return {
-        "table": tables.main_table(ranking),
+        "table": main_table.main_table(ranking, comparisons[0]),
+        "fewest_blocks": FEWEST_BLOCKS,
+        "verdicts": verdict_choices() if lookup.rulings.given else (),
         "comparisons": comparisons,
         "facets": facets[0],
         "cell_numbers": lookup.cell_numbers,
@@ -152,7 +157,7 @@ def _tables(ranking: Ranking) -> dict[str, Any]:
         "builds": tables.build_rows(lookup),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(lookup, lookup.report.builds),
-        "details": details.details(lookup),
+        "details": details.details(lookup, comparisons),
         "data": embed.dump(embed.payload(lookup, comparisons, facets)),
     }
 

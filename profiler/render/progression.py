@@ -15,10 +15,13 @@ from profiler.render import ladder_figures, numbers
 from profiler.render.charts import Chart, make_chart
 from profiler.render.labels import Label, labels
 from profiler.render.ladder import Rung, rungs
-from profiler.render.lookup import NAN, OUTCOME_WORDS, Lookup
+from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.moved import counters, medians_of, move_datum, move_size
 from profiler.render.roles import Ranking
+from profiler.render.rulings import symbol
 from profiler.render.tables import Datum, Row, with_unit
+from profiler.render.values import NAN
+from profiler.render.verdict_cells import counts_datum, verdict_datum
 from profiler.render.views import View, metric_parts, problem_parts
 from profiler.render.why import STILL_UNDER
 
@@ -57,7 +60,10 @@ class Line:
     counters: str
 
 
-LEDGER_HEADS = ("step", "step there", "cumulative", "% of reference")
+LEDGER_HEADS = (
+    *("step", "step verdict", "step there"),
+    *("cumulative", "cumulative verdict", "% of reference"),
+)
 
 
 def progression_view(ranking: Ranking) -> View:
@@ -147,13 +153,22 @@ def _ladder(lookup: Lookup, ladder: Sequence[Rung]) -> Twin | None:
     reading = (
         "Logarithmic: equal heights are equal factors. Tread: geometric mean over the problems; "
         "bar: from the lowest to the highest problem. The number is the step from the version "
-        "before."
+        "before, with its verdict where all problems agree."
     )
     figure = ladder_figures.ladder(table, f"{metric} \u00f7 that of the first")
-    heads = ("cumulative", "lowest", "highest", "step")
+    heads = ("cumulative", "lowest", "highest", "cumulative verdict", "step", "verdict")
     known = [one for one in ladder if over_problems(one.whole).pairs]
     rows = tuple(
-        _rung_row(lookup, one, [*_extremes(one.whole), _ratio(over_problems(one.step).ratio)])
+        _rung_row(
+            lookup,
+            one,
+            [
+                *_extremes(one.whole),
+                counts_datum(one.whole_rulings),
+                _ratio(over_problems(one.step).ratio),
+                counts_datum(one.step_rulings),
+            ],
+        )
         for one in known
     )
     return Twin(make_chart("ladder", title, reading, figure), heads, rows)
@@ -165,7 +180,8 @@ def ladder_table(lookup: Lookup, ladder: Sequence[Rung]) -> pd.DataFrame:
     for one in ladder:
         whole, step = over_problems(one.whole), over_problems(one.step)
         if whole.pairs:
-            text = numbers.ratio(step.ratio) if step.pairs else ""
+            text = f"{numbers.ratio(step.ratio)} {symbol(one.step_rulings)}".rstrip()
+            text = text if step.pairs else ""
             ends = (whole.ratio, whole.smallest, whole.largest)
             rows.append((rung_name(one), lookup.marks[one.variant.id], *ends, text))
     return pd.DataFrame(rows, columns=["name", "mark", "value", "low", "high", "text"])
@@ -284,8 +300,10 @@ def _ledger_data(lookup: Lookup, rung: Rung, problem: Problem) -> list[Datum]:
     return [
         _median(lookup, rung, problem, Panel((lookup.primary,))),
         _step(rung.step),
-        _step_there(rung.step[place] if rung.step else Effect(problem.id, 0)),
+        counts_datum(rung.step_rulings),
+        _step_there(rung, place),
         _ratio(over_problems(rung.whole).ratio),
+        counts_datum(rung.whole_rulings),
         _percent(rung.percent, _mean_title(rung)),
     ]
 
@@ -298,11 +316,16 @@ def _step(found: Sequence[Effect]) -> Datum:
     return Datum(numbers.ratio(whole.ratio), numbers.raw(whole.ratio), f"{span} by problem")
 
 
-def _step_there(effect: Effect) -> Datum:
-    if not effect.pairs:
+def _step_there(rung: Rung, place: int) -> Datum:
+    """Ratio, interval and verdict of a step at one problem, by the place of that."""
+    if not rung.step or not rung.step[place].pairs:
         return _ratio(NAN)
+    effect = rung.step[place]
+    said = verdict_datum(rung.step_rulings[place])
     between = numbers.interval(effect.low, effect.high)
-    return Datum(f"{numbers.ratio(effect.ratio)} {between}".rstrip(), numbers.raw(effect.ratio))
+    texts = (numbers.ratio(effect.ratio), between, rung.step_rulings[place].word)
+    css = said.css.removesuffix(" none")
+    return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), said.title, css)
 
 
 def counters_in_words(rung: Rung, problem: Problem, medians: Mapping[Label, Medians]) -> str:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.model import Problem, Variant
-from profiler.render.lookup import Lookup, Value
-from profiler.render.overall import Standing, best_or_tied, standings, tunes
+from profiler.render.lookup import Lookup
+from profiler.render.overall import Standing, best_or_tied, standings, tunes, winners
+from profiler.render.values import Value
+from profiler.render.winners import Winner
 
 _RUNNERS_UP = 3
 
@@ -63,10 +65,33 @@ class Ranking:
         first = None if tunes(self.lookup) else self.baseline_standing
         return first or self.best_standing
 
-    @property
+    @cached_property
     def best_word(self) -> str:
-        """What `best` is called: where the baseline beats it, it is only the best of the rest."""
-        return "best of the rest" if self.baseline_standing else "best"
+        """What the variant to recommend is called: the best only where verdicts say so.
+
+        Where the baseline has the better mean, it is only the first of the rest.
+        """
+        if self.baseline_standing:
+            return "first of the rest"
+        row = self.best_standing
+        if row is None or not row.planned:
+            return "leader"
+        own = [self._winners.get(problem) for problem in row.planned]
+        sole = (one and one.best and one.cell.variant == row.variant for one in own)
+        return "best" if all(sole) else "leader"
+
+    @cached_property
+    def _winners(self) -> Mapping[str, Winner]:
+        return winners(self.lookup)
+
+    def first_words(self, row: Standing) -> str:
+        """Say at how many problems a variant is best or tied, and by what that is told."""
+        first, total = len(self.best_or_tied.get(row.variant.id, ())), len(row.planned)
+        own = [self._winners[problem] for problem in row.planned if problem in self._winners]
+        problems = f"{total} problem{'s' if total > 1 else ''}"
+        if all(one.judged for one in own):
+            return f"best or tied at {first} of {problems}"
+        return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
 
     @property
     def best(self) -> Variant | None:

@@ -1,4 +1,4 @@
-"""The tables of the page as plain rows: heat map, main table, one metric, builds, exclusions."""
+"""The tables of the page as plain rows: heat map, one metric, builds."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
 from profiler.render import numbers
 from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import Label
-from profiler.render.lookup import OUTCOME_WORDS, Lookup, Value
-from profiler.render.problems import distinct, varying
+from profiler.render.lookup import Lookup
+from profiler.render.problems import varying
 from profiler.render.roles import Ranking
+from profiler.render.rulings import NO_RULING, Ruling, heat_mark, ruling_words
+from profiler.render.values import Value
 
 HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
 """Steps of |log2 ratio| between the classes of colour: about 1, 6, 15, 37, 74 and 146 percent."""
-_MOST_FACET_VALUES = 12
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def heat(ranking: Ranking) -> Heat:
     for variant in ranking.order:
         mean = standing[variant.id].geometric_mean
         first = Datum(
-            numbers.ratio(mean), _raw(mean), _mean_title(len(standing[variant.id].ratios))
+            numbers.ratio(mean), raw_or_none(mean), _mean_title(len(standing[variant.id].ratios))
         )
         data = [_heat_datum(ranking, variant, problem) for problem in lookup.problems]
         rows.append(
@@ -115,14 +116,23 @@ def _heat_datum(ranking: Ranking, variant: Variant, problem: Problem) -> Datum:
     if not math.isfinite(ratio):
         return Datum(title=lookup.why_missing(cell, metric.name) or "no ratio", css="none")
     title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
+    ruling = _ruling_in_heat(lookup, cell)
     best = lookup.best_by_problem.get(problem.id)
     mark = " top" if best and best[0] == cell else ""
     return Datum(
         f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
         numbers.raw(ratio),
-        f"{title} {numbers.interval(low, high)}".rstrip(),
-        heat_class(ratio, lower_is_better=metric.better != "higher") + mark,
+        f"{title} {numbers.interval(low, high)}".rstrip() + ruling_words(ruling),
+        heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(ruling),
     )
+
+
+def _ruling_in_heat(lookup: Lookup, cell: Cell) -> Ruling:
+    """Against the baseline; without one, against the winner of the problem."""
+    if lookup.baseline is not None:
+        return lookup.against_baseline.get(cell.id, NO_RULING)
+    winner = lookup.winners.get(cell.problem.id)
+    return winner.others.get(cell.id, NO_RULING) if winner else NO_RULING
 
 
 def lacking_datum(lookup: Lookup, cell: Cell | None) -> Datum:
@@ -170,70 +180,7 @@ def with_unit(metric: Label, unit: str) -> str:
     return metric.label if said else f"{metric.label} ({unit})"
 
 
-@dataclass(frozen=True)
-class CellRow:
-    """One cell in the main table."""
-
-    cell: Cell
-    mark: int
-    role: str
-    words: tuple[Datum, ...]
-    """Problem parameters."""
-    outcome: str
-    outcome_css: str
-    cause: str
-    primary: Datum
-    spread: Datum
-    ratio: Datum
-    rank: Datum
-    data: tuple[Datum, ...]
-    """Other metrics."""
-
-
-@dataclass(frozen=True)
-class MainTable:
-    """Every cell, with heads and what it can be filtered by."""
-
-    parameters: tuple[str, ...]
-    constants: tuple[str, ...]
-    columns: tuple[MetricColumn, ...]
-    """The primary metric, then others."""
-    left_out: int
-    """Metrics without a column."""
-    rows: tuple[CellRow, ...]
-
-
-MOST_COLUMNS = 12
-
-
-def main_table(ranking: Ranking) -> MainTable:
-    """All cells, by problem and best first within each; a column has one unit."""
-    lookup = ranking.lookup
-    keys = varying(lookup.problems)
-    constants = {
-        key: value
-        for problem in lookup.problems
-        for key, value in problem.params.items()
-        if key not in keys
-    }
-    others = tuple(one for one in lookup.shown_metrics if one != lookup.primary)
-    metrics = others[:MOST_COLUMNS]
-    cells = [
-        lookup.cells[variant.id, problem.id]
-        for problem in lookup.problems
-        for variant, _ in ranking.sorted_at(problem, lookup.report.primary)
-        if (variant.id, problem.id) in lookup.cells
-    ]
-    columns = [_metric_column(lookup, cells, metric) for metric in (lookup.primary, *metrics)]
-    rows = tuple(
-        _cell_row(ranking, cell, keys, [column.data[row] for column in columns])
-        for row, cell in enumerate(cells)
-    )
-    fixed = tuple(f"{key} = {value}" for key, value in constants.items())
-    return MainTable(keys, fixed, tuple(columns), len(others) - len(metrics), rows)
-
-
-def _metric_column(
+def metric_column(
     lookup: Lookup, cells: Sequence[Cell | None], metric: Label, *, correct: bool = False
 ) -> MetricColumn:
     """Medians of cells in one unit; with `correct`, those of correct results only."""
@@ -253,96 +200,11 @@ def _metric_column(
     return MetricColumn(metric, unit, data)
 
 
-def _cell_row(ranking: Ranking, cell: Cell, keys: Sequence[str], data: Sequence[Datum]) -> CellRow:
-    lookup = ranking.lookup
-    status = lookup.status(cell)
-    value = lookup.value(cell, lookup.report.primary)
-    correct = lookup.correct(cell)
-    width = numbers.half_width(value.median, value.low, value.high)
-    spread = (value.high - value.low) / 2 / value.median if width else math.nan
-    return CellRow(
-        cell=cell,
-        mark=lookup.marks[cell.variant.id],
-        role=ranking.role(cell.variant),
-        words=tuple(_parameter(cell.problem, key) for key in keys),
-        outcome=OUTCOME_WORDS[status.outcome],
-        outcome_css=outcome_css(status.outcome),
-        cause=status.cause,
-        primary=data[0],
-        spread=Datum(
-            width or numbers.MISSING,
-            _raw(spread),
-            numbers.interval(value.low, value.high, lookup.primary.unit) or "no interval",
-            "" if width else "none",
-        ),
-        ratio=ratio_datum(value.ratio, value.ratio_low, value.ratio_high, correct=correct),
-        rank=_rank(value, correct=correct),
-        data=tuple(data[1:]),
-    )
-
-
-def ratio_datum(ratio: float, low: float, high: float, *, correct: bool) -> Datum:
-    """Ratio to a baseline; that of a wrong result is not shown."""
-    if not correct or not math.isfinite(ratio):
-        return Datum(title="no ratio" if correct else "not compared: no correct result", css="none")
-    between = numbers.interval(low, high)
-    return Datum(numbers.ratio(ratio), numbers.raw(ratio), between or "ratio of medians")
-
-
-def _rank(value: Value, *, correct: bool) -> Datum:
-    if not correct or not math.isfinite(value.rank):
-        return Datum(title="not ranked", css="none")
-    return Datum(f"{value.rank:g}", numbers.raw(value.rank))
-
-
-def _parameter(problem: Problem, key: str) -> Datum:
-    value = problem.params.get(key)
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return Datum("" if value is None else str(value), str(value) if number else None)
-
-
 def outcome_css(outcome: Outcome) -> str:
     """CSS class of an outcome."""
     if outcome.failed:
         return "bad"
     return {Outcome.MEASURED: "good", Outcome.DUPLICATE: "same"}.get(outcome, "absent")
-
-
-@dataclass(frozen=True)
-class Facet:
-    """One group of check boxes: a cell passes with any of the checked values."""
-
-    label: str
-    values: tuple[str, ...]
-    index: Mapping[str, int]
-
-
-def facets(lookup: Lookup) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
-    """Groups to filter by, and for every cell of the plan its value in each group."""
-    found: list[Facet] = []
-    columns: list[list[int]] = []
-    for label, items, side in (
-        ("problem", lookup.problems, "problem"),
-        ("variant", lookup.variants, "variant"),
-    ):
-        for key in varying(items):
-            values = tuple(str(value) for value in distinct(items, key))
-            if len(values) > _MOST_FACET_VALUES:
-                continue
-            index = {value: number for number, value in enumerate(values)}
-            found.append(Facet(f"{label} \u00b7 {key}", values, index))
-            columns.append(
-                [
-                    index[str(getattr(cell, side).params.get(key))]
-                    for cell in lookup.report.plan.cells
-                ]
-            )
-    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in lookup.outcome_counts())
-    index = {word: number for number, word in enumerate(outcomes)}
-    found.append(Facet("outcome", outcomes, index))
-    cells = lookup.report.plan.cells
-    columns.append([index[OUTCOME_WORDS[lookup.status(cell).outcome]] for cell in cells])
-    return tuple(found), tuple(zip(*columns, strict=True))
 
 
 @dataclass(frozen=True)
@@ -360,7 +222,7 @@ def metric_table(ranking: Ranking, metric: Label) -> MetricTable:
     columns = []
     for problem in lookup.problems:
         cells = [lookup.cells.get((variant.id, problem.id)) for variant in ranking.order]
-        columns.append(_metric_column(lookup, cells, metric, correct=True))
+        columns.append(metric_column(lookup, cells, metric, correct=True))
     rows = tuple(
         Row(
             variant.name,
@@ -455,5 +317,6 @@ def build_state(build: BuildResult, names: Mapping[str, str]) -> str:
     return "from the cache" if build.cached else "built"
 
 
-def _raw(value: float) -> str | None:
+def raw_or_none(value: float) -> str | None:
+    """Raw number for a cell of a table; None where it is missing."""
     return numbers.raw(value) if math.isfinite(value) else None

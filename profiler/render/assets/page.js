@@ -50,7 +50,7 @@
   const sortValue = (cell) => {
     if (!cell) return null;
     if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
-    if (["none", "failed", "nothing"].some((name) => cell.classList.contains(name))) return null;
+    if (["none", "failed", "nothing", "is-no-data"].some((name) => cell.classList.contains(name))) return null;
     const text = cell.textContent.trim();
     return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
   };
@@ -84,14 +84,17 @@
   const rows = main ? [...main.tBodies[0].rows] : [];
   const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const boxes = all("input[data-group]");
+  const verdictBoxes = all("input[data-verdict]");
   const facets = data?.facets?.cells.map((_, group) => column(data.facets.cells, group)) ?? [];
   const filter = () => {
     const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
     const off = new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.group + "." + box.dataset.index));
+    const unwanted = new Set(verdictBoxes.filter((box) => !box.checked).map((box) => box.dataset.verdict));
     let shown = 0;
     for (const row of rows) {
       const cell = Number(row.dataset.cell);
       const wanted = words.every((word) => texts.get(row).includes(word))
+        && !unwanted.has(row.dataset.verdict)
         && !facets.some((values, group) => off.has(group + "." + values[cell]));
       row.hidden = !wanted;
       shown += wanted ? 1 : 0;
@@ -99,25 +102,36 @@
     $("count").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
     keep("find", $("find").value);
     keep("off", [...off].join("_"));
+    keep("verdicts", [...unwanted].join("_"));
   };
   if ($("find")) {
     $("find").addEventListener("input", filter);
-    boxes.forEach((box) => box.addEventListener("change", filter));
+    [...boxes, ...verdictBoxes].forEach((box) => box.addEventListener("change", filter));
     $("reset").addEventListener("click", () => {
       $("find").value = "";
-      boxes.forEach((box) => { box.checked = true; });
+      [...boxes, ...verdictBoxes].forEach((box) => { box.checked = true; });
       filter();
     });
   }
 
   // ---- baselines: the ratios of each were computed before ----------------------------------------
   const times = (ratio) => (Math.abs(ratio) < 10 ? ratio.toFixed(3) : ratio.toPrecision(3));
+  const showVerdict = (row, verdict, order, why) => {
+    const cell = row.querySelector("td.verdict");
+    cell.className = `verdict ${verdict ? verdict.css : "none"}`;
+    cell.textContent = verdict ? verdict.word : "\u2013";
+    cell.title = why ?? "";
+    row.dataset.verdict = verdict ? verdict.css : "";
+    if (verdict && verdict.name !== "no data") cell.dataset.value = order; else delete cell.dataset.value;
+  };
   const showBaseline = (key) => {
     const chosen = data?.comparisons?.find((one) => one.key === key);
     if (!chosen) return;
-    const [ratios, lows, highs] = ["ratio", "low", "high"].map((name) => column(chosen.ratios, name));
+    const [ratios, lows, highs, said, why] = ["ratio", "low", "high", "verdict", "title"]
+      .map((name) => column(chosen.ratios, name));
     for (const row of rows) {
       const number = Number(row.dataset.cell);
+      showVerdict(row, data.verdicts[said[number]], said[number], why[number]);
       const [ratio, low, high] = [ratios[number], lows[number], highs[number]];
       const cell = row.querySelector("td.ratio");
       cell.classList.toggle("none", ratio === null);
@@ -130,6 +144,10 @@
       cell.textContent = `${times(ratio)}\u00d7`;
       cell.title = low === null ? "ratio of medians" : `[${times(low)}, ${times(high)}]`;
       cell.dataset.value = ratio;
+    }
+    if ($("find")) {
+      rows.forEach((row) => texts.set(row, row.textContent.toLowerCase()));
+      filter();
     }
   };
   $("baseline")?.addEventListener("change", (event) => {
@@ -154,6 +172,10 @@
     const head = cell.closest("table").tHead?.rows[0].cells[cell.cellIndex];
     const metric = data?.metrics?.[Number(head?.dataset.metric)];
     const row = cell.parentElement.dataset.cell;
+    const comparison = data?.comparisons?.[Number(head?.dataset.against)];
+    if (comparison && row !== undefined && cell.colSpan === 1) {
+      return column(comparison.ratios, "title")[Number(row)] ?? "";
+    }
     if (!metric || row === undefined || cell.colSpan > 1) return "";
     const { n, median, low, high, min, max } = fieldsOf(metric, Number(row));
     if (n === null) return "";
@@ -210,23 +232,32 @@
     const text = value === null || value === undefined ? "" : String(value);
     return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
   };
+  const against = (comparison, index) => {
+    const [ratio, low, high, said, why] = ["ratio", "low", "high", "verdict", "title"]
+      .map((name) => column(comparison.ratios, name)[index]);
+    return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[said]?.name ?? null, reason: why };
+  };
   const asCsv = () => {
     const params = [...new Set(data.problems.flatMap((one) => Object.keys(one.params)))];
     const fields = Object.keys(data.metrics[0]?.summary ?? {});
-    const lines = [["cell", "variant", ...params, "outcome", "metric", ...fields].map(quoted).join(",")];
+    const judged = data.comparisons.find((one) => one.key === "reference"); // of the primary metric only
+    const lines = [["cell", "variant", ...params, "outcome", "metric", ...fields, "verdict"].map(quoted).join(",")];
     for (let index = 0; index < size; index += 1) {
       const cell = cellOf(index);
       const problem = data.problems[cell.problem];
       const head = [cell.id, data.variants[cell.variant].name, ...params.map((key) => problem.params[key]), cell.outcome];
-      const found = measured(index).map((metric) => [metric.name, ...Object.values(fieldsOf(metric, index))]);
-      for (const row of found.length ? found : [["", ...fields.map(() => "")]]) {
+      const verdict = judged ? against(judged, index).verdict : null;
+      const found = measured(index).map((metric) => [
+        metric.name, ...Object.values(fieldsOf(metric, index)), metric.name === data.primary ? verdict : null,
+      ]);
+      for (const row of found.length ? found : [["", ...fields.map(() => ""), ""]]) {
         lines.push([...head, ...row].map(quoted).join(","));
       }
     }
     return lines.join("\n") + "\n";
   };
   const asJson = () => {
-    const { facets: left, comparisons: out, cells: too, ...rest } = data;
+    const { facets: left, comparisons: out, cells: too, verdicts: words, ...rest } = data;
     const metrics = data.metrics.map(({ summary, ...metric }) => metric);
     const cells = Array.from({ length: size }, (_, index) => {
       const cell = cellOf(index);
@@ -234,6 +265,7 @@
         ...cell,
         variant: data.variants[cell.variant].id,
         problem: data.problems[cell.problem].id,
+        against: Object.fromEntries(out.map((one) => [one.key, against(one, index)])),
         metrics: Object.fromEntries(measured(index).map((metric) => [metric.name, fieldsOf(metric, index)])),
       };
     });
@@ -260,6 +292,8 @@
     const saved = state;
     const off = new Set((saved.get("off") ?? "").split("_"));
     boxes.forEach((box) => { box.checked = !off.has(box.dataset.group + "." + box.dataset.index); });
+    const unwanted = new Set((saved.get("verdicts") ?? "").split("_"));
+    verdictBoxes.forEach((box) => { box.checked = !unwanted.has(box.dataset.verdict); });
     if ($("find")) { $("find").value = saved.get("find") ?? ""; filter(); }
     const baseline = $("baseline");
     if (baseline && [...baseline.options].some((one) => one.value === saved.get("baseline"))) {

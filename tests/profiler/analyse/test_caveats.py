@@ -4,7 +4,8 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.caveats import FEWEST_BLOCKS, caveats
+from profiler.analyse.caveats import caveats
+from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.model import BuildResult, CellStatus, Environment, Outcome
 from profiler.notices import NoticeKind, text
 
@@ -25,6 +26,7 @@ def found():
         environment=None,
         cells=CELLS,
         lacking=(),
+        delta=0.01,
     ):
         statuses = {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells}
         statuses |= {cell: CellStatus(cell, outcome) for cell, outcome in dict(outcomes).items()}
@@ -39,6 +41,7 @@ def found():
             samples=samples_of({c.id: ENOUGH for c in cells}) if samples is None else samples,
             environment=environment or Environment(),
             baseline=baseline,
+            delta=delta,
         )
         assert all(text(notice) for notice in notices)
         by_kind = {notice.kind: notice.values for notice in notices}
@@ -48,8 +51,65 @@ def found():
     return find
 
 
+def twice(times, *, again=None, **kind):
+    """Samples of all cells, in which the baseline `a` is a second time in every block."""
+    own = {cell.id: times for cell in CELLS if cell.variant.id == "a"}
+    others = {cell.id: times for cell in CELLS if cell.variant.id != "a"}
+    second = dict.fromkeys(own, times if again is None else again)
+    return pd.concat(
+        [samples_of({**own, **others}, **kind), samples_of(second, arm=1, **kind)],
+        ignore_index=True,
+    )
+
+
 def test_nothing_to_say(found):
-    assert found(baseline="a") == {}
+    assert found(baseline="a", samples=twice(ENOUGH)) == {}
+
+
+def test_without_a_second_arm_the_noise_floor_is_not_known(found):
+    values = {"problems": "all 2 problems", "margin": "1.00%"}
+    assert found(baseline="a") == {NoticeKind.NOISE_FLOOR_UNKNOWN: values}
+    samples = twice(ENOUGH)
+    lacking = samples[(samples["arm"] == 0) | (samples["cell"] != "a..q")]
+    notices = found(baseline="a", samples=lacking)
+    assert notices[NoticeKind.NOISE_FLOOR_UNKNOWN]["problems"] == "q"
+
+
+def test_a_noise_floor_is_no_question_where_nothing_is_compared(found):
+    alone = tuple(cell for cell in CELLS if cell.variant.id == "a")
+    assert found(baseline="a", cells=alone) == {}
+    few = samples_of({cell.id: ENOUGH[:-1] for cell in CELLS})
+    assert set(found(baseline="a", samples=few)) == {NoticeKind.FEW_BLOCKS}
+
+
+def test_a_noise_floor_above_the_margin_says_what_cannot_be_seen(found):
+    samples = twice(ENOUGH, again=[1.03] * FEWEST_BLOCKS)
+    notices = found(baseline="a", samples=samples)
+    values = notices[NoticeKind.NOISE_FLOOR_ABOVE_MARGIN]
+    assert values == {
+        "floor": "3.00%",
+        "margin": "1.00%",
+        "worst": "p",
+        "problems": "all 2 problems",
+    }
+    assert found(baseline="a", samples=samples, delta=0.05) == {}
+
+
+@pytest.mark.parametrize("factor", [1.02, 0.98])
+def test_a_baseline_that_shifted_before_the_final_is_told(found, factor):
+    finals = twice([factor] * FEWEST_BLOCKS, kind="final")
+    samples = pd.concat([twice(ENOUGH), finals], ignore_index=True)
+    values = found(baseline="a", samples=samples)[NoticeKind.BASELINE_SHIFTED]
+    assert values["shift"] == f"{factor - 1:+.2%}"
+    assert values["margin"] == "1.00%"
+    assert found(baseline="a", samples=samples, delta=0.05) == {}
+
+
+def test_a_shift_of_a_failed_baseline_is_no_caveat(found):
+    finals = twice([1.02] * FEWEST_BLOCKS, kind="final")
+    samples = pd.concat([twice(ENOUGH), finals], ignore_index=True)
+    outcomes = dict.fromkeys(("a..p", "a..q"), Outcome.WRONG_RESULT)
+    assert NoticeKind.BASELINE_SHIFTED not in found(outcomes, baseline="a", samples=samples)
 
 
 def test_failures_are_counted_by_their_cause(found):

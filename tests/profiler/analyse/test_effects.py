@@ -6,11 +6,14 @@ import math
 from collections.abc import Mapping
 
 import pytest
+from analyse_frames import samples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiler.analyse.effects import effects, moves, over_problems, steps
-from profiler.model import Params, Variant
+from profiler.analyse.effects import effects, judge_steps, moves, over_problems, steps
+from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.verdicts import Reason
+from profiler.model import Cell, Params, Problem, SessionKind, Variant, Verdict, cell_id
 
 small = st.fixed_dictionaries(
     {"tile": st.sampled_from([32, 64, 128]), "async": st.booleans()},
@@ -121,3 +124,72 @@ def test_counters_are_compared_by_their_means() -> None:
     there, nowhere = moves(step, medians, ["p", "q"])
     assert (there.pairs, there.before, there.after) == (2, 4.0, 2.0)
     assert (nowhere.pairs, math.isnan(nowhere.before)) == (0, True)
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
+
+STEADY = [100.0, 101.0, 102.0, 103.0, 104.0, 105.0, 106.0, 107.0]
+
+
+def judge_of(values: Mapping[str, list[float]], variants: list[Variant]) -> Judge:
+    """Durations by variant id at the problem p, with cycles that agree."""
+    problem = Problem("p", "p")
+    cells = [Cell(cell_id(one, problem), one, problem) for one in variants]
+    frame = samples_of({f"{name}..p": row for name, row in values.items()})
+    times = times_of(frame.assign(cycles=frame["duration_ns"] * 1.8), cells, SessionKind.TIMING)
+    return Judge(times, None, Rules())
+
+
+def ids_of(variants: list[Variant]) -> dict[tuple[str, str], str]:
+    return {(one.id, "p"): f"{one.id}..p" for one in variants}
+
+
+def test_a_step_of_one_pair_has_the_verdict_of_that_pair() -> None:
+    variants = [named({"k": 1}), named({"k": 2}), named({"k": 3})]
+    values = {
+        "k=1": STEADY,
+        "k=2": [0.9 * time for time in STEADY],
+        "k=3": [0.901 * time for time in STEADY],
+    }
+    judge = judge_of(values, variants)
+    found = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
+    assert found["verdict"].tolist() == [Verdict.FASTER, Verdict.FASTER, Verdict.SAME]
+    pairs = [("k=2..p", "k=1..p"), ("k=3..p", "k=1..p"), ("k=3..p", "k=2..p")]
+    alone = judge.against(pairs)
+    for name in ("verdict", "reason", "ratio", "ratio_low", "ratio_high", "blocks"):
+        assert found[name].tolist() == alone[name].tolist()
+
+
+def test_pairs_of_a_step_are_judged_by_their_mean() -> None:
+    variants = [named({"k": k, "j": j}) for j in (1, 2) for k in (1, 2)]
+    values = {one.id: STEADY for one in variants}
+    values["k=2,j=1"] = [0.9 * time for time in STEADY]
+    values["k=2,j=2"] = [time / 0.9 for time in STEADY]
+    judge = judge_of(values, variants)
+    (step,) = steps(variants, ["k"])
+    row = judge_steps([step], judge, ids_of(variants), ["p"]).iloc[0]
+    assert row["ratio"] == pytest.approx(1.0)
+    assert row["verdict"] == Verdict.SAME
+    effect = effects([step], blocks(values), ["p"])[0][0]
+    assert effect.ratio == pytest.approx(row["ratio"])
+
+
+def test_blocks_that_lack_a_pair_are_left_out() -> None:
+    variants = [named({"k": k, "j": j}) for j in (1, 2) for k in (1, 2)]
+    values = {one.id: STEADY for one in variants}
+    values["k=2,j=2"] = STEADY[:6]
+    (step,) = steps(variants, ["k"])
+    row = judge_steps([step], judge_of(values, variants), ids_of(variants), ["p"]).iloc[0]
+    assert row["blocks"] == 6
+
+
+def test_a_pair_without_any_block_does_not_count() -> None:
+    variants = [named({"k": k, "j": j}) for j in (1, 2) for k in (1, 2)]
+    values = {one.id: STEADY for one in variants if one.id != "k=2,j=2"}
+    cells = ids_of(variants)
+    (step,) = steps(variants, ["k"])
+    row = judge_steps([step], judge_of(values, variants), cells, ["p"]).iloc[0]
+    assert row["blocks"] == 8
+    del cells["k=2,j=1", "p"]
+    row = judge_steps([step], judge_of(values, variants), cells, ["p"]).iloc[0]
+    assert (row["verdict"], row["reason"]) == (Verdict.NO_DATA, Reason.NOT_MEASURED)

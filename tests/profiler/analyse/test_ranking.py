@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.ranking import best_per_problem, one_for_all, overall, places
+from profiler.analyse.ranking import Decided, best_per_problem, one_for_all, overall, places
 from profiler.analyse.summary import summarise
+from profiler.model import Verdict
 
 
 def _summary(
@@ -122,3 +123,57 @@ def test_places_are_seen_from_the_best_that_does_not_stand_apart() -> None:
     assert found["a", "p"].behind_pct == pytest.approx(-20.0)
     assert found["c", "p"].behind_pct == pytest.approx(50.0)
     assert ("a", "q") not in found
+
+
+# ---- with verdicts -------------------------------------------------------------------------------
+
+
+def test_ties_follow_the_verdicts_where_there_are_any() -> None:
+    noisy = [10.0, 11.0, 12.0, 10.5, 11.5]
+    values = {"a..p": noisy, "b..p": [time + 0.2 for time in noisy], "c..p": [20.0] * 5}
+    said = {"b..p": Verdict.SLOWER, "c..p": Verdict.UNCLEAR}
+    (best,) = best_per_problem(_summary(values), "duration_ns", Decided(verdicts=said))
+    assert [one.variant for one in best.tied] == ["c"], "overlapping intervals say nothing here"
+    assert best.runner_up is not None
+    assert best.runner_up.variant == "b"
+
+
+@pytest.mark.parametrize("verdict", list(Verdict))
+def test_only_slower_is_no_tie(verdict: Verdict) -> None:
+    values = {"a..p": [10.0] * 6, "b..p": [20.0] * 6}
+    (best,) = best_per_problem(_summary(values), "duration_ns", Decided(verdicts={"b..p": verdict}))
+    assert bool(best.tied) == (verdict is not Verdict.SLOWER)
+
+
+def test_the_decided_best_comes_before_a_lower_median() -> None:
+    values = {"a..p": [10.0], "b..p": [9.9], "c..p": [12.0]}
+    decided = Decided(best={"p": "a..p"}, verdicts={"b..p": Verdict.SAME, "c..p": Verdict.SLOWER})
+    (best,) = best_per_problem(_summary(values), "duration_ns", decided)
+    assert best.variant == "a"
+    assert [one.variant for one in best.tied] == ["b"]
+    found = places(_summary(values), "duration_ns", decided=decided)
+    assert found["a", "p"].best
+    assert found["b", "p"].behind_pct == 0.0, "a rival is not ahead of the winner by chance"
+    assert found["b", "p"].verdict is Verdict.SAME
+    assert found["c", "p"].behind_pct == pytest.approx(20.0)
+    assert not found["c", "p"].tied
+    costs = {
+        one.variant: one.worst_pct for one in one_for_all(_summary(values), "duration_ns", decided)
+    }
+    assert costs == {"a": 0.0, "b": 0.0, "c": pytest.approx(20.0)}
+
+
+def test_a_decided_best_that_has_no_rank_is_passed_over() -> None:
+    values = {"a..p": [10.0], "b..p": [12.0]}
+    (best,) = best_per_problem(
+        _summary(values, ranked={"b..p"}), "duration_ns", Decided(best={"p": "a..p"})
+    )
+    assert best.variant == "b"
+
+
+def test_a_reference_may_be_ahead_of_the_decided_best() -> None:
+    values = {"a..p": [8.0], "b..p": [10.0], "c..p": [9.9]}
+    decided = Decided(best={"p": "b..p"}, verdicts={"a..p": Verdict.FASTER})
+    found = places(_summary(values), "duration_ns", apart={"a"}, decided=decided)
+    assert found["a", "p"].behind_pct == pytest.approx(-20.0)
+    assert found["b", "p"].best

@@ -62,6 +62,9 @@ PROBE = """
   result.behind = hover(document.querySelector("tr[data-cell='0'] > td:nth-child(3)"));
   const details = document.querySelector("table.cells tr[data-cell='0']");
   result.detail = hover(details.cells[2]);
+  const heads = [...details.closest("table").tHead.rows[0].cells];
+  const head = heads.findIndex((one) => one.dataset.against === "1");
+  result.against = hover(document.querySelector("table.cells tr[data-cell='2']").cells[head]);
   const pre = document.createElement("pre");
   pre.id = "result";
   pre.textContent = JSON.stringify(result);
@@ -131,6 +134,11 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
         left, right = both["found"].astype(float), both["wanted"].astype(float)
         pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
     assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
+    said = table[table["metric"] == "duration_ns"].set_index("cell")["verdict"]
+    lookup = Lookup(small)
+    for cell, ruling in lookup.against_baseline.items():
+        assert said[cell] == (ruling.verdict and ruling.verdict.value)
+    assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
 
 
 def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> None:
@@ -144,6 +152,10 @@ def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> Non
         assert shown["variant"] == cell.variant.id
         assert shown["problem"] == cell.problem.id
         assert shown["outcome"] == str(lookup.status(cell).outcome)
+        assert set(shown["against"]) == {"reference", "best", "first", "previous"}
+        said = lookup.against_baseline.get(cell.id)
+        if said is not None and said.verdict is not None:
+            assert shown["against"]["reference"]["verdict"] == said.verdict.value
         for metric in lookup.measured_metrics:
             value = lookup.value(cell, metric.name)
             assert (metric.name in shown["metrics"]) == value.known
@@ -186,13 +198,34 @@ def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report)
     assert known == sorted(known, reverse=True)
     assert "\u2013" not in values[: len(known)], "missing ones are last"
     ratios = next(
-        one.ratios for one in compare.comparisons(Ranking(Lookup(small))) if one.key == "best"
+        one.rulings for one in compare.comparisons(Ranking(Lookup(small))) if one.key == "best"
     )
     for row in rows(tree):
         cell = small.plan.cells[int(row.get("data-cell"))]
         text = row.xpath("string(td[contains(@class, 'ratio')])")
         ratio = ratios[cell.id].ratio
         assert text == (f"{ratio:.3f}\u00d7" if math.isfinite(ratio) else "\u2013")
+        (said,) = row.xpath("td[starts-with(@class, 'verdict')]")
+        assert said.text_content() == (ratios[cell.id].word or "\u2013")
+        if ratios[cell.id].verdict is not None:
+            assert said.get("title") == ratios[cell.id].details
+            assert row.get("data-verdict") in said.get("class")
+
+
+def test_rows_are_filtered_by_the_verdict_against_the_chosen_baseline(
+    file: Path, small: Report
+) -> None:
+    tree = opened(file, "#?baseline=best&verdicts=is-slower")
+    shown = [row for row in rows(tree) if row.get("hidden") is None]
+    assert 0 < len(shown) < len(small.plan.cells)
+    assert "is-slower" not in {row.get("data-verdict") for row in shown}
+    boxes = tree.xpath("//input[@data-verdict='is-slower']")
+    assert [box.get("data-verdict") for box in boxes] == ["is-slower"]
+
+
+def test_the_reason_stands_behind_every_cell_in_full(result: Any) -> None:
+    assert "margin" in result["against"]
+    assert "noise floor" in result["against"]
 
 
 def test_check_boxes_filter(file: Path, small: Report) -> None:

@@ -114,13 +114,14 @@ def test_dots_mark_every_variant_and_the_baseline_line() -> None:
             "ratio": [0.62, 1.0],
             "low": [0.61, math.nan],
             "high": [0.63, math.nan],
+            "text": ["0.620\u00d7 \u25bc", "1.000\u00d7"],
             "role": ["best", "baseline"],
             "mark": [4, 0],
         }
     )
     drawing = parsed(svg.to_svg(figures.dots(table, "ratio"), "f", "l", "d"))
     assert marked(drawing) == ["4", "0"]
-    assert "0.620\u00d7" in texts(drawing)
+    assert "0.620\u00d7 \u25bc" in texts(drawing)
 
 
 def test_lines_have_a_panel_each_and_all_series() -> None:

@@ -20,6 +20,7 @@ from profiler.render.lookup import Lookup
 from profiler.render.moved import counters, medians_of
 from profiler.render.page import render_page
 from profiler.render.progression import (
+    LEDGER_HEADS,
     Panel,
     counters_in_words,
     ladder_table,
@@ -114,8 +115,9 @@ def test_every_version_has_a_line_in_the_ledger(
     assert lines[0].counters == "the first version"
     assert "compile failed" in [one.counters for one in lines]
     assert "the version before has no result here" in [one.counters for one in lines]
-    assert all(len(one.row.data) == 5 for one in lines)
-    assert "[" in lines[1].row.data[2].text
+    assert all(len(one.row.data) == len(LEDGER_HEADS) + 1 for one in lines)
+    assert "[" in lines[1].row.data[3].text
+    assert lines[1].row.data[3].css.startswith("verdict is-")
 
 
 def test_counters_in_words_say_few_stalls(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:

@@ -9,8 +9,9 @@ import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.model import Outcome, Problem
-from profiler.render import compare, details, tables
-from profiler.render.answer import cards, sentences
+from profiler.render import compare, details, main_table, tables
+from profiler.render.answer import sentences
+from profiler.render.cards import cards
 from profiler.render.charts import colours
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
@@ -30,7 +31,8 @@ def test_answer_names_best_ratio_interval_and_coverage(ranking: Ranking) -> None
     assert best is not None
     assert f"Over all 12 problems {best.name} takes 0." in answer
     assert "geometric mean" in answer
-    assert "the 95\u202f% interval excludes 1" in answer
+    assert "\u25bc FASTER at all 12 problems." in answer
+    assert "\u25bc FASTER (beyond \u00b11.00% in time and in cycles; 8 blocks)" in answer
     assert "used everywhere it costs at most" in answer
     assert "384 of 408 cells measured" in answer
     for part in ("12 compile failed", "4 wrong result", "4 timed out", "4 not measured"):
@@ -45,16 +47,18 @@ def test_a_baseline_that_is_best_is_called_so(ranking: Ranking) -> None:
     assert other is not None
     assert other != winner
     answer = say(led)
-    assert f"Over all 12 problems {winner.name}, the baseline, is best." in answer
-    assert f"The best of the rest, {other.name}, takes 1." in answer
+    leads = f"Over all 12 problems {winner.name}, the baseline, has the lowest geometric mean."
+    assert leads in answer
+    assert f"Of the rest, {other.name} takes 1." in answer
+    assert "SLOWER at " in answer
     assert f"{winner.name} is best or tied at" in answer
     assert f"{other.name} is best" not in answer
     best, difference, *_ = cards(led)
     assert best.answer == winner.name
     assert best.detail.startswith("the baseline; best or tied at ")
     assert other.name in difference.detail
-    assert (ranking.best_word, led.best_word) == ("best", "best of the rest")
-    assert "best of the rest over all problems" in colours(led)
+    assert (ranking.best_word, led.best_word) == ("leader", "first of the rest")
+    assert "first of the rest over all problems" in colours(led)
 
 
 def test_the_largest_problem_is_won_by_whom_it_is_won(ranking: Ranking) -> None:
@@ -65,8 +69,8 @@ def test_the_largest_problem_is_won_by_whom_it_is_won(ranking: Ranking) -> None:
     led = Ranking(Lookup(make_report(variant_count=34, baseline=winner.id)))
     runner_up = lookup.ranked(largest)[1][0].variant
     answer = say(led)
-    assert f"the best is {winner.name} with " in answer
-    assert f", the baseline; next is {runner_up.name} with " in answer
+    assert f"the best is {winner.name}, the baseline, with " in answer
+    assert f"; of the rest, {runner_up.name} has the lowest median, " in answer
 
 
 def test_geometric_mean_is_that_of_the_paired_ratios(ranking: Ranking) -> None:
@@ -94,7 +98,8 @@ def test_four_cards(ranking: Ranking) -> None:
         "Is it real",
         "What limits it",
     ]
-    assert found[2].answer == "12 of 12 problems"
+    assert found[2].answer == "\u25bc FASTER at all 12 problems"
+    assert found[2].css == "is-faster"
     assert "8 blocks" in found[2].detail
     assert found[3].answer == "memory"
 
@@ -136,7 +141,7 @@ def test_a_duplicate_shows_the_numbers_of_its_twin(ranking: Ranking) -> None:
 
 
 def test_baselines_are_what_their_names_say(ranking: Ranking) -> None:
-    found = {one.key: one.ratios for one in compare.comparisons(ranking)}
+    found = {one.key: one.rulings for one in compare.comparisons(ranking)}
     lookup = ranking.lookup
     cells = lookup.cells
     problem = lookup.problems[0]
@@ -145,7 +150,7 @@ def test_baselines_are_what_their_names_say(ranking: Ranking) -> None:
     own = cells[lookup.variants[3].id, problem.id]
     before = cells[lookup.variants[2].id, problem.id]
     expected = lookup.value(own, "duration_ns").median / lookup.value(before, "duration_ns").median
-    assert found["previous"][own.id].ratio == pytest.approx(expected)
+    assert found["previous"][own.id].ratio == pytest.approx(expected, rel=0.01)
     assert math.isnan(found["previous"][cells[lookup.variants[0].id, problem.id].id].ratio)
     after_broken = cells[lookup.variants[6].id, problem.id]
     before_broken = cells[lookup.variants[4].id, problem.id]
@@ -153,20 +158,22 @@ def test_baselines_are_what_their_names_say(ranking: Ranking) -> None:
         lookup.value(after_broken, "duration_ns").median
         / lookup.value(before_broken, "duration_ns").median
     )
-    assert found["previous"][after_broken.id].ratio == pytest.approx(expected)
+    assert found["previous"][after_broken.id].ratio == pytest.approx(expected, rel=0.01)
 
 
-def test_only_the_reference_has_intervals(ranking: Ranking) -> None:
-    found = {one.key: one.ratios for one in compare.comparisons(ranking)}
+def test_every_named_baseline_has_intervals_and_verdicts(ranking: Ranking) -> None:
+    found = {one.key: one.rulings for one in compare.comparisons(ranking)}
     cell = ranking.lookup.cells[ranking.lookup.variants[3].id, ranking.lookup.problems[0].id]
     reference = found["reference"][cell.id]
     assert reference.low < reference.ratio < reference.high
-    assert found["best"][cell.id].ratio > 0
-    assert math.isnan(found["best"][cell.id].low)
+    for key in ("best", "first", "previous"):
+        one = found[key][cell.id]
+        assert one.low <= one.ratio <= one.high
+        assert one.verdict is not None
 
 
 def test_facets_cover_every_cell(ranking: Ranking) -> None:
-    groups, membership = tables.facets(ranking.lookup)
+    groups, membership = main_table.facets(ranking.lookup)
     assert [group.label for group in groups] == [
         "problem \u00b7 dtype",
         "problem \u00b7 rows",
@@ -247,7 +254,10 @@ def test_details_have_every_metric_and_every_sample_that_differs(ranking: Rankin
     assert {"duration_ns", "registers", "bank_conflicts"} <= set(names)
     assert [one.name for one in group.sampled] == ["duration_ns", "cycles"]
     cell = row_of(group, "torch.softmax")
-    assert len(cell.samples[0].split()) == 8
+    first, again = cell.samples[0].split("; ")
+    assert first.startswith("ncu timing: ")
+    assert again.startswith("ncu timing again: ")
+    assert len(again.removeprefix("ncu timing again: ").split()) == 8
     registers = group.columns[names.index("registers")]
     assert registers.n == "8"
     assert group.columns[names.index("l2_hit_pct")].n == "1"

@@ -1,0 +1,111 @@
+"""How many launches a plan will take: its first look, the looks after it, and the finals.
+
+A launch is a visit: one run of one cell in one block.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from profiler.analyse.verdicts import FEWEST_BLOCKS
+from profiler.model import Plan, SessionKind
+
+GO_ON = 0.1
+"""Share of the cells of a problem that is expected to go on to each later look, and to the final.
+Assumed, not measured: to be checked against the recordings once these have looks."""
+MOST_FINALISTS = 8
+"""Of a problem, as `profiler.looks` has it."""
+
+
+@dataclass(frozen=True)
+class Launches:
+    """One part of a run."""
+
+    part: str
+    expected: int
+    most: int
+
+
+@dataclass(frozen=True)
+class _Field:
+    """The cells of one problem, by their part in it."""
+
+    rivals: int
+    references: int
+    """The baseline among them."""
+    baseline: bool
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is nothing to compare: such a problem is never looked at again."""
+        return self.rivals + self.references < 2
+
+    def visits(self, rivals: int, references: int) -> int:
+        """Visits of one block with so many cells; the baseline is in it twice."""
+        return rivals + references + int(self.baseline)
+
+
+def launch_counts(plan: Plan) -> tuple[Launches, ...]:
+    """Launches of each part of a plan, and of all together last."""
+    timing = [one for one in plan.sessions if one.kind is SessionKind.TIMING]
+    others = sum(len(one.visits) for one in plan.sessions) - sum(len(one.visits) for one in timing)
+    first = sum(len(one.visits) for one in timing)
+    blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
+    parts = [Launches(f"first look, {blocks} of every cell", first, first)]
+    parts += [_times(one, len(timing)) for one in (*_later_looks(plan), *_finals(plan))]
+    if others:
+        parts.append(Launches("counters", others, others))
+    whole = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
+    return (*parts, whole)
+
+
+def _times(one: Launches, sessions: int) -> Launches:
+    return Launches(one.part, one.expected * sessions, one.most * sessions)
+
+
+def _later_looks(plan: Plan) -> Iterator[Launches]:
+    fields = _fields(plan)
+    for before, after in itertools.pairwise(plan.looks):
+        expected = sum(field.visits(_some(field.rivals), int(field.baseline)) for field in fields)
+        most = sum(field.visits(field.rivals, field.references) for field in fields)
+        added = after - before
+        words = f"blocks {before + 1} to {after} of cells whose question is open"
+        yield Launches(words, expected * added, most * added)
+
+
+def _finals(plan: Plan) -> Iterator[Launches]:
+    if min(plan.final_blocks, plan.looks[-1] if plan.looks else 0) < FEWEST_BLOCKS:
+        return
+    fields = [field for field in _fields(plan) if field.rivals]
+    expected = most = 0
+    for field in fields:
+        finalists = min(field.rivals, MOST_FINALISTS)
+        expected += field.visits(min(_some(field.rivals), finalists), field.references)
+        most += field.visits(finalists, field.references)
+    if most:
+        words = f"finals, {plan.final_blocks} blocks of the finalists and references"
+        yield Launches(words, expected * plan.final_blocks, most * plan.final_blocks)
+
+
+def _some(cells: int) -> int:
+    return math.ceil(GO_ON * cells)
+
+
+def _fields(plan: Plan) -> list[_Field]:
+    """Problems with more than one cell."""
+    named = {*plan.references, plan.baseline}
+    variants: dict[str, list[str]] = {}
+    for cell in plan.cells:
+        variants.setdefault(cell.problem.id, []).append(cell.variant.id)
+    found = [
+        _Field(
+            rivals=sum(one not in named for one in ids),
+            references=sum(one in named for one in ids),
+            baseline=plan.baseline in ids,
+        )
+        for ids in variants.values()
+    ]
+    return [one for one in found if not one.alone]

@@ -1,0 +1,70 @@
+"""How many launches a plan takes: first look, later looks, finals."""
+
+import dataclasses
+
+from synthetic_report import make_report, problems
+
+from profiler import looks
+from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.render.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
+
+
+def plan_of(**changes: object) -> Plan:
+    """The baseline and eleven rivals at one problem; 8 blocks with the baseline twice."""
+    plan = make_report(variant_count=12, problem_list=problems()[:1]).plan
+    return dataclasses.replace(plan, **changes)  # type: ignore[arg-type]
+
+
+def counted(plan: Plan) -> list[tuple[int, int]]:
+    return [(one.expected, one.most) for one in launch_counts(plan)]
+
+
+def test_a_fixed_number_of_blocks_is_known_exactly() -> None:
+    assert counted(plan_of(looks=(8,))) == [(13 * 8, 13 * 8)] * 2
+
+
+def test_later_looks_take_a_tenth_of_the_cells_and_at_most_all() -> None:
+    assert GO_ON == 0.1
+    first, second, third, whole = launch_counts(plan_of(looks=(8, 16, 32)))
+    assert (second.expected, second.most) == ((2 + 2) * 8, 13 * 8)
+    assert (third.expected, third.most) == ((2 + 2) * 16, 13 * 16)
+    assert whole.expected == first.expected + second.expected + third.expected
+    assert whole.most == 13 * 32
+    assert "8 blocks" in first.part
+
+
+def test_finals_have_at_most_so_many_finalists_and_all_references() -> None:
+    plan = plan_of(looks=(8,), final_blocks=8)
+    *_, final, _ = launch_counts(plan)
+    assert (final.expected, final.most) == ((2 + 2) * 8, (MOST_FINALISTS + 2) * 8)
+    reference = plan.cells[3].variant.id
+    *_, final, _ = launch_counts(dataclasses.replace(plan, references=(reference,)))
+    assert final.most == (MOST_FINALISTS + 3) * 8
+
+
+def test_no_final_where_its_blocks_could_tell_nothing() -> None:
+    assert len(launch_counts(plan_of(looks=(8,), final_blocks=5))) == 2
+    assert len(launch_counts(plan_of(looks=(5,), final_blocks=8))) == 2
+
+
+def test_the_number_of_finalists_is_that_of_the_looks() -> None:
+    assert looks.MOST_FINALISTS == MOST_FINALISTS
+
+
+def test_counters_and_every_collector_count() -> None:
+    plan = plan_of(looks=(8, 16))
+    (timing,) = plan.sessions
+    counters = SessionPlan("counters", "ncu", SessionKind.COUNTERS, (), timing.visits[:12])
+    both = dataclasses.replace(
+        plan, sessions=(timing, dataclasses.replace(timing, collector="timer"), counters)
+    )
+    one, two = counted(plan), counted(both)
+    assert two[0] == (2 * one[0][0], 2 * one[0][1])
+    assert two[1] == (2 * one[1][0], 2 * one[1][1])
+    assert two[-2] == (12, 12)
+
+
+def test_a_problem_of_one_cell_is_never_looked_at_again() -> None:
+    plan = plan_of(looks=(8, 16), final_blocks=8)
+    plan = dataclasses.replace(plan, cells=plan.cells[:1])
+    assert [one.most for one in launch_counts(plan)][1:-1] == [0]
