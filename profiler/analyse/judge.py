@@ -93,7 +93,8 @@ class Judge:
         """The verdict on each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
 
         Pairs of a problem are judged together, as one family of comparisons; `family` may name
-        `cell` or `against` instead. A pair without blocks in common is NO DATA.
+        `cell` or `against` instead. A pair that later looks left out is judged as at its last one,
+        with the family as it stood after as many blocks. Without blocks in common: NO DATA.
         """
         asked = pd.DataFrame(list(pairs), columns=["cell", "against"]).astype(object)
         problem_of = self.times.drop_duplicates("cell").set_index("cell")["problem"]
@@ -101,9 +102,23 @@ class Judge:
         asked["noise_floor"] = asked["problem"].map(self.floors["duration_ns"])
         asked["cycles_noise_floor"] = asked["problem"].map(self.floors["cycles"])
         asked["family"] = asked[family]
-        rules = self.rules
-        verdicts = compare(self._paired(asked), asked, delta=rules.delta, looks=rules.looks)
+        verdicts = self._at_last_looks(self._paired(asked), asked)
         found: pd.DataFrame = asked[["cell", "against", "problem"]].join(verdicts[list(COLUMNS)])
+        return found
+
+    def _at_last_looks(self, blocks: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:
+        """Compare as often as there are ends: what others did later does not undo a verdict."""
+        rules = self.rules
+        last = blocks.groupby("pair")["block"].max().reindex(asked.index)
+        ends = sorted(last.dropna().unique(), reverse=True) or [0]
+        found = pd.DataFrame()
+        for end in ends:
+            until = blocks[blocks["block"] <= end]
+            part = compare(until, asked, delta=rules.delta, looks=rules.looks)
+            if found.empty:
+                found = part
+            chosen = last.index[last == end]
+            found.loc[chosen] = part.loc[chosen]
         return found
 
     def _paired(self, asked: pd.DataFrame) -> pd.DataFrame:
@@ -117,6 +132,7 @@ class Judge:
         return pd.DataFrame(
             {
                 "pair": rows["pair"],
+                "block": rows["block"],
                 "log_ratio": _log_ratio(rows, "duration_ns", "duration_ns_other"),
                 "log_cycles": _log_ratio(rows, "cycles", "cycles_other"),
             }

@@ -324,3 +324,29 @@ def test_within_the_margin_of_the_best_is_in_the_race() -> None:
 def test_below_six_blocks_nobody_leaves_the_race() -> None:
     samples = run({"b..p": around(1000)[:5], "c..p": around(9000)[:5]})
     assert judge(samples).contenders({"b", "c"})["contender"].all()
+
+
+def test_who_left_after_a_look_keeps_the_verdict_of_that_look() -> None:
+    """What others do in later blocks adds comparisons, and would undo it."""
+    many = tuple(make_cell(variant, "p") for variant in "abcdef")
+    rng = np.random.default_rng(7)
+
+    def blocks(value: float, count: int) -> np.ndarray:
+        return value * np.exp(rng.normal(0, 0.001, count))
+
+    slower = {f"{name}..p": blocks(1050, 8) for name in "bcd"}
+    same = {f"{name}..p": blocks(1000, 32) for name in "aef"}
+    left = {key: values for key, values in slower.items() if key == "b..p"}
+    came_back = {f"{name}..p": blocks(1000, 32) for name in "cd"}
+    again = {"a..p": blocks(1000, 32)}
+
+    def verdict(values: Mapping[str, np.ndarray]) -> object:
+        times = times_of(run(values, again), many, SessionKind.TIMING)
+        found = Judge(times, "a", Rules(looks=3)).against([(f"{x}..p", "a..p") for x in "bcdef"])
+        return found.set_index("cell").loc["b..p", "verdict"]
+
+    assert verdict(same | slower) is Verdict.SLOWER
+    # Alone in its family after eight blocks it would not be: the smallest p is too large for that.
+    assert verdict({k: v[:8] for k, v in (same | came_back | left).items()}) is Verdict.UNCLEAR
+    first_eight = {k: np.concatenate([slower[k], came_back[k][8:]]) for k in came_back}
+    assert verdict(same | left | first_eight) is Verdict.SLOWER
