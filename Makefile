@@ -8,7 +8,7 @@ EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 .PHONY: demo test lint clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m profiler experiments/softmax.yaml
+	$(BIN)/python -m profiler experiments/autotune.yaml
 
 test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
