@@ -111,8 +111,35 @@ def test_other_head_dimensions_and_an_older_architecture_compile(tmp_path):
     ],
 )
 def test_the_launcher_refuses_sizes_before_it_touches_a_device(built, sizes, words):
-    library = ctypes.CDLL(built[short_form(PARTS)].library)
+    code, said = refusal(built[short_form(PARTS)].library, sizes)
+    assert code < 0
+    assert said == words
+
+
+def refusal(path, sizes):
+    """Code that the launcher of a library gives for (batch, seq_len, heads), and its words."""
+    library = ctypes.CDLL(path)
     library.flash_attention_error_string.restype = ctypes.c_char_p
     code = library.flash_attention_launch(None, None, None, None, *sizes, None)
+    return code, library.flash_attention_error_string(code).decode()
+
+
+def test_a_step_with_a_fixed_stride_refuses_other_numbers_of_heads(built):
+    last = space.variant_name(CODE_STEPS[tuning.LAST_CODE_STEP])
+    code, words = refusal(built[last].library, (1, 128, 4))
     assert code < 0
+    assert words == "this step of the ladder is for 16 heads"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-3, "seq_len is no multiple of B_c"),
+        (-4, "the device has a compute capability below 8.0"),
+        (-5, "the tiles need more shared memory than the device has for a block"),
+    ],
+)
+def test_what_only_a_device_can_be_refused_for_has_words_too(built, code, words):
+    library = ctypes.CDLL(built[short_form(PARTS)].library)
+    library.flash_attention_error_string.restype = ctypes.c_char_p
     assert library.flash_attention_error_string(code).decode() == words
