@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from profiler.model import Cell, Verdict
-from profiler.render import numbers
+from profiler.render import numbers, overall
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.roles import Ranking
 from profiler.render.rulings import Ruling, counted, percent, verdict_key
@@ -45,8 +45,9 @@ def _winners_table(ranking: Ranking) -> Table:
     against = f"\u00f7 {lookup.baseline.name}" if lookup.baseline else "ratio"
     columns(found, metric.label, "\u00b1", against, "interval", right=True)
     columns(found, *(("verdict", "against the rest") if given else ("against the rest",)))
+    best = overall.winners(lookup)
     for problem in lookup.problems:
-        winner = lookup.winners.get(problem.id)
+        winner = best.get(problem.id)
         if winner is None:
             found.add_row(plain(problem.name), Text("no correct result", style="red"))
             continue
@@ -63,7 +64,7 @@ def _winners_table(ranking: Ranking) -> Table:
             plain(_rest(winner)),
         )
     if given:
-        found.caption = _caption(list(lookup.winners.values()))
+        found.caption = _caption(list(best.values()))
     return found
 
 
