@@ -23,11 +23,15 @@ from profiler.clocks import (
     throttled_visits,
 )
 from profiler.errors import ParseError
+from profiler.metrics import DURATIONS
 from profiler.model import Visit
 from profiler.notices import Notice
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.store import Attempt
 from runner import protocol
+
+_OWN_TIMERS = frozenset(DURATIONS) - {"ncu"}
+"""Collectors whose durations the runner measures itself: they stand in the journal."""
 
 FINISHED = "finished"
 """AttemptResult.cause of a session that ended as it should."""
@@ -129,8 +133,10 @@ def _samples(
     compute_capability: str | None,
 ) -> pd.DataFrame:
     record = attempt.record
-    if record.collector == "timer":
-        return samples_from_journal(records, session=record.session, kind=record.kind)
+    if record.collector in _OWN_TIMERS:
+        return samples_from_journal(
+            records, session=record.session, collector=record.collector, kind=record.kind
+        )
     if table is None:
         return empty_samples()
     if record.visit is not None:

@@ -128,7 +128,40 @@ _TIMING = (
         source="timer",
         better="lower",
     ),
+    Metric(
+        "profiler_duration_ns",
+        "Duration (torch.profiler)",
+        "ns",
+        PassClass.STATIC,
+        "Time of the kernels of one launch as torch.profiler reports it, with a cold L2 cache; on "
+        "a CPU the time that operators took themselves. Never compared with that of ncu in a "
+        "verdict.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
+        "plain_duration_ns",
+        "Duration (plain timer)",
+        "ns",
+        PassClass.STATIC,
+        "Wall clock from a launch until the device is idle again, mean of three after one to warm "
+        "up: what a quick benchmark does. It holds the way to the device and back, and caches "
+        "that the launch before has filled. Never compared with that of ncu in a verdict.",
+        source="timer",
+        better="lower",
+    ),
 )
+
+DURATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "ncu": "duration_ns",
+        "timer": "timer_duration_ns",
+        "torch_kernels": "profiler_duration_ns",
+        "plain_timer": "plain_duration_ns",
+    }
+)
+"""Every collector that times, the one that is believed most first, and the metric that its
+durations are where another gives `duration_ns`. They are different quantities: never one number."""
 
 _LAUNCHES = (
     Metric(

@@ -255,14 +255,17 @@ def compare(
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="CSV that ncu wrote.")],
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE…", help="CSV of ncu, or logs of inductor's autotuner."),
+    ],
     json_: Json = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PAGE", help="Where the page is written.")
     ] = None,
     color: Color = "auto",
 ) -> None:
-    """Read any ncu CSV that you already have: table and page, or JSON."""
+    """Read any ncu CSV or inductor log that you already have: table and page, or JSON."""
     from profiler.commands import import_files
 
     import_files(files, json_target=json_, page=out, color=color)

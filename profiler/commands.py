@@ -10,10 +10,11 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.errors import EnvironmentUnusable, ExitCode, ParseError, UsageError
 from profiler.gates import Gate
-from profiler.model import SCHEMA_VERSION, BuildResult, Plan
+from profiler.model import SCHEMA_VERSION, BuildResult, Plan, TunedConfig
 from profiler.notices import remedy, severity, text
 from profiler.output import (
     report_document,
@@ -33,6 +34,9 @@ from profiler.store import (
     runs,
     write_atomic,
 )
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def show_plan(  # noqa: PLR0913 - the flags of the command
@@ -209,10 +213,18 @@ def compare_runs(  # noqa: PLR0913 - the flags of the command
 def import_files(
     files: Sequence[Path], *, json_target: str | None, page: Path | None, color: str
 ) -> None:
-    """`profiler import`: a table and a page of CSV files that the user already has."""
+    """`profiler import`: a table and a page of files that the user already has."""
     from profiler.imports import import_document, read_imports
+    from profiler.tuning_logs import read_tuning_logs
 
-    imported = read_imports(files)
+    try:
+        imported = read_imports(files)
+    except ParseError:
+        tuned = read_tuning_logs(files)
+        if tuned is None:
+            raise
+        _import_tuning(tuned, files, json_target=json_target, page=page, color=color)
+        return
     write_json_target(import_document(imported), json_target)
     if json_target == "-" and page is None:
         return
@@ -225,11 +237,39 @@ def import_files(
     for notice in imported.notices:
         line = f"{text(notice)} {remedy(notice)}".strip()
         make_console(color, stderr=True).print(line, markup=False, soft_wrap=True)
-    # In the current folder: that of the files may be somebody else's.
-    target = page or Path(files[0].name.removesuffix(".gz")).with_suffix(".html")
     names = [file.name for file in files]
+    html = render_import_page(imported.launches, imported.notices, names)
+    _write_import(html, files, page, console)
+
+
+def _import_tuning(
+    tuned: Sequence[TunedConfig],
+    files: Sequence[Path],
+    *,
+    json_target: str | None,
+    page: Path | None,
+    color: str,
+) -> None:
+    """What inductor's autotuner tried, as a table and a page."""
+    from profiler.render.tuning_page import console_tables, render_tuning_page
+    from profiler.tuning_logs import tuning_document
+
+    write_json_target(tuning_document(tuned), json_target)
+    if json_target == "-" and page is None:
+        return
+    console = make_console(color, stderr=json_target == "-")
+    if json_target != "-":
+        for table in console_tables(tuned):
+            console.print(table)
+    html = render_tuning_page(tuned, [file.name for file in files])
+    _write_import(html, files, page, console)
+
+
+def _write_import(html: str, files: Sequence[Path], page: Path | None, console: Console) -> None:
+    """Write a page; by default in the current folder: that of the files may be somebody else's."""
+    target = page or Path(files[0].name.removesuffix(".gz")).with_suffix(".html")
     try:
-        write_atomic(target, render_import_page(imported.launches, imported.notices, names))
+        write_atomic(target, html)
     except OSError as error:
         raise UsageError(
             f"{target}: the page cannot be written: {error.strerror}",

@@ -70,7 +70,7 @@ def first_command(plan: Plan, experiment: Experiment) -> str:
     if isinstance(experiment.workload, CommandWorkload):
         return " ".join(experiment.workload.command)
     folder = Path("RUN") / "raw" / f"{session.name}.001"
-    if session.collector == "timer":
+    if session.collector != "ncu":
         command = Timer(python="python").session_command(folder / JOB, folder, ())
         return shlex.join(command.argv)
     collect = experiment.collect

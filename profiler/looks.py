@@ -21,7 +21,6 @@ from profiler.model import Cell, Plan, SessionKind, SessionPlan, Variant
 from profiler.plan import block_visits
 from profiler.spec import Experiment
 
-FINAL_SESSION = {"ncu": "ncu-final", "timer": "timer-final"}
 MOST_FINALISTS = 8
 """Of a problem. More that cannot be told apart are a tie whatever a final says, and each costs as
 many visits as a block of the first look."""
@@ -79,7 +78,7 @@ def final_session(
         or (cell.problem.id in problems and cell.variant.id in references)
     ]
     final = SessionPlan(
-        FINAL_SESSION[session.collector],
+        f"{session.collector.replace('_', '-')}-final",
         session.collector,
         SessionKind.FINAL,
         session.metrics,

@@ -85,7 +85,7 @@ def _device(experiment: Experiment, gpu: Gpu | None) -> str:
         return "cpu"
     if gpu is not None:
         return "cuda"
-    if collect.device == "auto" and collect.collectors == ("timer",):
+    if collect.device == "auto" and "ncu" not in collect.collectors:
         return "cpu"
     raise EnvironmentUnusable(
         "No NVIDIA GPU is visible on this machine.",

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from kernels.recipe import Recipe
+from profiler.analyse.judge import is_judged
 from profiler.execute.build import build_variants
 from profiler.execute.lock import gpu_lock
 from profiler.keys import cell_keys
 from profiler.launch_params import launch_params
 from profiler.looks import final_session, has_final, later_session, questions
 from profiler.machine import Machine
-from profiler.model import BuildResult, Plan, SessionKind, SessionPlan, Variant
+from profiler.model import BuildResult, Plan, SessionPlan, Variant
 from profiler.progress import Narrator
 from profiler.sessions import Measurement
 from profiler.space import Space
@@ -133,7 +134,7 @@ def _measure_session(
     """A session; where it is one of timing, the looks and the final that follow from it."""
     with watch.stage(session.name):
         measurement.measure(session, _look_title(live.plan, session, 0))
-        if session.kind is not SessionKind.TIMING:
+        if not is_judged(live.plan, session):
             return
         asked = questions(live.plan, live.loaded.experiment)
         for look in range(1, len(live.plan.looks)):
@@ -148,7 +149,7 @@ def _measure_session(
 
 
 def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:
-    if session.kind is not SessionKind.TIMING or len(plan.looks) < 2:
+    if not is_judged(plan, session) or len(plan.looks) < 2:
         return session.name
     return f"{session.name}, look {look + 1} of {len(plan.looks)}"
 

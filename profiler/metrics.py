@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from profiler.catalogue import (
     CATALOGUE,
     DEFAULT,
+    DURATIONS,
     GROUPS,
     ISSUED,
     TIME,
@@ -22,6 +23,7 @@ from profiler.errors import UsageError
 __all__ = [
     "CATALOGUE",
     "DEFAULT",
+    "DURATIONS",
     "GROUPS",
     "ISSUED",
     "TIME",
@@ -34,6 +36,7 @@ __all__ = [
     "expand",
     "is_known",
     "is_raw_name",
+    "most_believed",
     "ncu_name",
     "ncu_names",
     "raw_combine",
@@ -197,6 +200,13 @@ def raw_combine(raw: str) -> Combine:
         return Combine.MAX
     by_suffix = {"sum": Combine.SUM, "max": Combine.MAX, "min": Combine.MIN}
     return by_suffix.get(raw.rpartition(".")[2], Combine.WEIGHTED)
+
+
+def most_believed(collectors: Iterable[str]) -> str | None:
+    """Collector whose durations are to be judged, of those that measured; None without any."""
+    found = set(collectors)
+    known = (name for name in (*DURATIONS, *sorted(found)) if name in found)
+    return next(known, None)
 
 
 def better(name: str) -> Better | None:

@@ -14,7 +14,10 @@ from enum import StrEnum
 SCHEMA_VERSION = 1
 """Version of every JSON document that this project writes."""
 
-Params = Mapping[str, str | int | float | bool | None]
+Scalar = str | int | float | bool | None
+"""A scalar of YAML or JSON."""
+
+Params = Mapping[str, Scalar]
 """The parameters of one variant or problem: a flat mapping of YAML scalars."""
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.=-]+")
@@ -206,6 +209,27 @@ class KernelFacts:
     shared_bytes: int | None = None
     """Static shared memory; dynamic shared memory is only known at launch."""
     constant_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class TunedConfig:
+    """One configuration that the autotuner tried, or only chose. What is not said is None."""
+
+    operation: str
+    """Name of the generated kernel, or the operation with its shapes (`mm(64x64, 64x64)`)."""
+    choice: str
+    """What was tried: a name of inductor, of a library's function, or `coordinate descent`."""
+    config: Params = field(default_factory=dict)
+    """Block sizes, num_warps, num_stages and whatever else the text names."""
+    time_ns: float | None = None
+    """As the autotuner measured it; None where that failed or is not said."""
+    registers: int | None = None
+    """Per thread."""
+    spills: int | None = None
+    """Registers that were spilled, as Triton counts them."""
+    shared_bytes: int | None = None
+    best: bool = False
+    """Whether it was chosen."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ from profiler.spec.source import FieldPath
 
 NCU_TIMING = "ncu-timing"
 NCU_COUNTERS = "ncu-counters"
-TIMER = "timer"
 
 
 def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:
@@ -255,8 +254,9 @@ def _sessions(
         return SessionPlan(name, collector, kind, names, visits)
 
     for collector in collect.collectors:
-        if collector == "timer":
-            yield session(TIMER, collector, SessionKind.TIMING, ("duration_ns",))
+        if collector != "ncu":
+            name = collector.replace("_", "-")
+            yield session(name, collector, SessionKind.TIMING, ("duration_ns",))
             continue
         yield session(NCU_TIMING, collector, SessionKind.TIMING, timing)
         for number, names in enumerate(counters, start=1):

@@ -146,7 +146,7 @@ class Measurement:
         return self._loaded[attempt.folder]
 
     def _collector(self, name: str) -> Collector:
-        return self._ncu() if name == "ncu" else Timer()
+        return self._ncu() if name == "ncu" else Timer(name=name)
 
     def _ncu(self) -> Ncu:
         collect = self.loaded.experiment.collect

@@ -69,7 +69,8 @@ class Job:
     workload: str
     """Dotted module name (`kernels.softmax.workload`) or path of a Python file."""
     collector: str
-    """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches."""
+    """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
+    `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches."""
     device: str
     """`cuda` or `cpu`."""
     seed: int

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import torch
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from runner.device import Device
 
 Launch = Callable[[], Any]
 
 NS_PER_MS = 1e6
+NS_PER_US = 1e3
 
 
 class Stopwatch(Protocol):
@@ -63,8 +65,7 @@ class CudaEvents:
 
     def __init__(self, repeats: int) -> None:
         self._repeats = repeats
-        l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-        self._flush = torch.empty(2 * l2_bytes, dtype=torch.uint8, device="cuda")
+        self._flush = _flush_buffer()
 
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
@@ -77,6 +78,89 @@ class CudaEvents:
                 end.record()
         torch.cuda.synchronize()
         return [begin.elapsed_time(end) * NS_PER_MS for begin, end in pairs]
+
+
+class PlainClock:
+    """What a quick benchmark does: warm up once, then the mean of three launches, each waited for.
+
+    The wall clock sees the host's way to the device and back, and each launch finds the caches as
+    the one before it left them. It is here to be compared with others, not to be believed.
+    """
+
+    WARMUPS = 1
+    TRIALS = 3
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def measure(self, launch: Launch) -> list[float]:
+        """Mean duration in ns, as the only value."""
+        for _ in range(self.WARMUPS):
+            launch()
+        trials = [self._once(launch) for _ in range(self.TRIALS)]
+        return [sum(trials) / len(trials)]
+
+    def _once(self, launch: Launch) -> float:
+        self._device.wait()
+        begin = time.perf_counter_ns()
+        launch()
+        self._device.wait()
+        return float(time.perf_counter_ns() - begin)
+
+
+class ProfiledOperators:
+    """Time that the operators of one launch on the CPU took themselves, by torch.profiler.
+
+    A launch before it, in the same profile, wakes the threads that fell asleep while it began.
+    """
+
+    _MEASURED = "profiler: measured launch"
+
+    def __init__(self) -> None:
+        self.measure(lambda: torch.zeros(1))  # the first profile of a process loads kineto
+
+    def measure(self, launch: Launch) -> list[float]:
+        """Duration in ns of one launch; nothing where no operator was seen."""
+        with profile(activities=[ProfilerActivity.CPU]) as seen:
+            launch()
+            with record_function(self._MEASURED):
+                launch()
+        whole = next(event for event in seen.events() if event.name == self._MEASURED)
+        spans = [event.cpu_time_total for event in whole.cpu_children]
+        return [sum(spans) * NS_PER_US] if spans else []
+
+
+class ProfiledKernels:
+    """Time of the kernels of one launch by torch.profiler, with a cold L2 cache, as ncu has it.
+
+    The flush is over before the profile begins, so that every kernel in it is one of the launch.
+    Copies and fills are left out, as they are by ncu.
+    """
+
+    _NOT_KERNELS = ("Memcpy", "Memset")
+
+    def __init__(self) -> None:
+        self._flush = _flush_buffer()
+        self.measure(self._flush.zero_)  # the first profile of a process loads CUPTI
+
+    def measure(self, launch: Launch) -> list[float]:
+        """Duration in ns of one launch, gaps left out; nothing where no kernel was seen."""
+        self._flush.zero_()
+        torch.cuda.synchronize()
+        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+            launch()
+            torch.cuda.synchronize()
+        spans = [
+            event.time_range.elapsed_us()
+            for event in seen.events()
+            if event.device_type.name == "CUDA" and not event.name.startswith(self._NOT_KERNELS)
+        ]
+        return [sum(spans) * NS_PER_US] if spans else []
+
+
+def _flush_buffer() -> torch.Tensor:
+    l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
+    return torch.empty(2 * l2_bytes, dtype=torch.uint8, device="cuda")
 
 
 @contextmanager
@@ -95,11 +179,29 @@ def _timing_event() -> torch.cuda.Event:
     return torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's own
 
 
+def _event_timer(device: Device, repeats: int) -> Stopwatch:
+    return CudaEvents(repeats) if _on_cuda(device) else ProcessClock(repeats)
+
+
+def _profiler(device: Device, _repeats: int) -> Stopwatch:
+    return ProfiledKernels() if _on_cuda(device) else ProfiledOperators()
+
+
+def _on_cuda(device: Device) -> bool:
+    return device.torch_device.type == "cuda"
+
+
+_STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
+    "ncu": lambda device, _: SingleLaunch(device),
+    "timer": _event_timer,
+    "torch_kernels": _profiler,
+    "plain_timer": lambda device, _: PlainClock(device),
+}
+
+
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:
-    """The stopwatch of a collector (`ncu` or `timer`) on a device; ValueError for any other."""
-    if collector == "ncu":
-        return SingleLaunch(device)
-    if collector != "timer":
-        raise ValueError(f"no such collector: {collector!r}; known are ncu and timer")
-    on_cuda = device.torch_device.type == "cuda"
-    return CudaEvents(repeats) if on_cuda else ProcessClock(repeats)
+    """The stopwatch of a collector on a device; ValueError for one that is not known."""
+    if collector not in _STOPWATCHES:
+        known = ", ".join(_STOPWATCHES)
+        raise ValueError(f"no such collector: {collector!r}; known are {known}")
+    return _STOPWATCHES[collector](device, repeats)

@@ -56,6 +56,8 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.me
         ("kernels.build", CUDA),
         ("kernels.recipe", CUDA),
         ("kernels.softmax.space", (*CUDA, "numpy")),
+        ("kernels.flash_attention.space", (*CUDA, "numpy")),
+        ("kernels.fusion.space", (*CUDA, "numpy")),
         ("profiler.model", ("profiler", "pandas", "numpy")),
         ("profiler.errors", ("profiler", "pandas")),
         ("profiler.notices", ("profiler", "pandas")),

@@ -82,7 +82,12 @@ def softmax_wide(source, target, columns, COLUMNS: tl.constexpr):
 def layer_norm_rows(
     source, weight, bias, target, rows, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """ROWS whole rows per program, held in registers; the variance is that around the mean."""
+    """ROWS whole rows per program, held in registers; the variance is that around the mean.
+
+    The mean is a rounded one. What is left of it shows in the sum of the distances and is taken
+    off again (the corrected two-pass algorithm: Chan, Golub and LeVeque, 1983). Without that, a row
+    of one large value would be the rounding error of its mean, blown up by a variance of 0.
+    """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
     in_row = column < columns
@@ -92,11 +97,12 @@ def layer_norm_rows(
     x = tl.load(source + offsets, mask=inside, other=0.0, cache_modifier=".cg").to(tl.float32)
     mean = tl.sum(x, axis=1) / columns
     centred = tl.where(inside, x - mean[:, None], 0.0)
-    variance = tl.sum(centred * centred, axis=1) / columns
-    scale = tl.rsqrt(variance + EPSILON)
+    rest = tl.sum(centred, axis=1) / columns
+    variance = tl.sum(centred * centred, axis=1) / columns - rest * rest
+    scale = tl.rsqrt(tl.maximum(variance, 0.0) + EPSILON)
     gain = tl.load(weight + column, mask=in_row).to(tl.float32)
     shift = tl.load(bias + column, mask=in_row).to(tl.float32)
-    result = centred * scale[:, None] * gain[None, :] + shift[None, :]
+    result = (centred - rest[:, None]) * scale[:, None] * gain[None, :] + shift[None, :]
     tl.store(target + offsets, result, mask=inside)
 
 
@@ -105,7 +111,8 @@ def layer_norm_wide(source, weight, bias, target, columns, COLUMNS: tl.constexpr
     """One row per program, in pieces: once for mean and variance, and once for the result.
 
     Every lane keeps the mean and the squared distances of what it saw (Welford), and they are put
-    together after the loop: sums of squares would lose what the mean is large against.
+    together after the loop: sums of squares would lose what the mean is large against. The mean is
+    corrected as in `layer_norm_rows`.
     """
     start_of_row = tl.program_id(0).to(tl.int64) * columns
     column = tl.arange(0, COLUMNS)
@@ -129,8 +136,9 @@ def layer_norm_wide(source, weight, bias, target, columns, COLUMNS: tl.constexpr
         count += inside.to(tl.float32)
     row_mean = tl.sum(mean * count, axis=0) / columns
     between = mean - row_mean
-    variance = tl.sum(squares + count * between * between, axis=0) / columns
-    scale = tl.rsqrt(variance + EPSILON)
+    rest = tl.sum(count * between, axis=0) / columns
+    variance = tl.sum(squares + count * between * between, axis=0) / columns - rest * rest
+    scale = tl.rsqrt(tl.maximum(variance, 0.0) + EPSILON)
     for start in range(0, columns, COLUMNS):
         inside = start + column < columns
         x = tl.load(
@@ -138,7 +146,7 @@ def layer_norm_wide(source, weight, bias, target, columns, COLUMNS: tl.constexpr
         ).to(tl.float32)
         gain = tl.load(weight + start + column, mask=inside).to(tl.float32)
         shift = tl.load(bias + start + column, mask=inside).to(tl.float32)
-        result = (x - row_mean) * scale * gain + shift
+        result = (x - row_mean - rest) * scale * gain + shift
         tl.store(target + start_of_row + start + column, result, mask=inside)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from kernels.fusion import eager
 from kernels.fusion.launches import Call
 
 FLAT_BLOCK = 2048
@@ -156,8 +157,9 @@ def _start_rows(
 def _bias_dropout_add(
     kernels: Any, x: torch.Tensor, residual: torch.Tensor, bias: torch.Tensor
 ) -> Call:
-    blank = torch.empty_like(x, device="meta")
-    # A result that lies by columns is made as its transpose is, with the bias along the rows.
+    # The result lies in memory as that of eager code does, or the two would not do the same work.
+    blank = eager.bias_dropout_add(*(each.to("meta") for each in (x, residual, bias)))
+    # One that lies by columns is made as its transpose is, with the bias along the rows.
     by_columns = blank.stride(0) < blank.stride(1)
     first, second = (x.t(), residual.t()) if by_columns else (x, residual)
     rows, columns = first.shape
@@ -166,7 +168,9 @@ def _bias_dropout_add(
     grid = (_ceil(rows, height) * _ceil(columns, width),)
 
     def call() -> torch.Tensor:
-        result = torch.empty_like(x)
+        result = torch.empty_strided(
+            blank.shape, blank.stride(), dtype=blank.dtype, device=x.device
+        )
         target = result.t() if by_columns else result
         kernels.bias_dropout_add[grid](
             first,

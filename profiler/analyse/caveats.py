@@ -10,6 +10,7 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
+from profiler.metrics import CATALOGUE
 from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, SessionKind
 from profiler.notices import Notice, NoticeKind
 
@@ -73,12 +74,23 @@ def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 
 
 def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
-    """What measured cells lack; one that failed half-way has a notice already."""
-    lacking = [s for s in statuses.values() if s.missing_metrics and s.outcome in _USABLE]
-    names = dict.fromkeys(name for s in lacking for name in s.missing_metrics)
+    """What measured cells lack; one that failed half-way has a notice already.
+
+    What the runner says of a cell is left out: a version that compiles nothing has no compile time,
+    and on a CPU nobody counts buffers. The cell names it all the same.
+    """
+    usable = [s.missing_metrics for s in statuses.values() if s.outcome in _USABLE]
+    lacking = [lost for lost in map(_collected, usable) if lost]
+    names = dict.fromkeys(name for lost in lacking for name in lost)
     if names:
         values: Values = {"metrics": ", ".join(names), "count": len(lacking)}
         yield Notice(NoticeKind.MISSING_METRICS, values)
+
+
+def _collected(names: Iterable[str]) -> tuple[str, ...]:
+    """Those metrics that a tool or the build should have given."""
+    told = {name for name, metric in CATALOGUE.items() if metric.source == "runner"}
+    return tuple(name for name in names if name not in told)
 
 
 def _few_blocks(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:

@@ -21,7 +21,8 @@ from profiler.analyse.verdicts import (
     noise_floors,
     still_in_the_race,
 )
-from profiler.model import Cell, SessionKind
+from profiler.metrics import most_believed
+from profiler.model import Cell, Plan, SessionKind, SessionPlan
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
 
@@ -44,8 +45,8 @@ def times_of(
 ) -> pd.DataFrame:
     """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
 
-    Of sessions of one kind and of one collector: ncu where it measured, else the timer. Repeats of
-    a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
+    Of sessions of one kind and of one collector: the most believed of those that measured. Repeats
+    of a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
     nothing counted them.
     """
     check_samples(samples)
@@ -53,8 +54,7 @@ def times_of(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    if (rows["collector"] == "ncu").any():
-        rows = rows[rows["collector"] == "ncu"]
+    rows = rows[rows["collector"] == most_believed(rows["collector"])]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
@@ -64,6 +64,15 @@ def times_of(
     )
     times = made.median().reset_index().astype({"cell": object})  # an empty frame has floats
     return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
+
+
+def is_judged(plan: Plan, session: SessionPlan) -> bool:
+    """Whether looks and a final follow a session: it is the one whose durations are judged.
+
+    Other timers beside it measure the blocks of the first look, and no more.
+    """
+    timing = [each.collector for each in plan.sessions if each.kind is SessionKind.TIMING]
+    return session.kind is SessionKind.TIMING and session.collector == most_believed(timing)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ _SIGNIFICANCE, _POWER = 0.975, 0.8
 """Detectable: found four times out of five, by a two-sided test at 5 %."""
 _MOST_FLIPPED = 100
 """Blocks up to which sign flips are counted; the work grows with the cube of their number."""
-_DIGITS = 8
+DIGITS = 8
 """Log ratios that differ by less are equal: dividing and taking logs costs last digits, and ties
 have to be seen whatever the unit of the times. No tool tells times apart by one part in 10^8."""
 
@@ -55,7 +55,7 @@ def signed_rank_tails(rows: Floats) -> tuple[Floats, Floats]:
     and the distribution is that of all sign flips of the ranks at hand; in long rows it is close
     enough to the normal distribution that scipy then uses.
     """
-    rows = rows.round(_DIGITS)
+    rows = rows.round(DIGITS)
     less, greater = np.ones(len(rows)), np.ones(len(rows))
     sizes = np.sort(np.abs(rows), axis=1)
     tied = (sizes[:, 0] == 0) | (np.diff(sizes, axis=1) == 0).any(axis=1)

@@ -9,7 +9,7 @@ import pandas as pd
 
 from profiler.analyse.intervals import group_intervals
 from profiler.analyse.samples import check_samples, metric_columns
-from profiler.metrics import better
+from profiler.metrics import DURATIONS, better
 from profiler.model import Cell, SessionKind
 
 SUMMARY_COLUMNS = (
@@ -31,9 +31,6 @@ SUMMARY_COLUMNS = (
 )
 """`variant` and `problem` are ids; `n` is the number of blocks."""
 
-TIMER_DURATION = "timer_duration_ns"
-"""The timer's durations, where ncu measured durations too: never in one number with those."""
-
 _KEY = ["metric", "cell"]
 
 
@@ -47,10 +44,11 @@ def summarise(
     """Summarise every metric of every cell.
 
     A block counts once: the median of its repeats, and of the baseline only its first visit. Each
-    metric is taken from one kind of session: timing before counters, ncu before timer, finals
-    never. `baseline` is a variant id; `ranked` the ids of the cells that may have a rank, None for
-    all. Rows are in the order of `cells`, then of the columns of `samples`; a cell has no row for a
-    metric that it has no sample of.
+    metric is taken from one kind of session: timing before counters, the most believed collector
+    before others, finals never. Durations of other collectors are metrics of their own
+    (`DURATIONS`). `baseline` is a variant id; `ranked` the ids of the cells that may have a rank,
+    None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell has no
+    row for a metric that it has no sample of.
     """
     check_samples(samples)
     metrics, values = _by_metric(_first_arms(samples))
@@ -103,8 +101,8 @@ def _by_metric(samples: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
             take(column, column, known & (source == best))
     if "duration_ns" in metrics:
         known = samples["duration_ns"].notna()
-        if source[known].min() == _NCU_TIMING and (source[known] == _TIMER).any():
-            take(TIMER_DURATION, "duration_ns", known & (source == _TIMER))
+        for rank in sorted(set(source[known]) - {source[known].min(), _COUNTERS}):
+            take(_DURATION_NAMES[rank], "duration_ns", known & (source == rank))
     values = pd.concat(parts) if parts else pd.DataFrame(columns=["id", "block", "value", "metric"])
     return metrics, values
 
@@ -128,14 +126,15 @@ def _first_arms(samples: pd.DataFrame) -> pd.DataFrame:
     return samples[(samples["arm"] == 0) & (samples["kind"] != SessionKind.FINAL.value)]
 
 
-_NCU_TIMING, _TIMER, _COUNTERS = 0, 1, 2
+_DURATION_NAMES = tuple(DURATIONS.values())
+_COUNTERS = len(DURATIONS)
 
 
 def _source_rank(samples: pd.DataFrame) -> pd.Series[int]:
     """Which session to believe first: replayed counter passes last."""
-    rank = np.where(samples["collector"] == "timer", _TIMER, _NCU_TIMING)
-    rank = np.where(samples["kind"] == SessionKind.COUNTERS.value, _COUNTERS, rank)
-    return pd.Series(rank, index=samples.index, dtype="int64")
+    rank = samples["collector"].map({name: rank for rank, name in enumerate(DURATIONS)})
+    rank = rank.where(samples["kind"] != SessionKind.COUNTERS.value, _COUNTERS)
+    return rank.fillna(_COUNTERS).astype("int64")
 
 
 def _block_values(values: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:

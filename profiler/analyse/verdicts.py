@@ -24,6 +24,7 @@ import pandas as pd
 
 from profiler.analyse.intervals import median_intervals
 from profiler.analyse.paired_tests import (
+    DIGITS,
     adjust_families,
     detectable_effects,
     margin_tests,
@@ -314,7 +315,8 @@ def _tested(
     found = _Tested.empty(len(pairs))
     if column not in blocks:
         return found
-    for chosen, rows in _rows(blocks, column, pairs):
+    for chosen, exact in _rows(blocks, column, pairs):
+        rows = exact.round(DIGITS)
         n = rows.shape[1]
         found.blocks[chosen] = n
         found.median[chosen] = np.median(rows, axis=1)

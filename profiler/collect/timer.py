@@ -66,7 +66,7 @@ def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
 
 @dataclass(frozen=True)
 class Timer:
-    """Collector without a tool: CUDA events on a GPU, the process clock on a CPU."""
+    """Collector without a tool: the runner has a stopwatch for each name (`runner.timing`)."""
 
     python: str | None = None
     name: str = "timer"

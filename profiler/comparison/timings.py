@@ -11,11 +11,12 @@ import pandas as pd
 
 from profiler.analyse.verdicts import noise_floors
 from profiler.comparison.sides import Side, correct
+from profiler.metrics import DURATIONS
 from profiler.model import SessionKind
 
 _ARM = "arm"
 """Column of samples: 1 for the second visit of a baseline in a block, 0 for all others."""
-_SOURCES = ("ncu", "timer")
+_SOURCES = tuple(DURATIONS)
 """Collectors by how much they are believed."""
 
 

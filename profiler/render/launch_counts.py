@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from profiler.analyse.judge import is_judged
 from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.model import Plan, SessionKind
 
@@ -55,15 +56,12 @@ def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     first = sum(len(one.visits) for one in timing)
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
     parts = [Launches(f"first look, {blocks} of every cell", first, first)]
-    parts += [_times(one, len(timing)) for one in (*_later_looks(plan), *_finals(plan))]
+    if any(is_judged(plan, one) for one in timing):
+        parts += [*_later_looks(plan), *_finals(plan)]
     if others:
         parts.append(Launches("counters", others, others))
     whole = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
     return (*parts, whole)
-
-
-def _times(one: Launches, sessions: int) -> Launches:
-    return Launches(one.part, one.expected * sessions, one.most * sessions)
 
 
 def _later_looks(plan: Plan) -> Iterator[Launches]:

@@ -28,6 +28,7 @@ from profiler.render.problems import readable
 from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
+from profiler.render.timers import timer_table
 from profiler.render.views import View, versions_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
@@ -80,6 +81,7 @@ def render_page(report: Report) -> str:
         "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),
         "why": why(ranking),
+        "timers": timer_table(lookup),
         "view": view,
         **view.parts,
         **_tables(ranking),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from profiler.catalogue import STALL_PREFIX
+from profiler.metrics import DURATIONS
 from profiler.model import Problem
 from profiler.render import numbers
 from profiler.render.charts import Chart, Words, pair_chart, pair_table
@@ -30,7 +31,7 @@ PEAKS = (
     "l2_hit_pct",
 )
 TIME_AGAIN = frozenset(
-    {"duration_ns", "timer_duration_ns", "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
+    {*DURATIONS.values(), "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
     | {"memory_efficiency_pct"}
 )
 """Metrics that say again which is best, by the same clock: they explain nothing."""

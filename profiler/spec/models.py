@@ -180,7 +180,7 @@ class Problems(SpecModel):
 
 
 Collectors = Annotated[
-    tuple[Literal["ncu", "timer"], ...],
+    tuple[Literal["ncu", "timer", "torch_kernels", "plain_timer"], ...],
     Field(min_length=1),
     BeforeValidator(as_list),
     AfterValidator(unique),
@@ -216,7 +216,9 @@ class Collect(SpecModel):
     collectors: Collectors = Field(
         default=("ncu",),
         description="`ncu`: hardware counters; `timer`: CUDA events, or the process clock on a "
-        "CPU.",
+        "CPU; `torch_kernels`: kernel time of torch.profiler; `plain_timer`: wall clock around "
+        "three launches, as a quick benchmark does. The first of these that is asked for is "
+        "judged.",
     )
     device: Literal["auto", "cuda", "cpu"] = Field(
         default="auto", description="Where the workload runs; `auto`: a GPU if there is one."
@@ -341,9 +343,9 @@ class Experiment(SpecModel):
 
     @model_validator(mode="after")
     def _command_needs_ncu(self) -> Self:
-        if isinstance(self.workload, CommandWorkload) and "timer" in self.collect.collectors:
+        if isinstance(self.workload, CommandWorkload) and self.collect.collectors != ("ncu",):
             raise wrong(
                 "collect.collectors: an external command is measured by ncu; "
-                "the timer needs a workload in Python"
+                "a timer needs a workload in Python"
             )
         return self

@@ -101,6 +101,75 @@ def test_a_twin_has_samples_and_the_same_numbers(place):
     assert NoticeKind.DUPLICATE_CODE in kinds(report)
 
 
+OWN_SPACE = """\
+def check_kernels(variant, problem, kernels):
+    return "ran the kernels of another" if len(kernels) > 1 else None
+"""
+
+
+def with_space(tmp_path, metrics="[duration_ns, cycles, registers]"):
+    """A place whose workload knows the kernels of its variants."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "space.py").write_text(OWN_SPACE)
+    spec = SPEC.replace("./workload.py", "{module: ./workload.py, space: ./space.py}")
+    collect = f"collect: {{blocks: 2, metrics: {metrics}}}"
+    return Workplace(folder, f"{spec.partition('collect:')[0]}{collect}\n")
+
+
+def test_a_cell_that_fell_back_is_a_failure_and_never_ranked(tmp_path):
+    place = with_space(tmp_path)
+    visits = place.visits("ncu-timing")
+    tree = [visit for visit in visits if visit[0] == TREE]
+    others = [visit for visit in visits if visit[0] != TREE]
+    place.attempt(visits=others)
+    metrics = place.session("ncu-timing").metrics
+    place.attempt(visits=tree, csv=ncu_csv(tree, metrics, kernels=2))
+    finished = finish(place)
+    assert finished.exit_code is ExitCode.SOME_CELLS_FAILED
+    status = finished.report.statuses[TREE]
+    assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "ran the kernels of another")
+    timing = finished.report.summary.query("metric == 'duration_ns'").set_index("cell")
+    assert pd.isna(timing["rank"][TREE])
+    assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
+    assert not isinstance(timing["verdict"][TREE], str)
+    assert sorted(timing["rank"][[PLAIN, "loop..small"]]) == [1, 2]
+
+
+def test_what_the_runner_says_of_a_cell_stands_beside_its_counters(tmp_path):
+    metrics = "[duration_ns, dram_read_bytes, compile_s, buffer_bytes, peak_bytes, flops]"
+    place = with_space(tmp_path, metrics)
+    visits = place.visits("ncu-timing")
+    where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE}
+    facts = {"compile_seconds": 1.25, "buffer_bytes": 8e6, "peak_bytes": 4e6, "flops": 1e9}
+    place.attempt(journal=[{**where, "cell": TREE, **facts}, *measured(visits)])
+    place.attempt("ncu-counters")
+    report = finish(place).report
+    found = report.summary.set_index(["cell", "metric"])["median"]
+    names = ("compile_s", "buffer_bytes", "peak_bytes", "flops")
+    assert [found[TREE, name] for name in names] == list(facts.values())
+    assert found[TREE, "dram_read_bytes"] > 0
+    assert (PLAIN, "compile_s") not in found.index, "nothing was compiled there"
+    assert report.statuses[TREE].missing_metrics == ()
+    assert report.statuses[PLAIN].missing_metrics == names
+    assert NoticeKind.MISSING_METRICS not in kinds(report)
+
+
+def test_errors_of_the_check_are_metrics(tmp_path):
+    place = with_space(tmp_path, "[duration_ns, max_abs_error, max_rel_error]")
+    where = {"event": protocol.FINISHED, "phase": protocol.CHECK}
+    facts = [
+        {**where, "cell": cell.id, "max_abs_error": 1e-6 * number, "max_rel_error": None}
+        for number, cell in enumerate(place.cells, start=1)
+    ]
+    place.attempt(journal=[*facts, *measured(place.visits("ncu-timing"))])
+    summary = finish(place).report.summary
+    errors = summary[summary["metric"] == "max_abs_error"].set_index("cell")
+    assert errors["median"][PLAIN] == pytest.approx(1e-6)
+    assert errors["ratio"][TREE] == pytest.approx(2.0 if place.cells[1].id == TREE else 3.0)
+    assert "max_rel_error" not in set(summary["metric"])
+
+
 def test_flops_and_bytes_of_the_workload_become_rates(place):
     visits = place.visits("ncu-timing")
     where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE}

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from profiler.analyse.judge import is_judged
 from profiler.analyse.samples import empty_samples
 from profiler.looks import (
     MOST_FINALISTS,
@@ -339,6 +340,22 @@ def test_finals_use_all_blocks(bench):
     behind = {"two": [701.0] * 8 + [900.0] * 24}
     samples = made.samples(DECIDED | behind, blocks=32)
     assert variants_of(made.final(samples)) == {"base", "one"}
+
+
+@pytest.mark.parametrize(
+    ("collectors", "judged"),
+    [
+        ("ncu", "ncu-timing"),
+        ("[timer, ncu]", "ncu-timing"),
+        ("[plain_timer, timer]", "timer"),
+        ("[plain_timer, torch_kernels]", "torch-kernels"),
+        ("plain_timer", "plain-timer"),
+    ],
+)
+def test_looks_and_finals_follow_the_timer_that_is_believed_most(bench, collectors, judged):
+    made = bench(collect=f"{{collectors: {collectors}, blocks: 8, metrics: default}}")
+    found = [each.name for each in made.plan.sessions if is_judged(made.plan, each)]
+    assert found == [judged]
 
 
 def test_the_final_of_the_timer_has_its_own_name(bench):

@@ -366,6 +366,25 @@ def test_sessions_of_both_collectors() -> None:
     assert {visit.arm for visit in (*counters.visits, *hits.visits)} == {0}
 
 
+def test_each_timer_has_a_session_of_its_own(tmp_path) -> None:
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "name: x\nworkload: ./workload.py\nvariants: {list: [a, b]}\n"
+        "collect:\n  collectors: [plain_timer, ncu, torch_kernels, timer]\n"
+        "  blocks: 3\n  metrics: timing\n"
+    )
+    (tmp_path / "workload.py").write_text("")
+    sessions = plan_file(spec).sessions
+    assert [(each.name, each.collector) for each in sessions] == [
+        ("plain-timer", "plain_timer"),
+        ("ncu-timing", "ncu"),
+        ("torch-kernels", "torch_kernels"),
+        ("timer", "timer"),
+    ]
+    assert {each.kind for each in sessions} == {SessionKind.TIMING}
+    assert {len(each.visits) for each in sessions} == {3 * 3}
+
+
 def test_without_counters_there_is_one_session() -> None:
     plan = plan_file(SPECS / "command.yaml")
     assert [session.name for session in plan.sessions] == ["ncu-timing"]

@@ -10,7 +10,7 @@ from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.recording import write_recording
-from profiler.results import Failure, failures
+from profiler.results import Failure, failures, gather
 from profiler.store import JOURNAL_FILE, AttemptResult, RunFolder
 from runner import protocol
 
@@ -203,6 +203,19 @@ def test_times_of_the_timer_stand_in_the_journal(tmp_path):
 # ---- what failed ---------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["torch_kernels", "plain_timer"])
+def test_times_of_other_timers_stand_in_the_journal_too(tmp_path, name):
+    spec = SPEC.replace("collect: {", f"collect: {{collectors: {name}, ")
+    place = Workplace(tmp_path / "place", spec)
+    session = name.replace("_", "-")
+    visits = place.visits(session)
+    place.attempt(session, visits=visits, journal=measured(visits, durations_ns=[100.0]))
+    samples = place.results().samples
+    assert set(samples["collector"]) == {name}
+    assert samples["duration_ns"].eq(100.0).all()
+    assert set(outcomes(place.results()).values()) == {Outcome.MEASURED}
+
+
 def test_failures_of_the_journal_become_statuses(place):
     place.attempt(
         visits=[(PLAIN, 0), (TREE, 0), (LOOP, 0)],
@@ -290,6 +303,31 @@ def test_what_a_check_found_out_is_kept(place):
     status = place.results().statuses[PLAIN]
     assert (status.max_abs_error, status.max_rel_error) == (1e-6, None)
     assert (status.flops, status.bytes) == (1e9, 4096.0)
+
+
+def described(cell, **facts):
+    return {"event": protocol.FINISHED, "cell": cell, "phase": protocol.DESCRIBE, **facts}
+
+
+def test_compilation_is_as_long_as_in_the_session_where_it_took_longest(place):
+    """Later sessions find what was compiled in a cache."""
+    seconds = {"ncu-timing": 1.5, "ncu-counters": 0.25, "ncu-counters-2": 0.5}
+    for session, each in seconds.items():
+        facts = {"compile_seconds": each, "buffer_bytes": 4096.0, "peak_bytes": 2048.0}
+        journal = [described(PLAIN, **facts), *measured([(PLAIN, 0)])]
+        place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
+    status = place.results().statuses[PLAIN]
+    assert (status.compile_seconds, status.buffer_bytes, status.peak_bytes) == (1.5, 4096.0, 2048.0)
+    assert place.results().statuses[TREE].compile_seconds is None
+
+
+def test_a_session_that_says_nothing_of_compilation_takes_nothing_back(place):
+    first = [described(PLAIN, compile_seconds=1.5), *measured([(PLAIN, 0)])]
+    place.attempt(visits=[(PLAIN, 0)], journal=first)
+    later = [described(PLAIN, flops=8.0), *measured([(PLAIN, 0)])]
+    place.attempt("ncu-counters", visits=[(PLAIN, 0)], journal=later)
+    status = place.results().statuses[PLAIN]
+    assert (status.compile_seconds, status.flops) == (1.5, 8.0)
 
 
 def test_only_what_passed_its_check_under_todays_key_counts_as_checked(place):
@@ -385,6 +423,69 @@ def test_a_twin_shares_the_failure(place, outcome):
 def test_a_twin_of_what_is_not_measured_is_not_measured(place):
     with_twin(place)
     assert outcomes(place.results())[TREE] is Outcome.NOT_MEASURED
+
+
+# ---- kernels that are not those of the variant ---------------------------------------------------
+
+
+def gathered(place, check_kernels):
+    capability = place.environment.compute_capability
+    return gather(place.plan, place.builds, place.load(), capability, check_kernels)
+
+
+def test_a_cell_whose_kernels_are_not_its_own_fell_back(place):
+    asked = []
+
+    def check_kernels(variant, problem, kernels):
+        asked.append(kernels)
+        return "of another" if len(kernels) > 1 else None
+
+    metrics = place.session("ncu-timing").metrics
+    place.attempt(visits=[(PLAIN, 0)])
+    place.attempt(visits=[(TREE, 0)], csv=ncu_csv([(TREE, 0)], metrics, kernels=2))
+    results = gathered(place, check_kernels)
+    assert outcomes(results)[PLAIN] is Outcome.MEASURED
+    status = results.statuses[TREE]
+    assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "of another")
+    assert outcomes(results)[LOOP] is Outcome.NOT_MEASURED
+    assert sorted(map(len, asked)) == [1, 2], "nothing was seen of the others"
+    assert blocks(results)[TREE] == [0], "what was measured is kept"
+
+
+def test_the_space_is_given_parameters_and_names_of_kernels(tmp_path):
+    spec = SPEC.replace("[plain, tree, loop]", "[{name: plain, params: {way: 1}}]")
+    spec = spec.replace("[small, large]", "[{name: small, params: {n: 7}}]")
+    place = Workplace(tmp_path / "place", spec)
+    place.attempt(visits=[(PLAIN, 0)])
+    asked = []
+    gathered(place, lambda *arguments: asked.append(arguments))
+    ((variant, problem, kernels),) = asked
+    assert (variant, problem) == ({"way": 1}, {"n": 7})
+    assert [name.partition("(")[0] for name in kernels] == ["kernel_0"]
+
+
+def test_a_failure_is_not_called_a_fallback(place):
+    place.attempt(visits=[(PLAIN, 0)])
+    place.attempt(visits=[(PLAIN, 1)], journal=[failed(PLAIN, "raised")], csv="")
+    results = gathered(place, lambda *_: "of another")
+    assert outcomes(results)[PLAIN] is Outcome.RAISED
+
+
+def test_the_timer_sees_no_kernels_and_so_nothing_falls_back(tmp_path):
+    spec = SPEC.replace("collect: {", "collect: {collectors: timer, ")
+    place = Workplace(tmp_path / "timer", spec)
+    journal = measured([(PLAIN, 0)], durations_ns=[1.0])
+    place.attempt("timer", visits=[(PLAIN, 0)], journal=journal)
+    assert outcomes(gathered(place, lambda *_: "of another"))[PLAIN] is Outcome.MEASURED
+
+
+def test_a_twin_of_what_fell_back_fell_back(place):
+    with_twin(place)
+    own = [visit for visit in place.visits("ncu-timing") if not visit[0].startswith("tree")]
+    place.attempt(visits=own)
+    status = gathered(place, lambda *_: "of another").statuses[TREE]
+    assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "of another")
+    assert status.duplicate_of == PLAIN
 
 
 # ---- missing metrics -----------------------------------------------------------------------------

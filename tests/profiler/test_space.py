@@ -50,8 +50,24 @@ def test_every_function_has_a_default() -> None:
     assert space.check_variant({}) is None
     assert space.check_problem({}) is None
     assert space.check_cell({}, {}) is None
+    assert space.check_kernels({}, {}, ["kernel"]) is None
     assert space.variant_sets() == {}
     assert space.recipe({}) is None
+
+
+def test_a_space_may_know_the_kernels_of_its_variants(space_from) -> None:
+    text = """
+def check_kernels(variant, problem, kernels):
+    kernels.remove("mine")
+    return f"{variant['a']} on {problem['b']} ran {kernels}" if kernels else None
+"""
+    space = space_from(text)
+    names = ["mine", "other"]
+    assert space.check_kernels({"a": 1}, {"b": 2}, names) == "1 on 2 ran ['other']"
+    assert space.check_kernels({"a": 1}, {"b": 2}, ("mine",)) is None
+    assert names == ["mine", "other"], "it was given a copy"
+    with pytest.raises(SpecError, match="check_kernels"):
+        space.check_kernels({}, {}, [])
 
 
 def test_a_command_has_no_space() -> None:

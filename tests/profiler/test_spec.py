@@ -184,7 +184,10 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
         ("wrong.yaml:11: variants.matrix.tile: must not be empty", ""),
         ("wrong.yaml:14: variants.exclude[0].when.block.mn: unknown key", "did you mean 'min'?"),
         ("wrong.yaml:16: collect.blokcs: unknown key", "did you mean 'blocks'?"),
-        ("wrong.yaml:17: collect.collectors[0]: must be 'ncu' or 'timer'", "did you mean 'ncu'?"),
+        (
+            "wrong.yaml:17: collect.collectors[0]: must be 'ncu', 'timer', 'torch_kernels'",
+            "did you mean 'ncu'?",
+        ),
         ("wrong.yaml:18: collect.metrics[0]: unknown metric", "did you mean 'default'?"),
         ("wrong.yaml:19: collect.blocks: must be a whole number, not 2.5", ""),
         ("wrong.yaml:20: collect.time_limit_s: must be greater than 0, not 0", ""),
@@ -399,7 +402,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         (
             "name: x\nworkload: {command: ./a}\ncollect: {collectors: timer}\n" + VARIANTS,
             "spec.yaml:1: collect.collectors: an external command is measured by ncu; "
-            "the timer needs a workload in Python",
+            "a timer needs a workload in Python",
         ),
     ],
 )

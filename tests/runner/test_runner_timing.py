@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import gc
+import time
 
 import pytest
+import torch
 
 from runner.device import CpuDevice, DeviceMissingError, open_device
-from runner.timing import ProcessClock, SingleLaunch, make_stopwatch
+from runner.timing import (
+    PlainClock,
+    ProcessClock,
+    ProfiledOperators,
+    SingleLaunch,
+    make_stopwatch,
+)
 
 
 def test_the_process_clock_times_each_launch_by_itself(monkeypatch):
@@ -37,12 +45,45 @@ def test_a_single_launch_is_waited_for():
     assert steps == ["launch", "wait"]
 
 
+def test_the_plain_clock_gives_the_mean_of_three_launches_after_one_to_warm_up(monkeypatch):
+    steps = []
+    ticks = iter([0, 10, 100, 120, 200, 260])
+
+    class Device(CpuDevice):
+        def wait(self):
+            steps.append("wait")
+
+    monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
+    assert PlainClock(Device()).measure(lambda: steps.append("launch")) == [30.0]
+    assert steps == ["launch", *(["wait", "launch", "wait"] * 3)]
+
+
+def test_operators_are_timed_by_the_profiler_of_torch():
+    x = torch.randn(400, 400)
+    stopwatch = ProfiledOperators()
+
+    (one,) = stopwatch.measure(lambda: x @ x)
+    (four,) = stopwatch.measure(lambda: x @ x @ x @ x @ x)
+
+    assert 0 < one < 1e9
+    assert four > one
+    begin = time.perf_counter_ns()
+    (whole,) = stopwatch.measure(lambda: torch.softmax(x @ x, 1))
+    assert whole < time.perf_counter_ns() - begin, "it leaves out what is not in an operator"
+
+
+def test_what_runs_no_operator_has_no_duration_for_the_profiler():
+    assert ProfiledOperators().measure(lambda: None) == []
+
+
 def test_collectors_have_their_stopwatch():
     device = open_device("cpu")
 
     assert isinstance(make_stopwatch("ncu", device, 3), SingleLaunch)
     assert isinstance(make_stopwatch("timer", device, 3), ProcessClock)
-    with pytest.raises(ValueError, match="'sundial'; known are ncu and timer"):
+    assert isinstance(make_stopwatch("torch_kernels", device, 3), ProfiledOperators)
+    assert isinstance(make_stopwatch("plain_timer", device, 3), PlainClock)
+    with pytest.raises(ValueError, match="'sundial'; known are ncu, timer, torch_kernels, plain"):
         make_stopwatch("sundial", device, 3)
 
 

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from kernels.fusion.operators import OPERATORS
+from profiler import metrics
 from profiler.expand import expand
 from profiler.space import space_of
 from profiler.spec import load_spec
@@ -76,3 +77,46 @@ def test_the_small_grid(expanded):
     problems, cells = expanded("fusion_small")
     assert len({(each["dim0"], each["dim1"]) for each in problems}) == 16
     assert {name for name, _ in cells} == {"eager", "compile"}
+
+
+def test_the_grid_for_recordings(expanded):
+    problems, cells = expanded("fusion_grid")
+    sizes = {256 << step for step in range(6)}
+    assert len(problems) == 6 * 36
+    assert {each["dim0"] for each in problems} == {each["dim1"] for each in problems} == sizes
+    # Three of the operators have a kernel written by hand.
+    assert len(cells) == 36 * (6 * 2 + 3)
+
+
+def test_every_operator_at_one_size(expanded):
+    problems, cells = expanded("fusion_operators")
+    assert sorted(each["operator"] for each in problems) == sorted(OPERATORS)
+    implementations = ("eager", "compile", "triton", "flash", "efficient", "cudnn")
+    assert {(name, problem["operator"]) for name, problem in cells} == {
+        (name, operator)
+        for operator, facts in OPERATORS.items()
+        for name in implementations
+        if name in facts.implementations
+    }
+
+
+@pytest.mark.parametrize("name", ["fusion", "fusion_grid", "fusion_operators", "fusion_attention"])
+def test_all_nine_metrics_are_collected(name):
+    collect = load_spec(EXPERIMENTS / f"{name}.yaml").experiment.collect
+    assert set(metrics.expand(collect.metrics)) >= {
+        *("dram_read_bytes", "dram_write_bytes", "buffer_bytes", "compile_s", "kernels"),
+        *("duration_ns", "max_abs_error", "max_rel_error", "flops", "instructions", "peak_bytes"),
+    }
+    timing, counters = metrics.split_by_pass(metrics.expand(collect.metrics))
+    assert len(counters) == 1, "more counters would replay kernels on 16 GiB"
+    assert all(
+        metrics.CATALOGUE[each].pass_class in ("timing", "single")
+        for each in (*timing, *counters[0])
+    )
+
+
+def test_the_same_cells_by_every_timer(expanded):
+    _, cells = expanded("timers")
+    assert len(cells) == 2 * 2 * 4
+    collect = load_spec(EXPERIMENTS / "timers.yaml").experiment.collect
+    assert collect.collectors == tuple(metrics.DURATIONS)

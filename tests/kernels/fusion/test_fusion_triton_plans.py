@@ -1,7 +1,12 @@
 """How the hand-written kernels share their work among programs: what can be told without a GPU."""
 
-import pytest
+from types import SimpleNamespace
 
+import pytest
+import torch
+
+from kernels.fusion import eager, inputs, triton_launch
+from kernels.fusion.operators import OPERATORS
 from kernels.fusion.triton_launch import (
     ELEMENTS_PER_WARP,
     MAX_COLUMNS_AT_ONCE,
@@ -46,3 +51,37 @@ def test_tiles_have_one_size(columns):
 @pytest.mark.parametrize(("number", "power"), [(1, 1), (2, 2), (3, 4), (1024, 1024), (1025, 2048)])
 def test_powers_of_two(number, power):
     assert power_of_two(number) == power
+
+
+class Started:
+    """Stands for a Triton kernel: keeps what it is started with."""
+
+    def __getitem__(self, grid):
+        self.grid = grid
+        return self
+
+    def __call__(self, *arguments, **options):
+        self.arguments = arguments
+        self.options = options
+
+
+@pytest.mark.parametrize("layout", OPERATORS["bias_dropout_add"].layouts)
+def test_a_result_lies_in_memory_as_that_of_eager_code(layout):
+    problem = {"operator": "bias_dropout_add", "layout": layout, "dim0": 500, "dim1": 900}
+    made = inputs.make(problem, torch.device("cpu"), 1).arguments
+    kernel = Started()
+    start = triton_launch._STARTERS["bias_dropout_add"]
+    result = start(SimpleNamespace(bias_dropout_add=kernel), *made)()
+    wanted = eager.bias_dropout_add(*made)
+    assert (result.shape, result.stride(), result.dtype) == (
+        wanted.shape,
+        wanted.stride(),
+        wanted.dtype,
+    )
+    by_columns = layout in ("transposed", "mixed")
+    assert kernel.options["BIAS_BY_ROW"] == by_columns
+    assert (kernel.options["ROWS"] == kernel.options["COLUMNS"]) == (layout == "mixed")
+    # What the kernel calls rows and columns are those of the transpose where it lies by columns.
+    assert kernel.arguments[4:6] == ((900, 500) if by_columns else (500, 900))
+    strides = result.stride()
+    assert kernel.arguments[-2:] == (strides[::-1] if by_columns else strides)

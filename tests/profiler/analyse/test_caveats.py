@@ -221,3 +221,9 @@ def test_what_costs_most_comes_first(found):
         *(NoticeKind.FAILED_CELLS, NoticeKind.WRONG_RESULTS, NoticeKind.NOT_MEASURED),
         *(NoticeKind.FEW_BLOCKS, NoticeKind.NO_BASELINE, NoticeKind.UNLOCKED_CLOCKS),
     ]
+
+
+def test_what_a_workload_does_not_say_is_no_fault_of_a_tool(found):
+    lacking = {"a..p": ("compile_s", "buffer_bytes"), "b..p": ("waves", "compile_s")}
+    assert found(lacking=lacking) == {NoticeKind.MISSING_METRICS: {"metrics": "waves", "count": 1}}
+    assert found(lacking={"a..p": ("compile_s",)}) == {}

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from profiler.analyse.samples import (
     SAMPLE_COLUMNS,
     add_derived,
+    add_status_facts,
     check_samples,
     command_cells,
     empty_samples,
@@ -28,6 +29,7 @@ from profiler.analyse.samples import (
     share_duplicates,
 )
 from profiler.errors import ProfilerError
+from profiler.metrics import CATALOGUE
 from profiler.model import CellStatus, Environment, Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
 
@@ -525,3 +527,42 @@ def test_names_of_ours_in_an_imported_file_are_taken_as_they_are() -> None:
     friendly = friendly_from_raw(launches)
     assert friendly["local_store_bytes"][0] == 64
     assert friendly["l2_hit_pct"][0] == 50
+
+
+# ---- from the runner -----------------------------------------------------------------------------
+
+
+def test_what_the_runner_said_of_a_cell_is_in_all_its_samples() -> None:
+    samples = _samples([launch(ours(cell, block)) for cell in "ab" for block in range(2)])
+    statuses = {
+        "a": CellStatus("a", Outcome.MEASURED, compile_seconds=1.5, buffer_bytes=64.0),
+        "b": CellStatus("b", Outcome.MEASURED, buffer_bytes=32.0),
+    }
+    names = ("compile_s", "buffer_bytes", "peak_bytes")
+    frame = add_status_facts(samples, statuses, names)
+    by_cell = frame.groupby("cell")[["compile_s", "buffer_bytes"]].agg(["min", "max"])
+    assert by_cell.loc["a"].tolist() == [1.5, 1.5, 64.0, 64.0]
+    assert by_cell.loc["b", "compile_s"].isna().all()
+    assert "peak_bytes" not in frame, "nobody said anything"
+    assert "compile_s" not in samples, "a new frame"
+
+
+def test_every_metric_of_the_runner_has_a_place_in_a_status() -> None:
+    names = [name for name, metric in CATALOGUE.items() if metric.source == "runner"]
+    status = CellStatus(
+        "a",
+        Outcome.MEASURED,
+        max_abs_error=1.0,
+        max_rel_error=2.0,
+        flops=3.0,
+        compile_seconds=4.0,
+        buffer_bytes=5.0,
+        peak_bytes=6.0,
+    )
+    frame = add_status_facts(_samples([launch(ours("a", 0))]), {"a": status}, names)
+    assert frame[names].notna().all(axis=None)
+
+
+def test_cells_without_a_status_have_no_facts_of_the_runner() -> None:
+    samples = _samples([launch(ours("a", 0))])
+    assert "flops" not in add_status_facts(samples, {}, ["flops"])

@@ -81,6 +81,19 @@ def test_the_unit_of_time_changes_nothing(
         np.testing.assert_allclose(one[column], other[column], rtol=1e-9, atol=1e-12)
 
 
+def test_equal_ratios_stay_equal_in_any_unit() -> None:
+    """0.99 three times: in another unit they differ in last digits, which moved the interval."""
+    before = [1000.0, 1000.0, 1000.0, 900.0, 900.0, 900.0]
+    after = [970.0, 990.0, 990.0, 891.0, 918.0, 882.0]
+    cycles = {"cycles_before": 1500.0, "cycles_after": 1500.0}
+    times = pd.DataFrame({"pair": 0, "block": range(6), "before": before, "after": after} | cycles)
+    scaled = times.assign(before=times["before"] * 0.7, after=times["after"] * 0.7)
+    one, other = judged(times).iloc[0], judged(scaled).iloc[0]
+    assert one["ratio_low"] < one["ratio_high"]
+    for name in ("ratio", "ratio_low", "ratio_high"):
+        np.testing.assert_allclose(one[name], other[name], rtol=1e-12)
+
+
 @settings(max_examples=40, deadline=None)
 @given(measured(), FLOORS, LOOKS)
 def test_identical_data_is_the_same_or_unclear(

@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,20 @@ def test_job_has_only_the_cells_that_are_visited(make_session, timer, tmp_path):
     job = json.loads((tmp_path / "job.json").read_text())
     assert [cell["id"] for cell in job["cells"]] == ["b..p"]
     assert job["visits"] == [{"cell": "b..p", "block": 7, "arm": 0}]
+
+
+def test_what_is_compiled_is_kept_in_a_folder_of_the_run(make_session, ncu, timer, tmp_path):
+    for collector in (ncu, timer):
+        session = make_session(collector, CELLS)
+        plain = session.command(tmp_path)
+        assert not {"TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"} & plain.env.keys()
+        command = replace(session, compiled=tmp_path / "compiled").command(tmp_path)
+        assert command.env == {
+            **plain.env,
+            "TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "compiled" / "inductor"),
+            "TRITON_CACHE_DIR": str(tmp_path / "compiled" / "triton"),
+        }
+        assert (command.argv, command.files) == (plain.argv, plain.files)
 
 
 def test_rows_before_a_crash_are_kept(make_session, ncu, tmp_path):

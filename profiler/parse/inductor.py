@@ -1,0 +1,165 @@
+"""What inductor's autotuner says about the configurations that it tried.
+
+Three kinds of text, as torch 2.11 to 2.13 write them. With `TORCH_LOGS=+inductor`, each
+configuration of a generated kernel, the winner, and the steps of coordinate descent:
+
+    Benchmark all input configs for triton_red_fused_0, get:
+    XBLOCK: 1, num_warps: 16, num_ctas: 1, num_stages: 1, maxnreg: None: 0.0142, nreg 32, nspill 0,
+        #shared-mem 64                                                              (in one line)
+    Best config for triton_red_fused_0: XBLOCK: 1, …: 0.0142, nreg 32, nspill 0, #shared-mem 64
+    COORDESC: XBLOCK: 2, …: 0.0150, nreg 40, nspill 0, #shared-mem 64
+
+With `mode="max-autotune"`, the choices of an operation, libraries among them:
+
+    AUTOTUNE mm(4096x512, 512x4096)
+      triton_mm_11 0.0912 ms 100.0% ACC_TYPE='tl.float32', BLOCK_K=32, …, num_stages=4, num_warps=8
+      mm 0.0968 ms 94.2%
+
+And in inductor's cache, the winner of a kernel as JSON (`*.best_config`), without its time.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from profiler.errors import ParseError
+from profiler.model import Scalar, TunedConfig
+
+_NS_PER_MS = 1e6
+
+_LOG_PREFIX = re.compile(r"^[VDIWEC]\d{4} .*?\.py:\d+\] (?:\[[^\]]*\] )*")
+"""What TORCH_LOGS puts before a message: level and date, time, process, source, compile id."""
+
+_BENCHMARKED = re.compile(r"^Benchmark all input configs for (?P<kernel>\S+), get:$")
+_TRIED = re.compile(
+    r"^(?:Best config for (?P<best>\S+): |(?P<step>COORDESC): )?"
+    r"(?P<config>\w+: [^,:]+(?:, \w+: [^,:]+)*): (?P<time>\d+\.\d+|inf|nan), "
+    r"nreg (?P<registers>-?\w+), nspill (?P<spills>-?\w+), #shared-mem (?P<shared>-?\w+)$"
+)
+_TABLE = re.compile(r"^AUTOTUNE (?P<operation>\S+\(.*\))$")
+_CHOICE = re.compile(
+    r"^\s+(?P<choice>\S+) (?P<time>\d+\.\d+|inf|nan) ms "
+    r"(?:\d+(?:\.\d+)?%|nan%|<DIVIDED BY ZERO ERROR>) ?(?P<description>.*)$"
+)
+_SETTING = re.compile(r"(?P<name>\w+)=(?P<value>\'[^\']*\'|[^,]+)")
+_STEP = "coordinate descent"
+
+_BEST_CONFIG = frozenset({"num_warps", "num_stages", "configs_hash"})
+"""Keys that every `*.best_config` has."""
+_NO_SETTINGS = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_cache_hash")
+"""Keys of it that are none of the kernel's. `time_taken_ms` is how long the tuning took."""
+
+
+def is_inductor_log(text: str) -> bool:
+    """Whether a text holds anything that the autotuner says; cheap on other texts."""
+    return next(_read(text), None) is not None
+
+
+def parse_inductor_log(text: str, name: str = "") -> tuple[TunedConfig, ...]:
+    """Return every configuration of a log or of a `*.best_config`, in the order of the text.
+
+    `name` is that of the operation where the text does not say it. Raises ParseError where there is
+    none.
+    """
+    found = tuple(_read(text, name))
+    if not found:
+        raise ParseError(
+            f"{name or 'The text'} holds nothing of inductor's autotuner.",
+            remedy="Make it with TORCH_LOGS=+inductor, or with mode='max-autotune'.",
+        )
+    return _with_winners(found)
+
+
+def _read(text: str, name: str = "") -> Iterator[TunedConfig]:
+    stored = _best_config(text, name)
+    return iter((stored,)) if stored is not None else _read_lines(text, name)
+
+
+def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
+    operation, first = name, False
+    for line in text.splitlines():
+        message = _LOG_PREFIX.sub("", line).rstrip()
+        if match := _BENCHMARKED.match(message):
+            operation = match["kernel"]
+        elif match := _TABLE.match(message):
+            operation, first = match["operation"], True
+        elif match := _TRIED.match(message):
+            yield _tried(match, operation)
+        elif match := _CHOICE.match(message):
+            # The table is sorted by time.
+            yield _choice(match, operation, best=first)
+            first = False
+
+
+def _tried(match: re.Match[str], operation: str) -> TunedConfig:
+    pairs = (part.split(": ") for part in match["config"].split(", "))
+    return TunedConfig(
+        match["best"] or operation,
+        _STEP if match["step"] else "",
+        {key: _value(value) for key, value in pairs},
+        _nanoseconds(match["time"]),
+        _count(match["registers"]),
+        _count(match["spills"]),
+        _count(match["shared"]),
+        best=match["best"] is not None,
+    )
+
+
+def _choice(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:
+    settings = _SETTING.finditer(match["description"])
+    config = {each["name"]: _value(each["value"]) for each in settings}
+    time = _nanoseconds(match["time"])
+    return TunedConfig(operation, match["choice"], config, time, best=best and time is not None)
+
+
+def _best_config(text: str, name: str) -> TunedConfig | None:
+    try:
+        stored: Any = json.loads(text) if text.lstrip().startswith("{") else None
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(stored, dict) or not stored.keys() >= _BEST_CONFIG:
+        return None
+    config = {key: value for key, value in stored.items() if key not in _NO_SETTINGS}
+    step = _STEP if stored.get("found_by_coordesc") else ""
+    return TunedConfig(name, step, config, best=True)
+
+
+def _with_winners(found: Sequence[TunedConfig]) -> tuple[TunedConfig, ...]:
+    """Mark what was tried and then named the best; that line itself is left out."""
+    kept: list[TunedConfig] = []
+    for each in found:
+        twin = _place(kept, each) if each.best and not each.choice else None
+        if twin is None:
+            kept.append(each)
+        else:
+            kept[twin] = replace(kept[twin], best=True)
+    return tuple(kept)
+
+
+def _place(kept: Sequence[TunedConfig], winner: TunedConfig) -> int | None:
+    tried = replace(winner, best=False)
+    return next((place for place, each in enumerate(kept) if each == tried), None)
+
+
+def _value(text: str) -> Scalar:
+    try:
+        value = ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError):
+        return text.strip()
+    return value if value is None or isinstance(value, str | int | float | bool) else text.strip()
+
+
+def _nanoseconds(text: str) -> float | None:
+    value = float(text) * _NS_PER_MS
+    return value if math.isfinite(value) else None
+
+
+def _count(text: str) -> int | None:
+    """A count; Triton gives None, or -1, where it does not know."""
+    return int(text) if text.isdigit() else None

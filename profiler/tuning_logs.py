@@ -1,0 +1,55 @@
+"""`profiler import` of what inductor's autotuner wrote: logs, and winners in its cache."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from profiler.model import SCHEMA_VERSION, TunedConfig
+from profiler.parse.inductor import is_inductor_log, parse_inductor_log
+
+_GZIP = b"\x1f\x8b"
+
+
+def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
+    """Every configuration in these files, in their order; None where one of them holds none."""
+    texts = [_text(file) for file in files]
+    if not all(is_inductor_log(text) for text in texts):
+        return None
+    return tuple(
+        each
+        for file, text in zip(files, texts, strict=True)
+        for each in parse_inductor_log(text, file.name)
+    )
+
+
+def _text(file: Path) -> str:
+    """Text of a file, compressed by gzip or not; empty where it cannot be read."""
+    try:
+        content = file.read_bytes()
+        content = gzip.decompress(content) if content.startswith(_GZIP) else content
+    except (OSError, EOFError):
+        return ""
+    return content.decode("utf-8", errors="replace")
+
+
+def tuning_document(tuned: Sequence[TunedConfig]) -> dict[str, Any]:
+    """The configurations as JSON; a value that is absent is null, never 0."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "configurations": [
+            {
+                "operation": each.operation,
+                "choice": each.choice,
+                "config": dict(each.config),
+                "time_ns": each.time_ns,
+                "registers": each.registers,
+                "spills": each.spills,
+                "shared_bytes": each.shared_bytes,
+                "best": each.best,
+            }
+            for each in tuned
+        ],
+    }

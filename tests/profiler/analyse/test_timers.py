@@ -1,0 +1,110 @@
+"""How far other timers are from the one that is believed most."""
+
+import math
+
+import pandas as pd
+import pytest
+from analyse_frames import make_cell, samples_of
+
+from profiler.analyse.judge import times_of
+from profiler.analyse.summary import summarise
+from profiler.analyse.timers import (
+    OVERALL_COLUMNS,
+    TIMER_COLUMNS,
+    compare_timers,
+    overall,
+    reference_collector,
+)
+from profiler.metrics import CATALOGUE, DURATIONS, most_believed
+from profiler.model import SessionKind
+
+A, B = make_cell("a", "p"), make_cell("b", "p")
+CELLS = (A, B)
+
+
+def timed(**values):
+    """Samples by collector: one duration of each cell, in the order of `CELLS`."""
+    frames = [
+        samples_of({cell.id: [each] for cell, each in zip(CELLS, times, strict=True)}, collector=n)
+        for n, times in values.items()
+    ]
+    return pd.concat(frames, ignore_index=True)
+
+
+FOUR = timed(
+    plain_timer=[40.0, 30.0], torch_kernels=[11.0, 20.0], ncu=[10.0, 20.0], timer=[12.0, 24.0]
+)
+
+
+def compared(samples):
+    return compare_timers(summarise(samples, cells=CELLS))
+
+
+def test_each_timer_is_a_metric_of_its_own():
+    summary = summarise(FOUR, cells=CELLS).set_index(["cell", "metric"])["median"]
+    assert {name: summary[A.id, metric] for name, metric in DURATIONS.items()} == {
+        "ncu": 10.0,
+        "timer": 12.0,
+        "torch_kernels": 11.0,
+        "plain_timer": 40.0,
+    }
+
+
+def test_one_timer_is_judged_and_the_rest_never_mixed_in():
+    for left_out in range(4):
+        names = list(DURATIONS)[left_out:]
+        samples = FOUR[FOUR["collector"].isin(names)]
+        found = times_of(samples, CELLS, SessionKind.TIMING)
+        own = FOUR.loc[FOUR["collector"] == names[0], "duration_ns"]
+        assert list(found["duration_ns"]) == list(own)
+        assert reference_collector(samples) == most_believed(reversed(names)) == names[0]
+        others = set(compared(samples)["collector"])
+        assert others == set(names[1:])
+
+
+def test_every_duration_is_in_the_catalogue():
+    for name, metric in DURATIONS.items():
+        assert CATALOGUE[metric].unit == "ns"
+        assert (CATALOGUE[metric].source == "ncu") == (name == "ncu")
+
+
+def test_ratios_are_of_medians():
+    found = compared(FOUR)
+    assert tuple(found.columns) == TIMER_COLUMNS
+    ratios = {(row.collector, row.cell): row.ratio for row in found.itertuples()}
+    assert ratios == pytest.approx(
+        {
+            ("timer", A.id): 1.2,
+            ("timer", B.id): 1.2,
+            ("torch_kernels", A.id): 1.1,
+            ("torch_kernels", B.id): 1.0,
+            ("plain_timer", A.id): 4.0,
+            ("plain_timer", B.id): 1.5,
+        }
+    )
+
+
+def test_a_cell_that_the_reference_did_not_time_has_no_ratio():
+    samples = timed(ncu=[10.0, math.nan], timer=[12.0, 24.0])
+    found = compared(samples).set_index("cell")
+    assert found["ratio"][A.id] == pytest.approx(1.2)
+    assert math.isnan(found["ratio"][B.id])
+    assert found["median"][B.id] == 24.0
+    assert list(overall(compared(samples))["cells"]) == [1]
+
+
+def test_over_all_cells():
+    found = overall(compared(FOUR))
+    assert tuple(found.columns) == OVERALL_COLUMNS
+    assert list(found["collector"]) == ["timer", "torch_kernels", "plain_timer"]
+    plain = found.set_index("collector").loc["plain_timer"]
+    assert plain["mean"] == pytest.approx(math.sqrt(4.0 * 1.5))
+    assert (plain["least"], plain["least_at"]) == (1.5, B.id)
+    assert (plain["most"], plain["most_at"]) == (4.0, A.id)
+
+
+def test_with_one_timer_there_is_nothing_to_compare():
+    alone = timed(timer=[1.0, 2.0])
+    assert compared(alone).empty
+    assert overall(compared(alone)).empty
+    assert reference_collector(alone.drop(columns="duration_ns")) is None

@@ -1,0 +1,38 @@
+"""A real run by several timers on a CPU: one is judged, the others stand beside it."""
+
+from pathlib import Path
+
+ENDINGS = str(Path(__file__).parent / "workloads/endings.py")
+TIMERS = ["plain_timer", "torch_kernels", "timer"]
+
+
+def test_the_same_cells_by_three_timers(profiler):
+    spec = profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": [{"name": name, "params": {"how": name}} for name in ("well", "also")]},
+        problems={"matrix": {"rows": [4, 8]}},
+        collect={
+            "device": "cpu",
+            "collectors": TIMERS,
+            "blocks": 2,
+            "repeats": 2,
+            "metrics": ["duration_ns"],
+        },
+    )
+    done = profiler.measure(spec, "--json", "-")
+    assert done.code == 0, done.err
+    (run,) = profiler.runs()
+    names = sorted(folder.name for folder in (run / "raw").iterdir())
+    assert [name.rpartition(".")[0] for name in names] == ["plain-timer", "timer", "torch-kernels"]
+    for cell in done.json["cells"]:
+        assert cell["outcome"] == "measured"
+        found = {name: cell["metrics"][name]["median"] for name in cell["metrics"]}
+        assert found["duration_ns"] > 0
+        assert {"profiler_duration_ns", "plain_duration_ns"} <= found.keys()
+        assert "timer_duration_ns" not in found, "it is the one that gives the duration"
+        assert cell["metrics"]["duration_ns"]["n"] == 2
+    report = profiler("report", run)
+    assert report.code == 0, report.err
+    page = (run / "index.html").read_text()
+    assert 'id="timers"' in page
+    assert "plain timer \u00f7 event timer" in page
