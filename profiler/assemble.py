@@ -108,6 +108,8 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         rules=rules,
         kind=loaded.experiment.page.kind,
         parameters=loaded.experiment.page.parameters,
+        axes=loaded.experiment.page.axes,
+        split=loaded.experiment.page.split,
     )
     return Finished(report, _exit_code(results))
 

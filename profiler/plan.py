@@ -60,6 +60,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
         )
     _check_placeholders(loaded, cells)
     _check_page_parameters(loaded, expanded)
+    _check_page_grid(loaded, expanded)
     if only is not None:
         cells = select_cells(cells, only, baseline.id)
     return Plan(
@@ -151,6 +152,16 @@ def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
         if name not in known:
             words = f"no variant has a parameter '{name}'{did_you_mean(name, known)}"
             raise loaded.error(("page", "parameters", place), words)
+
+
+def _check_page_grid(loaded: LoadedSpec, expanded: Expanded) -> None:
+    """Refuse axes of a grid, and what tells its grids apart, that no problem has."""
+    known = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
+    for key in ("axes", "split"):
+        for place, name in enumerate(getattr(loaded.experiment.page, key)):
+            if name not in known:
+                words = f"no problem has a parameter '{name}'{did_you_mean(name, known)}"
+                raise loaded.error(("page", key, place), words)
 
 
 def _variant_named(

@@ -14,7 +14,7 @@ from profiler.analyse.judge import Rules
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 
-PAGE_KINDS = ("versions", "autotune", "ablation", "progression")
+PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid")
 """Kinds of page that can be rendered."""
 
 
@@ -71,3 +71,7 @@ class Report:
     """How verdicts on durations are found."""
     parameters: tuple[str, ...] = ()
     """Of variants: those that an ablation steps through; empty: all that differ."""
+    axes: tuple[str, ...] = ()
+    """Of problems: rows and columns of a grid; empty: those with most values."""
+    split: tuple[str, ...] = ()
+    """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""

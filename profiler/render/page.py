@@ -22,6 +22,7 @@ from profiler.render.ablation import ablation_view
 from profiler.render.answer import sentences
 from profiler.render.autotune import autotune_view
 from profiler.render.cards import cards
+from profiler.render.grid import grid_view
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import readable
@@ -43,6 +44,7 @@ _VIEWS: Mapping[str, Callable[[Ranking], View]] = {
     "autotune": autotune_view,
     "ablation": ablation_view,
     "progression": progression_view,
+    "grid": grid_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -84,7 +86,7 @@ def render_page(report: Report) -> str:
         "timers": timer_table(lookup),
         "view": view,
         **view.parts,
-        **_tables(ranking),
+        **_tables(ranking, view),
     }
     return render("page.html", parts)
 
@@ -144,7 +146,7 @@ def _seriousness(notice: Notice) -> tuple[bool, int]:
     return (notice.kind is not NoticeKind.REPLAYED, order)
 
 
-def _tables(ranking: Ranking) -> dict[str, Any]:
+def _tables(ranking: Ranking, view: View) -> dict[str, Any]:
     lookup = ranking.lookup
     comparisons = compare.comparisons(ranking)
     facets = main_table.facets(lookup)
@@ -159,9 +161,18 @@ def _tables(ranking: Ranking) -> dict[str, Any]:
         "builds": tables.build_rows(lookup),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(lookup, lookup.report.builds),
-        "details": details.details(lookup, comparisons),
         "data": embed.dump(embed.payload(lookup, comparisons, facets)),
+        **_details(lookup, comparisons, view),
     }
+
+
+def _details(
+    lookup: Lookup, comparisons: Sequence[compare.Comparison], view: View
+) -> dict[str, Any]:
+    """Every cell in full, where the page has a place for that."""
+    if view.cells_template != "cells.html":
+        return {}
+    return {"details": details.details(lookup, comparisons)}
 
 
 def _code_groups(lookup: Lookup, builds: Sequence[BuildResult]) -> tuple[tuple[str, ...], ...]:

@@ -19,6 +19,8 @@ class View:
     template: str
     heading: str
     parts: Mapping[str, Any]
+    cells_template: str = "cells.html"
+    """Shows every cell; a kind with more cells than that has room for brings its own."""
 
 
 @dataclass(frozen=True)

@@ -271,22 +271,43 @@ ParameterNames = Annotated[
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions", "autotune", "ablation", "progression"] = Field(
+    kind: Literal["versions", "autotune", "ablation", "progression", "grid"] = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
         "configurations on few problems; `ablation`: what single parameters change; "
-        "`progression`: a ladder of versions, in the order of the file.",
+        "`progression`: a ladder of versions, in the order of the file; `grid`: few variants on "
+        "problems that differ in two sizes.",
     )
     parameters: ParameterNames = Field(
         default=(),
         description="Parameters of variants that an ablation steps through. Default: all that "
         "differ.",
     )
+    axes: ParameterNames = Field(
+        default=(),
+        max_length=2,
+        description="Parameters of problems that are the rows and the columns of a grid. Default: "
+        "the two numbers that take most values.",
+    )
+    split: ParameterNames = Field(
+        default=(),
+        description="Parameters of problems that tell the grids of a page apart, the first one "
+        "first. Others that differ follow. Default: all that differ.",
+    )
     references: Names = Field(
         default=(),
         description="Names of variants, such as a library's, that the others are compared with "
         "and that are never called the best. The baseline always is one.",
     )
+
+    @model_validator(mode="after")
+    def _axes_are_not_split(self) -> Self:
+        if len(self.axes) == 1:
+            raise wrong("axes: name two parameters, that of the rows and that of the columns")
+        both = next((name for name in self.split if name in self.axes), None)
+        if both is not None:
+            raise wrong(f"split: '{both}' is an axis already")
+        return self
 
 
 class Build(SpecModel):

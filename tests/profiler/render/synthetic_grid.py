@@ -1,0 +1,179 @@
+"""A made-up run of a grid: operators by two dimensions, each as several implementations.
+
+It has every outcome that a grid page must tell apart; no numbers here were measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.summary import summarise
+from profiler.model import (
+    Cell,
+    CellStatus,
+    Environment,
+    Outcome,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+    cell_id,
+)
+from profiler.report import Report
+
+OPERATORS = ("pointwise_chain", "softmax")
+IMPLEMENTATIONS = ("eager", "compile", "triton")
+METRICS = (
+    "duration_ns",
+    "dram_read_bytes",
+    "dram_write_bytes",
+    "kernels",
+    "instructions",
+    "buffer_bytes",
+    "compile_s",
+    "peak_bytes",
+    "max_abs_error",
+    "max_rel_error",
+)
+KERNELS = {
+    "eager": ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel"),
+    "compile": ("triton_poi_fused_0",),
+    "triton": ("chain_kernel<a, b>",),
+}
+
+
+def make_grid(
+    operators: Sequence[str] = OPERATORS,
+    sizes: Sequence[int] = (128, 1024, 8192, 65536),
+    implementations: Sequence[str] = IMPLEMENTATIONS,
+    blocks: int = 8,
+) -> Report:
+    """Build a run of every operator and implementation on `sizes` by `sizes`.
+
+    In the first operator the largest problem does not fit for the second implementation, which
+    runs eager kernels on the problem before it and is wrong at the smallest.
+    """
+    variants = [Variant(name, name, {"implementation": name}) for name in implementations]
+    cells = tuple(
+        Cell(cell_id(variant, problem), variant, problem)
+        for problem in (
+            problem_of(operator, rows, columns)
+            for operator in operators
+            for rows in sizes
+            for columns in sizes
+        )
+        for variant in variants
+    )
+    statuses = {cell.id: _status(cell, operators, sizes, implementations) for cell in cells}
+    samples = _samples(cells, statuses, blocks)
+    ranked = [one.cell for one in statuses.values() if not one.outcome.failed]
+    baseline = variants[0].id
+    return Report(
+        title="What does fusing save",
+        description="Operators by shape.",
+        experiment="fusion",
+        created="2026-03-04T05:06:07+00:00",
+        plan=_plan(cells, baseline, blocks),
+        statuses=statuses,
+        builds=(),
+        environment=Environment(gpu="NVIDIA H200", compute_capability="9.0"),
+        samples=samples,
+        summary=summarise(samples, cells=cells, baseline=baseline, ranked=ranked),
+        baseline=baseline,
+        metrics=METRICS,
+        kind="grid",
+    )
+
+
+def problem_of(operator: str, rows: int, columns: int) -> Problem:
+    """Problem of an operator on a matrix."""
+    name = f"operator={operator},dim0={rows},dim1={columns}"
+    params = {"operator": operator, "dim0": rows, "dim1": columns}
+    return Problem(name.replace(",", "."), name, params)
+
+
+def _status(
+    cell: Cell, operators: Sequence[str], sizes: Sequence[int], implementations: Sequence[str]
+) -> CellStatus:
+    params = cell.problem.params
+    at = (params["dim0"], params["dim1"])
+    if params["operator"] == operators[0] and cell.variant.id == implementations[1]:
+        if at == (sizes[-1], sizes[-1]):
+            cause = "torch.OutOfMemoryError: tried to allocate 16.00 GiB"
+            return CellStatus(cell.id, Outcome.OUT_OF_MEMORY, cause)
+        if at == (sizes[-1], sizes[-2]):
+            return CellStatus(cell.id, Outcome.FELL_BACK, "fell back: none is inductor's")
+        if at == (sizes[0], sizes[0]):
+            return CellStatus(cell.id, Outcome.WRONG_RESULT, "off by 0.3", max_abs_error=0.3)
+    return CellStatus(cell.id, Outcome.MEASURED, max_abs_error=1e-6, max_rel_error=1e-5)
+
+
+def _samples(
+    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], blocks: int
+) -> pd.DataFrame:
+    generator = np.random.default_rng(11)
+    seen = (Outcome.MEASURED, Outcome.FELL_BACK)
+    rows = []
+    for cell in cells:
+        if statuses[cell.id].outcome not in seen:
+            continue
+        values = _values(cell)
+        arms = 2 if cell.variant.params["implementation"] == "eager" else 1
+        for block in range(blocks):
+            for arm in range(arms):
+                noise = math.exp(generator.normal(0, 0.003))
+                rows.append(_sample(cell, block, arm, values, noise))
+    return pd.DataFrame(rows)
+
+
+def _sample(
+    cell: Cell, block: int, arm: int, values: Mapping[str, float], noise: float
+) -> dict[str, object]:
+    names = KERNELS[str(cell.variant.params["implementation"])]
+    return {
+        "session": "ncu-timing",
+        "collector": "ncu",
+        "kind": SessionKind.TIMING.value,
+        "cell": cell.id,
+        "block": block,
+        "arm": arm,
+        "repeat": 0,
+        "kernels": float(len(names)),
+        "kernel_names": names,
+        **values,
+        "duration_ns": values["duration_ns"] * noise,
+        "cycles": values["duration_ns"] * noise * 1.7,
+    }
+
+
+def _values(cell: Cell) -> dict[str, float]:
+    params = cell.problem.params
+    elements = float(params["dim0"] or 1) * float(params["dim1"] or 1)
+    matrices = {"eager": 7.0, "compile": 2.0, "triton": 2.0}
+    passes = matrices[str(cell.variant.params["implementation"])]
+    if params["operator"] != "pointwise_chain":
+        passes = {7.0: 2.0, 2.0: 2.002}[passes]
+    size = 4 * elements
+    return {
+        "duration_ns": 1500 + passes * size / 4000,
+        "dram_read_bytes": size * passes / 2,
+        "dram_write_bytes": size * passes / 2,
+        "instructions": elements * passes,
+        "buffer_bytes": size * passes / 2,
+        "compile_s": passes / 2,
+        "peak_bytes": size * passes,
+        "max_abs_error": 1e-6,
+        "max_rel_error": 1e-5,
+    }
+
+
+def _plan(cells: tuple[Cell, ...], baseline: str, blocks: int) -> Plan:
+    visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
+    session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, METRICS, visits)
+    return Plan("fusion", 42, cells, (), (session,), baseline=baseline)

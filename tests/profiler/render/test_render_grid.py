@@ -1,0 +1,374 @@
+"""The page of grids: axes, ratios both ways, outcomes, magnitudes, slices and extremes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import lxml.html
+import pytest
+from synthetic_grid import IMPLEMENTATIONS, make_grid
+from synthetic_report import without
+
+from profiler.model import Outcome, Problem, Verdict
+from profiler.render import grid_heats
+from profiler.render.grid import (
+    extremes,
+    grid_view,
+    overview,
+    saved_table,
+    slice_table,
+)
+from profiler.render.grid_axes import grids
+from profiler.render.grid_cells import Kernels, grid_cells
+from profiler.render.grid_heats import Quantity, metric_heats, pair_heats
+from profiler.render.grid_pairs import Pairs, known, said_word
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.roles import Ranking
+from profiler.report import PAGE_KINDS, Report
+
+EDGES = grid_heats.WIDE_EDGES
+
+
+@pytest.fixture(scope="module")
+def run() -> Report:
+    return make_grid()
+
+
+@pytest.fixture(scope="module")
+def ranked(run: Report) -> Ranking:
+    return Ranking(Lookup(run))
+
+
+@pytest.fixture(scope="module")
+def pairs(ranked: Ranking) -> Pairs:
+    return Pairs(ranked.lookup, grids(ranked.lookup.problems))
+
+
+@pytest.fixture(scope="module")
+def html(run: Report) -> Any:
+    return lxml.html.document_fromstring(render_page(run))
+
+
+def _problems(*rows: dict[str, Any]) -> list[Problem]:
+    return [Problem(str(number), str(number), row) for number, row in enumerate(rows)]
+
+
+# ---- axes ----------------------------------------------------------------------------------------
+
+
+def test_the_two_numbers_with_most_values_are_the_axes() -> None:
+    rows = [
+        {"operator": op, "batch": b, "dim0": x, "dim1": y}
+        for op in ("a", "b", "c", "d", "e")
+        for b in (1, 2)
+        for x in (16, 32, 64)
+        for y in (1, 2, 4)
+    ]
+    found = grids(_problems(*rows))
+    assert len(found) == 10
+    assert {(one.rows, one.columns) for one in found} == {("dim0", "dim1")}
+    assert found[0].name == "a, batch = 1"
+    assert found[0].row_values == (16, 32, 64)
+    assert sum(len(one.problems) for one in found) == len(rows)
+
+
+def test_wanted_axes_and_split_come_first() -> None:
+    rows = [
+        {"op": op, "dtype": dtype, "m": m, "n": n}
+        for op in ("a", "b")
+        for dtype in ("fp16", "fp32")
+        for m in (1, 2)
+        for n in (1, 2, 3)
+    ]
+    found = grids(_problems(*rows), axes=("n", "m"), split=("dtype",))
+    assert (found[0].rows, found[0].columns) == ("n", "m")
+    assert [one.name for one in found] == ["fp16, a", "fp32, a", "fp16, b", "fp32, b"]
+
+
+def test_problems_with_other_parameters_have_axes_of_their_own() -> None:
+    rows: list[dict[str, Any]] = [
+        {"batch": b, "seq_len": s, "heads": h}
+        for h in (16, 32)
+        for b in (1, 2, 4)
+        for s in (8, 16, 32)
+    ]
+    rows += [{"seq_len": s, "embedding": e} for s in (8, 16) for e in (1, 2, 3)]
+    found = grids(_problems(*rows), axes=("batch", "seq_len"))
+    assert [(one.rows, one.columns) for one in found] == [
+        ("batch", "seq_len"),
+        ("batch", "seq_len"),
+        ("seq_len", "embedding"),
+    ]
+    assert [one.name for one in found] == [
+        "heads = 16",
+        "heads = 32",
+        "seq_len \N{MULTIPLICATION SIGN} embedding",
+    ]
+
+
+def test_one_number_is_the_columns_and_words_are_the_rows() -> None:
+    rows = [{"n": n, "layout": one} for n in (1, 2, 3) for one in ("rows", "columns")]
+    (found,) = grids(_problems(*rows))
+    assert (found.rows, found.columns) == ("layout", "n")
+    (line,) = grids(_problems({"n": 1}, {"n": 2}))
+    assert (line.rows, line.columns, line.row_values) == ("", "n", ("",))
+    assert line.place("", 2) == "n = 2"
+    (single,) = grids(_problems({"name": "default"}))
+    assert len(single.problems) == 1
+
+
+def test_grids_of_one_name_are_told_apart() -> None:
+    rows = [{"op": "a", "m": 1, "n": n} for n in (1, 2)]
+    rows += [{"op": "a", "m": m, "k": k} for m in (1, 2) for k in (1, 2)]
+    names = [one.name for one in grids(_problems(*rows), split=("op",))]
+    assert len(set(names)) == len(names) == 2
+
+
+# ---- pairs and heat maps -------------------------------------------------------------------------
+
+
+def test_pairs_with_the_baseline_come_first(pairs: Pairs) -> None:
+    assert [one.name for one in pairs.shown] == [
+        "compile / eager",
+        "triton / eager",
+        "triton / compile",
+    ]
+    assert pairs.left_out == 0
+
+
+def test_verdicts_follow_the_measured_times(pairs: Pairs) -> None:
+    chain, softmax = pairs.grids
+    fast = known(pairs.of(pairs.shown[1], chain))
+    assert {one.said.verdict for one in fast} == {Verdict.FASTER}
+    even = known(pairs.of(pairs.shown[1], softmax))
+    assert {one.said.verdict for one in even} <= {Verdict.SAME, Verdict.UNCLEAR}
+    assert fast[0].said.ratio < fast[-1].said.ratio < 1
+    assert fast[0].saved == pytest.approx(3.5)
+
+
+def test_titles_state_the_direction_and_performance_is_the_reciprocal(pairs: Pairs) -> None:
+    both = pair_heats(pairs, pairs.shown[0], pairs.grids[0], EDGES)
+    assert both is not None
+    assert both.overhead.title == "compile / eager, time: below 1 is better"
+    assert both.performance.title == "eager / compile, performance: above 1 is better"
+    one, other = both.overhead.rows[1][1][1], both.performance.rows[1][1][1]
+    assert float(one.raw or 0) * float(other.raw or 0) == pytest.approx(1, abs=1e-4)
+    assert one.css.split()[0] == other.css.split()[0], "blue is less time either way"
+    assert one.text.endswith("\N{MULTIPLICATION SIGN}")
+    assert "FASTER [" in one.title
+
+
+def test_failures_are_crossed_with_their_words(pairs: Pairs) -> None:
+    both = pair_heats(pairs, pairs.shown[0], pairs.grids[0], EDGES)
+    assert both is not None
+    rows = dict(both.overhead.rows)
+    wrong, fell, memory = rows["128"][0], rows["65536"][2], rows["65536"][3]
+    assert (wrong.text, wrong.css) == ("WRONG RESULT", "crossed")
+    assert (fell.text, fell.css) == ("FELL BACK", "crossed fell-back")
+    assert (memory.text, memory.css) == ("OUT OF MEMORY", "crossed no-memory")
+    assert "16.00 GiB" in memory.title
+    assert memory.raw is None
+    behind = pair_heats(pairs, pairs.shown[2], pairs.grids[0], EDGES)
+    assert behind is not None
+    assert dict(behind.overhead.rows)["65536"][3].text == "compile: OUT OF MEMORY"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "mark"),
+    [(Verdict.UNCLEAR, "unclear"), (Verdict.SAME, "tied"), (Verdict.FASTER, "")],
+)
+def test_marks_of_verdicts(pairs: Pairs, verdict: Verdict, mark: str) -> None:
+    softmax = list(pairs.of(pairs.shown[1], pairs.grids[1]))
+    changed = [
+        dataclasses.replace(one, said=dataclasses.replace(one.said, verdict=verdict))
+        for one in softmax
+    ]
+    own = Pairs(pairs.lookup, pairs.grids)
+    key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
+    own.__dict__["everywhere"] = {**pairs.everywhere, key: tuple(changed)}
+    both = pair_heats(own, pairs.shown[1], pairs.grids[1], EDGES)
+    assert both is not None
+    assert {" ".join(d.css.split()[1:]) for _, row in both.overhead.rows for d in row} == {mark}
+
+
+def test_few_blocks_give_no_verdict() -> None:
+    lookup = Lookup(make_grid(blocks=3))
+    found = Pairs(lookup, grids(lookup.problems))
+    rows = known(found.with_baseline())
+    assert {one.said.verdict for one in rows} == {Verdict.UNCLEAR}
+    assert "3 blocks; a verdict needs 6" in rows[0].said.details
+
+
+def test_same_says_within_which_margin(pairs: Pairs) -> None:
+    even = [one.said for one in known(pairs.of(pairs.shown[1], pairs.grids[1]))]
+    words = [said_word(one) for one in even if one.verdict is Verdict.SAME]
+    assert words
+    assert all(one.startswith("= SAME within \u00b11") for one in words)
+
+
+def test_classes_of_ratios_meet_at_one() -> None:
+    assert grid_heats.ratio_class(1.0, EDGES) == "h0"
+    assert grid_heats.ratio_class(0.01, EDGES) == "h-6"
+    assert grid_heats.ratio_class(100.0, EDGES) == "h6"
+    assert len(grid_heats.ratio_legend(EDGES)) == 13
+
+
+def test_magnitudes_share_one_logarithmic_scale(ranked: Ranking, pairs: Pairs) -> None:
+    lookup = ranked.lookup
+    quantity = Quantity("Time", "ns", lambda cell: lookup.value(cell, "duration_ns").median)
+    found = metric_heats(lookup, quantity, pairs.grids[0], lookup.variants)
+    assert found is not None
+    assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
+    assert len(found.legend) == grid_heats.SHADES
+    data = [d for heat in found.heats for _, row in heat.rows for d in row if d.raw]
+    low, high = (pick(data, key=lambda d: float(d.raw or 0)) for pick in (min, max))
+    assert (low.css, high.css) == ("b0", "b6")
+    assert low.text.endswith("\N{MICRO SIGN}s")
+    nothing = Quantity("Nothing", "", lambda _: math.nan)
+    assert metric_heats(lookup, nothing, pairs.grids[0], lookup.variants) is None
+
+
+def test_values_are_short() -> None:
+    assert grid_heats.short_value(4.0, "") == "4"
+    assert grid_heats.short_value(1523.0, "ns") == "1.52 \N{MICRO SIGN}s"
+    assert grid_heats.short_value(999.9, "ns") == "1.00 \N{MICRO SIGN}s"
+    assert grid_heats.short_value(0.0, "byte") == "0 B"
+    assert grid_heats.shade_class(0.0, (1.0, 2.0)) == "b0"
+    assert grid_heats.shade_class(5.0, (5.0, 5.0)) == "b0"
+
+
+# ---- what figures are given ----------------------------------------------------------------------
+
+
+def test_scatter_has_only_cells_known_on_both_sides(ranked: Ranking, pairs: Pairs) -> None:
+    table = saved_table(ranked, pairs, pairs.grids[0])
+    assert list(table.columns) == ["name", "role", "mark", "bytes", "speed", "place"]
+    assert table["name"].value_counts().to_dict() == {"triton": 16, "compile": 13}
+    assert table["bytes"].to_numpy() == pytest.approx(3.5)
+    assert (table["speed"] > 1).all()
+
+
+def test_slices_hold_every_variant_and_no_failed_cell(ranked: Ranking, pairs: Pairs) -> None:
+    grid = pairs.grids[0]
+    table, left_out = slice_table(ranked, grid, along="dim1")
+    assert left_out == 0
+    assert list(dict.fromkeys(table["panel"])) == [f"dim0 = {one}" for one in grid.row_values]
+    assert len(table) == 16 * 3
+    lost = table[table["value"].isna()]
+    assert set(zip(lost["panel"], lost["x"], lost["name"], strict=True)) == {
+        ("dim0 = 128", 128.0, "compile"),
+        ("dim0 = 65536", 8192.0, "compile"),
+        ("dim0 = 65536", 65536.0, "compile"),
+    }
+    other, _ = slice_table(ranked, grid, along="dim0")
+    assert other["panel"].iloc[0] == "dim1 = 128"
+    assert sorted(other["value"].dropna()) == sorted(table["value"].dropna())
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_extremes_are_sorted_with_verdicts(pairs: Pairs) -> None:
+    (low_name, lowest), (high_name, highest) = extremes(pairs)
+    assert (low_name, high_name) == ("Lowest 10 ratios of times", "Highest 10 ratios of times")
+    low = [float(row.data[2].raw or 0) for row in lowest]
+    high = [float(row.data[2].raw or 0) for row in highest]
+    assert low == sorted(low)
+    assert high == sorted(high, reverse=True)
+    assert low[-1] < high[-1]
+    assert {row.data[0].text for row in lowest} == {"pointwise_chain"}
+    assert all("FASTER" in row.data[4].text for row in lowest)
+
+
+def test_the_overview_counts_verdicts(pairs: Pairs) -> None:
+    lines = overview(pairs)
+    assert len(lines) == 2 * 3
+    assert "FASTER at 13" in lines[0].data[1].text
+    assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
+
+
+def test_kernel_lists_by_letter(ranked: Ranking, pairs: Pairs) -> None:
+    kernels = Kernels(ranked.lookup)
+    found = grid_cells(ranked.lookup, kernels, pairs.grids[0])
+    assert [one.letter for one in found.lists] == ["A", "B", "C"]
+    assert found.lists[0].names == ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel")
+    assert found.lists[0].cells == ("eager: 16",)
+    outcomes = [line.outcome for line in found.lines]
+    assert len(outcomes) == 48
+    assert outcomes.count("out of memory") == 1
+    failed = next(line for line in found.lines if line.outcome == "out of memory")
+    assert failed.letter == ""
+    assert "tried to allocate" in failed.cause
+
+
+def test_without_kernel_names_there_are_no_lists(run: Report) -> None:
+    samples = run.samples.assign(kernel_names=None)
+    lookup = Lookup(without(run, samples=samples))
+    assert Kernels(lookup).names == {}
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def test_the_kind_is_registered() -> None:
+    assert "grid" in PAGE_KINDS
+
+
+def test_the_page_answers_with_verdicts(html: Any) -> None:
+    answer = html.get_element_by_id("answer").text_content()
+    assert "compile / eager, time: " in answer
+    assert "93 of 96 cells measured (1 wrong result, 1 out of memory, 1 fell back)." in answer
+
+
+def test_every_drawing_has_a_description(html: Any) -> None:
+    drawings = html.xpath("//section[@id='figures']//*[local-name()='svg']")
+    assert len(drawings) == 2 * 3, "one scatter and two slices a grid"
+    assert all(one.get("role") == "img" and one.get("aria-label") for one in drawings)
+    captions = html.xpath("//div[@class='grid-map']/table/caption")
+    assert len(captions) == len(html.xpath("//div[@class='grid-map']/table"))
+
+
+def test_links_to_cells_resolve(html: Any) -> None:
+    identifiers = set(html.xpath("//@id"))
+    targets = {one[1:] for one in html.xpath("//a/@href") if one.startswith("#")}
+    assert targets <= identifiers
+
+
+def test_large_runs_have_a_line_a_cell(run: Report) -> None:
+    many = make_grid(operators=("pointwise_chain", "a", "b", "c", "d", "e", "f"), blocks=6)
+    tree: Any = lxml.html.document_fromstring(render_page(many))
+    text = tree.get_element_by_id("cells").text_content()
+    assert "all samples are in samples.csv" in text
+    assert len(tree.xpath("//section[@id='cells']//tr[starts-with(@id, 'cell-')]")) == 336
+    identifiers = set(tree.xpath("//@id"))
+    targets = {one[1:] for one in tree.xpath("//a/@href") if one.startswith("#")}
+    assert targets <= identifiers
+    assert "out of memory" in text
+
+
+def test_nothing_correct_is_still_a_page(run: Report) -> None:
+    statuses = {
+        cell: dataclasses.replace(status, outcome=Outcome.OUT_OF_MEMORY)
+        for cell, status in run.statuses.items()
+    }
+    page = render_page(without(run, statuses=statuses))
+    assert "OUT OF MEMORY" in page
+
+
+def test_ten_by_ten_has_all_cells() -> None:
+    sizes = [128 << step for step in range(10)]
+    ranking = Ranking(
+        Lookup(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
+    )
+    (block,) = grid_view(ranking).parts["grid_blocks"]
+    ((_, first), *_) = block.pairs[0].overhead.rows
+    assert len(block.pairs[0].overhead.rows) == len(first) == 10
+    assert [one.name for one in block.metrics][:3] == [
+        "Time",
+        "Kernels launched",
+        "DRAM bytes, read and written",
+    ]
+    assert len(block.slices) == 2

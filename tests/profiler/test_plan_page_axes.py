@@ -1,0 +1,62 @@
+"""Axes of a grid page in an experiment file: found, refused with a suggestion."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler.errors import SpecError
+from profiler.plan import make_plan
+from profiler.space import Space
+from profiler.spec import Experiment, load_spec
+
+HEAD = "name: x\nworkload: ./workload.py\nvariants: {list: [a]}\n"
+PROBLEMS = "problems: {matrix: {operator: [add, mul], dim0: [1, 2], dim1: [1, 2]}}\n"
+
+
+def read(folder: Path, page: str) -> Experiment:
+    path = folder / "spec.yaml"
+    path.write_text(f"{HEAD}{PROBLEMS}page: {page}\n", encoding="utf-8")
+    loaded = load_spec(path)
+    make_plan(loaded, Space())
+    return loaded.experiment
+
+
+def test_axes_and_split_are_parameters_of_problems(tmp_path: Path) -> None:
+    page = read(tmp_path, "{kind: grid, axes: [dim1, dim0], split: operator}").page
+    assert page.axes == ("dim1", "dim0")
+    assert page.split == ("operator",)
+
+
+def test_a_grid_needs_neither(tmp_path: Path) -> None:
+    page = read(tmp_path, "{kind: grid}").page
+    assert (page.axes, page.split) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("page", "words"),
+    [
+        (
+            "{axes: [dim0, dim2]}",
+            r"page\.axes\[1\]: no problem has a parameter 'dim2'; did you mean 'dim\d'\?",
+        ),
+        (
+            "{split: operater}",
+            r"page\.split: no problem has a parameter 'operater'; did you mean 'operator'\?",
+        ),
+        ("{axes: [dim0]}", "name two parameters"),
+        ("{axes: dim0}", "name two parameters"),
+        ("{axes: [dim0, dim0]}", "stands in the list twice"),
+        ("{axes: [dim0, dim1], split: dim1}", "'dim1' is an axis already"),
+        ("{kind: gird}", "grid"),
+    ],
+)
+def test_wrong_axes_are_refused(tmp_path: Path, page: str, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        read(tmp_path, page)
+
+
+def test_three_axes_are_too_many(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"page\.axes"):
+        read(tmp_path, "{axes: [dim0, dim1, operator]}")
