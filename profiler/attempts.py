@@ -25,7 +25,7 @@ from profiler.clocks import (
 from profiler.errors import ParseError
 from profiler.metrics import DURATIONS
 from profiler.model import Visit
-from profiler.notices import Notice
+from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.store import Attempt
 from runner import protocol
@@ -101,14 +101,14 @@ def load_attempt(
         for record in protocol.read_journal(attempt.journal)
         if "cell" not in record or record["cell"] in current
     )
-    table = _read_csv(attempt)
+    table, notices = _read_csv(attempt)
     samples = _samples(attempt, records, table, compute_capability)
     return Loaded(
         attempt,
         _with_values(_of_cells(samples, attempt, current)),
         records,
         frozenset(current),
-        table.notices if table is not None else (),
+        notices,
         table.attributes if table is not None else {},
         read_clocks(attempt.folder / CLOCKS_FILE),
     )
@@ -160,12 +160,16 @@ def _samples(
     )
 
 
-def _read_csv(attempt: Attempt) -> NcuTable | None:
+def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:
+    """The tool's table, and what reading it had to say."""
     path = attempt.csv()
     if path is None:
-        return None
+        return None, ()
     try:
-        return read_ncu_csv(path)
+        table = read_ncu_csv(path)
     except ParseError:
         # A tool that was killed before it printed its table leaves a log without one.
-        return None
+        ended_well = attempt.result is not None and attempt.result.cause == FINISHED
+        damaged = Notice(NoticeKind.CSV_UNREADABLE, {"file": path.name})
+        return None, (damaged,) if ended_well else ()
+    return table, table.notices

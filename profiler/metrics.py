@@ -41,6 +41,7 @@ __all__ = [
     "ncu_names",
     "raw_combine",
     "raw_sources",
+    "several_passes",
     "split_by_pass",
     "suggest",
 ]
@@ -173,6 +174,11 @@ def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[st
     several = by_class[PassClass.MULTI]
     groups = [[*single, *alone, *several]] if several else [single, *([name] for name in alone)]
     return tuple(timing), tuple(("duration_ns", *group) for group in groups if group)
+
+
+def several_passes(names: Iterable[str]) -> bool:
+    """Whether ncu has to replay a kernel to collect these."""
+    return any(_pass_class(name) is PassClass.MULTI for name in names)
 
 
 def _pass_class(name: str) -> PassClass:

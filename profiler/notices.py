@@ -37,6 +37,7 @@ class NoticeKind(StrEnum):
     CLOCK_MOVED = "clock_moved"
     ANOTHER_GPU = "another_gpu"
     DIFFERENT_EXPERIMENTS = "different_experiments"
+    CSV_UNREADABLE = "csv_unreadable"
     CSV_TRUNCATED = "csv_truncated"
     CSV_BAD_ROWS = "csv_bad_rows"
     CSV_BAD_CELLS = "csv_bad_cells"
@@ -166,6 +167,12 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.DIFFERENT_EXPERIMENTS: Words(
         Severity.WARNING,
         "Runs of different experiments: {experiments}. Cells are joined by variant and problem.",
+    ),
+    NoticeKind.CSV_UNREADABLE: Words(
+        Severity.WARNING,
+        "{file}: cannot be read, though its session ended well: what it held counts as not "
+        "measured.",
+        "Restore the file, or measure again.",
     ),
     NoticeKind.CSV_TRUNCATED: Words(
         Severity.WARNING,

@@ -174,12 +174,15 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
 def winner_words(lookup: Lookup, winner: Winner) -> Sentence:
     """Who wins a problem, with its number: the best only where it is shown to be, else a tie."""
     shown = numbers.show(winner.value.median, lookup.primary.unit)
-    name = Part(winner.cell.variant.name, strong=True)
+    variant = winner.cell.variant
+    name = Part(variant.name, strong=True)
     if winner.final:
         shown += " in the final"
     aside = _aside(lookup, winner)
     if winner.best:
-        return (Part("the best is "), name, Part(f"{aside} with {shown}"))
+        outside = variant.id in lookup.references and variant != lookup.baseline
+        opening = "the lowest time is that of " if outside else "the best is "
+        return (Part(opening), name, Part(f"{aside} with {shown}"))
     which = "highest" if lookup.primary.better == "higher" else "lowest"
     ties = winner.ties()
     tail = f" and ties with {ties}" if ties else ""

@@ -36,7 +36,16 @@ def _best_card(ranking: Ranking) -> Card:
         detail += f"; used {where(row)} it costs at most {row.regret.worst_pct:.1f}\u202f%"
     if row is ranking.baseline_standing:
         detail = f"the baseline; {detail}"
-    return Card("Best", row.variant.name, f"{detail}{_ties(ranking, row)}")
+    return Card(_place(ranking, row), row.variant.name, f"{detail}{_ties(ranking, row)}")
+
+
+def _place(ranking: Ranking, row: Standing) -> str:
+    """What the first may be called: best only where it is so at each of its problems."""
+    if not row.planned <= ranking.best_or_tied.get(row.variant.id, frozenset()):
+        return "Leader"
+    own = [one for one in winners(ranking.lookup).values() if one.cell.variant == row.variant]
+    alone = len(own) == len(row.planned) and not any(one.tied for one in own)
+    return "Best" if alone else "Best or tied"
 
 
 def _ties(ranking: Ranking, row: Standing) -> str:

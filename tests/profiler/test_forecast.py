@@ -1,11 +1,12 @@
 """What a plan says about its cost before it runs."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from profiler.forecast import START_S, VISIT_S, first_command, forecast
-from profiler.model import Environment, SessionKind
+from profiler.forecast import START_S, first_command, forecast, visit_seconds
+from profiler.model import Environment
 from profiler.plan import make_plan
 from profiler.space import space_of
 from profiler.spec import load_spec
@@ -28,7 +29,7 @@ def test_nothing_is_measured_where_there_is_no_run(softmax, tmp_path):
     assert (timing.measured, *(each.measured for each in counters)) == (0, 0)
     first_look = experiment.collect.blocks[0]
     assert timing.visits == (len(plan.cells) + 1) * first_look  # the baseline twice
-    expected = START_S + timing.visits * VISIT_S[SessionKind.TIMING]
+    expected = START_S + timing.visits * visit_seconds(plan.sessions[0])
     assert timing.seconds == pytest.approx(expected)
 
 
@@ -59,3 +60,10 @@ def test_the_first_command_is_what_a_run_would_start(softmax):
     for option in ("--config-file", "--rename-kernels", "--clock-control", "--log-file", "--nvtx"):
         assert option in words
     assert words[-4:-1] == ["python", "-m", "runner"]
+
+
+def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(softmax):
+    _, plan = softmax
+    timing, counters = plan.sessions[0], plan.sessions[1]
+    one_pass = replace(counters, metrics=("duration_ns", "instructions"))
+    assert visit_seconds(timing) < visit_seconds(one_pass) < visit_seconds(counters)

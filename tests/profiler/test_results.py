@@ -133,6 +133,18 @@ def test_a_row_without_values_is_no_measurement(place):
     assert blocks(place.results()) == {PLAIN: [0]}
 
 
+@pytest.mark.parametrize(("cause", "said"), [("finished", 1), ("died", 0)])
+def test_a_csv_that_cannot_be_read_is_said_where_the_session_ended_well(place, cause, said):
+    """A tool that was killed leaves a log without a table; a session that finished does not."""
+    folder = place.attempt(result=AttemptResult(cause, 1.0))
+    (folder / "ncu.csv").unlink(missing_ok=True)
+    (folder / "ncu.csv.gz").write_bytes(b"garbage")
+    (loaded,) = place.load()
+    assert loaded.visits() == set()
+    kinds = [notice.kind for notice in place.results().notices]
+    assert kinds.count(NoticeKind.CSV_UNREADABLE) == said
+
+
 def test_a_csv_cut_off_in_the_middle_keeps_whole_rows_and_says_so(place):
     visits = place.visits("ncu-timing")
     csv = ncu_csv(visits, place.session("ncu-timing").metrics)
