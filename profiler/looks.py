@@ -15,15 +15,11 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.effects import steps
-from profiler.analyse.judge import Judge, Pair, Rules, times_of
+from profiler.analyse.judge import MOST_FINALISTS, Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS, Reason, undecided
 from profiler.model import Cell, Plan, SessionKind, SessionPlan, Variant
 from profiler.plan import block_visits
 from profiler.spec import Experiment
-
-MOST_FINALISTS = 8
-"""Of a problem. More that cannot be told apart are a tie whatever a final says, and each costs as
-many visits as a block of the first look."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,10 @@ from profiler.model import Cell, Plan, SessionKind, SessionPlan
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
 
+MOST_FINALISTS = 8
+"""Of a problem. More that cannot be told apart are a tie whatever a final says, and each costs as
+many visits as a block of the first look."""
+
 Pair = tuple[str, str]
 """Ids of a cell and of the cell that it is compared with, of one problem."""
 

@@ -6,15 +6,14 @@ docs.nvidia.com/nsight-compute (NsightComputeCli, ProfilingGuide).
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text
+from profiler.collect.find import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
@@ -33,10 +32,15 @@ NVTX_INCLUDE = "regex:profiler@.*/"
 """All push/pop ranges of the domain `profiler` (`runner.protocol.NVTX_DOMAIN`); the slash is what
 makes it a push/pop filter."""
 
-_ENVIRONMENT_VARIABLE = "PROFILER_NCU"
 _VERSION = re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE)
 _VERSION_TIMEOUT_S = 60.0
-_INSTALL_FOLDERS = ("usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu")
+_INSTALLED = Installed(
+    program="ncu",
+    title="Nsight Compute",
+    variable="PROFILER_NCU",
+    folders=("usr/local/cuda*/bin/ncu", "opt/nvidia/nsight-compute/*/ncu"),
+    install="Install it with the CUDA toolkit or from developer.nvidia.com/nsight-compute",
+)
 
 
 @dataclass(frozen=True)
@@ -143,32 +147,7 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
     Raises EnvironmentUnusable where there is none. `root` is where the install folders are looked
     for.
     """
-    environ = os.environ if environ is None else environ
-    chosen = environ.get(_ENVIRONMENT_VARIABLE)
-    if chosen:
-        if shutil.which(chosen) is None:
-            raise EnvironmentUnusable(
-                f"{_ENVIRONMENT_VARIABLE}={chosen} is not a program that can be run.",
-                remedy=f"Set {_ENVIRONMENT_VARIABLE} to the path of ncu, or unset it.",
-            )
-        return Path(chosen)
-    on_path = shutil.which("ncu", path=environ.get("PATH", os.defpath))
-    if on_path:
-        return Path(on_path)
-    for pattern in _INSTALL_FOLDERS:
-        for candidate in sorted(root.glob(pattern), key=_numbers, reverse=True):
-            if os.access(candidate, os.X_OK) and candidate.is_file():
-                return candidate
-    raise EnvironmentUnusable(
-        "Nsight Compute (ncu) was not found.",
-        remedy="Install it with the CUDA toolkit or from developer.nvidia.com/nsight-compute, "
-        f"put it on PATH, or set {_ENVIRONMENT_VARIABLE} to its path.",
-    )
-
-
-def _numbers(path: Path) -> tuple[int, ...]:
-    """Numbers of a path, so that 2025.10 sorts above 2025.9."""
-    return tuple(int(number) for number in re.findall(r"\d+", str(path)))
+    return find_tool(_INSTALLED, environ, root)
 
 
 def ncu_version(path: Path) -> str:

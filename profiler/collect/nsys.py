@@ -9,14 +9,13 @@ A report and its export hold the whole environment of the profiled process. They
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
+from profiler.collect.find import Installed, find_tool
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Outcome
@@ -31,18 +30,23 @@ MINIMUM_VERSION = (2021, 4)
 """Release that writes `.nsys-rep`; before it was `.qdrep`. Options that came later (such as
 `--cuda-graph-trace`) are told from the message about an unknown one."""
 
-_ENVIRONMENT_VARIABLE = "PROFILER_NSYS"
 _VERSION = re.compile(r"Nsight Systems version\s+(\d+(?:\.\d+)+)")
-_INSTALL_FOLDERS = (
-    "opt/nvidia/nsight-systems/*/bin/nsys",
-    "opt/nvidia/nsight-systems/*/target-linux-*/nsys",
-    "opt/nvidia/nsight-systems-cli/*/bin/nsys",
-    "opt/nvidia/nsight-systems-cli/*/target-linux-*/nsys",
-    "usr/local/cuda*/bin/nsys",
-    "usr/local/cuda*/nsight-systems-*/bin/nsys",
-    # Nsight Compute brings a whole nsys of its own.
-    "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
-    "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
+_INSTALLED = Installed(
+    program="nsys",
+    title="Nsight Systems",
+    variable="PROFILER_NSYS",
+    folders=(
+        "opt/nvidia/nsight-systems/*/bin/nsys",
+        "opt/nvidia/nsight-systems/*/target-linux-*/nsys",
+        "opt/nvidia/nsight-systems-cli/*/bin/nsys",
+        "opt/nvidia/nsight-systems-cli/*/target-linux-*/nsys",
+        "usr/local/cuda*/bin/nsys",
+        "usr/local/cuda*/nsight-systems-*/bin/nsys",
+        # Nsight Compute brings a whole nsys of its own.
+        "opt/nvidia/nsight-compute/*/host/target-linux-*/nsys",
+        "usr/local/cuda*/nsight-compute-*/host/target-linux-*/nsys",
+    ),
+    install="Install it from developer.nvidia.com/nsight-systems (package nsight-systems-cli)",
 )
 _IMPORTER = "QdstrmImporter"
 
@@ -148,32 +152,7 @@ def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) 
     An install of Nsight Systems comes before the copy inside Nsight Compute. Raises
     EnvironmentUnusable where there is none. `root` is where the install folders are looked for.
     """
-    environ = os.environ if environ is None else environ
-    chosen = environ.get(_ENVIRONMENT_VARIABLE)
-    if chosen:
-        if shutil.which(chosen) is None:
-            raise EnvironmentUnusable(
-                f"{_ENVIRONMENT_VARIABLE}={chosen} is not a program that can be run.",
-                remedy=f"Set {_ENVIRONMENT_VARIABLE} to the path of nsys, or unset it.",
-            )
-        return Path(chosen)
-    on_path = shutil.which("nsys", path=environ.get("PATH", os.defpath))
-    if on_path:
-        return Path(on_path)
-    for pattern in _INSTALL_FOLDERS:
-        for candidate in sorted(root.glob(pattern), key=_numbers, reverse=True):
-            if os.access(candidate, os.X_OK) and candidate.is_file():
-                return candidate
-    raise EnvironmentUnusable(
-        "Nsight Systems (nsys) was not found.",
-        remedy="Install it from developer.nvidia.com/nsight-systems (package nsight-systems-cli), "
-        f"put it on PATH, or set {_ENVIRONMENT_VARIABLE} to its path.",
-    )
-
-
-def _numbers(path: Path) -> tuple[int, ...]:
-    """Numbers of a path, so that 2025.10 sorts above 2025.9."""
-    return tuple(int(number) for number in re.findall(r"\d+", str(path)))
+    return find_tool(_INSTALLED, environ, root)
 
 
 def version_command(path: Path) -> Command:
