@@ -9,6 +9,7 @@ import pandas as pd
 
 from profiler.analyse.caveats import caveats
 from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.range_counters import range_counters
 from profiler.analyse.samples import (
     add_build_facts,
     add_derived,
@@ -110,6 +111,11 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         parameters=loaded.experiment.page.parameters,
         axes=loaded.experiment.page.axes,
         split=loaded.experiment.page.split,
+        range_counters=range_counters(
+            share_duplicates(results.ranges, results.statuses),
+            environment,
+            [cell.id for cell in results.cells],
+        ),
     )
     return Finished(report, _exit_code(results))
 

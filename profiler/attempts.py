@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
     empty_samples,
     metric_columns,
@@ -51,6 +52,8 @@ class Loaded:
     """What the tool says about the GPU: `device__attribute_*`."""
     clocks: pd.DataFrame = field(default_factory=empty_clocks)
     """As `read_clocks` gives it; without rows where nothing was sampled."""
+    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
+    """Counters of ranges inside visits; without rows where the workload pushed none."""
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any."""
@@ -111,6 +114,7 @@ def load_attempt(
         notices,
         table.attributes if table is not None else {},
         read_clocks(attempt.folder / CLOCKS_FILE),
+        _ranges(attempt, records, table, compute_capability, current),
     )
 
 
@@ -158,6 +162,28 @@ def _samples(
         compute_capability=compute_capability,
         finished=set(protocol.finished_visits(records)),
     )
+
+
+def _ranges(
+    attempt: Attempt,
+    records: Sequence[Mapping[str, Any]],
+    table: NcuTable | None,
+    compute_capability: str | None,
+    current: set[str],
+) -> pd.DataFrame:
+    """Counters of ranges inside visits; an external command has no visits of ours."""
+    record = attempt.record
+    if table is None or record.visit is not None:
+        return empty_range_visits()
+    visits = range_visits(
+        table.launches,
+        session=record.session,
+        kind=record.kind,
+        metrics=record.metrics,
+        compute_capability=compute_capability,
+        finished=set(protocol.finished_visits(records)),
+    )
+    return visits[visits["cell"].isin(current)]
 
 
 def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:

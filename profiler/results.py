@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
     KERNEL_SEPARATOR,
     command_cells,
@@ -18,7 +19,7 @@ from profiler.analyse.samples import (
 from profiler.attempts import FINISHED, Loaded
 from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
-from profiler.throttling import clock_notices_of, counting_samples
+from profiler.throttling import clock_notices_of, counting_ranges, counting_samples
 from profiler.twins import twins
 from runner import protocol
 
@@ -34,6 +35,8 @@ class Results:
     notices: tuple[Notice, ...]
     attributes: Mapping[str, str | float]
     """What the tool says about the GPU: `device__attribute_*`."""
+    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
+    """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
 
 
 def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, Failure]:
@@ -108,7 +111,8 @@ def gather(
     statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
     attributes = {key: value for each in attempts for key, value in each.attributes.items()}
     notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
-    return Results(cells, samples, statuses, notices, attributes)
+    ranges = _first_ranges(counting_ranges(plan, attempts))
+    return Results(cells, samples, statuses, notices, attributes, ranges)
 
 
 CheckKernels = Callable[[Params, Params, Sequence[str]], str | None]
@@ -145,6 +149,15 @@ def _first_of_each_visit(samples: pd.DataFrame) -> pd.DataFrame:
     """A visit that two attempts measured counts once."""
     visit = ["session", "cell", "block", "arm", "repeat"]
     return samples.drop_duplicates(visit, keep="first", ignore_index=True)
+
+
+def _first_ranges(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Counters of ranges; a visit that two attempts measured counts once."""
+    filled = [frame for frame in frames if len(frame)]
+    if not filled:
+        return empty_range_visits()
+    joined = pd.concat(filled, ignore_index=True)
+    return joined.drop_duplicates(["session", "cell", "block", "arm", "path"], ignore_index=True)
 
 
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:

@@ -13,7 +13,8 @@ device, summed over devices.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -105,6 +106,7 @@ for a single instance."""
 LATENCY_COLUMNS = ("name", "launches", "avg_ns", "med_ns", "min_ns", "max_ns")
 
 _NONE = -1
+_NUMBERED = re.compile(r"(.+)_\d+", re.DOTALL)
 
 Integers = npt.NDArray[np.int64]
 
@@ -178,15 +180,22 @@ def merge_numbered(ranges: pd.DataFrame, prefixes: Collection[str]) -> pd.DataFr
     """Ranges in which `step_0`, `step_1`, … are one name `step_*`, for each prefix (`step`)."""
     if not prefixes:
         return ranges
-    pattern = re.compile(rf"({'|'.join(re.escape(prefix) for prefix in prefixes)})_\d+")
     names = ranges["name"].astype(object)
-    distinct = {name: _numberless(name, pattern) for name in names.dropna().unique()}
+    distinct = {name: merged_name(name, prefixes) for name in names.dropna().unique()}
     return ranges.assign(name=names.map(distinct).astype("category"))
 
 
-def _numberless(name: str, pattern: re.Pattern[str]) -> str:
-    found = pattern.fullmatch(name)
-    return name if found is None else f"{found[1]}_*"
+def merged_name(name: str, prefixes: Collection[str]) -> str:
+    """`step_*` for a numbered name of one of the prefixes; any other name as it is."""
+    found = _NUMBERED.fullmatch(name)
+    return f"{found[1]}_*" if found is not None and found[1] in prefixes else name
+
+
+def numbered_prefixes(names: Iterable[str]) -> tuple[str, ...]:
+    """Prefixes (`step`) under which at least two different numbers stand: `step_0`, `step_1`."""
+    numbered = (found for name in dict.fromkeys(names) if (found := _NUMBERED.fullmatch(name)))
+    counts = Counter(found[1] for found in numbered)
+    return tuple(prefix for prefix, count in counts.items() if count > 1)
 
 
 # ---- ranges --------------------------------------------------------------------------------------
