@@ -7,12 +7,15 @@ it. Kernels of one path and visit become one value per metric by the rules of th
 those of a whole visit do.
 
 Ranges that only differ by a number at their end (`step_0`, `step_1`, …) have a row each, and
-together one more (`step_*`), as `timeline.merge_numbered` names them.
+together one more (`step_*`), as `timeline.merge_numbered` names them: whichever of the two a reader
+shows, it finds their numbers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,6 +46,8 @@ _Key = tuple[_Visit, Path]
 
 _NOWHERE: tuple[None, Path] = (None, ())
 _NO_GROUP = -1
+_MOST_MERGED = 3
+"""Numbered ranges within each other whose numbers are taken off at once."""
 
 
 class NvtxRange(Protocol):
@@ -145,16 +150,20 @@ def _groups(
     prefixes = _prefixes(visits)
     deepest = max(len(path) for _, path in visits)
     for depth in range(1, deepest + 1):
-        own = [
-            (visit, path[:depth]) if visit is not None and len(path) >= depth else None
+        paths = [
+            ()
+            if visit is None or len(path) < depth
+            else _variants(path[:depth], prefixes[visit[0]])
             for visit, path in visits
         ]
-        together = [None if key is None else _merged(key, prefixes) for key in own]
-        for keys in (own, together):
+        for which in range(max(map(len, paths))):
+            keys = [
+                None if visit is None or which >= len(variants) else (visit, variants[which])
+                for (visit, _), variants in zip(visits, paths, strict=True)
+            ]
             places = _numbered(key for key in keys if key is not None)
             of_stack = [_NO_GROUP if key is None else places[key] for key in keys]
-            if places:
-                yield list(places), np.array(of_stack, dtype=np.intp)[codes]
+            yield list(places), np.array(of_stack, dtype=np.intp)[codes]
 
 
 def _numbered(keys: Iterable[_Key]) -> dict[_Key, int]:
@@ -162,11 +171,21 @@ def _numbered(keys: Iterable[_Key]) -> dict[_Key, int]:
     return {key: number for number, key in enumerate(dict.fromkeys(keys))}
 
 
-def _merged(key: _Key, prefixes: Mapping[str, Collection[str]]) -> _Key | None:
-    """The path together with those that differ by numbers only; None where it has none."""
-    visit, path = key
-    merged = tuple(merged_name(name, prefixes[visit[0]]) for name in path)
-    return (visit, merged) if merged != path else None
+@cache
+def _variants(path: Path, prefixes: tuple[str, ...]) -> tuple[Path, ...]:
+    """The path, and the path with the numbers taken off any of its names, as only a reader knows.
+
+    Each of them together with the same choice in other paths, so a number of launches has it.
+    """
+    own = [prefix for prefix in prefixes if merged_path(path, (prefix,)) != path]
+    sizes = range(min(len(own), _MOST_MERGED) + 1)
+    choices = (choice for size in sizes for choice in combinations(own, size))
+    return tuple(merged_path(path, choice) for choice in choices)
+
+
+def merged_path(path: Path, prefixes: Collection[str]) -> Path:
+    """The path with `step_*` for `step_0`, `step_1`, … of each prefix (`step`)."""
+    return tuple(merged_name(name, prefixes) for name in path)
 
 
 def _prefixes(visits: Iterable[tuple[_Visit | None, Path]]) -> dict[str, tuple[str, ...]]:

@@ -216,6 +216,21 @@ class TestNumberedRanges:
             ("step_*", "gemm"): 60.0,
         }
 
+    def test_any_of_several_numbers_may_be_taken_off(self):
+        rows = [launch(stack(f"step_{n}", f"layer_{m}"), 1.0) for n in range(2) for m in range(3)]
+        found = durations(counters(visits_of(*rows)))
+        assert found[("step_*",)] == 6.0
+        assert found[("step_1", "layer_2")] == 1.0
+        assert found[("step_*", "layer_2")] == 2.0
+        assert found[("step_1", "layer_*")] == 3.0
+        assert found[("step_*", "layer_*")] == 6.0
+        assert len(found) == 3 + 4 * 3
+
+    def test_numbers_of_one_cell_merge_nothing_in_another(self):
+        rows = [launch(stack(f"step_{n}"), 1.0) for n in range(2)]
+        found = counters(visits_of(*rows, launch(stack("step_0", cell="b"), 1.0)))
+        assert found.loc[found["cell"] == "b", "path"].tolist() == [("step_0",)]
+
     def test_one_number_alone_is_a_name(self):
         found = counters(visits_of(launch(stack("linear_1"), 1.0)))
         assert found["path"].tolist() == [("linear_1",)]
