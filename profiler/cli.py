@@ -257,7 +257,11 @@ def compare(
 def import_(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="CSV of ncu, or logs of inductor's autotuner."),
+        typer.Argument(
+            metavar="FILE…",
+            help="CSV of ncu, timelines of nsys (.sqlite, .nsys-rep), or logs of "
+            "inductor's autotuner.",
+        ),
     ],
     json_: Json = None,
     out: Annotated[
@@ -265,7 +269,7 @@ def import_(
     ] = None,
     color: Color = "auto",
 ) -> None:
-    """Read any ncu CSV or inductor log that you already have: table and page, or JSON."""
+    """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
     from profiler.commands import import_files
 
     import_files(files, json_target=json_, page=out, color=color)

@@ -120,7 +120,15 @@ def operation_summary(
     operations: pd.DataFrame, kinds: Sequence[str], name: str = "name"
 ) -> pd.DataFrame:
     """Summary of the operations of some kinds: SUMMARY_COLUMNS, percent of their own total."""
-    chosen = operations[operations["kind"].isin(list(kinds))]
+    return _summary(operations[operations["kind"].isin(list(kinds))], name)
+
+
+def api_summary(api: pd.DataFrame) -> pd.DataFrame:
+    """Summary of CUDA calls, as `nsys stats --report cuda_api_sum`: SUMMARY_COLUMNS."""
+    return _summary(api, "name")
+
+
+def _summary(chosen: pd.DataFrame, name: str) -> pd.DataFrame:
     # Names as objects: an operation without one (an unknown kind of copy) keeps its row.
     names = chosen[name].astype(object)
     durations = (chosen["end_ns"] - chosen["start_ns"]).groupby(names, dropna=False)
@@ -191,11 +199,11 @@ def merged_name(name: str, prefixes: Collection[str]) -> str:
     return f"{found[1]}_*" if found is not None and found[1] in prefixes else name
 
 
-def numbered_prefixes(names: Iterable[str]) -> tuple[str, ...]:
-    """Prefixes (`step`) under which at least two different numbers stand: `step_0`, `step_1`."""
+def numbered_prefixes(names: Iterable[str], least: int = 2) -> tuple[str, ...]:
+    """Prefixes (`step`) under which at least so many numbers stand: `step_0`, `step_1`."""
     numbered = (found for name in dict.fromkeys(names) if (found := _NUMBERED.fullmatch(name)))
     counts = Counter(found[1] for found in numbered)
-    return tuple(prefix for prefix, count in counts.items() if count > 1)
+    return tuple(prefix for prefix, count in counts.items() if count >= least)
 
 
 # ---- ranges --------------------------------------------------------------------------------------

@@ -103,12 +103,7 @@ class Nsys:
 
     def export_command(self, folder: Path) -> Command:
         """Command that turns the report of an attempt into SQLite, for `profiler.parse.nsys`."""
-        report, export = folder / REPORT, folder / EXPORT
-        argv = (
-            *(str(self.path), "export", "--type=sqlite", "--force-overwrite=true"),
-            *("-o", str(export), str(report)),
-        )
-        return Command(argv, files={"export": export})
+        return convert_command(self.path, folder / REPORT, folder / EXPORT)
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the files of an attempt tell of.
@@ -311,11 +306,25 @@ def no_report(window: Window | None) -> EnvironmentUnusable:
     return EnvironmentUnusable("nsys wrote no report.", remedy=cause)
 
 
+def convert_command(path: Path, report: Path, export: Path) -> Command:
+    """Command of the nsys at `path` that turns a report into SQLite, wherever they lie."""
+    argv = (
+        *(str(path), "export", "--type=sqlite", "--force-overwrite=true"),
+        *("-o", str(export), str(report)),
+    )
+    return Command(argv, files={"export": export})
+
+
 def export_failed(folder: Path, printed: str) -> EnvironmentUnusable | None:
     """Say why an attempt has no export, None where it has one; `printed`: by `export_command`."""
-    if (folder / EXPORT).exists():
+    return convert_failed(folder / EXPORT, REPORT, printed)
+
+
+def convert_failed(export: Path, report: str, printed: str) -> EnvironmentUnusable | None:
+    """Say why a report gave no export, None where it did; `printed`: by `convert_command`."""
+    if export.exists():
         return None
     return diagnose(printed) or EnvironmentUnusable(
-        f"nsys could not export {REPORT}:\n{tail(printed)}",
+        f"nsys could not export {report}:\n{tail(printed)}",
         remedy="Export it with the nsys that recorded it, or a newer one.",
     )
