@@ -1,11 +1,13 @@
 """From the CSV of a run folder to the counters by range in its report."""
 
+import json
 import re
 
 import pytest
 from run_folders import ncu_csv
 
 from profiler.assemble import assemble
+from profiler.output import dump, report_document
 from profiler.recording import write_recording
 from profiler.store import RunFolder
 
@@ -61,6 +63,18 @@ def test_parts_add_up_to_what_the_samples_say_of_the_whole(place):
     by_name = dict(zip(found["name"], found["duration_ns"], strict=True))
     assert by_name["mlp"] == pytest.approx(whole)
     assert by_name["up"] + by_name["down"] == pytest.approx(whole)
+
+
+def test_the_document_has_them_and_one_without_ranges_has_no_such_key(place):
+    place.attempt("ncu-timing")
+    assert all("range_counters" not in cell for cell in report_document(report_of(place))["cells"])
+    measure(place, ["mlp", "up"], ["mlp"])
+    document = json.loads(dump(report_document(report_of(place))))
+    (cell,) = (each for each in document["cells"] if each["id"] == TREE)
+    outer, inner = cell["range_counters"]
+    assert (outer["path"], outer["kernels"]) == (["mlp"], 2.0)
+    assert (inner["path"], inner["kernels"]) == (["mlp", "up"], 1.0)
+    assert outer["metrics"]["duration_ns"] > inner["metrics"]["duration_ns"] > 0
 
 
 def test_a_run_without_ranges_inside_has_no_counters_by_range(place):
