@@ -6,6 +6,12 @@ has the ranges around the launch of its graph. A kernel counts in its path and i
 it. Kernels of one path and visit become one value per metric by the rules of the catalogue, as
 those of a whole visit do.
 
+ncu keeps a stack of ranges for each domain (NvRules: INvtxDomainInfo), so it does not say which of
+two ranges of different domains was opened first: the parts of a path stand domain by domain, and a
+range that was pushed around a visit, which the runner never does, counts as one inside. Where a
+file does have ranges of several domains in turn, it is in order, and what stands before a visit is
+around it.
+
 Ranges that only differ by a number at their end (`step_0`, `step_1`, …) have a row each, and
 together one more (`step_*`), as `timeline.merge_numbered` names them: whichever of the two a reader
 shows, it finds their numbers.
@@ -15,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import combinations
+from itertools import combinations, groupby
 from typing import Any, Protocol
 
 import numpy as np
@@ -110,8 +116,11 @@ def _paths(
     """Visit and path of each kind of stack, and which of them each launch has; None: no paths."""
     known: dict[Any, int] = {}
     codes = np.array([known.setdefault(ranges, len(known)) for ranges in nvtx], dtype=np.intp)
+    # A start/end range has no place in the order of the others, and no thread.
+    pushed = [[item for item in ranges or () if item.thread is not None] for ranges in known]
+    in_order = any(_domains_in_turn(ranges) for ranges in pushed)
     allowed = None if finished is None else set(finished)
-    found = [_visit_and_path(ranges or ()) for ranges in known]
+    found = [_visit_and_path(ranges, in_order=in_order) for ranges in pushed]
     kept = [
         (visit, path) if allowed is None or visit in allowed else _NOWHERE for visit, path in found
     ]
@@ -119,14 +128,18 @@ def _paths(
     return (kept, codes) if inside else None
 
 
-def _visit_and_path(ranges: Iterable[NvtxRange]) -> tuple[_Visit | None, Path]:
+def _domains_in_turn(ranges: Sequence[NvtxRange]) -> bool:
+    """Whether a domain comes back after another one: then ranges are in the order of opening."""
+    runs = [domain for domain, _ in groupby(ranges, key=lambda item: item.domain)]
+    return len(runs) > len(set(runs))
+
+
+def _visit_and_path(ranges: Sequence[NvtxRange], *, in_order: bool) -> tuple[_Visit | None, Path]:
     """The innermost visit, and the ranges that its thread pushed inside it."""
-    # A start/end range has no place in the order of the others, and no thread.
-    pushed = [item for item in ranges if item.thread is not None]
-    for position in reversed(range(len(pushed))):
-        visit = _visit(pushed[position])
+    for position in reversed(range(len(ranges))):
+        visit = _visit(ranges[position])
         if visit is not None:
-            inside = pushed[position + 1 :]
+            inside = ranges[position + 1 :] if in_order else ranges
             labels = (range_label(r.domain, r.name) for r in inside if not _is_ours(r))
             return visit, tuple(labels)
     return _NOWHERE

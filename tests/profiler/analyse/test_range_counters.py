@@ -88,8 +88,25 @@ class TestPaths:
         assert found["name"].tolist() == ["mlp", "up", "down"]
 
     def test_what_is_around_the_visit_is_no_part_of_a_path(self):
-        found = visits_of(launch(stack("up", around=(Range("", "epoch"),)), 1.0))
+        around = (Range("", "epoch"),)
+        found = visits_of(
+            launch(stack("up", around=around), 1.0), launch(stack(around=around), 2.0)
+        )
         assert found["path"].tolist() == [("up",)]
+        assert found["duration_ns"].tolist() == [1.0]
+
+    def test_a_file_may_have_its_ranges_domain_by_domain(self):
+        """As ncu keeps them: the stack of the default domain first, then that of ours."""
+        default = (Range("", "mlp"), Range("", "up"))
+        found = visits_of(
+            launch((*default, *stack()), 1.0),
+            launch((*default, Range("lib", "gemm"), *stack()), 2.0),
+        )
+        assert durations(found) == {
+            ("mlp",): 3.0,
+            ("mlp", "up"): 3.0,
+            ("mlp", "up", "lib@gemm"): 2.0,
+        }
 
     def test_a_range_of_a_launch_has_no_name_in_a_path(self):
         inner = (*stack(), Range("profiler", launch_range_name(0)), Range("", "up"))
