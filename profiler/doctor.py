@@ -26,6 +26,7 @@ from profiler.environment import (
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.execute.lock import is_free
+from profiler.execute.tools import printed
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
 """A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large
@@ -299,7 +300,7 @@ def check_nsys(machine: Machine) -> Check:
     """Look for an Nsight Systems that can record and make a report; only timelines need one."""
     try:
         path = nsys.find_nsys(machine.environ, machine.root)
-        version = nsys.read_version(_printed(nsys.version_command(path)))
+        version = nsys.read_version(printed(nsys.version_command(path)))
         nsys.require_version(version)
     except EnvironmentUnusable as error:
         return Check("nsys", Status.WARNING, error.message, error.remedy or "")
@@ -320,25 +321,14 @@ def _broken_importer(tool: nsys.Nsys) -> EnvironmentUnusable | None:
             remedy="Install the full Nsight Systems from developer.nvidia.com/nsight-systems, or "
             "set PROFILER_NSYS to one that has its importer.",
         )
-    returncode, printed = _run(command)
-    missing = nsys.missing_library(printed)
+    returncode, words = _run(command)
+    missing = nsys.missing_library(words)
     if missing is not None or returncode not in (None, *_CANNOT_START):
         return missing
     return EnvironmentUnusable(
-        f"its importer does not start: {printed.strip()[:300]}",
+        f"its importer does not start: {words.strip()[:300]}",
         remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
     )
-
-
-def _printed(command: Command) -> str:
-    """What a program prints; raises EnvironmentUnusable where it cannot be run."""
-    returncode, printed = _run(command)
-    if returncode is None:
-        raise EnvironmentUnusable(
-            f"{' '.join(command.argv)} cannot be run: {printed}",
-            remedy="Install Nsight Systems again.",
-        )
-    return printed
 
 
 def _run(command: Command) -> tuple[int | None, str]:
