@@ -1,0 +1,67 @@
+"""A small training step in marked parts, also with ranges that a user pushes by hand."""
+
+from __future__ import annotations
+
+import nvtx
+import torch
+from torch.profiler import record_function
+
+from kernels.marks import mark
+
+
+def make_inputs(problem, device, seed):
+    generator = torch.Generator(device=device).manual_seed(seed)
+    size = problem["size"]
+    shape = (size, size)
+    return torch.randn(shape, generator=generator, device=device).requires_grad_()
+
+
+def reference(problem, inputs):
+    with torch.enable_grad():
+        (gradient,) = torch.autograd.grad(torch.softmax(inputs @ inputs, 1)[0].sum(), inputs)
+    return gradient.detach()
+
+
+def prepare(variant, problem, inputs, library):
+    if variant["how"] == "breaks":
+        return Breaks(inputs)
+    step = marked_step if variant["how"] == "marked" else pushed_step
+    return lambda: step(inputs)
+
+
+def marked_step(x):
+    with torch.enable_grad():
+        with mark("forward"):
+            loss = torch.softmax(x @ x, 1)[0].sum()
+        with mark("backward"):
+            (gradient,) = torch.autograd.grad(loss, x)
+    return gradient
+
+
+def pushed_step(x):
+    with torch.enable_grad():
+        nvtx.push_range("forward")
+        with record_function("forward"):
+            loss = torch.softmax(x @ x, 1)[0].sum()
+        nvtx.pop_range()
+        nvtx.push_range("backward")
+        with record_function("backward"), record_function("gradient"):
+            (gradient,) = torch.autograd.grad(loss, x)
+        nvtx.pop_range()
+    return gradient
+
+
+class Breaks:
+    """Right when it is checked and warmed up, and refuses after that."""
+
+    LAUNCHES = 4  # the check without `outputs` launches twice, then one warm-up, then one more
+
+    def __init__(self, inputs):
+        self._inputs = inputs
+        self._left = self.LAUNCHES
+
+    def __call__(self):
+        self._left -= 1
+        if self._left < 0:
+            raise RuntimeError("no more")
+        return marked_step(self._inputs)
