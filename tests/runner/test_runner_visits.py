@@ -150,7 +150,7 @@ def test_collectors_have_their_visits(bench):
         "nsys": RecordedVisits,
         "torch": TracedVisits,
     }
-    with pytest.raises(ValueError, match="'sundial'; known are ncu, .*, nsys, torch"):
+    with pytest.raises(ValueError, match=r"'sundial'; known are ncu, .*, nsys, torch"):
         make_visits(bench.job(["plain"], collector="sundial"), device)
 
 
