@@ -6,11 +6,11 @@ has the ranges around the launch of its graph. A kernel counts in its path and i
 it. Kernels of one path and visit become one value per metric by the rules of the catalogue, as
 those of a whole visit do.
 
-ncu keeps a stack of ranges for each domain (NvRules: INvtxDomainInfo), so it does not say which of
-two ranges of different domains was opened first: the parts of a path stand domain by domain, and a
-range that was pushed around a visit, which the runner never does, counts as one inside. Where a
-file does have ranges of several domains in turn, it is in order, and what stands before a visit is
-around it.
+ncu keeps a stack of ranges for each domain (NvRules: INvtxDomainInfo; seen in 2025.3.1), so it does
+not say which of two ranges of different domains was opened first: the parts of a path stand domain
+by domain, the default one first, and a range that was pushed around a visit, which the runner never
+does, counts as one inside. Where a file does have ranges of several domains in turn, it is in the
+order of opening, and what stands before a visit is around it.
 
 Ranges that only differ by a number at their end (`step_0`, `step_1`, …) have a row each, and
 together one more (`step_*`), as `timeline.merge_numbered` names them: whichever of the two a reader

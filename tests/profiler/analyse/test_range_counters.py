@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,10 @@ from profiler.analyse.range_counters import (
 )
 from profiler.analyse.timeline import merge_numbered, numbered_prefixes, range_tree
 from profiler.model import Environment
+from profiler.parse.ncu_csv import read_ncu_csv
 from runner.protocol import launch_range_name, range_name
 
+RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
 THREAD = 7
 METRICS = ("duration_ns", "dram_read_bytes", "registers", "achieved_occupancy_pct")
 H200 = Environment(peak_dram_bytes_per_s=4e12)
@@ -107,6 +110,24 @@ class TestPaths:
             ("mlp", "up"): 3.0,
             ("mlp", "up", "lib@gemm"): 2.0,
         }
+
+    def test_a_real_capture(self):
+        """Pushed in turn: outer, the visit, inner_0, azz@lib, the launch, deep."""
+        table = read_ncu_csv(RECORDINGS / "ncu_raw_nvtx_domains.csv.gz")
+        found = range_visits(table.launches, session="s", kind="timing", metrics=["duration_ns"])
+        kernels = {
+            (cell, path): count
+            for cell, path, count in found[["cell", "path", "kernels"]].itertuples(index=False)
+        }
+        assert kernels == {
+            ("a", ("outer",)): 2,
+            ("a", ("outer", "inner_0")): 2,
+            ("a", ("outer", "inner_0", "deep")): 1,
+            ("a", ("outer", "inner_0", "deep", "azz@lib")): 1,
+            ("b", ("pk",)): 1,
+            ("b", ("pk", "inner_1")): 1,
+        }
+        assert found["duration_ns"].between(500, 5000).all()
 
     def test_a_range_of_a_launch_has_no_name_in_a_path(self):
         inner = (*stack(), Range("profiler", launch_range_name(0)), Range("", "up"))
