@@ -1,7 +1,8 @@
-"""`profiler import` of timelines: SQLite exports and reports of Nsight Systems.
+"""`profiler import` of timelines: exports and reports of Nsight Systems, traces of torch.profiler.
 
 A report holds the whole environment of the profiled process. It is exported in a private temporary
-folder, and only what `profiler.parse.nsys` takes out of the export is kept.
+folder, and only what `profiler.parse.nsys` takes out of the export is kept. A trace holds paths and
+names of the machine, of which `profiler.parse.chrome_trace` takes none.
 """
 
 from __future__ import annotations
@@ -23,13 +24,18 @@ from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.execute.tools import printed
 from profiler.model import SCHEMA_VERSION
+from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
 
-NSYS = "nsys"
+NSYS, TORCH = "nsys", "torch.profiler"
 
 _SQLITE = b"SQLite format 3\0"
 _GZIP = b"\x1f\x8b"
+_GZIP_FORMAT = 16 + zlib.MAX_WBITS
+_TRACE_EVENTS = b'"traceEvents"'
+_HEAD_BYTES = 1 << 18
+"""Facts about devices and processes stand before the events of a trace."""
 _REPORTS = (".nsys-rep", ".qdrep")
 _EXPORT_TIMEOUT_S = 1800.0
 _MOST_GAPS = 1000
@@ -43,7 +49,7 @@ class ImportedTimeline:
     file: str
     """Name without its folder."""
     tool: str
-    """Collector that such files come from: `nsys`."""
+    """What such files come from: NSYS or TORCH."""
     version: str | None
     schema: str | None
     timeline: Attribution
@@ -76,7 +82,14 @@ def read_timelines(
 
 
 def _is_timeline(file: Path) -> bool:
-    return _is_report(file) or _head(file).startswith(_SQLITE)
+    if _is_report(file):
+        return True
+    head = _head(file)
+    return head.startswith(_SQLITE) or _is_trace(head)
+
+
+def _is_trace(head: bytes) -> bool:
+    return head.lstrip().startswith(b"{") and _TRACE_EVENTS in head
 
 
 def _is_report(file: Path) -> bool:
@@ -86,27 +99,33 @@ def _is_report(file: Path) -> bool:
 def _head(file: Path) -> bytes:
     """First bytes of a file, unpacked; nothing where it cannot be read."""
     try:
-        with gzip.open(file) if _is_packed(file) else file.open("rb") as content:
-            return content.read(len(_SQLITE))
-    except (OSError, EOFError, zlib.error):
+        with file.open("rb") as stream:
+            head = stream.read(_HEAD_BYTES)
+        # A file that was cut has a head, too.
+        return zlib.decompressobj(_GZIP_FORMAT).decompress(head) if head[:2] == _GZIP else head
+    except (OSError, zlib.error):
         return b""
 
 
 def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
-    # Only this user can read the folder.
-    with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
-        plain = _unpacked(file, Path(folder))
-        export = _exported(plain, Path(folder), environ) if _is_report(file) else plain
-        found: Timeline = read_nsys(export)
+    is_trace = not _is_report(file) and _is_trace(_head(file))
+    found = read_traces([file]) if is_trace else _read_nsys(file, environ)
     timeline = attribute(found)
     return ImportedTimeline(
         file=file.name,
-        tool=NSYS,
+        tool=TORCH if is_trace else NSYS,
         version=found.nsys,
         schema=found.schema,
         timeline=timeline,
         overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
     )
+
+
+def _read_nsys(file: Path, environ: Mapping[str, str] | None) -> Timeline:
+    # Only this user can read the folder.
+    with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
+        plain = _unpacked(file, Path(folder))
+        return read_nsys(_exported(plain, Path(folder), environ) if _is_report(file) else plain)
 
 
 def _unpacked(file: Path, folder: Path) -> Path:

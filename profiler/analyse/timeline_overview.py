@@ -20,7 +20,9 @@ from profiler.analyse.timeline import (
     range_tree,
 )
 
-OTHER_OPERATIONS = ("memcpy", "memset", "graph")
+ON_CPU = ("cpu_op",)
+"""Kind of the operators of a trace without a GPU."""
+OTHER_OPERATIONS = ("memcpy", "memset", "graph", *ON_CPU)
 """Kinds of operations that are no kernels; a graph that was not traced node by node is one."""
 
 NAMED_GAP_COLUMNS = (*GAP_COLUMNS, "before_name", "after_name", "range")
@@ -38,7 +40,7 @@ class TimelineOverview:
     kernels: pd.DataFrame
     """SUMMARY_COLUMNS by whole kernel name, as `nsys stats`."""
     others: pd.DataFrame
-    """SUMMARY_COLUMNS of copies, memsets and whole graphs."""
+    """SUMMARY_COLUMNS of copies, memsets, whole graphs, and operators on a CPU."""
     ranges: pd.DataFrame
     """TREE_COLUMNS; numbered ranges of many numbers are one (`step_*`)."""
     gaps: pd.DataFrame
@@ -53,6 +55,8 @@ class TimelineOverview:
     busy_ns: int
     """Time in which at least one operation ran, summed over devices."""
     devices: int
+    on_gpu: bool
+    """False where the operations are operators on a CPU: all times are of the host then."""
 
 
 def overview(
@@ -73,6 +77,7 @@ def overview(
         span_ns=span,
         busy_ns=busy_time(operations),
         devices=operations["device"].nunique(dropna=False),
+        on_gpu=not operations["kind"].isin(list(ON_CPU)).any(),
     )
 
 

@@ -115,7 +115,12 @@ def timeline_part(file: str, tool: str, found: TimelineOverview) -> TimelinePart
     """Tables of one timeline that hold something; `tool` with its version, for the sentence."""
     tables = (
         _summary_table("kernels", "Kernels", "As nsys stats sums them up.", found.kernels),
-        _summary_table("others", "Copies and memsets", "", found.others),
+        _summary_table(
+            "others",
+            "Copies and memsets" if found.on_gpu else "Operators on the CPU",
+            "",
+            found.others,
+        ),
         _tree_table(found.ranges),
         _gap_table(found.gaps),
         _latency_table(found.latency),
@@ -134,6 +139,11 @@ def _sentence(tool: str, found: TimelineOverview) -> str:
     if found.span_ns is None:
         return f"Recorded by {tool}. No kernel, copy or memset was recorded."
     span = numbers.show(found.span_ns, "ns")
+    if not found.on_gpu:
+        return (
+            f"Recorded by {tool}, without a GPU. {found.operations} operators within {span} on the "
+            "CPU, where tables speak of a GPU, too."
+        )
     share = found.busy_ns / (found.span_ns * found.devices) if found.span_ns else math.nan
     devices = "the device was" if found.devices == 1 else f"the {found.devices} devices were"
     return (

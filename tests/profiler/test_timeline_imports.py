@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from torch_traces import TraceFile
 
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.output import dump
@@ -299,6 +300,60 @@ class TestReports:
         with pytest.raises(EnvironmentUnusable) as caught:
             read_timelines([report], environ)
         assert "libdw1" in str(caught.value.remedy)
+
+
+class TestTraces:
+    """Chrome traces of torch.profiler."""
+
+    def trace(self, path):
+        made = TraceFile(path)
+        made.range("forward", 0, 100)
+        made.launch(11, 5)
+        made.launch(12, 40, name="cuLaunchKernelEx")
+        made.range("backward", 100, 200)
+        made.call(13, 110, name="cudaMemcpyAsync")
+        made.copy(13, 120, "Memcpy HtoD (Pageable -> Device)")
+        return made.write()
+
+    @pytest.mark.parametrize("name", ["trace.json", "trace.json.gz"])
+    def test_a_trace_has_the_same_tables(self, tmp_path, name):
+        found = timeline(self.trace(tmp_path / name))
+        assert (found["file"], found["tool"], found["file_schema"]) == (name, "torch.profiler", "1")
+        assert [(row["instances"], row["total_ns"]) for row in found["kernels"]] == [(2, 10_000)]
+        ranges = [(row["name"], row["operations"], row["gpu_ns"]) for row in found["ranges"]]
+        assert ranges == [("forward", 2, 10_000), ("backward", 1, 1000)]
+        assert by_name(found["launch_latency"])["k"]["med_ns"] == 10_000
+        assert {row["name"] for row in found["api"]} == {
+            "cudaLaunchKernel",
+            "cuLaunchKernelEx",
+            "cudaMemcpyAsync",
+        }
+
+    def test_neither_paths_nor_names_of_the_machine_get_out(self, tmp_path):
+        file = self.trace(tmp_path / "trace.json")
+        assert "secret" in file.read_text()
+        shown = render_timelines_page([part(file)]) + json.dumps(document(file))
+        assert "secret" not in shown
+        assert "somebody" not in shown
+
+    def test_a_trace_without_a_gpu_says_so(self, tmp_path):
+        made = TraceFile(tmp_path / "cpu.json")
+        made.range("forward", 0, 100)
+        made.add("cpu_op", "aten::mm", 10, 30)
+        one = part(made.write())
+        assert "without a GPU" in one.sentence
+        assert [table.title for table in one.tables][:2] == ["Operators on the CPU", "Ranges"]
+
+    def test_a_trace_of_another_program_is_refused_by_its_name(self, tmp_path):
+        file = tmp_path / "chrome.json"
+        file.write_text('{"traceEvents": []}')
+        with pytest.raises(ParseError, match=r"chrome\.json"):
+            read_timelines([file])
+
+    def test_other_json_is_no_timeline(self, tmp_path):
+        file = tmp_path / "a.best_config"
+        file.write_text('{"XBLOCK": 64}')
+        assert read_timelines([file]) is None
 
 
 def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
