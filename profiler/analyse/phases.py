@@ -130,12 +130,19 @@ def find_units(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Units:
     inner = _children(ranges, stacks, launches) if len(launches) else _outermost(ranges, stacks)
     found = Units(LAUNCH if len(launches) else "", launches)
     while len(inner) and len({names[row] for row in inner}) == 1:
-        parts = _children(ranges, stacks, inner)
-        if not len(parts) and (len(found.rows) or len(inner) == 1):
+        name, parts = names[int(inner[0])], _children(ranges, stacks, inner)
+        if not len(parts) and not _goes_on(name, inner, found):
             break
-        found = Units(names[int(inner[0])], inner)
+        found = Units(name, inner)
         inner = parts
     return found
+
+
+def _goes_on(name: str, inner: Integers, around: Units) -> bool:
+    """Whether ranges without parts repeat themselves: `step_7` alone in `launch=7`."""
+    if not len(around.rows):
+        return len(inner) > 1
+    return name.endswith("_*") and len(inner) == len(around.rows)
 
 
 def launch_rows(ranges: pd.DataFrame) -> Integers:

@@ -208,7 +208,7 @@ def _sentence(found: Phased) -> str:
     units = found.units
     what = f"{timeline.launches} launches" if timeline.launches else "One run of the program"
     if len(units.rows) and len(units.rows) != timeline.launches:
-        what += f" with {len(units.rows)} ranges {units.name}"
+        what += f", {len(units.rows)} times {units.name}"
     if operations.empty:
         return f"{what}; nothing ran on a GPU."
     busy = busy_time(operations)
@@ -264,18 +264,26 @@ def _notes(found: Phased, picture: Picture | None) -> list[str]:
 
 def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) -> Chart:
     found, operations = one.found, one.found.timeline.operations
-    what = f"one {found.units.name}" if found.units.name else "all of it"
+    what = _middle_name(found)
     span, shares = (0, 0), np.zeros(0)
     if len(operations):
         span = int(operations["start_ns"].min()), int(operations["end_ns"].max())
         shares = busy_bins(operations, span, _BINS)
-    which = ", the one in the middle by its time" if found.units.name else ""
+    count = len(found.units.rows)
+    which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
     reading = (
-        f"{what[0].upper()}{what[1:]}{which}: ranges and CUDA calls on the host, operations on the "
-        f"GPU. {_colours(found)} Bars too short to be seen are drawn together."
+        f"{which} and CUDA calls on the host, operations on the GPU. {_colours(found)} Bars too "
+        "short to be seen are drawn together."
     )
     figure = timeline_figure(shares, span, _panels(picture, window))
     return make_chart(f"timeline-{number}", f"{one.name}: {what}", reading, figure)
+
+
+def _middle_name(found: Phased) -> str:
+    """Name of the range that a still figure shows; without one it shows all."""
+    if found.middle is None:
+        return "all of it"
+    return str(found.timeline.ranges["name"].iloc[found.middle]).replace("=", " ")
 
 
 def _colours(found: Phased) -> str:
@@ -340,14 +348,14 @@ def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
         )
         for row in kept.to_dict("records")
     )
-    what = f"one {one.found.units.name}".rstrip()
     return SmallTable(
-        f"{one.name}: ranges and operations of {what}",
+        f"{one.name}: ranges and operations of {_middle_name(one.found)}",
         "what",
         (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
         lines,
         len(bars) - len(kept),
         words=("where", "in"),
+        long_names=True,
     )
 
 

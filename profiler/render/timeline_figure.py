@@ -25,7 +25,7 @@ PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3")
 
 _LEFT_IN, _RIGHT_IN = 1.75, 0.15
 _ROW_IN, _HEAD_IN, _AXIS_IN, _OVERVIEW_IN = 0.24, 0.24, 0.42, 0.5
-_CHARACTER_IN = 0.068
+_CHARACTER_IN = 0.062
 _FEWEST_LETTERS = 3
 _BAR = 0.41
 """Half the height of a bar, in rows."""
@@ -87,7 +87,7 @@ def _draw_shares(
         axes.axvspan(*panel.window, color=svg.BEST, alpha=_TINT, linewidth=0)
     axes.set_xlim(*span)
     axes.set_ylim(0, 1)
-    axes.set_yticks([0, 1], ["0", "100\u202f%"])
+    axes.set_yticks([1], ["100\u202f%"])
     _title(axes, "GPU busy, all launches; blue: what is shown below")
     _time_axis(axes, span, 0)
 

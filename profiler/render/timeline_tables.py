@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,6 +59,8 @@ class SmallTable:
     left_out: int = 0
     words: tuple[str, ...] = ()
     """Heads of columns that hold words."""
+    long_names: bool = False
+    """Whether the names of its rows need several lines."""
 
 
 @dataclass(frozen=True)
@@ -234,12 +236,15 @@ def tree_table(found: Phased, counters: pd.DataFrame) -> SmallTable | None:
     tree = range_tree(timeline.operations, found.ranges, timeline.stacks)
     if tree.empty:
         return None
-    metrics = [name for name in _RANGE_METRICS if name in counters.columns]
-    by_path = {tuple(row["path"]): row for row in counters.to_dict("records") if len(row["path"])}
-    paths = _tree_paths(tree)
+    metrics = [
+        name
+        for name in _RANGE_METRICS
+        if name in counters.columns and bool(counters[name].notna().any())
+    ]
+    by_path = _counters_by_path(counters, metrics, _merged_prefixes(tree))
     lines = tuple(
         _tree_line(row, [_counter(by_path.get(path, {}).get(name), name) for name in metrics])
-        for row, path in zip(tree.to_dict("records"), paths, strict=True)
+        for row, path in zip(tree.to_dict("records"), _tree_paths(tree), strict=True)
     )
     heads = (
         ("instances", "How often it was opened"),
@@ -261,6 +266,36 @@ def tree_table(found: Phased, counters: pd.DataFrame) -> SmallTable | None:
 
 
 _COUNTER_HINT = "Of one visit under ncu, where kernels run one by one; a mean over visits"
+
+
+def _merged_prefixes(tree: pd.DataFrame) -> frozenset[str]:
+    """What stands before the star of names that stand for many."""
+    names = (str(name) for name in tree["name"] if str(name).endswith("_*"))
+    return frozenset(name.removesuffix("_*") for name in names)
+
+
+def _counters_by_path(
+    counters: pd.DataFrame, metrics: Sequence[str], prefixes: Collection[str]
+) -> dict[tuple[str, ...], dict[str, float]]:
+    """Counters by path; under a name with a star the mean of those that it stands for."""
+    found: dict[tuple[str, ...], dict[str, float]] = {}
+    many: dict[tuple[str, ...], list[dict[str, float]]] = {}
+    for row in counters.to_dict("records") if metrics else []:
+        path = tuple(str(name) for name in row["path"])
+        values = {name: float(row[name]) for name in metrics}
+        found[path] = values
+        merged = tuple(_merged(name, prefixes) for name in path)
+        if merged != path:
+            many.setdefault(merged, []).append(values)
+    for path, rows in many.items():
+        means = pd.DataFrame(rows).mean()
+        found.setdefault(path, {name: float(means[name]) for name in metrics})
+    return found
+
+
+def _merged(name: str, prefixes: Collection[str]) -> str:
+    prefix, _, number = name.rpartition("_")
+    return f"{prefix}_*" if number.isdecimal() and prefix in prefixes else name
 
 
 def _tree_paths(tree: pd.DataFrame) -> list[tuple[str, ...]]:
@@ -306,7 +341,7 @@ def gap_table(found: Phased) -> SmallTable | None:
         Line(
             f"{row['before']} \u2192 {row['after']}",
             (
-                _words(_between(str(row["before_path"]), str(row["after_path"]))),
+                _prose(_between(str(row["before_path"]), str(row["after_path"]))),
                 _time(row["total_ns"]),
                 _number(row["count"]),
                 _time(row["med_ns"]),
@@ -329,6 +364,7 @@ def gap_table(found: Phased) -> SmallTable | None:
         ),
         lines,
         max(0, len(groups) - MOST_GAPS),
+        long_names=True,
         words=("in",),
     )
 
@@ -375,6 +411,7 @@ def kernel_table(found: Phased) -> SmallTable | None:
         ),
         lines,
         max(0, len(kernels) - MOST_KERNELS),
+        long_names=True,
     )
 
 
@@ -405,6 +442,7 @@ def latency_table(found: Phased) -> SmallTable | None:
         ),
         lines,
         max(0, len(table) - MOST_LATENCIES),
+        long_names=True,
     )
 
 
@@ -446,6 +484,10 @@ def _as_lines(stack: object) -> Iterable[object]:
 
 def _words(text: str) -> Datum:
     return Datum(text, css="words")
+
+
+def _prose(text: str) -> Datum:
+    return Datum(text, css="prose")
 
 
 def _number(value: float) -> Datum:
