@@ -103,6 +103,9 @@ SUMMARY_COLUMNS = (
 """As `nsys stats --report cuda_gpu_kern_sum`, by total time. `stddev_ns` is that of a sample: NaN
 for a single instance."""
 
+GROUP_COLUMNS = ("operations", "by_time", "gpu_ns", "busy_ns", "span_ns", "idle_ns")
+"""One row per group of operations, numbered from 0; columns as in the tree."""
+
 LATENCY_COLUMNS = ("name", "launches", "avg_ns", "med_ns", "min_ns", "max_ns")
 
 _NONE = -1
@@ -153,6 +156,19 @@ def busy_time(operations: pd.DataFrame) -> int:
     """Time in which at least one operation ran, summed over devices."""
     rows = np.arange(len(operations))
     return int(_newly_busy(operations, rows, np.zeros_like(rows)).sum())
+
+
+def group_times(operations: pd.DataFrame, groups: Integers, size: int) -> pd.DataFrame:
+    """GPU time of groups of operations: GROUP_COLUMNS, `size` rows.
+
+    `groups`: number below `size` of each operation, -1 where it belongs to none.
+    """
+    which = np.flatnonzero(groups != _NONE)
+    totals = _totals(operations, which, groups[which], size)
+    spans = _spans(operations, which, groups[which])
+    of_span = spans["key"].to_numpy()
+    summed = {name: _sum(of_span, spans[name], size) for name in ("span_ns", "idle_ns")}
+    return pd.DataFrame({**totals, **summed})[list(GROUP_COLUMNS)]
 
 
 def launch_latency(operations: pd.DataFrame) -> pd.Series:

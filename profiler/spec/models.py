@@ -305,12 +305,12 @@ ParameterNames = Annotated[
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions", "autotune", "ablation", "progression", "grid"] = Field(
+    kind: Literal["versions", "autotune", "ablation", "progression", "grid", "timeline"] = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
         "configurations on few problems; `ablation`: what single parameters change; "
         "`progression`: a ladder of versions, in the order of the file; `grid`: few variants on "
-        "problems that differ in two sizes.",
+        "problems that differ in two sizes; `timeline`: what each launch did over time.",
     )
     parameters: ParameterNames = Field(
         default=(),
