@@ -272,7 +272,8 @@ def _import_timelines(
     console = make_console(color, stderr=json_target == "-")
     if json_target != "-":
         console.print(timelines_console(parts))
-    _write_import(render_timelines_page(parts), files, page, console)
+    html = render_timelines_page(parts, [each.timeline for each in imported])
+    _write_import(html, files, page, console)
 
 
 def _import_tuning(

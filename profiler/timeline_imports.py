@@ -19,6 +19,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline_overview import TimelineOverview, overview
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
@@ -27,6 +28,7 @@ from profiler.model import SCHEMA_VERSION
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
+from runner import protocol
 
 NSYS, TORCH = "nsys", "torch.profiler"
 
@@ -38,6 +40,7 @@ _HEAD_BYTES = 1 << 18
 """Facts about devices and processes stand before the events of a trace."""
 _REPORTS = (".nsys-rep", ".qdrep")
 _EXPORT_TIMEOUT_S = 1800.0
+_TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
 _MOST_GAPS = 1000
 """Idle gaps that a document lists; a long timeline has a million."""
 
@@ -52,7 +55,8 @@ class ImportedTimeline:
     """What such files come from: NSYS or TORCH."""
     version: str | None
     schema: str | None
-    timeline: Attribution
+    timeline: CellTimeline
+    """The whole file, named by itself."""
     overview: TimelineOverview
 
     @property
@@ -110,7 +114,7 @@ def _head(file: Path) -> bytes:
 def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
     is_trace = not _is_report(file) and _is_trace(_head(file))
     found = read_traces([file]) if is_trace else _read_nsys(file, environ)
-    timeline = attribute(found)
+    timeline = _whole(file.name, "torch" if is_trace else "nsys", attribute(found))
     return ImportedTimeline(
         file=file.name,
         tool=TORCH if is_trace else NSYS,
@@ -119,6 +123,28 @@ def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
         timeline=timeline,
         overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
     )
+
+
+def _whole(name: str, collector: str, found: Attribution) -> CellTimeline:
+    """Everything of a file, on a time axis that begins with its first event."""
+    frames = (found.operations, found.ranges, found.api)
+    origin = min((int(frame["start_ns"].min()) for frame in frames if len(frame)), default=0)
+    launches = map(protocol.parse_launch_range_name, found.ranges["name"].dropna().astype(str))
+    return CellTimeline(
+        cell=name,
+        collector=collector,
+        operations=_since(origin, found.operations),
+        ranges=_since(origin, found.ranges),
+        stacks=found.stacks,
+        api=_since(origin, found.api),
+        launches=sum(number is not None for number in launches),
+        operators=pd.DataFrame(columns=list(protocol.OPERATOR_FIELDS)),
+    )
+
+
+def _since(origin: int, frame: pd.DataFrame) -> pd.DataFrame:
+    names = [name for name in _TIMES if name in frame.columns]
+    return frame.assign(**{name: frame[name] - origin for name in names})
 
 
 def _read_nsys(file: Path, environ: Mapping[str, str] | None) -> Timeline:

@@ -1,22 +1,26 @@
-"""Imported timelines as a page and on the console: summaries, ranges, idle gaps, latency, calls."""
+"""Imported timelines as a page and on the console: pictures, summaries, ranges, gaps, calls."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.phases import phased
 from profiler.analyse.timeline_overview import TimelineOverview
 from profiler.render import numbers
 from profiler.render.labels import shorten
 from profiler.render.page import render
 from profiler.render.tables import Datum
 from profiler.render.terminal import columns, plain, say_the_rest, table
+from profiler.render.timeline import TimelineSection, make_section
+from profiler.render.timeline_tables import NamedTimeline
 
 MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""
@@ -250,9 +254,26 @@ def _datum(value: Any, unit: str) -> Datum:
     return Datum(numbers.show(float(value), unit), numbers.raw(float(value)))
 
 
-def render_timelines_page(parts: Sequence[TimelinePart]) -> str:
-    """Render imported timelines as HTML."""
-    return render("import_timeline.html", {"parts": list(parts)})
+def render_timelines_page(parts: Sequence[TimelinePart], timelines: Sequence[CellTimeline]) -> str:
+    """Render imported timelines as HTML: pictures and phases, then the tables of every file.
+
+    `timelines`: what the parts were made from, in their order.
+    """
+    section = _pictures([each for each in timelines if len(each.operations) or len(each.ranges)])
+    data = {"parts": list(parts), "timeline": section, "timeline_files": ()}
+    return render("import_timeline.html", data)
+
+
+def _pictures(timelines: Sequence[CellTimeline]) -> TimelineSection | None:
+    """Pictures of timelines; of their tables only those that the files' own do not have."""
+    named = [
+        NamedTimeline(each.cell, "", mark, phased(each)) for mark, each in enumerate(timelines)
+    ]
+    section = make_section(named, pd.DataFrame())
+    if section is None:
+        return None
+    cells = tuple(replace(cell, tables=()) for cell in section.cells)
+    return replace(section, cells=cells, calls=None)
 
 
 def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:

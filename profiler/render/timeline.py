@@ -124,8 +124,12 @@ def named_timelines(lookup: Lookup) -> tuple[NamedTimeline, ...]:
 
 
 def timeline_section(lookup: Lookup) -> TimelineSection | None:
-    """Make the section; None where no timeline was recorded."""
-    named = named_timelines(lookup)
+    """Make the section of a run; None where no timeline was recorded."""
+    return make_section(named_timelines(lookup), lookup.report.range_counters)
+
+
+def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> TimelineSection | None:
+    """Make the section; None without a timeline. `counters`: by range, without rows for none."""
     if not named:
         return None
     drawn = named[:MOST_PICTURES]
@@ -138,7 +142,7 @@ def timeline_section(lookup: Lookup) -> TimelineSection | None:
         window = unit_window(one.found)
         if picture is not None:
             data.append({"name": one.name, **compact(picture, names, window)})
-        cells.append(_cell(lookup, one, number, picture, window))
+        cells.append(_cell(one, number, picture, window, _of_cell(counters, one.found)))
     return TimelineSection(
         cells=tuple(cells),
         shares=phase_shares(named),
@@ -152,11 +156,11 @@ def timeline_section(lookup: Lookup) -> TimelineSection | None:
 
 
 def _cell(
-    lookup: Lookup,
     one: NamedTimeline,
     number: int,
     picture: Picture | None,
     window: Window | None,
+    counters: pd.DataFrame,
 ) -> CellPicture:
     found = one.found
     chart = twin = None
@@ -165,7 +169,7 @@ def _cell(
         twin = _twin(one, picture, window)
     operators, left_out = operator_rows(found)
     tables = (
-        tree_table(found, _counters(lookup, found)),
+        tree_table(found, counters),
         gap_table(found),
         kernel_table(found),
         latency_table(found),
@@ -186,9 +190,8 @@ def _cell(
     )
 
 
-def _counters(lookup: Lookup, found: Phased) -> pd.DataFrame:
+def _of_cell(counters: pd.DataFrame, found: Phased) -> pd.DataFrame:
     """Counters by range of a cell; without rows where there are none."""
-    counters = lookup.report.range_counters
     return counters[counters["cell"] == found.timeline.cell] if len(counters) else counters
 
 

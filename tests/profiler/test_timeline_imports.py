@@ -50,6 +50,12 @@ def part(file):
     return timeline_part(one.file, one.recorded_by, one.overview)
 
 
+def page_of(file):
+    imported = read_timelines([file])
+    parts = [timeline_part(each.file, each.recorded_by, each.overview) for each in imported]
+    return render_timelines_page(parts, [each.timeline for each in imported])
+
+
 def select(query, file=RECORDING):
     with closing(sqlite3.connect(file)) as connection:
         return connection.execute(query).fetchall()
@@ -171,7 +177,7 @@ class TestByDefinition:
 class TestShown:
     def test_page_and_console_have_every_table(self, capsys):
         one = part(RECORDING)
-        page = render_timelines_page([one])
+        page = page_of(RECORDING)
         titles = [table.title for table in one.tables]
         assert titles == [
             "Kernels",
@@ -198,7 +204,7 @@ class TestShown:
         file.write_bytes(RECORDING.read_bytes())
         with closing(sqlite3.connect(file)) as connection, connection:
             connection.execute("UPDATE NVTX_EVENTS SET text = '<script>x</script>'")
-        page = render_timelines_page([part(file)])
+        page = page_of(file)
         assert "<script>x" not in page
         assert "&lt;script&gt;x" in page
 
@@ -214,7 +220,7 @@ class TestShown:
         assert (found["operations"], found["span_ns"], found["kernels"]) == (0, None, [])
         one = part(file)
         assert one.tables == ()
-        assert "No kernel, copy or memset" in render_timelines_page([one])
+        assert "No kernel, copy or memset" in page_of(file)
 
 
 class TestFiles:
@@ -332,7 +338,7 @@ class TestTraces:
     def test_neither_paths_nor_names_of_the_machine_get_out(self, tmp_path):
         file = self.trace(tmp_path / "trace.json")
         assert "secret" in file.read_text()
-        shown = render_timelines_page([part(file)]) + json.dumps(document(file))
+        shown = page_of(file) + json.dumps(document(file))
         assert "secret" not in shown
         assert "somebody" not in shown
 
@@ -376,7 +382,7 @@ def test_nothing_of_the_environment_gets_out(tmp_path, capsys):
         connection.execute("INSERT INTO META_DATA_EXPORT VALUES ('HOST', ?)", [SECRET])
         connection.execute("INSERT INTO StringIds VALUES (999999, ?)", [SECRET])
     document_text = dump(timelines_document(read_timelines([file])))
-    page = render_timelines_page([part(file)])
+    page = page_of(file)
     from rich.console import Console
 
     Console(width=500).print(timelines_console([part(file)]))
