@@ -26,6 +26,7 @@ MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""
 _MOST_LINES = 15
 _LONGEST_NAME = 60
+_LONGEST_ON_PAGE = 160
 _INDENT = "  "
 
 
@@ -49,6 +50,11 @@ class TableRow:
     words: tuple[str, ...]
     data: tuple[Datum, ...]
     depth: int = 0
+
+    @property
+    def shown(self) -> str:
+        """Name as the page has room for; that of a templated kernel can fill a screen."""
+        return shorten(self.name, _LONGEST_ON_PAGE)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,7 @@ _TREE = (
 )
 _GAPS = (
     Column("idle_ns", "idle", "ns", "How long the device ran nothing"),
-    Column("start_ns", "at", "ns", "Since the recording began"),
+    Column("start_ns", "at", "ns", "Since the first event of the file"),
     Column("device", "device", console=False),
 )
 _LATENCY = (
