@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.autograd.profiler_util import FunctionEventAvg
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from runner.device import Device
 from runner.protocol import Job
@@ -49,7 +49,8 @@ class TraceWriter:
         # CUDA graphs do not survive that kineto takes CUPTI down after a profile and up again.
         os.environ.setdefault("TEARDOWN_CUPTI", "0")
         os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
-        with self._profile():  # the first profile of a process loads kineto and CUPTI
+        # The first profile of a process loads kineto and CUPTI, its first range some more of torch.
+        with self._profile(), record_function("warm-up"):
             torch.zeros(1, device=device.torch_device).add_(1)
             device.wait()
 

@@ -117,7 +117,7 @@ def test_ranges_of_a_workload_lie_inside_its_launches(bench, select, how, backwa
     for launch in range(2):
         parts = parts_of(found, f"cell={how}..p0;block=0", launch)
         assert list(parts) == ["forward", backward]
-        assert parts["forward"][:2] == ["aten::matmul", "aten::softmax"]
+        assert parts["forward"][:3] == ["aten::matmul", "aten::div", "aten::softmax"]
         assert any("SoftmaxBackward0" in name for name in parts[backward])
 
 
