@@ -76,7 +76,12 @@ class TraceWriter:
 
     def _operators(self, seen: profile) -> list[dict[str, Any]]:
         """Operators with most time of their own, on the device where there is one."""
-        rows = [row for row in seen.key_averages(group_by_stack_n=STACK_DEPTH) if is_operator(row)]
+        try:
+            averages = seen.key_averages(group_by_stack_n=STACK_DEPTH)
+        except UnicodeDecodeError:
+            # The stack of a module that a launch imported can be random bytes; the trace is whole.
+            return []
+        rows = [row for row in averages if is_operator(row)]
         rows.sort(key=lambda row: (row.self_device_time_total, row.self_cpu_time_total))
         return [operator(row) for row in rows[: -OPERATORS - 1 : -1]]
 
@@ -107,12 +112,12 @@ def readable_stack(frames: Sequence[str]) -> list[str]:
     """Frames `path(line): function` as `function (file:line)`, without the runner's own.
 
     Paths are left out, they are private. Frames of built-in functions have no file, and hold
-    addresses: they are left out, too.
+    addresses: they are left out, too, and so is what torch could not read.
     """
     stack = []
     for frame in frames:
         found = _FRAME.fullmatch(frame)
-        if found is None:
+        if found is None or not frame.isprintable():
             continue
         if found["file"].endswith(_OURS):
             break
