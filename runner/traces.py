@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch._C._profiler import _ExperimentalConfig
 from torch.autograd.profiler_util import FunctionEventAvg
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from runner.device import Device
 from runner.protocol import Job
@@ -49,7 +49,8 @@ class TraceWriter:
         # CUDA graphs do not survive that kineto takes CUPTI down after a profile and up again.
         os.environ.setdefault("TEARDOWN_CUPTI", "0")
         os.environ.setdefault("DISABLE_CUPTI_LAZY_REINIT", "1")
-        with self._profile():  # the first profile of a process loads kineto and CUPTI
+        # The first profile of a process loads kineto and CUPTI, its first range some more of torch.
+        with self._profile(), record_function("warm-up"):
             torch.zeros(1, device=device.torch_device).add_(1)
             device.wait()
 
@@ -75,7 +76,12 @@ class TraceWriter:
 
     def _operators(self, seen: profile) -> list[dict[str, Any]]:
         """Operators with most time of their own, on the device where there is one."""
-        rows = [row for row in seen.key_averages(group_by_stack_n=STACK_DEPTH) if is_operator(row)]
+        try:
+            averages = seen.key_averages(group_by_stack_n=STACK_DEPTH)
+        except UnicodeDecodeError:
+            # The stack of a module that a launch imported can be random bytes; the trace is whole.
+            return []
+        rows = [row for row in averages if is_operator(row)]
         rows.sort(key=lambda row: (row.self_device_time_total, row.self_cpu_time_total))
         return [operator(row) for row in rows[: -OPERATORS - 1 : -1]]
 
@@ -106,12 +112,12 @@ def readable_stack(frames: Sequence[str]) -> list[str]:
     """Frames `path(line): function` as `function (file:line)`, without the runner's own.
 
     Paths are left out, they are private. Frames of built-in functions have no file, and hold
-    addresses: they are left out, too.
+    addresses: they are left out, too, and so is what torch could not read.
     """
     stack = []
     for frame in frames:
         found = _FRAME.fullmatch(frame)
-        if found is None:
+        if found is None or not frame.isprintable():
             continue
         if found["file"].endswith(_OURS):
             break

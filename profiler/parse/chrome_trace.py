@@ -56,6 +56,10 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
 _READ = frozenset({_RANGE, _OPERATOR, *_CALLS, *_ON_DEVICE})
 
 _GZIP = b"\x1f\x8b"
+_NAME = re.compile(r'("name": ")(.*?)("\s*(?:,\s*"(?:pid|ts|args)":|\n))')
+_CALL_STACK = re.compile(r'"Call stack": ".*"(?=, "Ev Idx": \d|,?\s*$)', re.MULTILINE)
+"""The two strings that can make a trace invalid: kineto escapes no quotes in names, and torch's
+tracer of Python puts random bytes into the stack of a module that is imported meanwhile."""
 _LATEST_US = 4 * 10**15
 """Later times (of the year 2096) are none; they would not fit into 64 bits with the base added."""
 _REMEDY = "Give a Chrome trace of torch.profiler, as export_chrome_trace writes it (.json[.gz])."
@@ -172,15 +176,28 @@ def _read_trace(path: Path) -> _Trace:
 def _content(path: Path) -> object:
     try:
         data = path.read_bytes()
-        text = (gzip.decompress(data) if data.startswith(_GZIP) else data).decode("utf-8")
-        # Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
-        return json.loads(text, parse_float=Decimal)
+        data = gzip.decompress(data) if data.startswith(_GZIP) else data
+        text = data.decode("utf-8", errors="replace")
+        try:
+            return _json(text)
+        except json.JSONDecodeError:
+            return _json(_repaired(text))
     except EOFError as error:
         raise _no_trace(path, "it was cut off") from error
     except OSError as error:
         raise _no_trace(path, error.strerror or str(error)) from error
     except (zlib.error, ValueError, RecursionError) as error:
         raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
+
+
+def _json(text: str) -> object:
+    # Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
+    return json.loads(text, parse_float=Decimal, strict=False)
+
+
+def _repaired(text: str) -> str:
+    text = _CALL_STACK.sub('"Call stack": ""', text)
+    return _NAME.sub(lambda m: m[1] + m[2].replace('"', '\\"') + m[3], text)
 
 
 def _no_trace(path: Path, reason: str) -> ParseError:

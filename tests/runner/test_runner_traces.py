@@ -117,7 +117,7 @@ def test_ranges_of_a_workload_lie_inside_its_launches(bench, select, how, backwa
     for launch in range(2):
         parts = parts_of(found, f"cell={how}..p0;block=0", launch)
         assert list(parts) == ["forward", backward]
-        assert parts["forward"][:2] == ["aten::matmul", "aten::softmax"]
+        assert parts["forward"][:3] == ["aten::matmul", "aten::div", "aten::softmax"]
         assert any("SoftmaxBackward0" in name for name in parts[backward])
 
 
@@ -161,11 +161,25 @@ def test_a_trace_has_stacks_and_no_shapes(bench, select):
     assert not [e for e in content["traceEvents"] if "Input Dims" in e.get("args", {})]
 
 
+def test_a_visit_whose_stacks_torch_cannot_read_keeps_its_trace(bench, select, monkeypatch):
+    def refuse(*_, **__):
+        return b"\xff".decode()
+
+    monkeypatch.setattr(traces.profile, "key_averages", refuse)
+    job = bench.job(["marked"], [{"size": 8}], workload=PARTS, collector="torch", blocks=1)
+
+    (record,) = select(bench.run(job), event="finished", phase="measure")
+
+    assert record["operators"] == []
+    assert len(read_traces([bench.folder / record["trace"]]).operations)
+
+
 def test_frames_become_readable_and_end_at_the_runner():
     frames = [
         "/home/somebody/mine.py(12): step",
         "<built-in method softmax of type object at 0x7f00>",
         "nn.Module: Linear_0",
+        "torch/some.py(0): \x18\x02",
         "my folder/mine.py(7): <lambda>",
         "/somewhere/runner/visits.py(110): launch_in_ranges",
         "runpy.py(88): _run_code",

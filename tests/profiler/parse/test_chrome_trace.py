@@ -1,6 +1,7 @@
 """Chrome traces of torch.profiler: files with the fields of a GPU's, and live ones of a CPU."""
 
 import gzip
+import json
 import random
 from pathlib import Path
 
@@ -253,6 +254,41 @@ class TestPrivate:
         assert read_traces([trace.write()]).ranges["name"].tolist() == [name]
 
 
+class TestInvalidJson:
+    """What torch itself writes and no parser of JSON takes."""
+
+    @staticmethod
+    def spoil(trace, old, new, fields_per_line):
+        """Write a trace as kineto lays it out, with one text replaced by bytes as they are."""
+        events = [json.dumps(e, indent=fields_per_line) for e in trace.events]
+        head = '{"schemaVersion": 1,\n"traceEvents": [\n'
+        data = (head + ",\n".join(events) + "\n]}").encode()
+        assert old in data
+        trace.path.write_bytes(data.replace(old, new))
+        with pytest.raises(ValueError, match=r"delimiter|control character|decode"):
+            json.loads(trace.path.read_bytes())
+        return trace.path
+
+    @pytest.mark.parametrize("fields_per_line", [None, 1])
+    @pytest.mark.parametrize("name", ['say "x"', '"', 'x" ', '", "'])
+    def test_quotes_in_names(self, trace, name, fields_per_line):
+        trace.range("first", 0, 1)
+        trace.range("QUOTED", 1, 9)
+        trace.launch(1, 5)
+        path = self.spoil(trace, b"QUOTED", name.encode(), fields_per_line)
+        timeline = read_traces([path])
+        assert timeline.ranges["name"].tolist() == ["first", name]
+        assert names_around(attribute(timeline)) == [[name]]
+
+    @pytest.mark.parametrize("garbage", [b"\x18\x02", b'"', b"\xff\xfe", b'", "a": [{"'])
+    def test_garbage_in_a_stack(self, trace, garbage):
+        for category, end in (("python_function", {"Ev Idx": 3}), ("cpu_op", {})):
+            stack = {"Python id": 1, "Call stack": "a.py(1): GARBAGE;b.py(2): f", **end}
+            trace.add(category, "aten::mm", 0, 5, **stack)
+        path = self.spoil(trace, b"GARBAGE", garbage, 1)
+        assert read_traces([path]).operations["name"].tolist() == ["aten::mm"]
+
+
 class TestBadFiles:
     @pytest.mark.parametrize(
         ("data", "reason"),
@@ -398,6 +434,16 @@ class TestLiveOnCpu:
         assert (operations["end_ns"] > operations["start_ns"]).all()
         assert operations[["device", "stream", "grid_x"]].isna().all(axis=None)
         assert found.api["correlation"].is_unique
+
+    def test_a_range_with_quotes_is_read_from_what_torch_writes(self, recorded):
+        from torch.profiler import record_function
+
+        def work(torch):
+            with record_function('say "x", twice'):
+                torch.ones(4).sum()
+
+        found = attribute(read_traces([recorded(work)]))
+        assert names_around(found) == [['say "x", twice']] * 2
 
     def test_the_path_of_this_file_is_in_the_trace_and_not_in_the_frames(self, recorded):
         path = recorded(lambda torch: torch.ones(4).sum())
