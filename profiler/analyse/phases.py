@@ -33,7 +33,7 @@ PHASE_TIMES = (*GROUP_COLUMNS, "host_ns")
 PHASE_COLUMNS = ("unit", "phase", *PHASE_TIMES)
 """One row per unit and phase of it, in order of both. `unit`: row of the ranges; `phase`: a name,
 WHOLE (all of the unit) or OUTSIDE (what lies in none of its ranges)."""
-WHOLE, OUTSIDE = "", "\N{EM DASH}"
+WHOLE, OUTSIDE, NAMELESS = "", "\N{EM DASH}", "without a name"
 
 SUMMARY_COLUMNS = (
     "phase",
@@ -206,7 +206,7 @@ def phase_times(
     frames = [
         whole.assign(unit=units.rows, phase=WHOLE, host_ns=duration[units.rows], order=-1, n=number)
     ]
-    names = [*phases, OUTSIDE]
+    names = [*phases, OUTSIDE] if phases else []
     for place_of_phase, name in enumerate(names):
         own = slice(place_of_phase, None, size)
         frame = parts.iloc[own].reset_index(drop=True)
@@ -252,7 +252,8 @@ def _phases(
     of_range = np.full(len(ranges), _NONE)
     found: dict[str, int] = {}
     for row in _children(ranges, stacks, units.rows):
-        of_range[row] = found.setdefault(str(merged[row]), len(found))
+        name = merged[row] if isinstance(merged[row], str) and merged[row] else NAMELESS
+        of_range[row] = found.setdefault(name, len(found))
     return tuple(found), of_range
 
 

@@ -33,7 +33,7 @@ _RANGE_METRICS = (
     "dram_bytes",
     "instructions",
 )
-"""Counters by range that the tree has room for, where they were collected."""
+"""Counters by range that the tree has room for, where they were collected: all add up."""
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,9 @@ def tree_table(found: Phased, counters: pd.DataFrame) -> SmallTable | None:
     )
 
 
-_COUNTER_HINT = "Of one visit under ncu, where kernels run one by one; a mean over visits"
+_COUNTER_HINT = (
+    "Of all instances in one launch under ncu, where kernels run one by one; a mean over visits"
+)
 
 
 def _merged_prefixes(tree: pd.DataFrame) -> frozenset[str]:
@@ -277,7 +279,7 @@ def _merged_prefixes(tree: pd.DataFrame) -> frozenset[str]:
 def _counters_by_path(
     counters: pd.DataFrame, metrics: Sequence[str], prefixes: Collection[str]
 ) -> dict[tuple[str, ...], dict[str, float]]:
-    """Counters by path; under a name with a star the mean of those that it stands for."""
+    """Counters by path; under a name with a star those of all that it stands for together."""
     found: dict[tuple[str, ...], dict[str, float]] = {}
     many: dict[tuple[str, ...], list[dict[str, float]]] = {}
     for row in counters.to_dict("records") if metrics else []:
@@ -288,8 +290,8 @@ def _counters_by_path(
         if merged != path:
             many.setdefault(merged, []).append(values)
     for path, rows in many.items():
-        means = pd.DataFrame(rows).mean()
-        found.setdefault(path, {name: float(means[name]) for name in metrics})
+        sums = pd.DataFrame(rows).sum(min_count=len(rows))  # part of a sum would be a wrong one
+        found.setdefault(path, {name: float(sums[name]) for name in metrics})
     return found
 
 

@@ -208,6 +208,7 @@
 
     // ---- drawing -------------------------------------------------------------------------------------
     draw() {
+      this.said.textContent = `${shown(this.view[0])} to ${shown(this.view[1])}: ${shown(this.view[1] - this.view[0])}`;
       if (this.waiting) return;
       this.waiting = true;
       requestAnimationFrame(() => {
@@ -228,7 +229,6 @@
         if (label && this.tops[row] !== null) this.text(pen, label, 6, this.tops[row] + ROW / 2, LEFT - 12, this.colours.ink);
       });
       this.paintStrip();
-      this.said.textContent = `${shown(this.view[0])} to ${shown(this.view[1])}: ${shown(this.view[1] - this.view[0])}`;
     }
 
     axis(pen) {
@@ -473,7 +473,7 @@
 
     recolour() {
       this.colours = coloursOf(this.root);
-      this.draw();
+      this.paint();
     }
   }
 
