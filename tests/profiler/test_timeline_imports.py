@@ -190,6 +190,8 @@ class TestShown:
         for title in titles:
             assert f">{title}</h3>" in page
         assert "cudaLaunchKernel" in page
+        assert 'id="timeline-data"' in page
+        assert "3 times run_*" in page
         assert 'data-value="893533"' in page  # nvjet's total in ns, as SQL sums it
         from rich.console import Console
 
@@ -198,6 +200,14 @@ class TestShown:
         assert all(title in printed for title in titles)
         assert "  run_0" in printed
         assert "\ufffd" not in printed
+
+    def test_one_axis_begins_with_the_first_event(self):
+        (one,) = read_timelines([RECORDING])
+        frames = (one.timeline.operations, one.timeline.ranges, one.timeline.api)
+        assert min(frame["start_ns"].min() for frame in frames) == 0
+        operations = one.timeline.operations
+        assert (operations["launch_ns"].dropna() >= 0).all()
+        assert (operations["launch_ns"] <= operations["start_ns"]).all()
 
     def test_names_are_escaped(self, tmp_path):
         file = tmp_path / "a.sqlite"
