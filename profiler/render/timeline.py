@@ -54,7 +54,7 @@ from profiler.render.timeline_tables import (
 
 MOST_PICTURES = 12
 """Cells with a picture; tables are of all."""
-MOST_ON_PAGE = 200_000
+MOST_ON_PAGE = 120_000
 """Operations in all pictures of a page together."""
 MOST_TWIN_ROWS = 150
 _BINS = 240

@@ -28,9 +28,7 @@ def timeline_tables(lookup: Lookup) -> list[RenderableType]:
     found.caption = "Medians; busy: an operation ran, from the first to the last of the phase."
     rows = zip(shares.rows, named, strict=True)
     for row, one in list(rows)[:_MOST_CELLS]:
-        name = f"{row.name}, {one.problem}" if one.problem else row.name
-        units = one.found.units
-        of = f"{len(units.rows)} {units.name}" if units.name else "all"
-        found.add_row(plain(name), plain(of), *(Text(datum.text) for datum in row.data))
+        shown = (Text(datum.text) for datum in row.data[1:])
+        found.add_row(plain(one.name), plain(one.units), *shown)
     say_the_rest(found, len(named) - _MOST_CELLS, "cells are in the page")
     return [found]

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.phases import VISIT, Phased, launch_rows
-from profiler.parse.nsys import THREAD_BITS
 from runner.protocol import NVTX_DOMAIN
 
 MOST_OPERATIONS = 40_000
@@ -29,6 +28,7 @@ number, -1: none; `inside`: number of the bar of the range around it, -1: none."
 RANGE, API, GPU = "range", "api", "gpu"
 SETS = (RANGE, API, GPU)
 
+_MAIN, _UNKNOWN = "main thread", -1
 _TOGETHER = 3.0
 """Host and GPU share an axis where both together take at most this many times the longer one."""
 
@@ -80,9 +80,10 @@ def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
         API: _bars(timeline.api.iloc[calls]),
         GPU: _operation_bars(found, operations, numbers),
     }
+    main = _main_thread(timeline.ranges)
     places = {
-        RANGE: _thread_labels(timeline.ranges["thread"].iloc[kept_ranges], "NVTX"),
-        API: _thread_labels(timeline.api["thread"].iloc[calls], "CUDA calls"),
+        RANGE: _thread_labels(timeline.ranges["thread"].iloc[kept_ranges], "NVTX", main),
+        API: _thread_labels(timeline.api["thread"].iloc[calls], "CUDA calls", main),
         GPU: _stream_labels(timeline.operations.iloc[operations]),
     }
     rows: list[PictureRow] = []
@@ -157,20 +158,21 @@ def _bar_around(stack: Integers, stacks: pd.DataFrame, numbers: Integers) -> Int
     return bars
 
 
-def _thread_labels(threads: pd.Series, what: str) -> Sequence[str]:
-    numbers = threads.to_numpy(np.int64, na_value=-1)
-    distinct = list(dict.fromkeys(numbers.tolist()))
-    if len(distinct) < 2:
+def _thread_labels(threads: pd.Series, what: str, main: int) -> Sequence[str]:
+    numbers = threads.to_numpy(np.int64, na_value=_UNKNOWN).tolist()
+    distinct = [number for number in dict.fromkeys(numbers) if number != main]
+    if not distinct or len({*numbers}) < 2:
         return [what] * len(numbers)
     # The numbers of an operating system's threads say nothing, their order does.
-    mask = (1 << THREAD_BITS) - 1
-    names = {
-        number: f"{what}, main thread"
-        if number >= 0 and number & mask == (number >> THREAD_BITS) & mask
-        else f"{what}, thread {place}"
-        for place, number in enumerate(distinct, start=1)
-    }
-    return [names[number] for number in numbers.tolist()]
+    names = {number: f"{what}, thread {place}" for place, number in enumerate(distinct, start=2)}
+    names[main] = f"{what}, {_MAIN}"
+    return [names[number] for number in numbers]
+
+
+def _main_thread(ranges: pd.DataFrame) -> int:
+    """The thread that opened the first range: that of the visit, or of the program's own."""
+    known = ranges["thread"].dropna()
+    return int(known.iloc[0]) if len(known) else _UNKNOWN
 
 
 def _stream_labels(operations: pd.DataFrame) -> Sequence[str]:
@@ -204,7 +206,7 @@ def _place(frame: pd.DataFrame, kind: str, labels: Sequence[str], first: int) ->
 
 def _in_order(labels: Sequence[str]) -> list[int]:
     """The main thread first, then by name as it came."""
-    return sorted(range(len(labels)), key=lambda code: "main thread" not in labels[code])
+    return sorted(range(len(labels)), key=lambda code: not labels[code].endswith(_MAIN))
 
 
 def _lanes(start: Integers, end: Integers) -> Integers:

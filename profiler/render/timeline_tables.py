@@ -77,13 +77,19 @@ class NamedTimeline:
         """Variant and problem."""
         return f"{self.variant}, {self.problem}" if self.problem else self.variant
 
+    @property
+    def units(self) -> str:
+        """What repeats, and how often: `100 step_*`."""
+        found = self.found.units
+        return f"{len(found.rows)} {found.name}" if found.name else "nothing repeats"
+
 
 # ---- over cells ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class PhaseShares:
-    """Busy share of each phase, cells as rows."""
+    """Busy share of each phase, cells as rows; first what repeats, and how often."""
 
     phases: tuple[str, ...]
     rows: tuple[Line, ...]
@@ -97,7 +103,7 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
     rows = tuple(
         Line(
             one.variant,
-            tuple(_share_datum(table.get(name)) for name in ordered),
+            (_words(one.units), *(_share_datum(table.get(name)) for name in ordered)),
             title=one.problem,
             mark=one.mark,
         )
