@@ -197,6 +197,9 @@ class CellStatus:
     """Device memory that one call allocates."""
     peak_bytes: float | None = None
     """The most of it at one time."""
+    tuned: tuple[TunedConfig, ...] = ()
+    """What a compiler's autotuner tried for it; empty where nothing was tuned or that was not
+    recorded."""
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
 from profiler.render.timers import timer_table
+from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
+from profiler.render.tuning_tables import HEADS
 from profiler.render.views import View, versions_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
@@ -84,6 +86,9 @@ def render_page(report: Report) -> str:
         "method": method(lookup),
         "why": why(ranking),
         "timers": timer_table(lookup),
+        "tuned": tuned_cells(lookup),
+        "tuned_heads": CHOSEN_HEADS,
+        "tried_heads": HEADS,
         "view": view,
         **view.parts,
         **_tables(ranking, view),
