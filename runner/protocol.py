@@ -110,9 +110,9 @@ SESSION_FINISHED = "session_finished"
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
 # max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
 # flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch carries them, `warmup`,
-# `measure` is one visit. `inputs` and `reference` belong to a problem: their `cell` is the first cell
-# that is visited there, `problem` names the problem, and when one of them fails every cell of that problem
-# that is left gets a FAILED record.
+# `measure` is one visit. `inputs` and `reference` belong to a problem: their `cell` is the first
+# cell that is visited there, `problem` names the problem, and when one of them fails every cell of
+# that problem that is left gets a FAILED record.
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"
