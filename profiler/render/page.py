@@ -21,6 +21,7 @@ from profiler.render import compare, details, embed, main_table, tables
 from profiler.render.ablation import ablation_view
 from profiler.render.answer import sentences
 from profiler.render.autotune import autotune_view
+from profiler.render.by_problem import by_problem
 from profiler.render.cards import cards
 from profiler.render.grid import grid_view
 from profiler.render.lookup import Lookup
@@ -85,6 +86,7 @@ def render_page(report: Report) -> str:
         "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),
         "why": why(ranking),
+        "problem_table": by_problem(ranking),
         "timers": timer_table(lookup),
         "tuned": tuned_cells(lookup),
         "tuned_heads": CHOSEN_HEADS,
