@@ -172,6 +172,8 @@ class Session:
             for name in protocol.LAUNCH_FACTS:
                 if getattr(launch, name, None) is not None:
                     findings[name] = float(getattr(launch, name))
+            if getattr(launch, protocol.TUNED, None):
+                findings[protocol.TUNED] = list(getattr(launch, protocol.TUNED))
             for name, amount in (("flops", self._workload.flops), ("bytes", self._workload.bytes)):
                 value = None if amount is None else amount(dict(cell.problem_params))
                 findings[name] = None if value is None else float(value)
