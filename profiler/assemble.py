@@ -236,7 +236,7 @@ def tool_words(environment: Environment) -> str:
     """What a run was measured with, as the end of `measured with …`."""
     if environment.ncu:
         return f"ncu {environment.ncu}"
-    return f"nsys {environment.nsys}" if environment.nsys else "the timer"
+    return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"
 
 
 def _replay_notice(replay: ReplayInfo | None) -> tuple[Notice, ...]:

@@ -36,13 +36,17 @@ from profiler.model import (
 )
 from profiler.select import select_cells
 from profiler.space import Space
-from profiler.spec import CommandWorkload, Experiment, LoadedSpec, did_you_mean
+from profiler.spec import (
+    TIMELINE_COLLECTORS,
+    CommandWorkload,
+    Experiment,
+    LoadedSpec,
+    did_you_mean,
+)
 from profiler.spec.source import FieldPath
 
 NCU_TIMING = "ncu-timing"
 NCU_COUNTERS = "ncu-counters"
-TIMELINE_COLLECTORS = ("nsys", "torch")
-"""Collectors that record timelines."""
 
 
 def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:

@@ -24,10 +24,9 @@ from profiler.execute.watchdog import Limits
 from profiler.machine import Machine
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
-from profiler.plan import TIMELINE_COLLECTORS
 from profiler.progress import Narrator, VisitProgress
 from profiler.results import failures, gather
-from profiler.spec import CommandWorkload, LoadedSpec, ModuleWorkload
+from profiler.spec import TIMELINE_COLLECTORS, CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.store import (
     COMPILED_FOLDER,
     CSV_FILE,

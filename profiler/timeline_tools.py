@@ -14,8 +14,7 @@ from profiler.errors import EnvironmentUnusable
 from profiler.execute.timeline import keep_report, keep_traces, prepare_private
 from profiler.machine import Machine
 from profiler.parse.timeline_files import TimelineFacts
-from profiler.plan import TIMELINE_COLLECTORS
-from profiler.spec import CommandWorkload, Experiment
+from profiler.spec import TIMELINE_COLLECTORS, CommandWorkload, Experiment
 from runner import protocol
 
 NSYS = "nsys"
