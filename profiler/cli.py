@@ -86,6 +86,10 @@ Color = Annotated[
     str,
     typer.Option("--color", metavar="auto|always|never", help="Colour on the console."),
 ]
+Timeline = Annotated[
+    bool,
+    typer.Option("--timeline", help="Then record finalists and baseline under nsys; no replay."),
+]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is started.")]
@@ -125,6 +129,7 @@ def run(
     json_: Json = None,
     timeout: Timeout = None,
     fail_on: FailOn = None,
+    timeline: Timeline = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -145,6 +150,7 @@ def run(
         replay=replay,
         page=not no_report,
         gate=None if fail_on is None else parse_gate(fail_on),
+        timeline=timeline,
     )
     narrator = Narrator.for_terminal(color=color, quiet=quiet, verbose=verbose)
     raise typer.Exit(run_experiment(request, narrator, json_target=json_))

@@ -20,11 +20,13 @@ from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Outcome
 
-REPORT = "report.nsys-rep"
-RAW = "report.qdstrm"
+PRIVATE_FOLDER = "private"
+"""Folder in that of an attempt for what a tool wrote itself: it never leaves the run."""
+REPORT = f"{PRIVATE_FOLDER}/report.nsys-rep"
+RAW = f"{PRIVATE_FOLDER}/report.qdstrm"
 """What nsys records into; it stays behind where the importer could not make a report of it."""
-EXPORT = "timeline.sqlite"
-"""Names of nsys' files in the folder of an attempt."""
+EXPORT = f"{PRIVATE_FOLDER}/timeline.sqlite"
+"""Files of nsys in the folder of an attempt."""
 
 MINIMUM_VERSION = (2021, 4)
 """Release that writes `.nsys-rep`; before it was `.qdrep`. Options that came later (such as
@@ -93,8 +95,9 @@ class Nsys:
         return self.profile_command(runner_argv(job, self.python), folder)
 
     def profile_command(self, target: Sequence[str], folder: Path) -> Command:
-        """Command that records a timeline of any program into `folder`."""
-        arguments = command(target, output=folder / Path(REPORT).stem, window=self.window)
+        """Command that records a timeline of any program into the private folder in `folder`."""
+        output = (folder / REPORT).with_suffix("")
+        arguments = command(target, output=output, window=self.window)
         return Command(
             argv=(str(self.path), *arguments),
             env=environment(self.window),
@@ -118,8 +121,8 @@ class Nsys:
         return diagnose_runner(stderr) if returncode != 0 else None
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """Say so where nsys wrote no report at all."""
-        return None if (folder / REPORT).exists() else no_report(self.window)
+        """Say so where nsys wrote no report, or none in which the GPU did anything."""
+        return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.window)
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """Nothing: nsys does not say which kernel failed."""
@@ -286,8 +289,8 @@ def _only_raw(folder: Path) -> EnvironmentUnusable | None:
 
 def _no_importer() -> EnvironmentUnusable:
     return EnvironmentUnusable(
-        f"nsys recorded, but could not turn its recording ({RAW}) into a report: its importer "
-        "does not start.",
+        f"nsys recorded, but could not turn its recording ({Path(RAW).name}) into a report: its "
+        "importer does not start.",
         remedy="Install the library that it lacks, most often libdw.so.1 (apt-get install libdw1 "
         "on Debian and Ubuntu). Where the importer itself is not there, install the full Nsight "
         "Systems from developer.nvidia.com/nsight-systems and set PROFILER_NSYS to it.",
@@ -315,9 +318,17 @@ def convert_command(path: Path, report: Path, export: Path) -> Command:
     return Command(argv, files={"export": export})
 
 
+def _nothing_recorded() -> EnvironmentUnusable:
+    return EnvironmentUnusable(
+        "nsys recorded nothing that the GPU did.",
+        remedy="Check that no other profiler holds CUPTI, that this nsys knows the driver, and "
+        "that the program launches anything at all.",
+    )
+
+
 def export_failed(folder: Path, printed: str) -> EnvironmentUnusable | None:
     """Say why an attempt has no export, None where it has one; `printed`: by `export_command`."""
-    return convert_failed(folder / EXPORT, REPORT, printed)
+    return convert_failed(folder / EXPORT, Path(REPORT).name, printed)
 
 
 def convert_failed(export: Path, report: str, printed: str) -> EnvironmentUnusable | None:

@@ -202,6 +202,10 @@ Collectors = Annotated[
 ]
 
 
+TIMELINE_COLLECTORS = ("nsys", "torch")
+"""Those that record timelines."""
+
+
 def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
     if any(later <= earlier for earlier, later in itertools.pairwise(values)):
         raise wrong(f"must go up from look to look, not {list(values)}")
