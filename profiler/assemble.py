@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.caveats import caveats
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.range_counters import range_counters
 from profiler.analyse.samples import (
     add_build_facts,
     add_derived,
@@ -16,7 +18,7 @@ from profiler.analyse.samples import (
     share_duplicates,
 )
 from profiler.analyse.summary import summarise
-from profiler.attempts import load_attempt
+from profiler.attempts import Loaded, load_attempt
 from profiler.errors import ExitCode, SpecError
 from profiler.metrics import CATALOGUE, expand
 from profiler.model import (
@@ -35,6 +37,7 @@ from profiler.results import Results, gather
 from profiler.space import Space, space_of
 from profiler.spec import LoadedSpec
 from profiler.store import Attempt, RunFolder, RunRecord
+from profiler.timelines import joined_timelines, shared_timelines
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,9 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     environment = record.environment
     attempts = run.attempts()
     capability = environment.compute_capability
-    loaded_attempts = [load_attempt(attempt, record.keys, capability) for attempt in attempts]
+    loaded_attempts = [
+        load_attempt(attempt, record.keys, capability, record.timelines) for attempt in attempts
+    ]
     private = private_texts(run.path)
     builds = tuple(_public_build(build, private) for build in builds)
     check_kernels = _space(loaded).check_kernels
@@ -110,8 +115,22 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         parameters=loaded.experiment.page.parameters,
         axes=loaded.experiment.page.axes,
         split=loaded.experiment.page.split,
+        range_counters=range_counters(
+            share_duplicates(results.ranges, results.statuses),
+            environment,
+            [cell.id for cell in results.cells],
+        ),
+        timelines=_timelines(results, loaded_attempts),
     )
     return Finished(report, _exit_code(results))
+
+
+def _timelines(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, CellTimeline]:
+    twins = {cell: status.duplicate_of for cell, status in results.statuses.items()}
+    return shared_timelines(
+        joined_timelines(each.timeline for each in attempts),
+        {cell: twin for cell, twin in twins.items() if twin is not None},
+    )
 
 
 def _space(loaded: LoadedSpec) -> Space:
@@ -215,8 +234,15 @@ def _replay_info(record: RunRecord) -> ReplayInfo:
     return ReplayInfo(
         gpu=environment.gpu or environment.cpu or "an unnamed machine",
         when=record.created,
-        ncu=f"ncu {environment.ncu}" if environment.ncu else "the timer",
+        ncu=tool_words(environment),
     )
+
+
+def tool_words(environment: Environment) -> str:
+    """What a run was measured with, as the end of `measured with …`."""
+    if environment.ncu:
+        return f"ncu {environment.ncu}"
+    return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"
 
 
 def _replay_notice(replay: ReplayInfo | None) -> tuple[Notice, ...]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
     empty_samples,
     metric_columns,
@@ -23,15 +25,18 @@ from profiler.clocks import (
     throttled_visits,
 )
 from profiler.errors import ParseError
-from profiler.metrics import DURATIONS
-from profiler.model import Visit
+from profiler.model import SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
+from profiler.parse.timeline_files import FACTS_FILE
 from profiler.store import Attempt
+from profiler.timelines import VisitTimelines, visit_timelines
 from runner import protocol
 
-_OWN_TIMERS = frozenset(DURATIONS) - {"ncu"}
+_OWN_TIMERS = frozenset({"timer", "torch_kernels", "plain_timer"})
 """Collectors whose durations the runner measures itself: they stand in the journal."""
+
+NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 FINISHED = "finished"
 """AttemptResult.cause of a session that ended as it should."""
@@ -51,9 +56,18 @@ class Loaded:
     """What the tool says about the GPU: `device__attribute_*`."""
     clocks: pd.DataFrame = field(default_factory=empty_clocks)
     """As `read_clocks` gives it; without rows where nothing was sampled."""
+    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
+    """Counters of ranges inside visits; without rows where the workload pushed none."""
+    timeline: VisitTimelines | None = None
+    """What a session of timelines recorded; None of others."""
 
     def visits(self) -> set[Visit]:
-        """Visits that have a sample with a value; a faulting kernel leaves a row without any."""
+        """Visits that have a sample with a value; a faulting kernel leaves a row without any.
+
+        A visit with a timeline needs none: that it launches no kernel may be what it shows.
+        """
+        if self.timeline is not None:
+            return set(self.timeline.visits)
         own = self.attempt.record.visit
         if own is not None:
             return {Visit(**own)} if len(self.samples) else set()
@@ -92,15 +106,26 @@ class Loaded:
 
 
 def load_attempt(
-    attempt: Attempt, keys: Mapping[str, str], compute_capability: str | None
+    attempt: Attempt,
+    keys: Mapping[str, str],
+    compute_capability: str | None,
+    settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
 ) -> Loaded:
-    """Read one attempt; rows of cells whose key is another in `keys` are left out."""
-    current = {cell for cell, key in attempt.record.keys.items() if keys.get(cell) == key}
+    """Read one attempt; rows of cells whose key is another in `keys` are left out.
+
+    So is a whole attempt at timelines that was made otherwise than `settings` say of its collector.
+    """
+    record = attempt.record
+    current = {cell for cell, key in record.keys.items() if keys.get(cell) == key}
+    if settings.get(record.collector, record.settings) != record.settings:
+        current = set()
     records = tuple(
         record
         for record in protocol.read_journal(attempt.journal)
         if "cell" not in record or record["cell"] in current
     )
+    if record.kind == SessionKind.TIMELINE:
+        return _load_timelines(attempt, records, current)
     table, notices = _read_csv(attempt)
     samples = _samples(attempt, records, table, compute_capability)
     return Loaded(
@@ -111,6 +136,28 @@ def load_attempt(
         notices,
         table.attributes if table is not None else {},
         read_clocks(attempt.folder / CLOCKS_FILE),
+        _ranges(attempt, records, table, compute_capability, current),
+    )
+
+
+def _load_timelines(
+    attempt: Attempt, records: tuple[dict[str, Any], ...], current: set[str]
+) -> Loaded:
+    """Read the cleaned files of an attempt, and nothing else that its tool wrote."""
+    found: VisitTimelines | None = None
+    notices: tuple[Notice, ...] = ()
+    try:
+        found = visit_timelines(attempt, records, current)
+    except ParseError:
+        notices = _unreadable(attempt, FACTS_FILE)
+    return Loaded(
+        attempt,
+        empty_samples() if found is None else _with_values(found.samples),
+        records,
+        frozenset(current),
+        notices,
+        clocks=read_clocks(attempt.folder / CLOCKS_FILE),
+        timeline=found or VisitTimelines(),
     )
 
 
@@ -160,6 +207,28 @@ def _samples(
     )
 
 
+def _ranges(
+    attempt: Attempt,
+    records: Sequence[Mapping[str, Any]],
+    table: NcuTable | None,
+    compute_capability: str | None,
+    current: set[str],
+) -> pd.DataFrame:
+    """Counters of ranges inside visits; an external command has no visits of ours."""
+    record = attempt.record
+    if table is None or record.visit is not None:
+        return empty_range_visits()
+    visits = range_visits(
+        table.launches,
+        session=record.session,
+        kind=record.kind,
+        metrics=record.metrics,
+        compute_capability=compute_capability,
+        finished=set(protocol.finished_visits(records)),
+    )
+    return visits[visits["cell"].isin(current)]
+
+
 def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:
     """The tool's table, and what reading it had to say."""
     path = attempt.csv()
@@ -168,8 +237,11 @@ def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:
     try:
         table = read_ncu_csv(path)
     except ParseError:
-        # A tool that was killed before it printed its table leaves a log without one.
-        ended_well = attempt.result is not None and attempt.result.cause == FINISHED
-        damaged = Notice(NoticeKind.CSV_UNREADABLE, {"file": path.name})
-        return None, (damaged,) if ended_well else ()
+        return None, _unreadable(attempt, path.name)
     return table, table.notices
+
+
+def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
+    """Say so, unless the tool was killed: then its file may well lack its end."""
+    ended_well = attempt.result is not None and attempt.result.cause == FINISHED
+    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if ended_well else ()

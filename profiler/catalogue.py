@@ -150,6 +150,27 @@ _TIMING = (
         source="timer",
         better="lower",
     ),
+    Metric(
+        "nsys_duration_ns",
+        "Duration (nsys)",
+        "ns",
+        PassClass.STATIC,
+        "Time of the kernels of one launch on the timeline of Nsight Systems, launches one after "
+        "another without a flush of caches. Never compared with that of ncu in a verdict.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
+        "torch_duration_ns",
+        "Duration (timeline of torch.profiler)",
+        "ns",
+        PassClass.STATIC,
+        "Time of the kernels of one launch on the timeline of torch.profiler, launches one after "
+        "another without a flush of caches; on a CPU the time of the launch. Never compared with "
+        "that of ncu in a verdict.",
+        source="timer",
+        better="lower",
+    ),
 )
 
 DURATIONS: Mapping[str, str] = MappingProxyType(
@@ -158,6 +179,8 @@ DURATIONS: Mapping[str, str] = MappingProxyType(
         "timer": "timer_duration_ns",
         "torch_kernels": "profiler_duration_ns",
         "plain_timer": "plain_duration_ns",
+        "nsys": "nsys_duration_ns",
+        "torch": "torch_duration_ns",
     }
 )
 """Every collector that times, the one that is believed most first, and the metric that its

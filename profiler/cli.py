@@ -86,6 +86,10 @@ Color = Annotated[
     str,
     typer.Option("--color", metavar="auto|always|never", help="Colour on the console."),
 ]
+Timeline = Annotated[
+    bool,
+    typer.Option("--timeline", help="Then record finalists and baseline under nsys; no replay."),
+]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is started.")]
@@ -125,6 +129,7 @@ def run(
     json_: Json = None,
     timeout: Timeout = None,
     fail_on: FailOn = None,
+    timeline: Timeline = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -145,6 +150,7 @@ def run(
         replay=replay,
         page=not no_report,
         gate=None if fail_on is None else parse_gate(fail_on),
+        timeline=timeline,
     )
     narrator = Narrator.for_terminal(color=color, quiet=quiet, verbose=verbose)
     raise typer.Exit(run_experiment(request, narrator, json_target=json_))
@@ -262,7 +268,11 @@ def compare(
 def import_(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE…", help="CSV of ncu, or logs of inductor's autotuner."),
+        typer.Argument(
+            metavar="FILE…",
+            help="CSV of ncu, timelines of nsys (.sqlite, .nsys-rep) or torch.profiler "
+            "(.json), or logs of inductor's autotuner.",
+        ),
     ],
     json_: Json = None,
     out: Annotated[
@@ -270,7 +280,7 @@ def import_(
     ] = None,
     color: Color = "auto",
 ) -> None:
-    """Read any ncu CSV or inductor log that you already have: table and page, or JSON."""
+    """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
     from profiler.commands import import_files
 
     import_files(files, json_target=json_, page=out, color=color)

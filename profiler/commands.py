@@ -41,6 +41,8 @@ from profiler.store import (
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from profiler.timeline_imports import ImportedTimeline
+
 
 def show_plan(  # noqa: PLR0913 - the flags of the command
     spec: Path,
@@ -226,8 +228,13 @@ def import_files(
 ) -> None:
     """`profiler import`: a table and a page of files that the user already has."""
     from profiler.imports import import_document, read_imports
+    from profiler.timeline_imports import read_timelines
     from profiler.tuning_logs import read_tuning_logs
 
+    timelines = read_timelines(files)
+    if timelines is not None:
+        _import_timelines(timelines, files, json_target=json_target, page=page, color=color)
+        return
     try:
         imported = read_imports(files)
     except ParseError:
@@ -250,6 +257,33 @@ def import_files(
         make_console(color, stderr=True).print(line, markup=False, soft_wrap=True)
     names = [file.name for file in files]
     html = render_import_page(imported.launches, imported.notices, names)
+    _write_import(html, files, page, console)
+
+
+def _import_timelines(
+    imported: Sequence[ImportedTimeline],
+    files: Sequence[Path],
+    *,
+    json_target: str | None,
+    page: Path | None,
+    color: str,
+) -> None:
+    """Timelines, as tables and a page."""
+    from profiler.render.import_timeline import (
+        render_timelines_page,
+        timeline_part,
+        timelines_console,
+    )
+    from profiler.timeline_imports import timelines_document
+
+    write_json_target(timelines_document(imported), json_target)
+    if json_target == "-" and page is None:
+        return
+    parts = [timeline_part(each.file, each.recorded_by, each.overview) for each in imported]
+    console = make_console(color, stderr=json_target == "-")
+    if json_target != "-":
+        console.print(timelines_console(parts))
+    html = render_timelines_page(parts, [each.timeline for each in imported])
     _write_import(html, files, page, console)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect.ncu import Ncu
+from profiler.collect.nsys import Nsys
 from profiler.collect.timer import Timer
 from profiler.execute.session import JOB, journal_visits
 from profiler.metrics import ncu_names, several_passes
@@ -21,6 +22,9 @@ and the inputs of the first problem."""
 TIMING_S, ONE_PASS_S, SEVERAL_PASSES_S = 0.04, 0.065, 0.45
 """Seconds a visit, checks and inputs included, on an H200: 4128 timing visits of attention took
 180 s, 1008 of the counters of one pass 70 s, 360 of the default counters (15 passes) 160 s."""
+
+TIMELINE_S = 0.2
+"""Seconds a visit of some ten launches, its share of export and cleaning included: a guess."""
 
 PROGRAM_S = 3.0
 """Seconds a visit of an external command: ncu, a CUDA context, a few launches."""
@@ -56,6 +60,8 @@ def _session(session: SessionPlan, experiment: Experiment, newest: RunFolder | N
 
 def visit_seconds(session: SessionPlan) -> float:
     """What one visit takes, roughly, on a GPU like an H200."""
+    if session.kind is SessionKind.TIMELINE:
+        return TIMELINE_S
     if session.kind is not SessionKind.COUNTERS:
         return TIMING_S
     return SEVERAL_PASSES_S if several_passes(session.metrics) else ONE_PASS_S
@@ -77,6 +83,9 @@ def first_command(plan: Plan, experiment: Experiment) -> str:
     if isinstance(experiment.workload, CommandWorkload):
         return " ".join(experiment.workload.command)
     folder = Path("RUN") / "raw" / f"{session.name}.001"
+    if session.collector == "nsys":
+        nsys = Nsys(Path("nsys"), python="python")
+        return shlex.join(nsys.session_command(folder / JOB, folder, ()).argv)
     if session.collector != "ncu":
         command = Timer(python="python").session_command(folder / JOB, folder, ())
         return shlex.join(command.argv)

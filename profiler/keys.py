@@ -14,7 +14,7 @@ from pathlib import Path
 from profiler.metrics import expand
 from profiler.model import BuildResult, Cell, Environment
 from profiler.sources import source_hashes
-from profiler.spec import Experiment
+from profiler.spec import TIMELINE_COLLECTORS, Experiment
 
 _MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
 
@@ -31,12 +31,13 @@ def cell_keys(
 
     `builds` by variant id; `base` is the folder of the spec. How many blocks are measured and how
     long a visit may take are not part of the key: more blocks add to the old ones, and a longer
-    limit gives those that hung another chance. Neither is how timelines are made: no other session
-    depends on it.
+    limit gives those that hung another chance. Neither is whether and how timelines are made: no
+    other session depends on it.
     """
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
     metrics = {"metrics": sorted(expand(collect.metrics))}
+    others = [name for name in collect.collectors if name not in TIMELINE_COLLECTORS]
     shared = {
         "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
         "workload": experiment.workload.model_dump(mode="json"),
@@ -44,7 +45,8 @@ def cell_keys(
             mode="json",
             exclude={"blocks", "final_blocks", "counter_samples", "time_limit_s", "timeline"},
         )
-        | metrics,
+        | metrics
+        | {"collectors": others},
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
     }
     sources = source_hashes(experiment, base, cells)

@@ -54,17 +54,7 @@ def final_session(
     plan: Plan, session: SessionPlan, samples: pd.DataFrame, questions: Questions
 ) -> SessionPlan:
     """The finalists of each problem, its references among them, measured once more."""
-    judge = _judge(plan, samples, None, questions.delta)
-    found = judge.contenders(_rivals(plan))
-    medians = judge.times.groupby(["problem", "variant"])["duration_ns"].median()
-    ranked = (
-        found[found["contender"]]
-        .join(medians, on=["problem", "variant"])
-        .sort_values("duration_ns", kind="stable")
-        .groupby("problem", sort=False)
-        .head(MOST_FINALISTS)
-    )
-    chosen = set(zip(ranked["problem"], ranked["variant"], strict=True))
+    chosen = _finalists(plan, _judge(plan, samples, None, questions.delta))
     problems = {problem for problem, _ in chosen}
     references = {plan.baseline, *plan.references}
     cells = [
@@ -81,6 +71,36 @@ def final_session(
         (),
     )
     return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
+
+
+def timeline_cells(plan: Plan, samples: pd.DataFrame, questions: Questions) -> tuple[Cell, ...]:
+    """Cells that a timeline is worth most of: the finalists of each problem and their baseline.
+
+    All cells where nothing was timed that could tell.
+    """
+    judge = _judge(plan, samples, None, questions.delta)
+    if judge.times.empty:
+        return plan.cells
+    chosen = _finalists(plan, judge)
+    return tuple(
+        cell
+        for cell in plan.cells
+        if (cell.problem.id, cell.variant.id) in chosen or cell.variant.id == plan.baseline
+    )
+
+
+def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
+    """Problem and variant (ids) of those that may be the best; of many, the quickest."""
+    found = judge.contenders(_rivals(plan))
+    medians = judge.times.groupby(["problem", "variant"])["duration_ns"].median()
+    ranked = (
+        found[found["contender"]]
+        .join(medians, on=["problem", "variant"])
+        .sort_values("duration_ns", kind="stable")
+        .groupby("problem", sort=False)
+        .head(MOST_FINALISTS)
+    )
+    return set(zip(ranked["problem"], ranked["variant"], strict=True))
 
 
 def has_final(plan: Plan) -> bool:

@@ -7,9 +7,12 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from profiler.collect.ncu import find_ncu, ncu_version, require_version
+from profiler.collect.nsys import Nsys, find_nsys
+from profiler.collect.nsys import require_version as require_nsys_version
 from profiler.environment import Gpu, architecture_of, find_gpu, probe_environment
 from profiler.errors import EnvironmentUnusable
 from profiler.execute.build import find_nvcc
+from profiler.execute.timeline import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.spec import Experiment, ModuleWorkload
 
@@ -22,6 +25,15 @@ class Machine:
     device: str
     """`cuda` or `cpu`."""
     ncu: Path | None
+    nsys: Path | None = None
+
+    def require_nsys(self) -> Path:
+        """Path of nsys; only asked for where a session of this run needs it."""
+        if self.nsys is None:
+            raise EnvironmentUnusable(
+                "This run was prepared without nsys.", remedy="Start it anew."
+            )
+        return self.nsys
 
     def require_ncu(self) -> Path:
         """Path of ncu; only asked for where the experiment has it as a collector."""
@@ -37,10 +49,11 @@ class Machine:
         return architecture_of(self.environment) or "sm_80"
 
 
-def find_machine(experiment: Experiment, base: Path) -> Machine:
+def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) -> Machine:
     """Check that this machine can do the experiment; raises EnvironmentUnusable with the remedy.
 
-    `base` is the folder of the spec, whose git commit is recorded.
+    `base` is the folder of the spec, whose git commit is recorded. `timeline`: nsys is needed,
+    whatever the experiment's collectors.
     """
     collect = experiment.collect
     gpu = find_gpu()
@@ -51,15 +64,30 @@ def find_machine(experiment: Experiment, base: Path) -> Machine:
         ncu = find_ncu()
         version = ncu_version(ncu)
         require_version(version)
+    nsys, recorder = None, None
+    if timeline or "nsys" in collect.collectors:
+        nsys = find_nsys()
+        recorder = _usable_nsys(nsys)
     environment = probe_environment(
         gpu=gpu if device == "cuda" else None,
         ncu_version=version,
+        nsys_version=recorder,
         nvcc=_compiler(),
         source=base,
         cache_control=collect.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
     )
-    return Machine(environment, device, ncu)
+    return Machine(environment, device, ncu, nsys)
+
+
+def _usable_nsys(path: Path) -> str:
+    """Version of an nsys that can also make a report of what it records."""
+    version = nsys_version(path)
+    require_nsys_version(version)
+    fault = importer_fault(Nsys(path))
+    if fault is not None:
+        raise fault
+    return version
 
 
 def _compiler() -> Path | None:

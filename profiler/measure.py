@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
@@ -14,14 +15,22 @@ from profiler.execute.build import build_variants
 from profiler.execute.lock import gpu_lock
 from profiler.keys import cell_keys
 from profiler.launch_params import launch_params
-from profiler.looks import final_session, has_final, later_session, questions
+from profiler.looks import (
+    final_session,
+    has_final,
+    later_session,
+    questions,
+    timeline_cells,
+)
 from profiler.machine import Machine
 from profiler.model import BuildResult, Plan, SessionPlan, Variant
+from profiler.plan import timeline_session
 from profiler.progress import Narrator
 from profiler.sessions import Measurement
 from profiler.space import Space
 from profiler.spec import Experiment, LoadedSpec
 from profiler.store import RunFolder, RunRecord, create_run, resumable
+from profiler.timeline_tools import NSYS, TimelineTools
 
 _LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
@@ -56,6 +65,8 @@ class Live:
     fresh: bool
     created: str
     """Local time, ISO 8601 with offset."""
+    timeline: bool = False
+    """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
 
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword
@@ -125,7 +136,24 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
                 _measure_session(live, measurement, session, watch)
             finally:
                 run.write_record(_with_stages(record, watch))
+        if live.timeline:
+            try:
+                _measure_timeline(live, measurement, watch)
+            finally:
+                run.write_record(_with_stages(record, watch))
     return run
+
+
+def _measure_timeline(live: Live, measurement: Measurement, watch: Stopwatch) -> None:
+    """Timelines of those that may be the best; none twice where the experiment has them all."""
+    if any(session.collector == NSYS for session in live.plan.sessions):
+        return
+    experiment = live.loaded.experiment
+    asked = questions(live.plan, experiment)
+    cells = timeline_cells(live.plan, measurement.samples(), asked)
+    session = timeline_session(experiment, NSYS, cells)
+    with watch.stage(session.name):
+        measurement.measure(session, f"{session.name}, timeline of the finalists")
 
 
 def _measure_session(
@@ -185,7 +213,16 @@ def _record(live: Live, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
         stages=earlier.stages if earlier else {},
         spec_path=live.loaded.shown_path,
         overrides=live.loaded.flags,
+        timelines=_timeline_settings(live, earlier),
     )
+
+
+def _timeline_settings(live: Live, earlier: RunRecord | None) -> dict[str, Mapping[str, Any]]:
+    """How timelines are made today; as before for those that today's run does not make."""
+    today = TimelineTools(live.loaded.experiment, live.machine).all_settings()
+    if live.machine.nsys is None:
+        del today[NSYS]
+    return {**(earlier.timelines if earlier else {}), **today}
 
 
 def _with_stages(record: RunRecord, watch: Stopwatch) -> RunRecord:

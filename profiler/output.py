@@ -81,6 +81,7 @@ def report_document(report: Report) -> dict[str, Any]:
 
 def _cells(report: Report) -> list[dict[str, Any]]:
     metrics = _metrics_by_cell(report.summary)
+    ranges = _ranges_by_cell(report.range_counters)
     return [
         {
             "id": cell.id,
@@ -90,6 +91,7 @@ def _cells(report: Report) -> list[dict[str, Any]]:
             "problem_params": dict(cell.problem.params),
             **_status(report.statuses.get(cell.id)),
             "metrics": metrics.get(cell.id, {}),
+            **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
         }
         for cell in report.plan.cells
     ]
@@ -118,6 +120,20 @@ def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, flo
             name: _value(row[name]) for name in values if judged or name not in VERDICT_COLUMNS
         }
         cells.setdefault(str(row["cell"]), {})[str(row["metric"])] = found
+    return cells
+
+
+def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Counters of ranges inside the visits: path, number of kernels, and metrics."""
+    identity = ("cell", "path", "depth", "name", "kernels")
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for row in counters.to_dict("records"):
+        found = {
+            "path": list(row["path"]),
+            "kernels": row["kernels"],
+            "metrics": {str(name): row[name] for name in row if name not in identity},
+        }
+        cells.setdefault(str(row["cell"]), []).append(found)
     return cells
 
 

@@ -8,8 +8,8 @@ from datetime import datetime
 from pathlib import Path
 
 from profiler import notices
-from profiler.assemble import Finished, assemble
-from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.assemble import Finished, assemble, tool_words
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.gates import Gate, judged_cells, not_judged, regressions, tripped_message
 from profiler.machine import Machine, find_machine
 from profiler.measure import Live, Stopwatch, measure
@@ -43,6 +43,8 @@ class Request:
     page: bool = True
     gate: Gate | None = None
     """When the finished run fails (exit code 5)."""
+    timeline: bool = False
+    """Whether the finalists get a timeline by nsys."""
     created: str = field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
@@ -58,7 +60,14 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     source = _machine_or_recording(request, loaded, narrator)
     if isinstance(source, Machine):
         live = Live(
-            loaded, plan, space, source, request.out.resolve(), request.fresh, request.created
+            loaded,
+            plan,
+            space,
+            source,
+            request.out.resolve(),
+            request.fresh,
+            request.created,
+            request.timeline,
         )
         run = measure(live, narrator, watch)
         finished = assemble(run, loaded, plan)
@@ -126,12 +135,15 @@ def _machine_or_recording(
 ) -> Machine | Path:
     """Give this machine, if it can do the experiment; else a recording, which is said first."""
     if request.replay is not None:
+        if request.timeline:
+            raise UsageError("--timeline records and --replay does not: leave one of them out.")
         return _recording(request.replay, narrator)
     try:
-        return find_machine(loaded.experiment, loaded.base)
+        return find_machine(loaded.experiment, loaded.base, timeline=request.timeline)
     except EnvironmentUnusable as problem:
         recording = find_recording(loaded.path, loaded.experiment.name)
-        if request.live or recording is None:
+        # Who asks for a timeline wants to record, and would not be helped by other people's.
+        if request.live or request.timeline or recording is None:
             raise
         narrator.warn(f"Cannot measure here: {problem.message}")
         return _recording(recording, narrator)
@@ -140,7 +152,7 @@ def _machine_or_recording(
 def _recording(folder: Path, narrator: Narrator) -> Path:
     record = RunFolder(folder).record()
     environment = record.environment
-    tool = f"ncu {environment.ncu}" if environment.ncu else "the timer"
+    tool = tool_words(environment)
     narrator.warn(
         f"Replaying a recording: measured on {environment.gpu or environment.cpu} "
         f"at {record.created} with {tool}, not on this machine."

@@ -36,7 +36,13 @@ from profiler.model import (
 )
 from profiler.select import select_cells
 from profiler.space import Space
-from profiler.spec import CommandWorkload, Experiment, LoadedSpec, did_you_mean
+from profiler.spec import (
+    TIMELINE_COLLECTORS,
+    CommandWorkload,
+    Experiment,
+    LoadedSpec,
+    did_you_mean,
+)
 from profiler.spec.source import FieldPath
 
 NCU_TIMING = "ncu-timing"
@@ -258,13 +264,18 @@ def _sessions(
     def session(
         name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
     ) -> SessionPlan:
-        timed = kind is SessionKind.TIMING
-        blocks = range(collect.blocks[0] if timed else collect.counter_samples)
-        twice = baseline if timed else None
+        numbers = {
+            SessionKind.TIMING: collect.blocks[0],
+            SessionKind.COUNTERS: collect.counter_samples,
+        }
+        twice = baseline if kind is SessionKind.TIMING else None
+        blocks = range(numbers[kind])
         visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
         return SessionPlan(name, collector, kind, names, visits)
 
     for collector in collect.collectors:
+        if collector in TIMELINE_COLLECTORS:
+            continue
         if collector != "ncu":
             name = collector.replace("_", "-")
             yield session(name, collector, SessionKind.TIMING, ("duration_ns",))
@@ -273,6 +284,18 @@ def _sessions(
         for number, names in enumerate(counters, start=1):
             name = NCU_COUNTERS if number == 1 else f"{NCU_COUNTERS}-{number}"
             yield session(name, collector, SessionKind.COUNTERS, names)
+    # Last, because nothing that is judged depends on them.
+    for collector in collect.collectors:
+        if collector in TIMELINE_COLLECTORS:
+            yield timeline_session(experiment, collector, cells)
+
+
+def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
+    """The session in which a collector records timelines of these cells."""
+    collect = experiment.collect
+    blocks = range(collect.timeline.blocks)
+    visits = tuple(block_visits(cells, collector, blocks, seed=collect.seed))
+    return SessionPlan(collector, collector, SessionKind.TIMELINE, ("duration_ns",), visits)
 
 
 def block_visits(

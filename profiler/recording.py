@@ -9,6 +9,7 @@ from pathlib import Path
 
 from profiler.clocks import CLOCKS_FILE
 from profiler.errors import UsageError
+from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.private import PrivateTexts, without_private
 from profiler.store import (
     BUILD_FILE,
@@ -31,11 +32,14 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
     return folder if (folder / RUN_FILE).exists() else None
 
 
-RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE)
+RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE, FACTS_FILE)
+RECORDED_TABLES = (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE, OPERATIONS_FILE, RANGES_FILE, API_FILE)
 
 
 def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None:
     """Copy what a replay needs from a run folder: no tool reports, no console output, no job files.
+
+    Of a timeline the cleaned files, and nothing of its private folder.
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
     replaced in every file that is copied, the CSV too. A recording that is there already is only
@@ -64,7 +68,7 @@ def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:
             _copy_text(attempt.folder / name, folder / name, private)
-        for name in (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE):
+        for name in RECORDED_TABLES:
             _copy_text(attempt.folder / name, folder / name, private)
             compress(folder / name, level=9)  # it is made once and kept in a repository
 

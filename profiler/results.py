@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
     KERNEL_SEPARATOR,
     command_cells,
@@ -19,7 +20,7 @@ from profiler.attempts import FINISHED, Loaded
 from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
-from profiler.throttling import clock_notices_of, counting_samples
+from profiler.throttling import clock_notices_of, counting_ranges, counting_samples
 from profiler.twins import twins
 from runner import protocol
 
@@ -35,6 +36,8 @@ class Results:
     notices: tuple[Notice, ...]
     attributes: Mapping[str, str | float]
     """What the tool says about the GPU: `device__attribute_*`."""
+    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
+    """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
 
 
 def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, Failure]:
@@ -83,7 +86,7 @@ def gather(
     `check_kernels` says why the kernels of a cell are not those of its variant, or None.
     """
     samples = _joined(counting_samples(plan, attempts))
-    samples = _first_of_each_visit(samples)
+    samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
     facts = _facts(plan, attempts)
     same = twins(plan.cells, builds)
@@ -109,7 +112,8 @@ def gather(
     statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
     attributes = {key: value for each in attempts for key, value in each.attributes.items()}
     notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
-    return Results(cells, samples, statuses, notices, attributes)
+    ranges = _first_ranges(counting_ranges(plan, attempts))
+    return Results(cells, samples, statuses, notices, attributes, ranges)
 
 
 CheckKernels = Callable[[Params, Params, Sequence[str]], str | None]
@@ -148,6 +152,38 @@ def _first_of_each_visit(samples: pd.DataFrame) -> pd.DataFrame:
     return samples.drop_duplicates(visit, keep="first", ignore_index=True)
 
 
+def _first_ranges(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Counters of ranges; a visit that two attempts measured counts once."""
+    filled = [frame for frame in frames if len(frame)]
+    if not filled:
+        return empty_range_visits()
+    joined = pd.concat(filled, ignore_index=True)
+    return joined.drop_duplicates(["session", "cell", "block", "arm", "path"], ignore_index=True)
+
+
+def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Without kernels that only a timeline saw of a command whose others were asked for by name.
+
+    A timeline has every kernel of a process, set-up and all; another tool only those that its
+    filter lets through.
+    """
+    planned = {cell.id for cell in plan.cells}
+    recorded = samples["kind"] == SessionKind.TIMELINE.value
+    asked = set(samples.loc[~recorded, "cell"])
+    owners = {_planned_part(cell, planned) for cell in asked - planned}
+    strange = [
+        cell
+        for cell in set(samples.loc[recorded, "cell"]) - asked - planned
+        if _planned_part(cell, planned) in owners
+    ]
+    return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
+
+
+def _planned_part(cell: str, planned: Collection[str]) -> str:
+    """The planned cell that a part of a command belongs to; itself where it is none."""
+    return max((each for each in planned if cell.startswith(f"{each}..")), key=len, default=cell)
+
+
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
     if not any(loaded.attempt.record.visit is not None for loaded in attempts):
         return plan.cells
@@ -158,8 +194,7 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
 
 def _owner(cell: Cell, plan: Plan) -> str:
     """Id of the planned cell that a cell of an external command came from; its own otherwise."""
-    planned = [each.id for each in plan.cells if cell.id.startswith(f"{each.id}..")]
-    return max(planned, key=len, default=cell.id)
+    return _planned_part(cell.id, [each.id for each in plan.cells])
 
 
 def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:

@@ -15,18 +15,18 @@ from profiler.attempts import Loaded, load_attempt
 from profiler.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
 from profiler.collect import Collector
 from profiler.collect.ncu import Ncu
-from profiler.collect.timer import Timer
+from profiler.collect.nsys import Nsys
 from profiler.execute.command import Program, run_visit
-from profiler.execute.local import SessionResult
-from profiler.execute.recovery import Ended, run_visits
+from profiler.execute.local import Cause, SessionResult
+from profiler.execute.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.execute.session import Session, run_attempt, salvage
 from profiler.execute.watchdog import Limits
 from profiler.machine import Machine
 from profiler.metrics import ncu_names
-from profiler.model import BuildResult, Cell, Outcome, Plan, SessionPlan, Visit
+from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
 from profiler.progress import Narrator, VisitProgress
 from profiler.results import failures, gather
-from profiler.spec import CommandWorkload, LoadedSpec, ModuleWorkload
+from profiler.spec import TIMELINE_COLLECTORS, CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.store import (
     COMPILED_FOLDER,
     CSV_FILE,
@@ -38,6 +38,7 @@ from profiler.store import (
     finish_attempt,
 )
 from profiler.throttling import throttled_again
+from profiler.timeline_tools import TimelineTools
 from profiler.twins import twins
 from runner import protocol
 
@@ -59,12 +60,27 @@ class Measurement:
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
 
     def save_what_was_left(self) -> None:
-        """Get rows out of reports whose ncu was killed together with an earlier profiler."""
+        """Get results out of what tools left that were killed together with an earlier profiler."""
         for attempt in self.run.attempts():
+            if attempt.result is None and attempt.record.collector in TIMELINE_COLLECTORS:
+                self._save_timeline(attempt)
+                continue
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
                 salvage(self._collector(attempt.record.collector), attempt.folder)
                 compress(log)
+
+    def _save_timeline(self, attempt: Attempt) -> None:
+        """Clean what a session left, if this machine still has its tool."""
+        collector = attempt.record.collector
+        if collector == "nsys" and self.machine.nsys is None:
+            return
+        if attempt.record.settings == self._timelines.settings(collector):
+            self._timelines.keep(collector, attempt.folder, ended_well=False)
+
+    @property
+    def _timelines(self) -> TimelineTools:
+        return TimelineTools(self.loaded.experiment, self.machine)
 
     def samples(self) -> pd.DataFrame:
         """What was measured so far of cells that did not fail."""
@@ -105,7 +121,7 @@ class Measurement:
         self.narrator.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
         with VisitProgress(self.narrator, title, cells, dict(counts)) as progress:
             workload = self.loaded.experiment.workload
-            has_samples = any(len(each.samples) for each in earlier)
+            has_samples = any(len(each.samples) for each in earlier if _tells(each, session))
             if isinstance(workload, CommandWorkload):
                 self._run_programs(workload, session, missing, progress, has_samples)
             else:
@@ -141,12 +157,13 @@ class Measurement:
         known = self._loaded.get(attempt.folder)
         if known is None:
             capability = self.machine.environment.compute_capability
-            known = load_attempt(attempt, self.keys, capability)
+            settings = self._timelines.all_settings()
+            known = load_attempt(attempt, self.keys, capability, settings)
         self._loaded[attempt.folder] = replace(known, attempt=attempt)
         return self._loaded[attempt.folder]
 
     def _collector(self, name: str) -> Collector:
-        return self._ncu() if name == "ncu" else Timer(name=name)
+        return self._ncu() if name == "ncu" else self._timelines.collector(name)
 
     def _ncu(self) -> Ncu:
         collect = self.loaded.experiment.collect
@@ -182,26 +199,47 @@ class Measurement:
         )
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
-            folder = self.run.new_attempt(self._attempt_record(session, visits))
+            folder = self._new_attempt(session, self._attempt_record(session, visits))
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
             with self._clocks(folder):
-                return folder, run_attempt(template, visits, folder, progress.record)
+                result = run_attempt(template, visits, folder, progress.record)
+            self._keep_timeline(session, folder, result)
+            return folder, result
 
         def ended(end: Ended) -> None:
             finish_attempt(end.folder, self._attempt_result(end))
             if end.blamed is not None:
                 progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
 
-        run_visits(
-            missing,
-            session=session.name,
-            problem_of={cell.id: cell.problem.id for cell in self.plan.cells},
-            collector=template.collector,
-            attempt=attempt,
-            measured=self._measured,
-            ended=ended,
-            has_samples=has_samples,
-        )
+        for visits in self._batches(session, missing):
+            run_visits(
+                visits,
+                session=session.name,
+                problem_of={cell.id: cell.problem.id for cell in self.plan.cells},
+                collector=template.collector,
+                attempt=attempt,
+                measured=self._measured,
+                ended=ended,
+                has_samples=has_samples,
+                limit=_most_visits(session),
+            )
+
+    def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
+        """Visits that a process may make together."""
+        if session.collector == "nsys" and self._timelines.one_visit_a_process:
+            return [(visit,) for visit in missing]
+        return [missing]
+
+    def _new_attempt(self, session: SessionPlan, record: AttemptRecord) -> Path:
+        folder = self.run.new_attempt(record)
+        if session.kind is SessionKind.TIMELINE:
+            self._timelines.prepare(folder)
+        return folder
+
+    def _keep_timeline(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
+        if session.kind is SessionKind.TIMELINE:
+            ended_well = result.cause is Cause.FINISHED
+            self._timelines.keep(session.collector, folder, ended_well=ended_well)
 
     @contextmanager
     def _clocks(self, folder: Path) -> Iterator[None]:
@@ -219,7 +257,8 @@ class Measurement:
         self, session: SessionPlan, workload: ModuleWorkload, checked: Set[str]
     ) -> protocol.Job:
         """Job with all cells; those that this run has `checked` are not compared once more."""
-        collect = self.loaded.experiment.collect
+        collect, timelines = self.loaded.experiment.collect, self._timelines
+        recorded = session.kind is SessionKind.TIMELINE
         libraries = {build.variant: build.library for build in self.builds}
         return protocol.Job(
             session=session.name,
@@ -238,10 +277,14 @@ class Measurement:
             },
             warmups=collect.warmups,
             repeats=collect.repeats if session.collector == "timer" else 1,
+            launches=timelines.launches if recorded else 1,
+            capture=timelines.capture,
         )
 
     def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
+        recorded = session.kind is SessionKind.TIMELINE
         return AttemptRecord(
+            settings=self._timelines.settings(session.collector) if recorded else {},
             session=session.name,
             collector=session.collector,
             kind=session.kind.value,
@@ -281,7 +324,7 @@ class Measurement:
         program = Program(
             workload,
             base=self.loaded.base,
-            ncu=self._ncu(),
+            tool=self._program_tool(session),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
             hold=self.hold,
@@ -295,11 +338,12 @@ class Measurement:
                 self._attempt_record(session, [visit]),
                 visit=asdict(visit),
             )
-            folder = self.run.new_attempt(record)
+            folder = self._new_attempt(session, record)
             command = program.command(cells[visit.cell], folder)
             self.run.write_command(folder, shlex.join(command.argv))
             with self._clocks(folder):
                 end = run_visit(program, command, folder)
+            self._keep_timeline(session, folder, end)
             measured = bool(self._measured(folder))
             failure = program.failure(folder, end, measured=measured, has_samples=has_samples)
             finish_attempt(folder, _command_result(visit.cell, end, failure))
@@ -309,6 +353,24 @@ class Measurement:
             else:
                 failed.add(visit.cell)
                 progress.failed(visit.cell, f"{failure[0]}: {failure[1]}")
+
+    def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
+        return self._ncu() if session.collector == "ncu" else self._timelines.nsys()
+
+
+MAX_TIMELINE_VISITS = 300
+"""Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
+
+
+def _most_visits(session: SessionPlan) -> int:
+    return MAX_TIMELINE_VISITS if session.kind is SessionKind.TIMELINE else MAX_VISITS_PER_SESSION
+
+
+def _tells(loaded: Loaded, session: SessionPlan) -> bool:
+    """Whether what an attempt measured says that the tool of a session works."""
+    return session.kind is not SessionKind.TIMELINE or (
+        loaded.attempt.record.session == session.name
+    )
 
 
 def _command_result(

@@ -8,7 +8,9 @@
       compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
                        ended), job.json, journal.jsonl, ncu.csv(.gz), clocks.csv(.gz),
-                       report.ncu-rep(.gz), stdout.txt, stderr.txt
+                       report.ncu-rep(.gz), stdout.txt, stderr.txt; of a timeline
+                       operations.csv.gz, ranges.csv.gz, api.csv.gz, timeline.json, and private/
+                       with what its tool wrote, which never leaves the run folder
 
 What became of the cells is never stored apart: it is read from the attempts, each time. So a run
 that was killed at any moment, a finished run and a recording are loaded by the same code.
@@ -55,6 +57,8 @@ JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
 COMPILED_FOLDER = "compiled"
 TOOL_REPORT_FILE = "report.ncu-rep"
+PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
+"""What nsys writes into the folder of an attempt."""
 PAGE_FILE = "index.html"
 
 
@@ -96,6 +100,8 @@ class RunRecord:
     """The experiment file, as it may be typed again."""
     overrides: tuple[str, ...] = ()
     """`key=value` flags that were laid over the spec."""
+    timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Collector of timelines → AttemptRecord.settings of today."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -114,6 +120,9 @@ class AttemptRecord:
     """Fields of a `Visit`, where one process makes one (external commands)."""
     time_limit_s: float | None = None
     """How long one visit could take."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How timelines were made: launches, capture, version of the tool. They are no part of a cell's
+    key, because no other session depends on them."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +310,8 @@ def finish_attempt(folder: Path, result: AttemptResult) -> None:
     """Write how an attempt ended, and compress what its tool wrote."""
     write_json(folder / RESULT_FILE, asdict(result))
     compress(folder / CSV_FILE)
-    compress(folder / TOOL_REPORT_FILE)
+    for name in (TOOL_REPORT_FILE, *PRIVATE_FILES):
+        compress(folder / name)
 
 
 def compress(path: Path, *, level: int = 1) -> None:

@@ -28,7 +28,17 @@ def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set
 
 def counting_samples(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame]:
     """Samples of each attempt without those of visits that another attempt measured better."""
-    frames = [each.samples for each in attempts]
+    return _counting(plan, attempts, [each.samples for each in attempts])
+
+
+def counting_ranges(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame]:
+    """Counters of ranges of each attempt, of the same visits as `counting_samples`."""
+    return _counting(plan, attempts, [each.ranges for each in attempts])
+
+
+def _counting(
+    plan: Plan, attempts: Sequence[Loaded], frames: list[pd.DataFrame]
+) -> list[pd.DataFrame]:
     for numbers in _by_session(attempts).values():
         repeats = _repeats([attempts[number] for number in numbers], _problems(plan))
         for number, unused in zip(numbers, repeats.unused, strict=True):

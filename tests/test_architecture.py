@@ -84,7 +84,7 @@ MAY_START_PROCESSES = {
     "profiler.execute": "sessions and builds",
     "profiler.collect.ncu": "asks ncu for its version",
     "profiler.environment": "asks tools for their versions",
-    "profiler.doctor": "asks torch for its CUDA version, in another process",
+    "profiler.doctor": "asks torch and nsys what they are and can do, in other processes",
 }
 
 

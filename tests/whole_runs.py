@@ -15,6 +15,7 @@ import yaml
 
 TESTS = Path(__file__).parent
 FAKE_NCU = TESTS / "fake_ncu/ncu"
+FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
@@ -49,6 +50,7 @@ class CommandLine:
             "XDG_CACHE_HOME": str(folder / "cache"),
             "PYTHONPATH": str(TESTS.parent),
             "PROFILER_NCU": str(FAKE_NCU),
+            "PROFILER_NSYS": str(FAKE_NSYS),
             "SECRET_TOKEN": SECRET,
             "OMP_NUM_THREADS": "1",
         }

@@ -83,10 +83,11 @@ def check_samples(samples: pd.DataFrame) -> None:
 
 def empty_samples() -> pd.DataFrame:
     """A frame of samples without rows."""
-    return _typed(pd.DataFrame({name: [] for name in SAMPLE_COLUMNS}))
+    return typed_samples(pd.DataFrame({name: [] for name in SAMPLE_COLUMNS}))
 
 
-def _typed(samples: pd.DataFrame) -> pd.DataFrame:
+def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
+    """A frame of samples whose numbers have the type that they have in every other."""
     whole = dict.fromkeys(("block", "arm", "repeat"), "int64")
     return samples.astype({**whole, "kernels": "float64"})
 
@@ -174,7 +175,7 @@ def _with_metrics(
 ) -> pd.DataFrame:
     measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
     columns = {name: combine_metric(ranges, name, compute_capability) for name in measured}
-    return _typed(pd.concat([identity, pd.DataFrame(columns, index=identity.index)], axis=1))
+    return typed_samples(pd.concat([identity, pd.DataFrame(columns, index=identity.index)], axis=1))
 
 
 def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one session
@@ -197,10 +198,7 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     launches = launches.reset_index(drop=True)
     kernels = [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
     sizes = zip(kernels, launches["grid_size"], launches["block_size"], strict=True)
-    shapes = [
-        f"{visit.cell}..{slug(kernel)}..g{_shape(grid)}..b{_shape(threads)}"
-        for kernel, grid, threads in sizes
-    ]
+    shapes = [part_id(visit.cell, kernel, grid, threads) for kernel, grid, threads in sizes]
     identity = pd.DataFrame(
         {
             "session": session,
@@ -216,6 +214,11 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     )
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
     return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def part_id(cell: str, kernel: str, grid: object, block: object) -> str:
+    """Id of the part of an external command that launches one kernel with one grid and block."""
+    return f"{cell}..{slug(kernel)}..g{_shape(grid)}..b{_shape(block)}"
 
 
 def _shape(size: object) -> str:
@@ -299,7 +302,7 @@ def samples_from_journal(
         for repeat, duration in enumerate(durations)
     ]
     samples = pd.DataFrame(rows, columns=[*SAMPLE_COLUMNS, "duration_ns"])
-    return _typed(samples).astype({"duration_ns": "float64"})
+    return typed_samples(samples).astype({"duration_ns": "float64"})
 
 
 def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Sequence[float]]]:

@@ -13,7 +13,8 @@ device, summed over devices.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -102,9 +103,13 @@ SUMMARY_COLUMNS = (
 """As `nsys stats --report cuda_gpu_kern_sum`, by total time. `stddev_ns` is that of a sample: NaN
 for a single instance."""
 
+GROUP_COLUMNS = ("operations", "by_time", "gpu_ns", "busy_ns", "span_ns", "idle_ns")
+"""One row per group of operations, numbered from 0; columns as in the tree."""
+
 LATENCY_COLUMNS = ("name", "launches", "avg_ns", "med_ns", "min_ns", "max_ns")
 
 _NONE = -1
+_NUMBERED = re.compile(r"(.+)_\d+", re.DOTALL)
 
 Integers = npt.NDArray[np.int64]
 
@@ -118,7 +123,15 @@ def operation_summary(
     operations: pd.DataFrame, kinds: Sequence[str], name: str = "name"
 ) -> pd.DataFrame:
     """Summary of the operations of some kinds: SUMMARY_COLUMNS, percent of their own total."""
-    chosen = operations[operations["kind"].isin(list(kinds))]
+    return _summary(operations[operations["kind"].isin(list(kinds))], name)
+
+
+def api_summary(api: pd.DataFrame) -> pd.DataFrame:
+    """Summary of CUDA calls, as `nsys stats --report cuda_api_sum`: SUMMARY_COLUMNS."""
+    return _summary(api, "name")
+
+
+def _summary(chosen: pd.DataFrame, name: str) -> pd.DataFrame:
     # Names as objects: an operation without one (an unknown kind of copy) keeps its row.
     names = chosen[name].astype(object)
     durations = (chosen["end_ns"] - chosen["start_ns"]).groupby(names, dropna=False)
@@ -143,6 +156,19 @@ def busy_time(operations: pd.DataFrame) -> int:
     """Time in which at least one operation ran, summed over devices."""
     rows = np.arange(len(operations))
     return int(_newly_busy(operations, rows, np.zeros_like(rows)).sum())
+
+
+def group_times(operations: pd.DataFrame, groups: Integers, size: int) -> pd.DataFrame:
+    """GPU time of groups of operations: GROUP_COLUMNS, `size` rows.
+
+    `groups`: number below `size` of each operation, -1 where it belongs to none.
+    """
+    which = np.flatnonzero(groups != _NONE)
+    totals = _totals(operations, which, groups[which], size)
+    spans = _spans(operations, which, groups[which])
+    of_span = spans["key"].to_numpy()
+    summed = {name: _sum(of_span, spans[name], size) for name in ("span_ns", "idle_ns")}
+    return pd.DataFrame({**totals, **summed})[list(GROUP_COLUMNS)]
 
 
 def launch_latency(operations: pd.DataFrame) -> pd.Series:
@@ -178,15 +204,22 @@ def merge_numbered(ranges: pd.DataFrame, prefixes: Collection[str]) -> pd.DataFr
     """Ranges in which `step_0`, `step_1`, … are one name `step_*`, for each prefix (`step`)."""
     if not prefixes:
         return ranges
-    pattern = re.compile(rf"({'|'.join(re.escape(prefix) for prefix in prefixes)})_\d+")
     names = ranges["name"].astype(object)
-    distinct = {name: _numberless(name, pattern) for name in names.dropna().unique()}
+    distinct = {name: merged_name(name, prefixes) for name in names.dropna().unique()}
     return ranges.assign(name=names.map(distinct).astype("category"))
 
 
-def _numberless(name: str, pattern: re.Pattern[str]) -> str:
-    found = pattern.fullmatch(name)
-    return name if found is None else f"{found[1]}_*"
+def merged_name(name: str, prefixes: Collection[str]) -> str:
+    """`step_*` for a numbered name of one of the prefixes; any other name as it is."""
+    found = _NUMBERED.fullmatch(name)
+    return f"{found[1]}_*" if found is not None and found[1] in prefixes else name
+
+
+def numbered_prefixes(names: Iterable[str], least: int = 2) -> tuple[str, ...]:
+    """Prefixes (`step`) under which at least so many numbers stand: `step_0`, `step_1`."""
+    numbered = (found for name in dict.fromkeys(names) if (found := _NUMBERED.fullmatch(name)))
+    counts = Counter(found[1] for found in numbered)
+    return tuple(prefix for prefix, count in counts.items() if count >= least)
 
 
 # ---- ranges --------------------------------------------------------------------------------------

@@ -20,11 +20,13 @@ from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.model import Outcome
 
-REPORT = "report.nsys-rep"
-RAW = "report.qdstrm"
+PRIVATE_FOLDER = "private"
+"""Folder in that of an attempt for what a tool wrote itself: it never leaves the run."""
+REPORT = f"{PRIVATE_FOLDER}/report.nsys-rep"
+RAW = f"{PRIVATE_FOLDER}/report.qdstrm"
 """What nsys records into; it stays behind where the importer could not make a report of it."""
-EXPORT = "timeline.sqlite"
-"""Names of nsys' files in the folder of an attempt."""
+EXPORT = f"{PRIVATE_FOLDER}/timeline.sqlite"
+"""Files of nsys in the folder of an attempt."""
 
 MINIMUM_VERSION = (2021, 4)
 """Release that writes `.nsys-rep`; before it was `.qdrep`. Options that came later (such as
@@ -93,8 +95,9 @@ class Nsys:
         return self.profile_command(runner_argv(job, self.python), folder)
 
     def profile_command(self, target: Sequence[str], folder: Path) -> Command:
-        """Command that records a timeline of any program into `folder`."""
-        arguments = command(target, output=folder / Path(REPORT).stem, window=self.window)
+        """Command that records a timeline of any program into the private folder in `folder`."""
+        output = (folder / REPORT).with_suffix("")
+        arguments = command(target, output=output, window=self.window)
         return Command(
             argv=(str(self.path), *arguments),
             env=environment(self.window),
@@ -103,12 +106,7 @@ class Nsys:
 
     def export_command(self, folder: Path) -> Command:
         """Command that turns the report of an attempt into SQLite, for `profiler.parse.nsys`."""
-        report, export = folder / REPORT, folder / EXPORT
-        argv = (
-            *(str(self.path), "export", "--type=sqlite", "--force-overwrite=true"),
-            *("-o", str(export), str(report)),
-        )
-        return Command(argv, files={"export": export})
+        return convert_command(self.path, folder / REPORT, folder / EXPORT)
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the files of an attempt tell of.
@@ -123,8 +121,8 @@ class Nsys:
         return diagnose_runner(stderr) if returncode != 0 else None
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """Say so where nsys wrote no report at all."""
-        return None if (folder / REPORT).exists() else no_report(self.window)
+        """Say so where nsys wrote no report, or none in which the GPU did anything."""
+        return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.window)
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """Nothing: nsys does not say which kernel failed."""
@@ -291,8 +289,8 @@ def _only_raw(folder: Path) -> EnvironmentUnusable | None:
 
 def _no_importer() -> EnvironmentUnusable:
     return EnvironmentUnusable(
-        f"nsys recorded, but could not turn its recording ({RAW}) into a report: its importer "
-        "does not start.",
+        f"nsys recorded, but could not turn its recording ({Path(RAW).name}) into a report: its "
+        "importer does not start.",
         remedy="Install the library that it lacks, most often libdw.so.1 (apt-get install libdw1 "
         "on Debian and Ubuntu). Where the importer itself is not there, install the full Nsight "
         "Systems from developer.nvidia.com/nsight-systems and set PROFILER_NSYS to it.",
@@ -311,11 +309,33 @@ def no_report(window: Window | None) -> EnvironmentUnusable:
     return EnvironmentUnusable("nsys wrote no report.", remedy=cause)
 
 
+def convert_command(path: Path, report: Path, export: Path) -> Command:
+    """Command of the nsys at `path` that turns a report into SQLite, wherever they lie."""
+    argv = (
+        *(str(path), "export", "--type=sqlite", "--force-overwrite=true"),
+        *("-o", str(export), str(report)),
+    )
+    return Command(argv, files={"export": export})
+
+
+def _nothing_recorded() -> EnvironmentUnusable:
+    return EnvironmentUnusable(
+        "nsys recorded nothing that the GPU did.",
+        remedy="Check that no other profiler holds CUPTI, that this nsys knows the driver, and "
+        "that the program launches anything at all.",
+    )
+
+
 def export_failed(folder: Path, printed: str) -> EnvironmentUnusable | None:
     """Say why an attempt has no export, None where it has one; `printed`: by `export_command`."""
-    if (folder / EXPORT).exists():
+    return convert_failed(folder / EXPORT, Path(REPORT).name, printed)
+
+
+def convert_failed(export: Path, report: str, printed: str) -> EnvironmentUnusable | None:
+    """Say why a report gave no export, None where it did; `printed`: by `convert_command`."""
+    if export.exists():
         return None
     return diagnose(printed) or EnvironmentUnusable(
-        f"nsys could not export {REPORT}:\n{tail(printed)}",
+        f"nsys could not export {report}:\n{tail(printed)}",
         remedy="Export it with the nsys that recorded it, or a newer one.",
     )

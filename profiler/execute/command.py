@@ -1,4 +1,4 @@
-"""External commands: one process under ncu is one visit of one cell."""
+"""External commands: one process under ncu or nsys is one visit of one cell."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
 from profiler.collect.command import find_program
 from profiler.collect.ncu import LaunchFilter, Ncu
+from profiler.collect.nsys import Nsys
 from profiler.execute.local import Cause, SessionResult, run_session
 from profiler.execute.recovery import ending
 from profiler.execute.watchdog import Limits
@@ -24,7 +25,7 @@ class Program:
     workload: CommandWorkload
     base: Path
     """Folder of the spec."""
-    ncu: Ncu
+    tool: Ncu | Nsys
     metrics: Sequence[str]
     """Names of the tool."""
     limits: Limits
@@ -40,12 +41,15 @@ class Program:
         values = command_values(cell)
         argv = workload.arguments(values)
         program = str(find_program(argv, where))
+        target = (program, *argv[1:])
+        if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
+            return replace(self.tool.profile_command(target, folder), cwd=where)
         launches = LaunchFilter(
             kernel=workload.kernel_filter(values),
             skip=workload.launch_skip or None,
             count=workload.launch_count,
         )
-        command = self.ncu.external_command((program, *argv[1:]), folder, self.metrics, launches)
+        command = self.tool.external_command(target, folder, self.metrics, launches)
         return replace(command, cwd=where)
 
     def failure(
@@ -60,9 +64,9 @@ class Program:
             return Outcome.TIMED_OUT, "did not end within the time limit"
         if measured and end.cause is Cause.FINISHED:
             return None
-        error = self.ncu.diagnose(folder, end.returncode)
+        error = self.tool.diagnose(folder, end.returncode)
         if error is None and end.cause is Cause.FINISHED and not has_samples:
-            error = self.ncu.nothing_seen(folder)
+            error = self.tool.nothing_seen(folder)
         if error is not None:
             raise error
         if end.cause is Cause.FINISHED:
@@ -70,7 +74,7 @@ class Program:
         return self._fault(folder, end)
 
     def _fault(self, folder: Path, end: SessionResult) -> tuple[Outcome, str]:
-        fault = self.ncu.cell_fault(folder)
+        fault = self.tool.cell_fault(folder)
         if fault is not None:
             return fault
         words = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)

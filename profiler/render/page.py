@@ -30,6 +30,7 @@ from profiler.render.problems import readable
 from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
+from profiler.render.timeline_view import timeline_parts, timeline_view
 from profiler.render.timers import timer_table
 from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tuning_tables import HEADS
@@ -48,6 +49,7 @@ _VIEWS: Mapping[str, Callable[[Ranking], View]] = {
     "ablation": ablation_view,
     "progression": progression_view,
     "grid": grid_view,
+    "timeline": timeline_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -88,6 +90,7 @@ def render_page(report: Report) -> str:
         "why": why(ranking),
         "problem_table": by_problem(ranking),
         "timers": timer_table(lookup),
+        **timeline_parts(lookup),
         "tuned": tuned_cells(lookup),
         "tuned_heads": CHOSEN_HEADS,
         "tried_heads": HEADS,
@@ -117,11 +120,13 @@ def _beside_banner(report: Report) -> list[Notice]:
 
 def render(template: str, parts: dict[str, Any]) -> str:
     """Fill a template; styles and script come with it."""
-    return (
-        _environment()
-        .get_template(template)
-        .render(css=_asset("page.css"), script=_asset("page.js"), **parts)
-    )
+    assets = {
+        "css": _asset("page.css"),
+        "script": _asset("page.js"),
+        "timeline_css": _asset("timeline.css"),
+        "timeline_script": _asset("timeline.js"),
+    }
+    return _environment().get_template(template).render(**assets, **parts)
 
 
 def moment(text: str) -> str:

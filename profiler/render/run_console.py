@@ -14,6 +14,7 @@ from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.roles import Ranking
 from profiler.render.rulings import Ruling, counted, percent, verdict_key
 from profiler.render.terminal import columns, plain, say_the_rest, table
+from profiler.render.timeline_console import timeline_tables
 from profiler.render.winners import Winner
 
 _TOP = 10
@@ -23,13 +24,14 @@ _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yello
 
 
 def run_tables(ranking: Ranking) -> list[RenderableType]:
-    """The winner of each problem, the variants over all of them, and what failed."""
+    """The winner of each problem, the variants over all of them, timelines, and what failed."""
     lookup = ranking.lookup
     parts: list[RenderableType] = []
     if lookup.winners:
         parts.append(_winners_table(ranking))
         if len(lookup.problems) > 1:
             parts.append(_top_table(ranking))
+    parts += timeline_tables(lookup)
     failed = [cell for cell in lookup.report.plan.cells if lookup.status(cell).outcome.failed]
     if failed:
         parts.append(_failed_table(lookup, failed))

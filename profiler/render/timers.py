@@ -19,6 +19,8 @@ _NAMES: Mapping[str, str] = {
     "timer": "event timer",
     "torch_kernels": "torch.profiler",
     "plain_timer": "plain timer",
+    "nsys": "nsys timeline",
+    "torch": "torch.profiler timeline",
 }
 
 

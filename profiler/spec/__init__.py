@@ -11,7 +11,16 @@ from pydantic import ValidationError
 
 from profiler.errors import SpecError
 from profiler.spec.faults import faults_of, written_path
-from profiler.spec.models import Build, Collect, Experiment, Item, Page, Timeline, Tolerance
+from profiler.spec.models import (
+    TIMELINE_COLLECTORS,
+    Build,
+    Collect,
+    Experiment,
+    Item,
+    Page,
+    Timeline,
+    Tolerance,
+)
 from profiler.spec.overrides import Override, apply_overrides, parse_overrides
 from profiler.spec.rules import Rule
 from profiler.spec.source import Document, Fault, FieldPath, field_name, read_document
@@ -19,6 +28,7 @@ from profiler.spec.values import did_you_mean
 from profiler.spec.workloads import CommandWorkload, ModuleWorkload
 
 __all__ = [
+    "TIMELINE_COLLECTORS",
     "Build",
     "Collect",
     "CommandWorkload",

@@ -202,6 +202,10 @@ Collectors = Annotated[
 ]
 
 
+TIMELINE_COLLECTORS = ("nsys", "torch")
+"""Those that record timelines."""
+
+
 def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
     if any(later <= earlier for earlier, later in itertools.pairwise(values)):
         raise wrong(f"must go up from look to look, not {list(values)}")
@@ -306,12 +310,12 @@ ParameterNames = Annotated[
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions", "autotune", "ablation", "progression", "grid"] = Field(
+    kind: Literal["versions", "autotune", "ablation", "progression", "grid", "timeline"] = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
         "configurations on few problems; `ablation`: what single parameters change; "
         "`progression`: a ladder of versions, in the order of the file; `grid`: few variants on "
-        "problems that differ in two sizes.",
+        "problems that differ in two sizes; `timeline`: what each launch did over time.",
     )
     parameters: ParameterNames = Field(
         default=(),

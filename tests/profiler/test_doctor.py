@@ -11,6 +11,7 @@ from profiler.environment import Gpu
 from profiler.execute.lock import gpu_lock
 
 FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"
+NSYS_VERSION = "echo 'NVIDIA Nsight Systems version 2025.3.2.367-253236082862v0'"
 H200 = Gpu(
     name="NVIDIA H200",
     uuid="GPU-1",
@@ -36,8 +37,10 @@ def machine(tmp_path):
     """A machine that has everything."""
     tools = tmp_path / "bin"
     program(tools / "nvcc", "echo 'release 13.0, V13.0.88'")
-    for name in ("g++", "nsys", "ninja"):
+    for name in ("g++", "ninja"):
         program(tools / name)
+    program(tools / "nsys", NSYS_VERSION)
+    program(tmp_path / "host-linux-x64/QdstrmImporter", "echo 2025.3.2.367")
     python = program(tmp_path / "py/python", "echo '2.13.0 13.0 True'")
     driver = tmp_path / "proc/driver/nvidia"
     driver.mkdir(parents=True)
@@ -165,3 +168,112 @@ def test_only_essential_and_missing_checks_count():
         Check("c", Status.WARNING, "", essential=True),
     ]
     assert [check.name for check in essential_missing(checks)] == ["a"]
+
+
+def importer(machine, body):
+    """Replace the importer beside the machine's nsys."""
+    return program(machine.root / "host-linux-x64/QdstrmImporter", body)
+
+
+def nsys_of(machine):
+    """The program that PATH names."""
+    return machine.root / "bin/nsys"
+
+
+def test_nsys_says_its_version_and_its_place(machine):
+    check = doctor.check_nsys(machine)
+    assert (check.status, check.essential) == (Status.OK, False)
+    assert check.detail == f"2025.3.2.367 ({nsys_of(machine)})"
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        "opt/nvidia/nsight-systems/2025.5.1/bin/nsys",
+        "opt/nvidia/nsight-compute/2025.3.1/host/target-linux-x64/nsys",
+    ],
+)
+def test_nsys_is_found_in_the_usual_folders(machine, place):
+    nsys_of(machine).unlink()
+    path = program(machine.root / place, NSYS_VERSION)
+    program(path.parent.parent / "host-linux-x64/QdstrmImporter")
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.OK
+    assert str(path) in check.detail
+
+
+def test_without_nsys_the_remedy_says_where_to_get_it(machine):
+    nsys_of(machine).unlink()
+    check = doctor.check_nsys(machine)
+    assert (check.status, check.essential) == (Status.WARNING, False)
+    assert "not found" in check.detail
+    assert "developer.nvidia.com/nsight-systems" in check.remedy
+
+
+def test_an_nsys_that_is_only_a_script_of_the_toolkit(machine):
+    program(nsys_of(machine), "echo 'Nsight Systems 2025.3.2 was not installed'; exit 1")
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert "was not installed" in check.detail
+    assert check.remedy
+
+
+def test_an_nsys_that_is_too_old(machine):
+    program(nsys_of(machine), "echo 'NVIDIA Nsight Systems version 2020.3.4.32-52657a0'")
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert "2020.3.4.32 is too old" in check.detail
+
+
+def test_an_nsys_that_cannot_be_run_at_all(machine):
+    nsys_of(machine).write_text("#!/nowhere/sh\n")
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert "cannot be run" in check.detail
+
+
+def test_an_importer_without_a_library_names_its_package(machine):
+    importer(
+        machine,
+        "echo 'QdstrmImporter: error while loading shared libraries: libdw.so.1: cannot open "
+        "shared object file: No such file or directory' >&2; exit 127",
+    )
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert check.detail.startswith("2025.3.2.367 (")
+    assert "libdw.so.1" in check.detail
+    assert "apt-get install libdw1" in check.remedy
+
+
+@pytest.mark.parametrize("body", ["echo bad >&2; exit 127", "exec /nowhere/importer"])
+def test_an_importer_that_does_not_start(machine, body):
+    importer(machine, body)
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert "importer does not start" in check.detail
+    assert check.remedy
+
+
+def test_an_importer_that_knows_no_version_option_is_no_fault(machine):
+    importer(machine, "echo 'unrecognised option --version' >&2; exit 1")
+    assert doctor.check_nsys(machine).status is Status.OK
+
+
+def test_an_nsys_without_an_importer_cannot_make_reports(machine):
+    importer(machine, "").unlink()
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert "QdstrmImporter" in check.detail
+    assert "PROFILER_NSYS" in check.remedy
+
+
+def test_which_collectors_of_timelines_can_be_used(machine):
+    def timelines():
+        return by_name(examine(machine, H200))["timelines"]
+
+    assert timelines().detail == "collectors: nsys, torch"
+    importer(machine, "").unlink()
+    assert timelines().detail == "collectors: torch"
+    program(Path(machine.python), "exit 1")
+    assert (timelines().status, timelines().essential) == (Status.WARNING, False)
+    assert timelines().remedy

@@ -42,6 +42,11 @@ def program(path):
     return path
 
 
+def leave(path):
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"")
+
+
 class TestFinding:
     def test_variable_wins_over_path(self, tmp_path):
         chosen, on_path = program(tmp_path / "mine/nsys"), program(tmp_path / "bin/nsys")
@@ -178,6 +183,7 @@ class TestCollector:
         assert got.argv[:2] == ("/opt/nsys", "profile")
         assert got.argv[-4:] == ("py", "-m", "runner", "j.json")
         assert got.files == {"report": tmp_path / REPORT}
+        assert (tmp_path / REPORT).parent == tmp_path / "private"
         assert got.argv[got.argv.index("-o") + 1] + ".nsys-rep" == str(tmp_path / REPORT)
 
     def test_export(self, tmp_path):
@@ -216,18 +222,18 @@ class TestDiagnosis:
         assert "does not know an option" in found.message
 
     def test_a_raw_recording_without_a_report_is_told_even_without_words(self, tmp_path):
-        (tmp_path / RAW).write_bytes(b"")
+        leave(tmp_path / RAW)
         assert "importer" in Nsys(Path("/opt/nsys")).diagnose(tmp_path, 0).message
 
     def test_where_there_is_a_report_the_program_may_print_what_it_likes(self, tmp_path):
         (tmp_path / STDOUT).write_text(NO_IMPORTER)
         nsys = Nsys(Path("/opt/nsys"))
         assert nsys.diagnose(tmp_path, 0) is not None
-        (tmp_path / REPORT).write_bytes(b"")
+        leave(tmp_path / REPORT)
         assert nsys.diagnose(tmp_path, 0) is None
 
     def test_what_the_runner_lacks_is_told_too(self, tmp_path):
-        (tmp_path / REPORT).write_bytes(b"")
+        leave(tmp_path / REPORT)
         (tmp_path / STDERR).write_text("ModuleNotFoundError: No module named 'torch'\n")
         assert "torch" in Nsys(Path("/opt/nsys")).diagnose(tmp_path, 1).message
         assert Nsys(Path("/opt/nsys")).diagnose(tmp_path, 0) is None
@@ -244,11 +250,11 @@ class TestDiagnosis:
     def test_no_report(self, tmp_path, window, remedy):
         nsys = Nsys(Path("/opt/nsys"), window)
         assert remedy in nsys.nothing_seen(tmp_path).remedy
-        (tmp_path / REPORT).write_bytes(b"")
-        assert nsys.nothing_seen(tmp_path) is None
+        leave(tmp_path / REPORT)
+        assert "nothing that the GPU did" in nsys.nothing_seen(tmp_path).message
 
     def test_failed_export_quotes_nsys(self, tmp_path):
         found = export_failed(tmp_path, "Processing...\nFailed to open the report\n")
         assert "Failed to open the report" in found.message
-        (tmp_path / EXPORT).write_bytes(b"")
+        leave(tmp_path / EXPORT)
         assert export_failed(tmp_path, "") is None

@@ -5,6 +5,8 @@ from importlib.resources import files
 
 import pytest
 
+from profiler.render.timeline_figure import PHASE_NAMES
+
 CSS = files("profiler.render").joinpath("assets/page.css").read_text(encoding="utf-8")
 PAIRS = {
     name: (light, dark)
@@ -51,6 +53,32 @@ def test_text_can_be_read(ink: str, ground: str, scheme: int) -> None:
 @pytest.mark.parametrize("mark", ["best", "baseline", "other", "series-1", "series-2", "series-3"])
 def test_marks_stand_out_from_the_page(mark: str, scheme: int) -> None:
     assert contrast(PAIRS[mark][scheme], PAIRS["page"][scheme]) >= GRAPHICS
+
+
+TIMELINE = files("profiler.render").joinpath("assets/timeline.css").read_text(encoding="utf-8")
+TINT = 0.3
+"""Opacity of a bar of a timeline that words stand on: of the still figure and of the script's."""
+
+
+def tinted(colour: str, ground: str) -> str:
+    pairs = ((int(one[i : i + 2], 16) for i in (1, 3, 5)) for one in (colour, ground))
+    mixed = (round(TINT * top + (1 - TINT) * below) for top, below in zip(*pairs, strict=True))
+    return "#" + "".join(f"{channel:02x}" for channel in mixed)
+
+
+@pytest.mark.parametrize("scheme", [0, 1], ids=["light", "dark"])
+@pytest.mark.parametrize("phase", [*PHASE_NAMES, "other", "muted"])
+def test_words_on_the_bars_of_a_timeline_can_be_read(phase: str, scheme: int) -> None:
+    ground = tinted(PAIRS[phase][scheme], PAIRS["page"][scheme])
+    assert contrast(PAIRS["ink"][scheme], ground) >= TEXT
+
+
+def test_the_style_of_timelines_uses_the_pages_colours() -> None:
+    used = set(re.findall(r"var\(--([\w-]+)", TIMELINE)) - {"phase", "in"}
+    assert used <= set(PAIRS)
+    assert not re.search(r"#[0-9a-f]{3,6}\b", TIMELINE)
+    for name in PHASE_NAMES:
+        assert f".p-{name} {{ --phase: var(--{name}); }}" in TIMELINE
 
 
 def test_better_is_blue_and_worse_is_orange() -> None:

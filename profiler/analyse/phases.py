@@ -1,0 +1,417 @@
+"""What repeats in a timeline, and its phases: launches, their steps, and the ranges right inside.
+
+Pure functions over the frames of a `CellTimeline` (columns: `profiler.analyse.timeline`). A unit is
+what repeats: the range of a launch, or the one kind of range right inside every launch (`step_0`,
+`step_1`, …). Its phases are the ranges right inside it (`forward`, `backward`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.timeline import (
+    GROUP_COLUMNS,
+    group_times,
+    idle_gaps,
+    merge_numbered,
+)
+from runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
+
+VISIT, LAUNCH = "visit", "launch"
+"""What ranges of the profiler itself are called."""
+MOST_APART = 12
+"""Numbered siblings beyond this many are one name with a star."""
+
+PHASE_TIMES = (*GROUP_COLUMNS, "host_ns")
+PHASE_COLUMNS = ("unit", "phase", *PHASE_TIMES)
+"""One row per unit and phase of it, in order of both. `unit`: row of the ranges; `phase`: a name,
+WHOLE (all of the unit) or OUTSIDE (what lies in none of its ranges)."""
+WHOLE, OUTSIDE, NAMELESS = "", "\N{EM DASH}", "without a name"
+
+SUMMARY_COLUMNS = (
+    "phase",
+    "units",
+    "operations",
+    *(
+        f"{name}{end}"
+        for name in ("gpu_ns", "host_ns", "idle_ns", "busy_share")
+        for end in ("", "_low", "_high")
+    ),
+    "share_of_gpu",
+)
+"""One row per phase: median, lowest and highest over units. `units`: how many have the phase;
+`busy_share`: busy_ns / span_ns, NaN without an operation; `share_of_gpu`: its busy time by that of
+the whole units. GPU columns are NaN where nothing ran on a GPU."""
+
+API_CALL_COLUMNS = ("name", "calls", "host_ns", "low_ns", "high_ns")
+"""CUDA calls per launch, most time first: mean number, median, lowest and highest time together."""
+
+GAP_GROUP_COLUMNS = (
+    "before",
+    "after",
+    "before_path",
+    "after_path",
+    "count",
+    "total_ns",
+    "med_ns",
+    "max_ns",
+    "host_late",
+)
+"""Idle gaps between operations of two names in two places, most time first. `host_late`: share of
+those whose launch is known that were launched only when the device was idle; may be NaN."""
+
+Integers = npt.NDArray[np.int64]
+_NUMBERED = re.compile(r"(.+)_\d+")
+_NONE = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Units:
+    """What repeats in a timeline."""
+
+    name: str
+    """`launch`, or the name of the ranges with a star for their numbers; empty: nothing repeats."""
+    rows: Integers
+    """Rows of the ranges, in order of start."""
+
+
+def plain_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Ranges in which those of the profiler itself are called VISIT and LAUNCH."""
+    names = ranges["name"].astype(object)
+    own = {
+        name: short
+        for name in names[(ranges["domain"] == NVTX_DOMAIN).to_numpy()].dropna().unique()
+        if (short := _own_name(str(name)))
+    }
+    if not own:
+        return ranges
+    renamed = names.where(
+        (ranges["domain"] != NVTX_DOMAIN).to_numpy(), names.map(own).fillna(names)
+    )
+    return ranges.assign(name=renamed.astype("category"))
+
+
+def _own_name(name: str) -> str:
+    if parse_launch_range_name(name) is not None:
+        return LAUNCH
+    return VISIT if parse_range_name(name) is not None else ""
+
+
+def tree_ranges(ranges: pd.DataFrame, units: Units) -> pd.DataFrame:
+    """Ranges as a tree shows them: numbered ones of many are one name, and so are all units."""
+    plain = plain_ranges(ranges)
+    prefixes = numbered_prefixes(plain)
+    if units.name.endswith("_*"):
+        prefixes = tuple({*prefixes, units.name.removesuffix("_*")})
+    return merge_numbered(plain, prefixes)
+
+
+def numbered_prefixes(ranges: pd.DataFrame, most: int = MOST_APART) -> tuple[str, ...]:
+    """What stands before `_0`, `_1`, … in more than `most` different names."""
+    names = ranges["name"].astype(object).dropna().unique()
+    found = Counter(match[1] for name in names if (match := _NUMBERED.fullmatch(str(name))))
+    return tuple(sorted(prefix for prefix, count in found.items() if count > most))
+
+
+def find_units(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Units:
+    """Find what repeats: launches, or the only kind of range inside them that has parts itself.
+
+    Without launches (an external command) it is the only kind of outermost range.
+    """
+    names = _unnumbered(plain_ranges(ranges))
+    launches = launch_rows(ranges)
+    inner = _children(ranges, stacks, launches) if len(launches) else _outermost(ranges, stacks)
+    found = Units(LAUNCH if len(launches) else "", launches)
+    while len(inner) and len({names[row] for row in inner}) == 1:
+        name, parts = names[int(inner[0])], _children(ranges, stacks, inner)
+        if not len(parts) and not _goes_on(name, inner, found):
+            break
+        found = Units(name, inner)
+        inner = parts
+    return found
+
+
+def _goes_on(name: str, inner: Integers, around: Units) -> bool:
+    """Whether ranges without parts repeat themselves: `step_7` alone in `launch=7`."""
+    if not len(around.rows):
+        return len(inner) > 1
+    return name.endswith("_*") and len(inner) == len(around.rows)
+
+
+def launch_rows(ranges: pd.DataFrame) -> Integers:
+    """Rows of the ranges of launches, in order of start."""
+    ours = ((ranges["domain"] == NVTX_DOMAIN) & (ranges["kind"] != "mark")).to_numpy()
+    names = ranges["name"].astype(object).tolist()
+    rows = [row for row in np.flatnonzero(ours) if _own_name(str(names[row])) == LAUNCH]
+    return np.array(rows, dtype=np.int64)
+
+
+def _unnumbered(ranges: pd.DataFrame) -> list[str]:
+    """Names with a star in place of a number at their end."""
+    names = ranges["name"].astype(object)
+    short = {
+        name: f"{match[1]}_*" if (match := _NUMBERED.fullmatch(str(name))) else str(name)
+        for name in names.dropna().unique()
+    }
+    return [short.get(name, "") for name in names]
+
+
+def _children(ranges: pd.DataFrame, stacks: pd.DataFrame, rows: Integers) -> Integers:
+    """Ranges right inside any of these."""
+    around = _around(ranges, stacks)
+    return np.flatnonzero(np.isin(around, rows) & (around != _NONE))
+
+
+def _outermost(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
+    held = ranges["stack"].to_numpy() != _NONE
+    return np.flatnonzero((_around(ranges, stacks) == _NONE) & held)
+
+
+def _around(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Integers:
+    """Row of the range right around each range; -1: none."""
+    parents = np.append(stacks["parent"].to_numpy(), _NONE)
+    inner: Integers = np.append(stacks["range"].to_numpy(), _NONE)
+    around: Integers = inner[parents[ranges["stack"].to_numpy()]]
+    return around
+
+
+# ---- phases --------------------------------------------------------------------------------------
+
+
+def phase_times(
+    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame, units: Units
+) -> pd.DataFrame:
+    """Host and GPU time of every unit and each phase of it: PHASE_COLUMNS."""
+    phases, of_range = _phases(ranges, stacks, units)
+    unit_of_stack, phase_of_stack = _places(stacks, units, of_range)
+    stack = operations["stack"].to_numpy()
+    unit, phase = (np.append(one, _NONE)[stack] for one in (unit_of_stack, phase_of_stack))
+    size = len(phases) + 1  # the last: outside of all phases
+    place = np.where(unit == _NONE, _NONE, unit * size + np.where(phase == _NONE, size - 1, phase))
+    parts = group_times(operations, place, len(units.rows) * size)
+    whole = group_times(operations, unit, len(units.rows))
+    duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
+    host = np.zeros(len(units.rows) * size, np.int64)
+    rows = np.flatnonzero(of_range != _NONE)
+    around = _unit_numbers(_around(ranges, stacks)[rows], units)
+    np.add.at(host, around * size + of_range[rows], duration[rows])
+    number = np.arange(len(units.rows))
+    frames = [
+        whole.assign(unit=units.rows, phase=WHOLE, host_ns=duration[units.rows], order=-1, n=number)
+    ]
+    names = [*phases, OUTSIDE] if phases else []
+    for place_of_phase, name in enumerate(names):
+        own = slice(place_of_phase, None, size)
+        frame = parts.iloc[own].reset_index(drop=True)
+        frame = frame.assign(unit=units.rows, phase=name, host_ns=host[own])
+        frames.append(frame.assign(order=place_of_phase, n=number))
+    table = pd.concat(frames, ignore_index=True)
+    nothing = (table["operations"] == 0) & (table["host_ns"] == 0)
+    table = table[~nothing].sort_values(["n", "order"], kind="stable", ignore_index=True)
+    return table[list(PHASE_COLUMNS)]
+
+
+def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
+    """Sum up `phase_times` over units: SUMMARY_COLUMNS, WHOLE first, then as in the table."""
+    ran = times["span_ns"] > 0
+    spans = times["span_ns"].where(ran)
+    frame = times.assign(busy_share=times["busy_ns"] / spans)
+    on_host = (times["phase"] != OUTSIDE).to_numpy()
+    frame["host_ns"] = frame["host_ns"].where(on_host)
+    for name in ("gpu_ns", "idle_ns"):
+        frame[name] = frame[name].where(ran)
+    grouped = frame.groupby("phase", sort=False)
+    table = pd.DataFrame({"units": grouped.size(), "operations": grouped["operations"].median()})
+    for name in ("gpu_ns", "host_ns", "idle_ns", "busy_share"):
+        table[name] = grouped[name].median()
+        table[f"{name}_low"], table[f"{name}_high"] = grouped[name].min(), grouped[name].max()
+    busy = grouped["busy_ns"].sum()
+    whole = float(busy.get(WHOLE, 0))
+    table["share_of_gpu"] = busy / (whole if whole > 0 else np.nan)
+    table = table.rename_axis("phase").reset_index()
+    table = table.sort_values("phase", key=_place_in_table, kind="stable", ignore_index=True)
+    return table[list(SUMMARY_COLUMNS)]
+
+
+def _place_in_table(phases: pd.Series) -> pd.Series:
+    return phases.map({WHOLE: -1, OUTSIDE: 1}).fillna(0)
+
+
+def _phases(
+    ranges: pd.DataFrame, stacks: pd.DataFrame, units: Units
+) -> tuple[tuple[str, ...], Integers]:
+    """Names of the phases by their first start, and which of them each range is; -1: none."""
+    merged = tree_ranges(ranges, units)["name"].astype(object).tolist()
+    of_range = np.full(len(ranges), _NONE)
+    found: dict[str, int] = {}
+    for row in _children(ranges, stacks, units.rows):
+        name = merged[row] if isinstance(merged[row], str) and merged[row] else NAMELESS
+        of_range[row] = found.setdefault(name, len(found))
+    return tuple(found), of_range
+
+
+def _places(
+    stacks: pd.DataFrame, units: Units, phase_of_range: Integers
+) -> tuple[Integers, Integers]:
+    """Number of the unit and of the phase that each stack lies in; -1: none."""
+    parents, rows = stacks["parent"].to_numpy(), stacks["range"].to_numpy()
+    own_unit = _unit_numbers(rows, units)
+    unit, phase = np.full(len(stacks), _NONE), np.full(len(stacks), _NONE)
+    depths = stacks["depth"].to_numpy()
+    for depth in range(1, int(depths.max(initial=0)) + 1):
+        level = np.flatnonzero(depths == depth)
+        outer_unit = np.append(unit, _NONE)[parents[level]]
+        outer_phase = np.append(phase, _NONE)[parents[level]]
+        unit[level] = np.where(own_unit[level] != _NONE, own_unit[level], outer_unit)
+        own_phase = np.where(outer_unit == _NONE, _NONE, phase_of_range[rows[level]])
+        phase[level] = np.where(outer_phase != _NONE, outer_phase, own_phase)
+    return unit, phase
+
+
+def _unit_numbers(rows: Integers, units: Units) -> Integers:
+    """Which unit each range is, from 0; -1: none."""
+    if not len(units.rows):
+        return np.full(len(rows), _NONE)
+    at = np.minimum(np.searchsorted(units.rows, rows), len(units.rows) - 1)
+    return np.where(units.rows[at] == rows, at, _NONE)
+
+
+@dataclass(frozen=True, eq=False)
+class Phased:
+    """A timeline with what repeats in it, and where everything belongs; -1: nowhere."""
+
+    timeline: CellTimeline
+    units: Units
+    phases: tuple[str, ...]
+    """Names, by first start."""
+    times: pd.DataFrame
+    """PHASE_COLUMNS."""
+    ranges: pd.DataFrame
+    """As in the timeline, with the names of `tree_ranges`."""
+    operation_phase: Integers
+    operation_unit: Integers
+    range_phase: Integers
+
+    @property
+    def middle(self) -> int | None:
+        """Row of the unit that a picture of one should show; None where nothing repeats."""
+        return median_unit(self.times, self.units)
+
+
+def phased(timeline: CellTimeline) -> Phased:
+    """Find units and phases of a timeline."""
+    operations, ranges, stacks = timeline.operations, timeline.ranges, timeline.stacks
+    units = find_units(ranges, stacks)
+    phases, of_range = _phases(ranges, stacks, units)
+    unit, phase = _places(stacks, units, of_range)
+    stack = operations["stack"].to_numpy()
+    return Phased(
+        timeline=timeline,
+        units=units,
+        phases=phases,
+        times=phase_times(operations, ranges, stacks, units),
+        ranges=tree_ranges(ranges, units),
+        operation_phase=np.append(phase, _NONE)[stack],
+        operation_unit=np.append(unit, _NONE)[stack],
+        range_phase=np.append(phase, _NONE)[ranges["stack"].to_numpy()],
+    )
+
+
+def median_unit(times: pd.DataFrame, units: Units) -> int | None:
+    """Row of the unit in the middle, by GPU time where there is any, else by host time."""
+    whole = times[times["phase"] == WHOLE]
+    if whole.empty:
+        return int(units.rows[len(units.rows) // 2]) if len(units.rows) else None
+    by = "span_ns" if whole["span_ns"].any() else "host_ns"
+    ordered = whole.sort_values([by, "unit"])
+    return int(ordered["unit"].iloc[(len(ordered) - 1) // 2])
+
+
+# ---- calls and gaps ------------------------------------------------------------------------------
+
+
+def api_calls(api: pd.DataFrame, ranges: pd.DataFrame) -> pd.DataFrame:
+    """CUDA calls that begin inside a launch, on any thread: API_CALL_COLUMNS.
+
+    Without launches (an external command) all calls, as if it were one launch.
+    """
+    rows = launch_rows(ranges)
+    starts = api["start_ns"].to_numpy()
+    if len(rows):
+        begin, end = (ranges[name].to_numpy()[rows] for name in ("start_ns", "end_ns"))
+        at = np.searchsorted(begin, starts, side="right") - 1
+        inside = (at >= 0) & (starts < end[np.maximum(at, 0)])
+    else:
+        at, inside = np.zeros(len(api), np.int64), np.ones(len(api), bool)
+    launches = max(len(rows), 1)
+    names = api["name"].astype(object).to_numpy()[inside]
+    times = (api["end_ns"] - api["start_ns"]).to_numpy()[inside]
+    frame = pd.DataFrame({"name": names, "launch": at[inside], "ns": times})
+    if frame.empty:
+        return pd.DataFrame({name: [] for name in API_CALL_COLUMNS})
+    sums = frame.pivot_table(index="name", columns="launch", values="ns", aggfunc="sum")
+    sums = sums.reindex(columns=range(launches)).fillna(0)
+    table = pd.DataFrame(
+        {
+            "calls": frame.groupby("name").size() / launches,
+            "host_ns": sums.median(axis=1),
+            "low_ns": sums.min(axis=1),
+            "high_ns": sums.max(axis=1),
+        }
+    )
+    table = table.rename_axis("name").reset_index()
+    table = table.sort_values(["host_ns", "name"], ascending=[False, True], ignore_index=True)
+    return table[list(API_CALL_COLUMNS)]
+
+
+def gap_groups(
+    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame
+) -> pd.DataFrame:
+    """Idle gaps by the operations and the ranges on both sides: GAP_GROUP_COLUMNS.
+
+    `ranges`: with names that repeat, as `tree_ranges` gives them.
+    """
+    gaps = idle_gaps(operations, stacks)
+    paths = stack_paths(ranges, stacks)
+    names = operations["name"].astype(object).to_numpy()
+    stack = operations["stack"].to_numpy()
+    columns: dict[str, object] = {"idle_ns": gaps["idle_ns"].to_numpy()}
+    for side in ("before", "after"):
+        rows = gaps[side].to_numpy()
+        columns[side] = names[rows]
+        columns[f"{side}_path"] = [paths[number] for number in stack[rows]]
+    columns["host_late"] = gaps["host_late"].astype("Float64").to_numpy(float, na_value=np.nan)
+    frame = pd.DataFrame(columns)
+    keys = ["before", "after", "before_path", "after_path"]
+    grouped = frame.groupby(keys, dropna=False, sort=False)
+    table = grouped.agg(
+        count=("idle_ns", "size"),
+        total_ns=("idle_ns", "sum"),
+        med_ns=("idle_ns", "median"),
+        max_ns=("idle_ns", "max"),
+        host_late=("host_late", "mean"),
+    ).reset_index()
+    table = table.sort_values("total_ns", ascending=False, kind="stable", ignore_index=True)
+    return table[list(GAP_GROUP_COLUMNS)]
+
+
+def stack_paths(ranges: pd.DataFrame, stacks: pd.DataFrame) -> tuple[str, ...]:
+    """Names of the ranges of each stack, outermost first, with ` / ` between; the last: none.
+
+    The range of the visit is left out: everything lies in it.
+    """
+    names = ranges["name"].astype(object).tolist()
+    domains = ranges["domain"].astype(object).tolist()
+    found: list[str] = []
+    for parent, row in zip(stacks["parent"].tolist(), stacks["range"].tolist(), strict=True):
+        around = found[parent] if parent != _NONE else ""
+        own = "" if names[row] == VISIT and domains[row] == NVTX_DOMAIN else str(names[row])
+        found.append(" / ".join(part for part in (around, own) if part))
+    return (*found, "")

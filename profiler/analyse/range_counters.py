@@ -1,0 +1,334 @@
+"""Counters by NVTX range: which part of a workload's launch has which numbers.
+
+Every row of ncu names the ranges that were open when its kernel was launched. Those that the
+workload pushed inside a visit make a path, such as `("mlp", "step_3")`; the node of a CUDA graph
+has the ranges around the launch of its graph. A kernel counts in its path and in every path around
+it. Kernels of one path and visit become one value per metric by the rules of the catalogue, as
+those of a whole visit do.
+
+ncu keeps a stack of ranges for each domain (NvRules: INvtxDomainInfo; seen in 2025.3.1), so it does
+not say which of two ranges of different domains was opened first: the parts of a path stand domain
+by domain, the default one first, and a range that was pushed around a visit, which the runner never
+does, counts as one inside. Where a file does have ranges of several domains in turn, it is in the
+order of opening, and what stands before a visit is around it.
+
+Ranges that only differ by a number at their end (`step_0`, `step_1`, …) have a row each, and
+together one more (`step_*`), as `timeline.merge_numbered` names them: whichever of the two a reader
+shows, it finds their numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
+from itertools import combinations, groupby
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.analyse.combine import Ranges, combine_metric
+from profiler.analyse.samples import SAMPLE_COLUMNS, add_derived
+from profiler.analyse.timeline import merged_name, numbered_prefixes
+from profiler.metrics import CATALOGUE
+from profiler.model import Environment, SessionKind
+from runner import protocol
+
+RANGE_COLUMNS = ("cell", "path", "depth", "name", "kernels")
+"""What says where a row belongs; every other column is a metric of the catalogue or of ncu.
+
+`path`: tuple of names, outermost first, none of them the visit's own; a name of another domain than
+the default one is `domain@name`. `depth`: its length. `name`: its last. `kernels`: launches in it,
+those of paths further in as well."""
+
+VISIT_COLUMNS = ("session", "kind", "cell", "block", "arm", "path", "kernels")
+"""As above for one visit; every other column is a metric."""
+
+Path = tuple[str, ...]
+_Visit = tuple[str, int, int]
+"""Cell, block and arm."""
+_Key = tuple[_Visit, Path]
+
+_NOWHERE: tuple[None, Path] = (None, ())
+_NO_GROUP = -1
+_MOST_MERGED = 3
+"""Numbered ranges within each other whose numbers are taken off at once."""
+
+
+class NvtxRange(Protocol):
+    """One NVTX range around a launch, as the parser gives it."""
+
+    @property
+    def domain(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def thread(self) -> int | None: ...  # noqa: D102
+
+
+def range_label(domain: str, name: str) -> str:
+    """How a range is written in a path: its name, with its domain where that is not the default."""
+    return f"{domain}@{name}" if domain else name
+
+
+# ---- of one attempt ------------------------------------------------------------------------------
+
+
+def empty_range_visits() -> pd.DataFrame:
+    """A frame of VISIT_COLUMNS without rows."""
+    whole = dict.fromkeys(("block", "arm"), "int64")
+    frame = pd.DataFrame({name: pd.Series(dtype=object) for name in VISIT_COLUMNS})
+    return frame.astype({**whole, "kernels": "float64"})
+
+
+def range_visits(  # noqa: PLR0913 - keyword-only facts about one session
+    launches: pd.DataFrame,
+    *,
+    session: str,
+    kind: SessionKind | str,
+    metrics: Sequence[str],
+    compute_capability: str | None = None,
+    finished: Collection[_Visit] | None = None,
+) -> pd.DataFrame:
+    """One row per visit and path of ranges inside it: VISIT_COLUMNS and the metrics.
+
+    Arguments as of `samples_from_launches`. Without rows where no launch has a range inside a
+    visit: nothing is copied then.
+    """
+    found = _paths(launches["nvtx"], finished) if len(launches) else None
+    if found is None:
+        return empty_range_visits()
+    visits, codes = found
+    frames = [
+        _combined(launches, keys, numbers, metrics, compute_capability)
+        for keys, numbers in _groups(visits, codes)
+    ]
+    frame = pd.concat(frames, ignore_index=True)
+    return frame.assign(session=session, kind=SessionKind(kind).value)[
+        [*VISIT_COLUMNS, *(name for name in frame.columns if name not in VISIT_COLUMNS)]
+    ]
+
+
+def _paths(
+    nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
+) -> tuple[list[tuple[_Visit | None, Path]], npt.NDArray[np.intp]] | None:
+    """Visit and path of each kind of stack, and which of them each launch has; None: no paths."""
+    known: dict[Any, int] = {}
+    codes = np.array([known.setdefault(ranges, len(known)) for ranges in nvtx], dtype=np.intp)
+    # A start/end range has no place in the order of the others, and no thread.
+    pushed = [[item for item in ranges or () if item.thread is not None] for ranges in known]
+    in_order = any(_domains_in_turn(ranges) for ranges in pushed)
+    allowed = None if finished is None else set(finished)
+    found = [_visit_and_path(ranges, in_order=in_order) for ranges in pushed]
+    kept = [
+        (visit, path) if allowed is None or visit in allowed else _NOWHERE for visit, path in found
+    ]
+    inside = any(visit is not None and path for visit, path in kept)
+    return (kept, codes) if inside else None
+
+
+def _domains_in_turn(ranges: Sequence[NvtxRange]) -> bool:
+    """Whether a domain comes back after another one: then ranges are in the order of opening."""
+    runs = [domain for domain, _ in groupby(ranges, key=lambda item: item.domain)]
+    return len(runs) > len(set(runs))
+
+
+def _visit_and_path(ranges: Sequence[NvtxRange], *, in_order: bool) -> tuple[_Visit | None, Path]:
+    """The innermost visit, and the ranges that its thread pushed inside it."""
+    for position in reversed(range(len(ranges))):
+        visit = _visit(ranges[position])
+        if visit is not None:
+            inside = ranges[position + 1 :] if in_order else ranges
+            labels = (range_label(r.domain, r.name) for r in inside if not _is_ours(r))
+            return visit, tuple(labels)
+    return _NOWHERE
+
+
+def _visit(item: NvtxRange) -> _Visit | None:
+    return protocol.parse_range_name(item.name) if _is_ours(item) else None
+
+
+def _is_ours(item: NvtxRange) -> bool:
+    return item.domain == protocol.NVTX_DOMAIN
+
+
+def _groups(
+    visits: Sequence[tuple[_Visit | None, Path]], codes: npt.NDArray[np.intp]
+) -> Iterator[tuple[list[_Key], npt.NDArray[np.intp]]]:
+    """Groups of launches, one depth after the other: their keys, and the group of each launch.
+
+    The group is -1 for launches that are in none at that depth.
+    """
+    prefixes = _prefixes(visits)
+    deepest = max(len(path) for _, path in visits)
+    for depth in range(1, deepest + 1):
+        paths = [
+            ()
+            if visit is None or len(path) < depth
+            else _variants(path[:depth], prefixes[visit[0]])
+            for visit, path in visits
+        ]
+        for which in range(max(map(len, paths))):
+            keys = [
+                None if visit is None or which >= len(variants) else (visit, variants[which])
+                for (visit, _), variants in zip(visits, paths, strict=True)
+            ]
+            places = _numbered(key for key in keys if key is not None)
+            of_stack = [_NO_GROUP if key is None else places[key] for key in keys]
+            yield list(places), np.array(of_stack, dtype=np.intp)[codes]
+
+
+def _numbered(keys: Iterable[_Key]) -> dict[_Key, int]:
+    """Distinct keys in their order, each with its number."""
+    return {key: number for number, key in enumerate(dict.fromkeys(keys))}
+
+
+@cache
+def _variants(path: Path, prefixes: tuple[str, ...]) -> tuple[Path, ...]:
+    """The path, and the path with the numbers taken off any of its names, as only a reader knows.
+
+    Each of them together with the same choice in other paths, so a number of launches has it.
+    """
+    own = [prefix for prefix in prefixes if merged_path(path, (prefix,)) != path]
+    sizes = range(min(len(own), _MOST_MERGED) + 1)
+    choices = (choice for size in sizes for choice in combinations(own, size))
+    return tuple(merged_path(path, choice) for choice in choices)
+
+
+def merged_path(path: Path, prefixes: Collection[str]) -> Path:
+    """The path with `step_*` for `step_0`, `step_1`, … of each prefix (`step`)."""
+    return tuple(merged_name(name, prefixes) for name in path)
+
+
+def _prefixes(visits: Iterable[tuple[_Visit | None, Path]]) -> dict[str, tuple[str, ...]]:
+    """Prefixes of numbered ranges of each cell."""
+    names: dict[str, dict[str, None]] = {}
+    for visit, path in visits:
+        if visit is not None:
+            names.setdefault(visit[0], {}).update(dict.fromkeys(path))
+    return {cell: numbered_prefixes(each) for cell, each in names.items()}
+
+
+def _combined(
+    launches: pd.DataFrame,
+    keys: Sequence[_Key],
+    numbers: npt.NDArray[np.intp],
+    metrics: Sequence[str],
+    compute_capability: str | None,
+) -> pd.DataFrame:
+    inside = numbers != _NO_GROUP
+    ranges = Ranges(launches[inside].reset_index(drop=True), numbers[inside], len(keys))
+    identity = {
+        "cell": [cell for (cell, _, _), _ in keys],
+        "block": [block for (_, block, _), _ in keys],
+        "arm": [arm for (_, _, arm), _ in keys],
+        "path": _objects([path for _, path in keys]),
+        "kernels": ranges.kernels().astype(np.float64),
+    }
+    measured = [name for name in metrics if name not in CATALOGUE or CATALOGUE[name].ncu]
+    values = {name: combine_metric(ranges, name, compute_capability) for name in measured}
+    return pd.DataFrame({**identity, **values})
+
+
+def _objects(paths: Sequence[Path | None]) -> npt.NDArray[Any]:
+    """A column of tuples, which numpy would otherwise make a table of."""
+    column = np.empty(len(paths), dtype=object)
+    for row, path in enumerate(paths):
+        column[row] = path
+    return column
+
+
+# ---- of a run ------------------------------------------------------------------------------------
+
+
+def range_counters(
+    visits: pd.DataFrame, environment: Environment, cells: Sequence[str] = ()
+) -> pd.DataFrame:
+    """One row per cell and path: RANGE_COLUMNS and the metrics, those that follow from them too.
+
+    `visits` as `range_visits` gives it, of any number of sessions. Values are means over visits,
+    without second arms and finals; as in the summary, a metric that timing sessions measured is
+    taken from them alone. Missing is NaN: a visit without a value does not count. Rows are in the
+    order of `cells`, a path above those inside it. Without columns where there is nothing.
+    """
+    visits = visits[(visits["arm"] == 0) & (visits["kind"] != SessionKind.FINAL.value)]
+    if cells:
+        visits = visits[visits["cell"].isin(list(cells))]
+    if visits.empty:
+        return pd.DataFrame()
+    places = list(zip(visits["cell"], visits["path"], strict=True))
+    distinct = {place: number for number, place in enumerate(dict.fromkeys(places))}
+    codes = np.array([distinct[place] for place in places], dtype=np.intp)
+    visits = _with_derived(visits, codes, environment)
+    names = [str(name) for name in visits.columns if name not in VISIT_COLUMNS]
+    means = {name: _means(visits, name, codes) for name in ("kernels", *names)}
+    frame = pd.DataFrame(
+        {
+            "cell": [cell for cell, _ in distinct],
+            "path": _objects([path for _, path in distinct]),
+            "depth": [len(path) for _, path in distinct],
+            "name": [path[-1] for _, path in distinct],
+            **{name: each.reindex(range(len(distinct))) for name, each in means.items()},
+        }
+    )
+    measured = [name for name in names if frame[name].notna().any()]
+    return _in_order(frame[[*RANGE_COLUMNS, *measured]], cells)
+
+
+def _with_derived(
+    visits: pd.DataFrame, codes: npt.NDArray[np.intp], environment: Environment
+) -> pd.DataFrame:
+    """Visits with what follows from their metrics; a path of a visit is its own, as a cell is."""
+    samples = visits.assign(cell=codes, collector="ncu", repeat=0, kernel_names="")
+    derived = add_derived(samples, {}, environment)
+    kept = [
+        name
+        for name in derived.columns
+        if name not in visits.columns and name not in SAMPLE_COLUMNS
+    ]
+    return visits.assign(**{str(name): derived[name] for name in kept})
+
+
+def _means(visits: pd.DataFrame, name: str, codes: npt.NDArray[np.intp]) -> pd.Series[Any]:
+    """Mean of each path by its number, of the best kind of session that measured it."""
+    known = visits[name].notna()
+    timed = known & (visits["kind"] == SessionKind.TIMING.value)
+    rows = (timed if timed.any() else known).to_numpy()
+    return visits.loc[rows, name].astype("float64").groupby(codes[rows]).mean()
+
+
+def _in_order(frame: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
+    """Rows by cell, then with every path directly above those inside it, as they first came."""
+    first = {path: row for row, path in reversed(list(enumerate(frame["path"])))}
+    cell_places = {cell: place for place, cell in enumerate(cells or frame["cell"].unique())}
+
+    def place(row: int) -> tuple[int, ...]:
+        path = frame["path"][row]
+        around = (first[path[:depth]] for depth in range(1, len(path) + 1))
+        return (cell_places[frame["cell"][row]], *around)
+
+    order = sorted(range(len(frame)), key=place)
+    return frame.iloc[order].reset_index(drop=True)
+
+
+# ---- beside a timeline ---------------------------------------------------------------------------
+
+
+def tree_paths(tree: pd.DataFrame) -> pd.Series[Any]:
+    """Path of each row of `timeline.range_tree`, to join range counters by; None: not in a visit.
+
+    The ranges of a visit and of its launches have no name in it: their path is ().
+    """
+    paths: list[Path | None] = []
+    rows = zip(tree["parent"], tree["domain"], tree["name"], strict=True)
+    for parent, domain, name in rows:  # parents come before their children
+        around = None if parent < 0 else paths[parent]
+        paths.append(_tree_path(around, str(domain or ""), str(name)))
+    return pd.Series(_objects(paths), index=tree.index, name="path", dtype=object)
+
+
+def _tree_path(around: Path | None, domain: str, name: str) -> Path | None:
+    if domain == protocol.NVTX_DOMAIN:
+        return () if protocol.parse_range_name(name) is not None else around
+    return None if around is None else (*around, range_label(domain, name))

@@ -1,0 +1,152 @@
+"""The cleaned files of a timeline: three gzipped CSV and a JSON of versions, written and read.
+
+They hold what nsys or torch.profiler recorded of operations, ranges and calls, and nothing of the
+rest of a recording: no environment, command line, host or user. Every later stage reads these
+files alone, so that a recording is shown as a live run is.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiler.errors import ParseError
+from profiler.model import SCHEMA_VERSION
+from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
+
+OPERATIONS_FILE = "operations.csv"
+RANGES_FILE = "ranges.csv"
+API_FILE = "api.csv"
+"""Names of the tables, which lie in the folder of an attempt as `<name>.gz`."""
+FACTS_FILE = "timeline.json"
+"""Written last: where it is, the tables are whole."""
+
+_TABLES: Mapping[str, Sequence[str]] = {
+    OPERATIONS_FILE: OPERATION_COLUMNS,
+    RANGES_FILE: RANGE_COLUMNS,
+    API_FILE: API_COLUMNS,
+}
+_TEXTS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
+_TIMES = frozenset({"start_ns", "end_ns"})
+_OPEN = "open"
+
+
+@dataclass(frozen=True)
+class TimelineFacts:
+    """What there is to say of a timeline beside its tables."""
+
+    collector: str
+    device: str
+    """`cuda` or `cpu`."""
+    capture: str
+    """`visits`, `program`, or the range that was recorded."""
+    tool: str | None = None
+    """Version of the tool that recorded it."""
+    schema: str | None = None
+    """Version of its file."""
+
+
+def write_timeline(folder: Path, timeline: Timeline, facts: TimelineFacts) -> None:
+    """Write the cleaned files of an attempt; the same timeline gives the same bytes."""
+    frames = {
+        OPERATIONS_FILE: timeline.operations,
+        RANGES_FILE: timeline.ranges,
+        API_FILE: timeline.api,
+    }
+    for name, frame in frames.items():
+        text = frame[list(_TABLES[name])].to_csv(index=False, lineterminator="\n")
+        _replace(folder / f"{name}.gz", gzip.compress(text.encode("utf-8"), 6, mtime=0))
+    document = {"schema_version": SCHEMA_VERSION, **vars(facts)}
+    _replace(folder / FACTS_FILE, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.part")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+def has_timeline(folder: Path) -> bool:
+    """Whether a folder holds the cleaned files of a timeline."""
+    return (folder / FACTS_FILE).exists()
+
+
+def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
+    """Read the cleaned files of an attempt; None where there are none.
+
+    Raises ParseError where a file is damaged or absent.
+    """
+    if not has_timeline(folder):
+        return None
+    facts = _facts(folder / FACTS_FILE)
+    frames = {name: _table(folder / f"{name}.gz", columns) for name, columns in _TABLES.items()}
+    timeline = Timeline(
+        operations=frames[OPERATIONS_FILE],
+        ranges=frames[RANGES_FILE],
+        api=frames[API_FILE],
+        nsys=facts.tool if facts.collector == "nsys" else None,
+        schema=facts.schema,
+    )
+    return timeline, facts
+
+
+def _facts(path: Path) -> TimelineFacts:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        version = data.pop("schema_version")
+        facts = TimelineFacts(**data)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ParseError(f"{path}: damaged: {error}") from error
+    if version != SCHEMA_VERSION:
+        raise ParseError(f"{path}: written by another version (schema {version})")
+    return facts
+
+
+def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
+    try:
+        text = gzip.decompress(path.read_bytes()).decode("utf-8")
+        frame = pd.read_csv(
+            io.StringIO(text),
+            dtype={name: _dtype(name) for name in columns},
+            keep_default_na=False,
+            na_values={name: [""] for name in columns if name not in _TEXTS},
+            lineterminator="\n",
+        )
+        return _typed(frame[list(columns)])
+    except (OSError, EOFError, zlib.error, ValueError, KeyError) as error:
+        raise ParseError(f"{path}: damaged: {error}") from error
+
+
+def _dtype(name: str) -> Any:
+    if name in _TEXTS:
+        return object
+    if name == _OPEN:
+        return bool
+    return "int64" if name in _TIMES else "Int64"
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Texts as the parser gives them: categories of objects, and nothing where there is no text."""
+    is_ranges = _OPEN in frame.columns
+    found = {
+        # The default domain, and a range without a name, have an empty text.
+        name: _categories(frame[name], empty=is_ranges)
+        for name in frame.columns
+        if name in _TEXTS
+    }
+    return frame.assign(**found)
+
+
+def _categories(column: pd.Series[Any], *, empty: bool) -> pd.Categorical:
+    texts: pd.Index[Any] = pd.Index(column, dtype=object)
+    known = [text for text in dict.fromkeys(texts) if text or empty]
+    categories: pd.Index[Any] = pd.Index(known, dtype=object)
+    return pd.Categorical.from_codes(categories.get_indexer(texts), categories)

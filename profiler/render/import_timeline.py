@@ -1,0 +1,304 @@
+"""Imported timelines as a page and on the console: pictures, summaries, ranges, gaps, calls."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.phases import phased
+from profiler.analyse.timeline_overview import TimelineOverview
+from profiler.render import numbers
+from profiler.render.labels import shorten
+from profiler.render.page import render
+from profiler.render.tables import Datum
+from profiler.render.terminal import columns, plain, say_the_rest, table
+from profiler.render.timeline import TimelineSection, make_section
+from profiler.render.timeline_tables import NamedTimeline
+
+MOST_ROWS = 500
+"""Rows of a table of the page; a document has the rest."""
+_MOST_LINES = 15
+_LONGEST_NAME = 60
+_LONGEST_ON_PAGE = 160
+_INDENT = "  "
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of numbers: its key in the frame, its head, its unit, what it means."""
+
+    key: str
+    head: str
+    unit: str = ""
+    hint: str = ""
+    console: bool = True
+    """Whether the console has room for it."""
+
+
+@dataclass(frozen=True)
+class TableRow:
+    """A name, words beside it, and numbers."""
+
+    name: str
+    words: tuple[str, ...]
+    data: tuple[Datum, ...]
+    depth: int = 0
+
+    @property
+    def shown(self) -> str:
+        """Name as the page has room for; that of a templated kernel can fill a screen."""
+        return shorten(self.name, _LONGEST_ON_PAGE)
+
+
+@dataclass(frozen=True)
+class TimelineTable:
+    """One table of a timeline; `left_out`: rows without room."""
+
+    id: str
+    title: str
+    reading: str
+    first: str
+    words: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: tuple[TableRow, ...]
+    left_out: int
+
+
+@dataclass(frozen=True)
+class TimelinePart:
+    """Everything that is shown of one file."""
+
+    file: str
+    sentence: str
+    tables: tuple[TimelineTable, ...]
+
+
+_SUMMARY = (
+    Column("time_pct", "time", "%", "Percent of the total of this table"),
+    Column("total_ns", "total", "ns"),
+    Column("instances", "instances"),
+    Column("avg_ns", "average", "ns"),
+    Column("med_ns", "median", "ns"),
+    Column("min_ns", "shortest", "ns", console=False),
+    Column("max_ns", "longest", "ns", console=False),
+    Column("stddev_ns", "standard deviation", "ns", "Of a sample", console=False),
+)
+_TREE = (
+    Column("instances", "instances"),
+    Column("host_ns", "host", "ns", "How long its ranges were open on the host, together"),
+    Column("operations", "operations", "", "Kernels, copies and memsets inside, at any depth"),
+    Column("gpu_ns", "GPU, inclusive", "ns", "Durations of all operations inside, added"),
+    Column("self_gpu_ns", "GPU, exclusive", "ns", "Without what lies in a range further in"),
+    Column("busy_ns", "busy", "ns", "Time in which at least one of them ran", console=False),
+    Column("idle_ns", "idle", "ns", "Between its first and last operation, nothing ran at all"),
+    Column(
+        "by_time",
+        "by time",
+        "",
+        "Operations that another thread launched while the range was open on the main thread",
+        console=False,
+    ),
+)
+_GAPS = (
+    Column("idle_ns", "idle", "ns", "How long the device ran nothing"),
+    Column("start_ns", "at", "ns", "Since the first event of the file"),
+    Column("device", "device", console=False),
+)
+_LATENCY = (
+    Column("launches", "launches", "", "Calls; of a graph only its first node has a latency"),
+    Column("avg_ns", "average", "ns"),
+    Column("med_ns", "median", "ns"),
+    Column("min_ns", "shortest", "ns", console=False),
+    Column("max_ns", "longest", "ns"),
+)
+_LATE = {True: "launched late", False: "queued in time"}
+
+
+def timeline_part(file: str, tool: str, found: TimelineOverview) -> TimelinePart:
+    """Tables of one timeline that hold something; `tool` with its version, for the sentence."""
+    tables = (
+        _summary_table("kernels", "Kernels", "As nsys stats sums them up.", found.kernels),
+        _summary_table(
+            "others",
+            "Copies and memsets" if found.on_gpu else "Operators on the CPU",
+            "",
+            found.others,
+        ),
+        _tree_table(found.ranges),
+        _gap_table(found.gaps),
+        _latency_table(found.latency),
+        _summary_table(
+            "calls",
+            "CUDA calls",
+            "Time on the host. Calls that wait for the GPU are long.",
+            found.api,
+            "call",
+        ),
+    )
+    return TimelinePart(file, _sentence(tool, found), tuple(each for each in tables if each.rows))
+
+
+def _sentence(tool: str, found: TimelineOverview) -> str:
+    if found.span_ns is None:
+        return f"Recorded by {tool}. No kernel, copy or memset was recorded."
+    span = numbers.show(found.span_ns, "ns")
+    if not found.on_gpu:
+        return (
+            f"Recorded by {tool}, without a GPU. {found.operations} operators within {span} on the "
+            "CPU, where tables speak of a GPU, too."
+        )
+    share = found.busy_ns / (found.span_ns * found.devices) if found.span_ns else math.nan
+    devices = "the device was" if found.devices == 1 else f"the {found.devices} devices were"
+    return (
+        f"Recorded by {tool}. {found.operations} operations within {span}; {devices} busy for "
+        f"{numbers.show(100 * share, '%')} of that time."
+    )
+
+
+def _summary_table(
+    key: str, title: str, reading: str, frame: pd.DataFrame, first: str = "operation"
+) -> TimelineTable:
+    rows = frame.head(MOST_ROWS).to_dict("records")
+    return TimelineTable(
+        key,
+        title,
+        reading,
+        first,
+        (),
+        _SUMMARY,
+        tuple(TableRow(_name(row["name"]), (), _data(row, _SUMMARY)) for row in rows),
+        max(0, len(frame) - MOST_ROWS),
+    )
+
+
+def _tree_table(frame: pd.DataFrame) -> TimelineTable:
+    rows = frame.head(MOST_ROWS).to_dict("records")
+    return TimelineTable(
+        "ranges",
+        "Ranges",
+        "GPU time of the operations that were launched inside each range.",
+        "range",
+        ("domain",),
+        _TREE,
+        tuple(
+            TableRow(
+                _name(row["name"]),
+                (str(row["domain"] or "default"),),
+                _data(row, _TREE),
+                int(row["depth"]) - 1,
+            )
+            for row in rows
+        ),
+        max(0, len(frame) - MOST_ROWS),
+    )
+
+
+def _gap_table(frame: pd.DataFrame) -> TimelineTable:
+    rows = frame.head(MOST_ROWS).to_dict("records")
+    total = numbers.show(float(frame["idle_ns"].sum()), "ns")
+    return TimelineTable(
+        "gaps",
+        "Idle gaps",
+        f"{len(frame)} stretches between two operations in which a device ran nothing, "
+        f"{total} together; the longest first.",
+        "between",
+        ("range", "launch"),
+        _GAPS,
+        tuple(
+            TableRow(
+                f"{_name(row['before_name'])} \N{RIGHTWARDS ARROW} {_name(row['after_name'])}",
+                (_word(row["range"]), _late(row["host_late"])),
+                _data(row, _GAPS),
+            )
+            for row in rows
+        ),
+        max(0, len(frame) - MOST_ROWS),
+    )
+
+
+def _latency_table(frame: pd.DataFrame) -> TimelineTable:
+    rows = frame.head(MOST_ROWS).to_dict("records")
+    return TimelineTable(
+        "latency",
+        "Launch latency",
+        "From the beginning of the launching call to the start on the GPU; work that is queued "
+        "behind other work waits, too.",
+        "operation",
+        (),
+        _LATENCY,
+        tuple(TableRow(_name(row["name"]), (), _data(row, _LATENCY)) for row in rows),
+        max(0, len(frame) - MOST_ROWS),
+    )
+
+
+def _name(value: object) -> str:
+    return _word(value) if _word(value) != numbers.MISSING else "without a name"
+
+
+def _word(value: object) -> str:
+    return value if isinstance(value, str) and value else numbers.MISSING
+
+
+def _late(value: object) -> str:
+    return numbers.MISSING if pd.isna(value) else _LATE[bool(value)]  # type: ignore[call-overload]
+
+
+def _data(row: Mapping[Any, Any], wanted: Sequence[Column]) -> tuple[Datum, ...]:
+    return tuple(_datum(row[column.key], column.unit) for column in wanted)
+
+
+def _datum(value: Any, unit: str) -> Datum:
+    if pd.isna(value):
+        return Datum(title="there is none", css="none")
+    return Datum(numbers.show(float(value), unit), numbers.raw(float(value)))
+
+
+def render_timelines_page(parts: Sequence[TimelinePart], timelines: Sequence[CellTimeline]) -> str:
+    """Render imported timelines as HTML: pictures and phases, then the tables of every file.
+
+    `timelines`: what the parts were made from, in their order.
+    """
+    section = _pictures([each for each in timelines if len(each.operations) or len(each.ranges)])
+    data = {"parts": list(parts), "timeline": section, "timeline_files": ()}
+    return render("import_timeline.html", data)
+
+
+def _pictures(timelines: Sequence[CellTimeline]) -> TimelineSection | None:
+    """Pictures of timelines; of their tables only those that the files' own do not have."""
+    named = [
+        NamedTimeline(each.cell, "", mark, phased(each)) for mark, each in enumerate(timelines)
+    ]
+    section = make_section(named, pd.DataFrame())
+    if section is None:
+        return None
+    cells = tuple(replace(cell, tables=()) for cell in section.cells)
+    return replace(section, cells=cells, calls=None)
+
+
+def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
+    """Show imported timelines on the console: the first rows of every table."""
+    shown: list[RenderableType] = []
+    for part in parts:
+        shown.append(Text(f"{part.file}: {part.sentence}"))
+        shown += [_console_table(each) for each in part.tables]
+    return Group(*shown)
+
+
+def _console_table(found: TimelineTable) -> RenderableType:
+    places = [place for place, column in enumerate(found.columns) if column.console]
+    shown = table(found.title)
+    columns(shown, found.first, *found.words)
+    columns(shown, *(found.columns[place].head for place in places), right=True)
+    for row in found.rows[:_MOST_LINES]:
+        name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
+        words = (plain(shorten(word, _LONGEST_NAME)) for word in row.words)
+        shown.add_row(plain(name), *words, *(row.data[place].text for place in places))
+    say_the_rest(shown, len(found.rows) + found.left_out - _MOST_LINES, "rows are in the page")
+    return shown

@@ -1,0 +1,34 @@
+"""Timelines for the terminal: how busy each variant kept the GPU, by phase."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from profiler.model import SessionKind
+from profiler.render.lookup import Lookup
+from profiler.render.terminal import columns, plain, say_the_rest, table
+from profiler.render.timeline import named_timelines
+from profiler.render.timeline_tables import phase_shares
+
+_MOST_CELLS = 12
+
+
+def timeline_tables(lookup: Lookup) -> list[RenderableType]:
+    """GPU busy share by cell and phase, where a run only recorded timelines or is about them."""
+    report = lookup.report
+    only = all(one.kind is SessionKind.TIMELINE for one in report.plan.sessions)
+    if not report.timelines or not (only or report.kind == "timeline"):
+        return []
+    named = named_timelines(lookup)
+    shares = phase_shares(named)
+    found = table("GPU busy share by phase")
+    columns(found, "variant", "of")
+    columns(found, *(plain(name).plain for name in shares.phases), right=True)
+    found.caption = "Medians; busy: an operation ran, from the first to the last of the phase."
+    rows = zip(shares.rows, named, strict=True)
+    for row, one in list(rows)[:_MOST_CELLS]:
+        shown = (Text(datum.text) for datum in row.data[1:])
+        found.add_row(plain(one.name), plain(one.units), *shown)
+    say_the_rest(found, len(named) - _MOST_CELLS, "cells are in the page")
+    return [found]

@@ -1,0 +1,338 @@
+"""The section of timelines: its tables, its pages, and what the terminal says of them."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import replace
+from typing import Any
+
+import lxml.html
+import pandas as pd
+import pytest
+import test_render_page as shared
+from rich.console import Console
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
+from synthetic_timeline import Recorder, mlp, timeline_report
+
+from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.phases import phased
+from profiler.analyse.timeline import kernel_summary, range_tree
+from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.parse.nsys_attribution import attribute
+from profiler.render.console import final_summary
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.timeline import named_timelines, timeline_section
+from profiler.render.timeline_tables import (
+    MOST_GAPS,
+    MOST_KERNELS,
+    SmallTable,
+    call_table,
+    kernel_table,
+    operator_rows,
+    phase_table,
+    tree_table,
+)
+from profiler.report import Report
+
+NO_COUNTERS = pd.DataFrame()
+
+
+def texts(table: SmallTable, name: str) -> list[list[str]]:
+    """Texts of the rows of this name."""
+    return [[datum.text for datum in line.data] for line in table.lines if line.name == name]
+
+
+def nothing(cell: str = "c") -> CellTimeline:
+    """A timeline in which nothing was recorded."""
+    found = attribute(Recorder(0).timeline())
+    frames = (found.operations, found.ranges, found.stacks, found.api)
+    return CellTimeline(cell, "nsys", *frames, 0, mlp(cell).operators)
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    kinds = (
+        mlp("c", launches=4, layers=3),
+        mlp("c", launches=4, layers=3, speed=0.2, collector="torch"),
+        mlp("c", launches=4, graph=True),
+        mlp("c", launches=4, gpu=False, collector="torch"),
+        nothing(),
+    )
+    plan = timeline_report().plan
+    sessions = tuple(
+        SessionPlan(name, name, SessionKind.TIMELINE, (), ()) for name in ("nsys", "torch")
+    )
+    found = timeline_report(kinds)
+    return replace(found, plan=replace(plan, sessions=(*plan.sessions, *sessions)))
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> str:
+    return render_page(report)
+
+
+@pytest.fixture(scope="module")
+def tree(page: str) -> Any:
+    return lxml.html.document_fromstring(page)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def test_a_report_without_timelines_has_no_section() -> None:
+    report = make_report(variant_count=3)
+    assert timeline_section(Lookup(report)) is None
+    page = render_page(report)
+    assert "timeline" not in page.partition("</style>")[2].lower()
+
+
+def test_ranges_stand_as_the_tree_has_them() -> None:
+    found = phased(mlp("c", launches=4, layers=2))
+    table = tree_table(found, NO_COUNTERS)
+    assert table is not None
+    timeline = found.timeline
+    wanted = range_tree(timeline.operations, found.ranges, timeline.stacks)
+    assert [line.name for line in table.lines] == wanted["name"].tolist()
+    assert [line.depth + 1 for line in table.lines] == wanted["depth"].tolist()
+    assert [line.name for line in table.lines[:4]] == ["visit", "launch", "step_*", "forward"]
+    assert [line.data[0].raw for line in table.lines] == [str(n) for n in wanted["instances"]]
+    assert [line.data[3].raw for line in table.lines] == [str(n) for n in wanted["gpu_ns"]]
+
+
+def test_counters_join_by_path_and_add_up_under_a_star() -> None:
+    found = phased(mlp("c", launches=4, layers=2))
+    paths = [("step_0", "forward"), ("step_1", "forward"), ("step_0",), ("step_1",)]
+    counters = pd.DataFrame(
+        {
+            "cell": "c",
+            "path": paths,
+            "dram_read_bytes": [1e6, 2e6, 5e6, float("nan")],
+            "instructions": [float("nan")] * 4,
+        }
+    )
+    table = tree_table(found, counters)
+    assert table is not None
+    assert table.heads[-1][0] == "DRAM read, ncu", "instructions were not collected here"
+    (forward,) = texts(table, "forward")
+    assert forward[-1] == "3.000\u202fMB"
+    (step,) = texts(table, "step_*")
+    assert step[-1] == "\u2013", "part of a sum is no sum"
+    assert tree_table(found, NO_COUNTERS).heads[-1][0] == "idle"
+
+
+def test_a_path_that_was_merged_for_ncu_too_is_taken_as_it_is() -> None:
+    found = phased(mlp("c", launches=4, layers=2))
+    paths = [("step_*", "forward"), ("step_0", "forward")]
+    counters = pd.DataFrame({"cell": "c", "path": paths, "dram_read_bytes": [7e6, 1e6]})
+    (forward,) = texts(tree_table(found, counters), "forward")
+    assert forward[-1] == "7.000\u202fMB"
+
+
+def test_kernels_are_those_of_the_summary() -> None:
+    found = phased(mlp("c"))
+    table = kernel_table(found)
+    wanted = kernel_summary(found.timeline.operations)
+    assert table is not None
+    assert [line.name for line in table.lines[: len(wanted)]] == wanted["name"].tolist()
+    for line, total, count in zip(
+        table.lines, wanted["total_ns"], wanted["instances"], strict=False
+    ):
+        assert (line.data[1].raw, line.data[2].raw) == (str(total), str(count))
+    assert table.lines[-1].name == "[CUDA memcpy Host-to-Device]"
+
+
+def test_many_kernels_are_cut_and_the_rest_is_counted() -> None:
+    timeline = mlp("c")
+    names = [f"k{n}" for n in range(len(timeline.operations))]
+    operations = timeline.operations.assign(demangled=pd.Categorical(names))
+    table = kernel_table(phased(replace(timeline, operations=operations)))
+    kernels = int((operations["kind"] == "kernel").sum())
+    assert table is not None
+    assert table.left_out == kernels - MOST_KERNELS
+
+
+def test_calls_of_each_form_per_launch() -> None:
+    eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
+    report = timeline_report([eager, graph], count=2)
+    table = call_table(named_timelines(Lookup(report)))
+    assert table is not None
+    (launches,) = texts(table, "cudaLaunchKernel")
+    assert launches[0] == "80"
+    assert launches[2:] == ["0", "\u2013"]
+    (graphs,) = texts(table, "cudaGraphLaunch")
+    assert graphs[0] == "0"
+    assert graphs[2:] == ["1", "9.000\u202f\u00b5s"]
+    assert not texts(table, "cudaDeviceSynchronize"), "it lies after the last launch"
+    assert table.lines[-1].name == "all"
+
+
+def test_phases_of_every_cell() -> None:
+    report = timeline_report([mlp("a"), mlp("b", gpu=False)], count=2)
+    table = phase_table(named_timelines(Lookup(report)))
+    first = report.plan.cells[0].variant.name
+    assert [row[1] for row in texts(table, first)] == [
+        "whole step_*",
+        "forward",
+        "backward",
+        "optimizer_step",
+        "outside of them",
+    ]
+    second = report.plan.cells[1].variant.name
+    for row in texts(table, second):
+        assert row[4] == row[6] == "\u2013"
+        assert row[-1] != "\u2013"
+
+
+def test_operators_by_their_own_device_time() -> None:
+    found = phased(mlp("c", collector="torch"))
+    rows, left_out = operator_rows(found)
+    assert [row.name for row in rows] == ["aten::addmm", HOSTILE_NAME, "aten::zero_"]
+    assert rows[0].data[1].text == "4.000\u202fms"
+    assert rows[0].stack == ("forward (mlp.py:12)", "run (x.py:3)")
+    assert left_out == 0
+    none, _ = operator_rows(phased(mlp("c")))
+    assert none == ()
+
+
+def test_operators_of_a_cpu_by_their_cpu_time() -> None:
+    timeline = mlp("c", gpu=False, collector="torch")
+    operators = timeline.operators.assign(self_device_us=0.0, self_cpu_us=[1.0, 2.0, 3.0])
+    rows, _ = operator_rows(phased(replace(timeline, operators=operators)))
+    assert rows[0].name == "aten::zero_"
+
+
+def test_a_gap_table_has_room_for_the_largest() -> None:
+    section = timeline_section(Lookup(timeline_report([mlp("c", layers=12)], count=2)))
+    assert section is not None
+    gaps = next(table for table in section.cells[0].tables if table.first == "between")
+    assert len(gaps.lines) == MOST_GAPS
+    assert gaps.left_out > 0
+    totals = [float(line.data[1].raw or 0) for line in gaps.lines]
+    assert totals == sorted(totals, reverse=True)
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+
+def test_the_page_is_one_safe_file(page: str, tree: Any) -> None:
+    shared.test_is_one_file_of_bearable_size(page)
+    shared.test_ids_are_unique(tree)
+    shared.test_links_inside_the_page_have_targets(tree)
+    shared.test_nothing_is_fetched(page, tree)
+    assert tree.xpath("//img") == []
+    assert len(tree.xpath("//script")) == 4, "data and code, of the page and of its timelines"
+    assert "</script><img" not in page
+    assert HOSTILE in "".join(tree.xpath("//main//text()"))
+    assert not tree.xpath("//@*[starts-with(name(), 'on')]")
+
+
+def test_the_data_are_escaped_and_parse_back(tree: Any, report: Report) -> None:
+    (source,) = tree.xpath("//script[@id='timeline-data']/text()")
+    assert not set("<>&") & set(source)
+    data = json.loads(source)
+    assert any(HOSTILE in name for name in data["names"])
+    assert [cell["gpu"]["n"] for cell in data["cells"]] == [
+        len(one.operations) for one in report.timelines.values()
+    ]
+    assert data["cells"][1]["name"] == HOSTILE_NAME
+
+
+def test_every_figure_says_what_it_shows_and_has_a_table(tree: Any) -> None:
+    drawings = tree.xpath("//section[@id='figures']//div[@class='still']//svg")
+    assert len(drawings) == 4, "all but the timeline without anything"
+    for drawing in drawings:
+        assert drawing.get("role") == "img"
+        assert len(drawing.get("aria-label")) > 40
+        (still,) = drawing.xpath("ancestor::div[@class='still']")
+        (table,) = still.xpath("./details[@class='twin']//table")
+        assert table.xpath(".//tbody/tr")
+    shared.test_figures_use_colours_of_the_page_only(tree)
+
+
+def test_a_missing_number_says_why(tree: Any) -> None:
+    section = tree.xpath("//section[@id='figures']")[0]
+    cells = section.xpath(".//td[normalize-space(.)='\u2013' and not(contains(@class, 'prose'))]")
+    assert cells
+    for cell in cells:
+        assert cell.get("title"), lxml.html.tostring(cell.getparent())
+
+
+def test_what_was_placed_by_time_and_graphs_are_said(tree: Any) -> None:
+    blocks = tree.xpath("//details[contains(@class, 'timeline-of')]")
+    words = [shared.words(block) for block in blocks]
+    assert "placed by time" in words[0]
+    assert "nodes of CUDA graphs" in words[2]
+    assert "nothing ran on a GPU" in words[3]
+    assert "Nothing was recorded that could be drawn" in words[4]
+
+
+def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
+    section = shared.words(tree.xpath("//section[@id='figures']")[0])
+    assert "raw/nsys.*/private/report.nsys-rep.gz" in section
+    assert "raw/torch.*/private/trace.*.json.gz" in section
+    assert "They never leave it" in section
+    assert "not part of a recording" in section
+
+
+@pytest.mark.parametrize("kind", ["versions", "grid"])
+def test_a_page_of_any_kind_gets_the_section(kind: str) -> None:
+    page = render_page(timeline_report([mlp("c", launches=2, layers=2)], kind=kind, count=3))
+    tree = lxml.html.document_fromstring(page)
+    assert len(tree.xpath("//section[@id='timeline']")) == 1
+    assert tree.xpath("//nav//a[@href='#timeline']")
+    shared.test_ids_are_unique(tree)
+
+
+def test_the_page_of_timelines_shows_them_once(tree: Any) -> None:
+    assert not tree.xpath("//section[@id='timeline']")
+    assert len(tree.xpath("//details[contains(@class, 'timeline-of')]")) == 5
+
+
+def test_a_page_of_timelines_without_any_says_so() -> None:
+    page = render_page(timeline_report([], count=2))
+    assert "No timeline was recorded" in page
+    assert 'id="timeline-data"' not in page
+
+
+def test_a_picture_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline = mlp("c", launches=5, layers=2)
+    of_one = len(timeline.operations) // 5
+    monkeypatch.setattr("profiler.render.timeline.MOST_OPERATIONS", int(of_one * 3.5))
+    page = render_page(timeline_report([timeline], count=2))
+    assert re.search(r"holds the first 3 launches of 5; \d+ more\s+operations", page)
+
+
+def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("profiler.render.timeline.MOST_PICTURES", 1)
+    report = timeline_report([mlp("c", launches=2, layers=2)] * 3, count=3)
+    tree = lxml.html.document_fromstring(render_page(report))
+    assert len(tree.xpath("//*[@data-timeline]")) == 1
+    assert len(tree.xpath("//table[contains(@class, 'tree')]")) == 3
+    assert "No picture, to keep the page small" in tree.text_content()
+
+
+# ---- the terminal --------------------------------------------------------------------------------
+
+
+def printed(report: Report) -> str:
+    console = Console(width=160, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(final_summary(report))
+    return captured.get()
+
+
+def test_the_terminal_says_how_busy_each_phase_was(report: Report) -> None:
+    text = printed(report)
+    assert "GPU busy share by phase" in text
+    assert re.search(r"torch\.softmax +4 step_\* +[\d.]+\s%", text)
+    assert "optimizer_step" in text
+
+
+def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report: Report) -> None:
+    assert "GPU busy share" not in printed(replace(report, kind="versions"))
+    only = tuple(one for one in report.plan.sessions if one.kind is SessionKind.TIMELINE)
+    plan: Plan = replace(report.plan, sessions=only)
+    assert "GPU busy share" in printed(replace(report, kind="versions", plan=plan))

@@ -1,0 +1,223 @@
+"""Rows and bars of a timeline's picture, where it is cut, and its compact form."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from synthetic_timeline import mlp
+
+from profiler.analyse.phases import phased
+from profiler.render.timeline_picture import (
+    API,
+    BAR_COLUMNS,
+    GPU,
+    RANGE,
+    SETS,
+    NameTable,
+    bar_paths,
+    bars_within,
+    busy_bins,
+    compact,
+    joined_bars,
+    make_picture,
+    unit_window,
+    variable_length,
+)
+
+TRAINING = phased(mlp("c", launches=4, layers=3))
+PICTURE = make_picture(TRAINING)
+
+
+def read_numbers(data: bytes) -> list[int]:
+    """Numbers of seven bits a byte, written anew from what the format says."""
+    found, value, shift = [], 0, 0
+    for byte in data:
+        value |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            found.append(value)
+            value = shift = 0
+    return found
+
+
+def bars(*rows: tuple[int, int, int]) -> pd.DataFrame:
+    """Bars from (start, end, row)."""
+    frame = pd.DataFrame(rows, columns=["start_ns", "end_ns", "row"])
+    names = [f"k{n}" for n in range(len(frame))]
+    return frame.assign(name=names, short=names, phase=0, inside=-1)
+
+
+def test_every_operation_call_and_range_but_the_visit_is_a_bar() -> None:
+    timeline = TRAINING.timeline
+    assert len(PICTURE.bars[GPU]) == len(timeline.operations)
+    assert len(PICTURE.bars[API]) == len(timeline.api)
+    assert len(PICTURE.bars[RANGE]) == len(timeline.ranges) - 1
+    assert not PICTURE.bars[RANGE]["name"].str.startswith("cell=").any()
+    assert PICTURE.left_out == 0
+    for frame in PICTURE.bars.values():
+        assert set(frame.columns) == set(BAR_COLUMNS)
+        assert frame["start_ns"].is_monotonic_increasing
+
+
+def test_bars_of_a_row_never_overlap_and_are_of_its_kind() -> None:
+    for kind, frame in PICTURE.bars.items():
+        for row, own in frame.groupby("row"):
+            assert PICTURE.rows[int(str(row))].kind == kind
+            assert (own["start_ns"].to_numpy()[1:] >= own["end_ns"].to_numpy()[:-1]).all()
+
+
+def test_rows_of_nested_ranges_are_their_depth() -> None:
+    ranges = PICTURE.bars[RANGE].set_index("name")["row"]
+    assert ranges["launch=0"] == 0
+    assert ranges["step_0"] == 1
+    assert set(ranges["forward"]) == {2}
+    assert set(ranges["layer_1"]) == {3}
+
+
+def test_rows_say_thread_and_stream_once() -> None:
+    labels = [row.label for row in PICTURE.rows]
+    assert labels[:4] == ["NVTX", "", "", ""]
+    assert labels[4:] == ["CUDA calls, main thread", "CUDA calls, thread 2", "GPU, stream 7"]
+
+
+def test_a_bar_knows_what_it_lies_in() -> None:
+    paths = bar_paths(PICTURE.bars[RANGE])
+    gpu = PICTURE.bars[GPU]
+    own = gpu[gpu["short"] == "bias_kernel"].iloc[0]
+    assert paths[own["inside"]] == "launch=0 / step_0 / forward / layer_0"
+    assert PICTURE.phases[own["phase"]] == "forward"
+
+
+def test_a_large_timeline_is_cut_after_whole_launches() -> None:
+    of_one = len(TRAINING.timeline.operations) // 4
+    cut = make_picture(TRAINING, int(of_one * 2.5))
+    assert cut.launches == 2
+    assert len(cut.bars[GPU]) == 2 * of_one
+    assert cut.left_out == 2 * of_one
+    assert "launch=1" in set(cut.bars[RANGE]["name"])
+    assert "launch=2" not in set(cut.bars[RANGE]["name"])
+
+
+def test_a_launch_that_is_too_large_is_cut_inside() -> None:
+    cut = make_picture(TRAINING, 20)
+    assert cut.launches == 0
+    assert 0 < len(cut.bars[GPU]) <= 20
+    assert len(cut.bars[API]) <= 40
+
+
+@given(st.lists(st.lists(st.integers(0, 2**62), max_size=20), max_size=4))
+def test_numbers_of_any_size_come_back(columns: list[list[int]]) -> None:
+    data = variable_length([np.array(one, dtype=np.int64) for one in columns])
+    assert read_numbers(data) == [value for one in columns for value in one]
+
+
+def test_numbers_below_zero_are_refused() -> None:
+    with pytest.raises(ValueError, match="from 0 on"):
+        variable_length([np.array([3, -1])])
+
+
+def columns_of(data: str, count: int) -> Iterator[list[int]]:
+    values = read_numbers(base64.b64decode(data))
+    assert len(values) == 6 * count
+    for place in range(6):
+        yield values[place * count : (place + 1) * count]
+
+
+def test_the_compact_form_holds_every_bar() -> None:
+    names = NameTable()
+    data = compact(PICTURE, names, unit_window(TRAINING))
+    for kind in SETS:
+        frame = PICTURE.bars[kind]
+        starts, lengths, texts, rows, phases, inside = columns_of(
+            data[kind]["data"], data[kind]["n"]
+        )
+        assert np.cumsum(starts).tolist() == frame["start_ns"].tolist()
+        assert lengths == (frame["end_ns"] - frame["start_ns"]).tolist()
+        assert [names.names[number] for number in texts] == frame["name"].tolist()
+        assert rows == frame["row"].tolist()
+        assert phases == (frame["phase"] + 1).tolist()
+        differences = [-(one + 1) // 2 if one % 2 else one // 2 for one in inside]
+        assert np.cumsum(differences).tolist() == frame["inside"].tolist()
+    assert len(set(names.names)) == len(names.names)
+
+
+def test_ten_bytes_a_bar_are_enough() -> None:
+    """What keeps the page of a hundred steps below its size."""
+    data = compact(PICTURE, NameTable(), None)
+    size = sum(len(data[kind]["data"]) for kind in SETS)
+    count = sum(data[kind]["n"] for kind in SETS)
+    assert size / count < 4 / 3 * 10
+
+
+def test_the_window_is_that_of_the_unit_in_the_middle() -> None:
+    window = unit_window(TRAINING)
+    assert window is not None
+    middle = TRAINING.timeline.ranges.iloc[TRAINING.middle]
+    assert window.host == (middle["start_ns"], middle["end_ns"])
+    assert window.gpu is not None
+    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(TRAINING.middle)
+    assert window.gpu[0] == TRAINING.timeline.operations.loc[own, "start_ns"].min()
+
+
+def test_a_gpu_far_behind_its_host_has_an_axis_of_its_own() -> None:
+    late = unit_window(phased(mlp("c", launches=40, speed=4.0, layers=3)))
+    assert late is not None
+    assert late.apart
+    assert [name for name, *_ in late.parts] == ["One on the GPU", "One on the host"]
+    near = unit_window(phased(mlp("c", launches=3, speed=0.1, layers=3)))
+    assert near is not None
+    assert [name for name, *_ in near.parts] == ["One"]
+
+
+def test_without_a_gpu_the_window_is_of_the_host() -> None:
+    window = unit_window(phased(mlp("c", gpu=False)))
+    assert window is not None
+    assert window.gpu is None
+    assert window.whole == window.host
+
+
+def test_bars_are_cut_to_a_window() -> None:
+    found = bars_within(bars((0, 10, 0), (10, 30, 0), (30, 90, 0), (95, 99, 0)), (20, 50))
+    assert found[["start_ns", "end_ns"]].values.tolist() == [[20, 30], [30, 50]]
+
+
+def test_only_bars_that_no_eye_tells_apart_are_joined() -> None:
+    found = joined_bars(bars((0, 2, 0), (3, 5, 0), (20, 22, 0), (23, 60, 0), (4, 6, 1)), 5)
+    assert found[["start_ns", "end_ns", "row"]].values.tolist() == [
+        [0, 5, 0],
+        [20, 22, 0],
+        [23, 60, 0],
+        [4, 6, 1],
+    ]
+    assert found["name"].tolist() == ["", "k2", "k3", "k4"]
+
+
+def test_bars_of_two_phases_are_never_joined() -> None:
+    frame = bars((0, 1, 0), (1, 2, 0)).assign(phase=[0, 1])
+    assert len(joined_bars(frame, 100)) == 2
+
+
+def test_busy_shares_by_hand() -> None:
+    operations = pd.DataFrame({"start_ns": [0, 5, 30], "end_ns": [10, 8, 40]})
+    assert busy_bins(operations, (0, 40), 4).tolist() == [1, 0, 0, 1]
+    assert busy_bins(operations, (5, 45), 2) == pytest.approx([5 / 20, 10 / 20])
+    assert busy_bins(operations.iloc[:0], (0, 40), 2).tolist() == [0, 0]
+
+
+@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), min_size=1, max_size=12))
+def test_busy_shares_are_those_of_counting(rows: list[tuple[int, int]]) -> None:
+    rows = sorted(rows)
+    operations = pd.DataFrame(
+        {"start_ns": [start for start, _ in rows], "end_ns": [sum(row) for row in rows]}
+    )
+    busy = np.zeros(240)
+    for start, length in rows:
+        busy[start : start + length] = 1
+    counted = busy.reshape(12, 20).mean(axis=1)
+    assert busy_bins(operations, (0, 240), 12) == pytest.approx(counted)
