@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _across(variant: str, group: pd.DataFrame) -> tuple[str, int, float, float, 
     return (
         variant,
         len(group),
-        float(stats.gmean(ratios)),
+        float(scipy.stats.gmean(ratios)),
         float(ratios[worst]),
         str(group["problem"].iloc[worst]),
         float(group["duration_ns"].sum() / group["baseline_ns"].sum()),
