@@ -31,7 +31,8 @@ def cell_keys(
 
     `builds` by variant id; `base` is the folder of the spec. How many blocks are measured and how
     long a visit may take are not part of the key: more blocks add to the old ones, and a longer
-    limit gives those that hung another chance.
+    limit gives those that hung another chance. Neither is how timelines are made: no other session
+    depends on it.
     """
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
@@ -40,7 +41,8 @@ def cell_keys(
         "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
         "workload": experiment.workload.model_dump(mode="json"),
         "collect": collect.model_dump(
-            mode="json", exclude={"blocks", "final_blocks", "counter_samples", "time_limit_s"}
+            mode="json",
+            exclude={"blocks", "final_blocks", "counter_samples", "time_limit_s", "timeline"},
         )
         | metrics,
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},

@@ -88,6 +88,8 @@ class SessionKind(StrEnum):
     COUNTERS = "counters"
     FINAL = "final"
     """The finalists of each problem, measured once more: what a winner's number is taken from."""
+    TIMELINE = "timeline"
+    """Every operation of a few launches on a time axis; decides no verdict beside a timing."""
 
 
 @dataclass(frozen=True)
@@ -270,6 +272,8 @@ class Environment:
     cuda_driver: str | None = None
     nvcc: str | None = None
     ncu: str | None = None
+    nsys: str | None = None
+    """None where no session needed it, or there is none."""
     torch: str | None = None
     python: str | None = None
     cpu: str | None = None

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
@@ -75,3 +76,9 @@ class Report:
     """Of problems: rows and columns of a grid; empty: those with most values."""
     split: tuple[str, ...] = ()
     """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""
+    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
+    """By cell id; cells without one are not in it. Where nsys and torch both recorded a cell, it is
+    that of nsys with the operators of torch."""
+    range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
+    and a column per metric; empty where the counters were not collected by range."""

@@ -17,6 +17,10 @@ from typing import Any, TextIO
 
 PROTOCOL_VERSION = 1
 NVTX_DOMAIN = "profiler"
+CAPTURE_VISITS = "visits"
+CAPTURE_PROGRAM = "program"
+"""What a timeline holds: what lies inside visits, or all that the program did. Any other value of
+`Job.capture` is the name of an NVTX range, with `@` and its domain where it has one."""
 EXIT_BAD_JOB = 2
 """The job or the workload could not be read; the journal says why in `session_failed`."""
 EXIT_NO_DEVICE = 3
@@ -70,7 +74,8 @@ class Job:
     """Dotted module name (`kernels.softmax.workload`) or path of a Python file."""
     collector: str
     """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
-    `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches."""
+    `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches;
+    `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit."""
     device: str
     """`cuda` or `cpu`."""
     seed: int
@@ -82,6 +87,12 @@ class Job:
     warmups: int = 3
     repeats: int = 1
     """Timed launches per visit, each its own sample; `ncu` always launches once a visit."""
+    launches: int = 1
+    """Launches per visit of `nsys` and `torch`; the visit ends with the last of them, no launch is
+    waited for before the next."""
+    capture: str = CAPTURE_VISITS
+    """What `nsys` records. CAPTURE_VISITS: the runner calls cudaProfilerStart before its first
+    visit and cudaProfilerStop after its last; anything else is none of the runner's business."""
     version: int = PROTOCOL_VERSION
 
 
@@ -91,7 +102,8 @@ class Job:
 SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
-FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only)
+FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
+# trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 SESSION_FINISHED = "session_finished"
 
@@ -113,6 +125,20 @@ PROBLEM_PHASES = frozenset({INPUTS, REFERENCE})
 
 _RANGE_NAME = re.compile(r"cell=(?P<cell>.*);block=(?P<block>\d+)(?:;arm=(?P<arm>\d+))?", re.ASCII)
 
+_LAUNCH_RANGE_NAME = re.compile(r"launch=(?P<launch>\d+)", re.ASCII)
+
+
+OPERATOR_FIELDS = (
+    "name",
+    "calls",
+    "self_cpu_us",
+    "cpu_us",
+    "self_device_us",
+    "device_us",
+    "stack",
+)
+"""Keys of an operator in the record of a visit under `torch`; times are sums in microseconds,
+`stack` is a list of `function (file.py:line)`, innermost first."""
 
 LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 """Attributes that a launch may carry: what it took to make it, and the device memory that one call
@@ -128,6 +154,17 @@ def parse_range_name(name: str) -> tuple[str, int, int] | None:
     """Cell id, block and arm of a range name, or None when the range is not one of ours."""
     found = _RANGE_NAME.fullmatch(name)
     return (found["cell"], int(found["block"]), int(found["arm"] or 0)) if found else None
+
+
+def launch_range_name(launch: int) -> str:
+    """Name of the range of one launch inside that of its visit: `launch=<n>`, n from 0."""
+    return f"launch={launch}"
+
+
+def parse_launch_range_name(name: str) -> int | None:
+    """Number of the launch of a range name, or None when it is not the range of a launch."""
+    found = _LAUNCH_RANGE_NAME.fullmatch(name)
+    return int(found["launch"]) if found else None
 
 
 def write_job(job: Job, path: Path) -> None:

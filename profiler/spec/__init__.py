@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from profiler.errors import SpecError
 from profiler.spec.faults import faults_of, written_path
-from profiler.spec.models import Build, Collect, Experiment, Item, Page, Tolerance
+from profiler.spec.models import Build, Collect, Experiment, Item, Page, Timeline, Tolerance
 from profiler.spec.overrides import Override, apply_overrides, parse_overrides
 from profiler.spec.rules import Rule
 from profiler.spec.source import Document, Fault, FieldPath, field_name, read_document
@@ -28,6 +28,7 @@ __all__ = [
     "ModuleWorkload",
     "Page",
     "Rule",
+    "Timeline",
     "Tolerance",
     "did_you_mean",
     "json_schema",

@@ -34,12 +34,14 @@ from profiler.spec.values import (
     SpecModel,
     Text,
     as_list,
+    check_text,
     did_you_mean,
     or_else,
     unique,
     wrong,
 )
 from profiler.spec.workloads import CommandWorkload, Workload
+from runner.protocol import CAPTURE_VISITS
 
 DEFAULT_SEED = 0x5EED
 """Any fixed number will do: it only has to be the same from one run to the next."""
@@ -90,6 +92,17 @@ def _check_metric(value: str) -> str:
 def _check_dtype(value: str) -> str:
     if value != "default" and value not in DTYPES:
         raise wrong(f"unknown dtype '{value}'{did_you_mean(value, ['default', *DTYPES])}")
+    return value
+
+
+def _check_capture(value: str) -> str:
+    """Refuse what nsys would take for something else than the name of a range."""
+    name, at, domain = check_text(value).partition("@")
+    if not name or "\\" in value or "@" in domain or (at and not domain):
+        raise wrong(
+            "must be visits, program, or a range as NAME or NAME@DOMAIN without a backslash, "
+            f"not {value!r}"
+        )
     return value
 
 
@@ -180,7 +193,7 @@ class Problems(SpecModel):
 
 
 Collectors = Annotated[
-    tuple[Literal["ncu", "timer", "torch_kernels", "plain_timer"], ...],
+    tuple[Literal["ncu", "timer", "torch_kernels", "plain_timer", "nsys", "torch"], ...],
     Field(min_length=1),
     BeforeValidator(as_list),
     AfterValidator(unique),
@@ -210,6 +223,24 @@ Metrics = Annotated[
 ]
 
 
+class Timeline(SpecModel):
+    """How the sessions of `nsys` and `torch` make a timeline."""
+
+    blocks: Positive = Field(
+        default=1, description="Passes over all cells; the page shows the first."
+    )
+    launches: Positive = Field(
+        default=10, description="Launches per visit, each in a range of its own."
+    )
+    capture: Annotated[str, AfterValidator(_check_capture)] = Field(
+        default=CAPTURE_VISITS,
+        description="What nsys records. `visits`: from the first visit to the last, without "
+        "set-up, check and warm-up; `program`: everything; else the first NVTX range of this "
+        "name, `NAME` or `NAME@DOMAIN`. An external command has no visits: its `visits` are the "
+        "program.",
+    )
+
+
 class Collect(SpecModel):
     """What to measure, how often, and under which conditions."""
 
@@ -218,7 +249,10 @@ class Collect(SpecModel):
         description="`ncu`: hardware counters; `timer`: CUDA events, or the process clock on a "
         "CPU; `torch_kernels`: kernel time of torch.profiler; `plain_timer`: wall clock around "
         "three launches, as a quick benchmark does. The first of these that is asked for is "
-        "judged.",
+        "judged. `nsys` and `torch` (torch.profiler) record timelines and are never judged.",
+    )
+    timeline: Timeline = Field(
+        default_factory=Timeline, description="Timelines of `nsys` and `torch`."
     )
     device: Literal["auto", "cuda", "cpu"] = Field(
         default="auto", description="Where the workload runs; `auto`: a GPU if there is one."
@@ -364,9 +398,11 @@ class Experiment(SpecModel):
 
     @model_validator(mode="after")
     def _command_needs_ncu(self) -> Self:
-        if isinstance(self.workload, CommandWorkload) and self.collect.collectors != ("ncu",):
+        if not isinstance(self.workload, CommandWorkload):
+            return self
+        if not {"ncu", "nsys"}.issuperset(self.collect.collectors):
             raise wrong(
-                "collect.collectors: an external command is measured by ncu; "
+                "collect.collectors: an external command is measured by ncu or nsys; "
                 "a timer needs a workload in Python"
             )
         return self

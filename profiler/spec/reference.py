@@ -24,6 +24,7 @@ from profiler.spec.models import (
     Item,
     Page,
     Problems,
+    Timeline,
     Tolerance,
     Variants,
 )
@@ -40,6 +41,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     Rule,
     Condition,
     Collect,
+    Timeline,
     Tolerance,
     Page,
     Build,

@@ -401,13 +401,36 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         ),
         (
             "name: x\nworkload: {command: ./a}\ncollect: {collectors: timer}\n" + VARIANTS,
-            "spec.yaml:1: collect.collectors: an external command is measured by ncu; "
+            "spec.yaml:1: collect.collectors: an external command is measured by ncu or nsys; "
             "a timer needs a workload in Python",
+        ),
+        *(
+            (
+                f"name: x\nworkload: kernels.x\n{VARIANTS}"
+                f"collect:\n  timeline:\n    capture: {given}\n",
+                "spec.yaml:6: collect.timeline.capture: must be visits, program, or a range as "
+                f"NAME or NAME@DOMAIN without a backslash, not {given.strip(chr(39))!r}",
+            )
+            for given in ("'@domain'", "name@", "a@b@c", "'a\\b'", "''")
         ),
     ],
 )
 def test_what_is_refused(complaints, text: str, line: str) -> None:
     assert line in complaints(text)
+
+
+def test_timelines_have_settings_of_their_own(load) -> None:
+    collect = load(MINIMAL).experiment.collect
+    assert (collect.timeline.blocks, collect.timeline.launches) == (1, 10)
+    assert collect.timeline.capture == "visits"
+    text = MINIMAL + "collect: {collectors: [ncu, nsys, torch], timeline: {capture: step@app}}\n"
+    assert load(text).experiment.collect.timeline.capture == "step@app"
+
+
+def test_an_external_command_may_have_a_timeline(load, complaints) -> None:
+    text = "name: x\nworkload: {command: ./a}\n" + VARIANTS
+    assert load(text + "collect: {collectors: [ncu, nsys]}\n").experiment
+    assert complaints(text + "collect: {collectors: torch}\n")
 
 
 @pytest.mark.parametrize("metric", ["lts__t_sectors.sum", "stalls", "duration_ns"])

@@ -21,6 +21,8 @@ from runner.protocol import (
     Tolerance,
     append_record,
     finished_visits,
+    launch_range_name,
+    parse_launch_range_name,
     parse_range_name,
     range_name,
     read_job,
@@ -112,3 +114,15 @@ def test_only_visits_that_were_measured_to_their_end_are_finished():
         {"event": SESSION_FINISHED},
     ]
     assert list(finished_visits(records)) == [("a", 2, 0), ("a", 2, 1)]
+
+
+@given(st.integers(0, 10**6))
+def test_the_range_of_a_launch_is_known_by_its_number(launch):
+    assert parse_launch_range_name(launch_range_name(launch)) == launch
+
+
+@pytest.mark.parametrize(
+    "name", ["launch=", "launch=x", "launch=1;", " launch=1", "cell=a;block=0"]
+)
+def test_no_other_range_is_one_of_a_launch(name):
+    assert parse_launch_range_name(name) is None

@@ -1,0 +1,68 @@
+"""Ranges of a workload, as NVTX and torch.profiler see them."""
+
+from __future__ import annotations
+
+import nvtx
+import pytest
+import torch
+from torch.autograd import profiler as torch_profiler
+from torch.profiler import ProfilerActivity, profile
+
+from kernels.marks import mark
+
+
+class RecordingDomain:
+    def __init__(self):
+        self.calls = []
+
+    def get_event_attributes(self, message):
+        return message
+
+    def push_range(self, attributes):
+        self.calls.append(f"push {attributes}")
+
+    def pop_range(self):
+        self.calls.append("pop")
+
+
+@pytest.fixture
+def default_domain(monkeypatch):
+    domains = {}
+    monkeypatch.setattr(nvtx, "get_domain", lambda n: domains.setdefault(n, RecordingDomain()))
+    return lambda: domains[None].calls
+
+
+def test_ranges_nest_in_the_default_domain(default_domain):
+    with mark("forward"), mark("layer 0"):
+        assert default_domain() == ["push forward", "push layer 0"]
+    assert default_domain()[2:] == ["pop", "pop"]
+
+
+def test_a_range_ends_when_its_body_raises(default_domain):
+    with pytest.raises(ZeroDivisionError), mark("forward"):
+        raise ZeroDivisionError
+    assert default_domain() == ["push forward", "pop"]
+
+
+def test_torch_profiler_sees_the_range_and_what_ran_inside():
+    x = torch.ones(8, 8)
+    with profile(activities=[ProfilerActivity.CPU]) as seen:
+        with mark("forward"), mark("matmul"):
+            x @ x
+        torch.relu(x)
+
+    forward = next(event for event in seen.events() if event.name == "forward")
+    inner = forward.cpu_children
+    assert [event.name for event in inner] == ["matmul"]
+    assert "aten::matmul" in [event.name for event in inner[0].cpu_children]
+    assert "aten::relu" not in [event.name for event in forward.cpu_children]
+
+
+def test_nothing_is_recorded_where_no_profiler_listens(monkeypatch):
+    def refuse(name):
+        raise AssertionError(f"record_function({name!r}) without a profiler")
+
+    monkeypatch.setattr(torch_profiler, "record_function", refuse)
+
+    with mark("forward"):
+        pass
