@@ -4,6 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Measuring needs torch, replaying a recording does not: it is large, so only where there is a GPU.
 EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
+# The tests of one file stay in one worker and share what they set up. Each worker imports torch.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: demo test lint clean
 
@@ -14,7 +16,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)

@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 
 import pytest
 from whole_runs import TESTS, CommandLine
@@ -73,6 +75,15 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
     assert done.code == 2, (arguments, done.err)
     assert message in done.err
     assert done.out == ""
+
+
+def test_commands_without_statistics_do_not_load_them():
+    code = (
+        "import sys, profiler.commands, profiler.pipeline, profiler.comparison.document\n"
+        "import profiler.render.between_console\n"
+        "sys.exit('scipy.stats' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
 
 
 def test_a_failed_command_leaves_no_run_behind(ready):

@@ -66,7 +66,7 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,  # so that a Ctrl-C can be sent to it and all below it
-            preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - pytest has one thread
+            preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - it makes one system call
         )
 
     def __call__(self, *arguments, cwd=None, **environment):

@@ -23,6 +23,7 @@ The margin is the largest of
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy import stats
+import scipy
 
 from profiler.analyse.intervals import CONFIDENCE, FEWEST
 from profiler.analyse.paired_tests import adjust_families
@@ -44,9 +45,6 @@ Objects = npt.NDArray[np.object_]
 
 FEWEST_CONTROLS = 5
 """Fewer unchanged programs than this say little about how far such programs stray."""
-_SPREAD = float(stats.norm.ppf(0.975) / stats.norm.ppf(0.75))
-"""From the median of |shift| to its 95th percentile, for normal errors around no shift. The median
-stands as long as fewer than half of the controls really changed; a percentile would not."""
 TRIM = 0.2
 """Share of the blocks that is left out at each end: one of eight (Wilcox, Introduction to Robust
 Estimation, section 5.3). One visit in twenty takes longer for reasons of its own."""
@@ -127,7 +125,9 @@ class Shifts:
 
 def shifts(newer: Floats, older: Floats) -> Shifts:
     """Estimate the shift between the rows of `newer` (count, n) and of `older` (count, m)."""
-    middle = np.asarray(stats.trim_mean(newer, TRIM, axis=1) - stats.trim_mean(older, TRIM, axis=1))
+    middle = np.asarray(
+        scipy.stats.trim_mean(newer, TRIM, axis=1) - scipy.stats.trim_mean(older, TRIM, axis=1)
+    )
     if min(newer.shape[1], older.shape[1]) < FEWEST:
         nothing = np.full(len(newer), np.nan)
         return Shifts(middle, nothing, nothing, nothing)
@@ -135,7 +135,9 @@ def shifts(newer: Floats, older: Floats) -> Shifts:
     interval = found.confidence_interval(CONFIDENCE)
     half = np.nan_to_num((interval.high - interval.low) / 2)
     freedom = np.nan_to_num(found.df, nan=1.0)
-    power = 1 + stats.t.ppf(_POWER, freedom) / stats.t.ppf((1 + CONFIDENCE) / 2, freedom)
+    power = 1 + scipy.stats.t.ppf(_POWER, freedom) / scipy.stats.t.ppf(
+        (1 + CONFIDENCE) / 2, freedom
+    )
     return Shifts(middle, middle - half, middle + half, half * power)
 
 
@@ -178,13 +180,13 @@ def _yuen(newer: Floats, older: Floats, alternative: _Alternative) -> Any:
     with warnings.catch_warnings():
         # Rows of nearly equal values lose digits; what their difference is, is known well enough.
         warnings.simplefilter("ignore", category=RuntimeWarning)
-        return stats.ttest_ind(
+        return scipy.stats.ttest_ind(
             newer, older, axis=1, equal_var=False, trim=TRIM, alternative=alternative
         )
 
 
 def _rank_sum(newer: Floats, older: Floats, alternative: _Alternative) -> Any:
-    return stats.mannwhitneyu(newer, older, axis=1, alternative=alternative)
+    return scipy.stats.mannwhitneyu(newer, older, axis=1, alternative=alternative)
 
 
 # ---- floors --------------------------------------------------------------------------------------
@@ -223,7 +225,17 @@ def _stray(controls: pd.DataFrame, variant: str, problem: str) -> float:
     chosen = near if len(near) >= FEWEST_CONTROLS else others
     if len(chosen) < FEWEST_CONTROLS:
         return float("nan")
-    return _SPREAD * float(chosen["size"].median())
+    return _spread() * float(chosen["size"].median())
+
+
+@functools.cache
+def _spread() -> float:
+    """From the median of |shift| to its 95th percentile, for normal errors around no shift.
+
+    The median stands as long as fewer than half of the controls really changed; a percentile would
+    not.
+    """
+    return float(scipy.stats.norm.ppf(0.975) / scipy.stats.norm.ppf(0.75))
 
 
 # ---- verdicts ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,9 +57,9 @@ def group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tupl
 def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
     with warnings.catch_warnings():
         # Degenerate rows are answered below.
-        warnings.simplefilter("ignore", category=stats.DegenerateDataWarning)
+        warnings.simplefilter("ignore", category=scipy.stats.DegenerateDataWarning)
         warnings.simplefilter("ignore", category=RuntimeWarning)
-        result = stats.bootstrap(
+        result = scipy.stats.bootstrap(
             (rows,),
             _medians,
             axis=-1,

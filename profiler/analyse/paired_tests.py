@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+import scipy
 
 from profiler.analyse.intervals import RESAMPLES, SEED
 
@@ -72,7 +72,7 @@ def signed_rank_tails(rows: Floats) -> tuple[Floats, Floats]:
 
 
 def _wilcoxon(rows: Floats, alternative: Literal["less", "greater"]) -> Floats:
-    found = stats.wilcoxon(
+    found = scipy.stats.wilcoxon(
         rows, zero_method="pratt", alternative=alternative, axis=1, keepdims=True
     )
     return found.pvalue[:, 0]
@@ -88,7 +88,7 @@ def _sign_flip_tails(row: Floats) -> tuple[float, float]:
     of all sums follow from one addition per block. Zeros keep their rank and count for neither
     side (Pratt), which is the careful choice.
     """
-    doubled = np.rint(2 * stats.rankdata(np.abs(row))).astype(np.int64)
+    doubled = np.rint(2 * scipy.stats.rankdata(np.abs(row))).astype(np.int64)
     ranks, positive = doubled[row != 0], doubled[row > 0].sum()
     share = np.zeros(ranks.sum() + 1)
     share[0] = 1.0
@@ -106,7 +106,7 @@ def median_floors(rows: Floats) -> Floats:
     with warnings.catch_warnings():
         # The interval is not used, and says of constant rows that it does not exist.
         warnings.simplefilter("ignore", category=RuntimeWarning)
-        drawn = stats.bootstrap(
+        drawn = scipy.stats.bootstrap(
             (np.sort(rows, axis=1),),
             np.median,
             axis=-1,
@@ -127,7 +127,7 @@ def detectable_effects(rows: Floats, margins: Floats) -> Floats:
     n = rows.shape[1]
     if n < 2:
         return np.full(len(rows), np.nan)
-    quantiles = float(stats.t.ppf(_SIGNIFICANCE, n - 1) + stats.t.ppf(_POWER, n - 1))
+    quantiles = float(scipy.stats.t.ppf(_SIGNIFICANCE, n - 1) + scipy.stats.t.ppf(_POWER, n - 1))
     effects: Floats = margins + quantiles * rows.std(axis=1, ddof=1) / np.sqrt(n)
     return effects
 
@@ -151,6 +151,6 @@ def adjust_families(
         sides = np.concatenate([faster[members], slower[members]])
         # There are twice as many hypotheses as pairs: half of the result meets alpha / 2 as p
         # itself would. Never below p: the side that a pair is not on says nothing.
-        adjusted = np.maximum(sides, stats.false_discovery_control(sides) / 2)
+        adjusted = np.maximum(sides, scipy.stats.false_discovery_control(sides) / 2)
         faster[members], slower[members] = np.split(adjusted, 2)
     return faster, slower

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import stats
+import scipy
 
 from profiler.metrics import better
 from profiler.model import Verdict
@@ -240,7 +240,7 @@ def _overall(variant: str, group: pd.DataFrame, *, higher: bool) -> VariantOvera
     return VariantOverall(
         variant=variant,
         problems=len(group),
-        geomean_ratio=float(stats.gmean(ratios)),
+        geomean_ratio=float(scipy.stats.gmean(ratios)),
         worst_ratio=float(ratios[worst]),
         worst_problem=str(group["problem"].iloc[worst]),
         best_at=int((group["rank"] == 1).sum()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from scipy import stats
+import scipy
 
 from profiler.analyse.between_runs import REFUSED_WORDS
 from profiler.comparison.joined import Comparison
@@ -37,7 +37,7 @@ def _middle(rows: Sequence[Line]) -> Sentence:
     ratios = [line.ratio for line in rows if line.ratio > 0]
     if not ratios:
         return (Part("No cell was measured in both runs."),)
-    mean = numbers.ratio(float(stats.gmean(ratios)))
+    mean = numbers.ratio(float(scipy.stats.gmean(ratios)))
     low, high = numbers.ratio(min(ratios)), numbers.ratio(max(ratios))
     return (
         Part(
@@ -109,7 +109,7 @@ def _control_card(step: Step) -> Card:
     own = step.cells.loc[step.cells["variant"] == step.control, "raw_ratio"].dropna()
     if own.empty:
         return Card(question, step.control, "The baseline was not measured in both runs.")
-    mean = numbers.ratio(float(stats.gmean(own)))
+    mean = numbers.ratio(float(scipy.stats.gmean(own)))
     span = f"{numbers.ratio(own.min())} to {numbers.ratio(own.max())}"
     detail = f"the baseline: {mean} its older duration by itself ({span}); ratios leave that out"
     return Card(question, step.control, detail)

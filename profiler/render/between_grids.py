@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from scipy import stats
+import scipy
 
 from profiler.comparison.joined import Comparison
 from profiler.comparison.machines import Machines
@@ -351,7 +351,7 @@ def _overview(runs: GridRuns) -> Iterator[OverviewRow]:
         count = Datum(f"{len(ranked)} of {len(places)}", str(len(ranked)))
         ends: tuple[Datum, ...] = (Datum(css="none"),) * 3
         if ranked:
-            mean = float(stats.gmean([one.ratio for one in ranked]))
+            mean = float(scipy.stats.gmean([one.ratio for one in ranked]))
             ends = (
                 Datum(short(mean), numbers.raw(mean)),
                 _end(grid, ranked[0]),
@@ -381,7 +381,7 @@ def grid_sentences(runs: GridRuns) -> tuple[Sentence, ...]:
             found.append((Part(variant.name, strong=True), Part(": no cell has both times.")))
             continue
         span = f"from {short(min(ratios))} to {short(max(ratios))}"
-        mean = Part(short(float(stats.gmean(ratios))), strong=True)
+        mean = Part(short(float(scipy.stats.gmean(ratios))), strong=True)
         count = f" in the geometric mean over {len(ratios)} cells, {span}."
         found.append((Part(f"{variant.name}: "), mean, Part(count)))
     return tuple(found)

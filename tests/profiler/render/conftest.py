@@ -1,8 +1,11 @@
 """One synthetic run of more than 400 cells and its page, shared by the tests of this folder."""
 
+import functools
+from collections.abc import Callable
+
 import lxml.html
 import pytest
-from synthetic_report import make_report
+from synthetic_report import make_report, without
 
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
@@ -21,8 +24,14 @@ def ranking(report: Report) -> Ranking:
 
 
 @pytest.fixture(scope="session")
-def page(report: Report) -> str:
-    return render_page(report)
+def page_of(report: Report) -> Callable[[str], str]:
+    """The page of the run by its kind; each is drawn once, which takes seconds."""
+    return functools.cache(lambda kind: render_page(without(report, kind=kind)))
+
+
+@pytest.fixture(scope="session")
+def page(report: Report, page_of: Callable[[str], str]) -> str:
+    return page_of(report.kind)
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import Any
 
 import lxml.html
@@ -16,7 +17,6 @@ from profiler.render.behind import BEHIND_EDGES, behind_heats, behind_legend, on
 from profiler.render.cards import cards
 from profiler.render.effects import effect_table, parameter_effects
 from profiler.render.lookup import Lookup
-from profiler.render.page import render_page
 from profiler.render.roles import Ranking
 from profiler.render.steps import value_name
 from profiler.render.tables import Heat
@@ -157,8 +157,8 @@ def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
     assert set(table.loc[table["panel"] == NEEDS[1], "x"]) == {3.0}
 
 
-def test_the_page_has_its_sections(tuned: Report) -> None:
-    tree: Any = lxml.html.document_fromstring(render_page(tuned))
+def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str]) -> None:
+    tree: Any = lxml.html.document_fromstring(page_of("autotune"))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:2] == ["Percent behind the best of each problem", "One configuration for all"]
     assert heads[2:4] == ["Duration with intervals, problem by problem", "What each parameter does"]

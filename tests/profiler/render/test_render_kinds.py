@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import lxml.html
@@ -11,15 +12,15 @@ import test_render_page as shared
 from synthetic_report import make_report, without
 
 from profiler.render.page import render_page
-from profiler.report import PAGE_KINDS, Report
+from profiler.report import PAGE_KINDS
 from profiler.spec import json_schema
 
 SECTIONS = ("answer", "figures", "table", "why", "build", "cells", "method")
 
 
 @pytest.fixture(scope="module", params=[kind for kind in PAGE_KINDS if kind != "versions"])
-def page_of_kind(request: pytest.FixtureRequest, report: Report) -> str:
-    return render_page(without(report, kind=request.param))
+def page_of_kind(request: pytest.FixtureRequest, page_of: Callable[[str], str]) -> str:
+    return page_of(request.param)
 
 
 @pytest.fixture(scope="module")
