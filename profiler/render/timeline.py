@@ -22,7 +22,7 @@ from profiler.render.timeline_picture import (
     GPU,
     MOST_OPERATIONS,
     RANGE,
-    SETS,
+    SPAN,
     NameTable,
     Picture,
     Window,
@@ -272,8 +272,9 @@ def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) ->
     count = len(found.units.rows)
     which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
     reading = (
-        f"{which} and CUDA calls on the host, operations on the GPU. {_colours(found)} Bars too "
-        "short to be seen are drawn together."
+        f"{which} and CUDA calls on the host; on the GPU its operations, and the ranges from their "
+        f"first operation to their last. {_colours(found)} Bars too short to be seen are drawn "
+        "together."
     )
     figure = timeline_figure(shares, span, _panels(picture, window))
     return make_chart(f"timeline-{number}", f"{one.name}: {what}", reading, figure)
@@ -294,8 +295,8 @@ def _colours(found: Phased) -> str:
 
 def _panels(picture: Picture, window: Window) -> list[Panel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
-    host = [place for place, row in enumerate(picture.rows) if row.kind != GPU]
-    gpu = [place for place, row in enumerate(picture.rows) if row.kind == GPU]
+    host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
+    gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
     host_window = window.host if window.apart else window.whole
     panels = []
     if host:
@@ -304,7 +305,7 @@ def _panels(picture: Picture, window: Window) -> list[Panel]:
     if gpu and window.gpu is not None:
         gpu_window = window.gpu if window.apart else window.whole
         title = f"GPU, from {numbers.show(gpu_window[0], 'ns')}"
-        panels.append(_panel(title, picture, gpu, (GPU,), gpu_window))
+        panels.append(_panel(title, picture, gpu, (SPAN, GPU), gpu_window))
     return panels
 
 
@@ -327,11 +328,9 @@ def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
     """The bars of the still figure in words, in order of start."""
     origin = window.whole[0]
     paths = bar_paths(picture.bars[RANGE])
-    within = {RANGE: window.host, API: window.host, GPU: window.gpu or window.host}
+    within = {RANGE: window.host, GPU: window.gpu or window.host}
     frames = [
-        bars_within(picture.bars[kind], within[kind]).assign(kind=kind)
-        for kind in SETS
-        if kind != API
+        bars_within(picture.bars[kind], part).assign(kind=kind) for kind, part in within.items()
     ]
     bars = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     longest = bars["end_ns"] - bars["start_ns"]

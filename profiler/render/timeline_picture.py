@@ -1,7 +1,7 @@
 """A timeline as rows of bars: what stands in which row, where it is cut, and its compact form.
 
-A bar is a range, a CUDA call or an operation; a row holds bars that do not overlap. Bars of one
-place are three frames: `ranges`, `api`, `gpu`, each in order of start with columns BAR_COLUMNS.
+A bar is a range, a CUDA call or an operation; a row holds bars that do not overlap. Bars of a
+kind are a frame, in order of start, with columns BAR_COLUMNS.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.phases import VISIT, Phased, launch_rows
+from profiler.analyse.timeline import range_instances
 from runner.protocol import NVTX_DOMAIN
 
 MOST_OPERATIONS = 40_000
@@ -25,8 +26,10 @@ MOST_OPERATIONS = 40_000
 BAR_COLUMNS = ("start_ns", "end_ns", "name", "short", "row", "phase", "inside")
 """`name`: in full; `short`: what stands on a bar; `row`: number of the row of the picture; `phase`:
 number, -1: none; `inside`: number of the bar of the range around it, -1: none."""
-RANGE, API, GPU = "range", "api", "gpu"
-SETS = (RANGE, API, GPU)
+RANGE, API, SPAN, GPU = "range", "api", "span", "gpu"
+"""Ranges on the host, CUDA calls, ranges from the first to the last of their operations on the GPU,
+and the operations."""
+SETS = (RANGE, API, SPAN, GPU)
 
 _MAIN, _UNKNOWN = "main thread", -1
 _TOGETHER = 3.0
@@ -40,7 +43,7 @@ class PictureRow:
     """One row."""
 
     kind: str
-    """`range`, `api` or `gpu`."""
+    """One of SETS."""
     label: str
     """Empty where the row above says it."""
 
@@ -78,12 +81,14 @@ def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
     frames = {
         RANGE: _range_bars(found, kept_ranges, numbers),
         API: _bars(timeline.api.iloc[calls]),
+        SPAN: _span_bars(found, operations, numbers),
         GPU: _operation_bars(found, operations, numbers),
     }
     main = _main_thread(timeline.ranges)
     places = {
         RANGE: _thread_labels(timeline.ranges["thread"].iloc[kept_ranges], "NVTX", main),
         API: _thread_labels(timeline.api["thread"].iloc[calls], "CUDA calls", main),
+        SPAN: ["NVTX on the GPU"] * len(frames[SPAN]),
         GPU: _stream_labels(timeline.operations.iloc[operations]),
     }
     rows: list[PictureRow] = []
@@ -149,6 +154,19 @@ def _operation_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.Data
     frame["phase"] = found.operation_phase[rows]
     frame["inside"] = _bar_around(operations["stack"].to_numpy()[rows], stacks, numbers)
     return frame
+
+
+def _span_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
+    """Ranges that are shown, from the first to the last of their shown operations on the GPU."""
+    timeline = found.timeline
+    spans = range_instances(timeline.operations.iloc[rows].reset_index(drop=True), timeline.stacks)
+    spans = spans[numbers[spans["range"].to_numpy()] != -1].sort_values("range")
+    # What lies inside another one comes after it, so that it gets a lower row.
+    spans = spans.sort_values(["first_ns", "last_ns"], ascending=[True, False], kind="stable")
+    shown = numbers[spans["range"].to_numpy()]
+    bars = _range_bars(found, spans["range"].to_numpy(), numbers)
+    times = {"start_ns": spans["first_ns"].to_numpy(), "end_ns": spans["last_ns"].to_numpy()}
+    return bars.assign(**times, inside=shown)
 
 
 def _bar_around(stack: Integers, stacks: pd.DataFrame, numbers: Integers) -> Integers:

@@ -19,6 +19,7 @@ from profiler.render.timeline_picture import (
     GPU,
     RANGE,
     SETS,
+    SPAN,
     NameTable,
     bar_paths,
     bars_within,
@@ -83,7 +84,24 @@ def test_rows_of_nested_ranges_are_their_depth() -> None:
 def test_rows_say_thread_and_stream_once() -> None:
     labels = [row.label for row in PICTURE.rows]
     assert labels[:4] == ["NVTX", "", "", ""]
-    assert labels[4:] == ["CUDA calls, main thread", "CUDA calls, thread 2", "GPU, stream 7"]
+    assert labels[4:6] == ["CUDA calls, main thread", "CUDA calls, thread 2"]
+    assert labels[6:] == ["NVTX on the GPU", "", "", "", "GPU, stream 7"]
+
+
+def test_ranges_on_the_gpu_last_from_their_first_operation_to_their_last() -> None:
+    spans, gpu, ranges = (PICTURE.bars[kind] for kind in (SPAN, GPU, RANGE))
+    of_name = spans[spans["name"] == "forward"]
+    assert len(of_name) == 4
+    paths = bar_paths(ranges)
+    for _, span in of_name.iterrows():
+        assert ranges["name"][span["inside"]] == "forward"
+        path = paths[span["inside"]]
+        own = [(paths[around] + " / ").startswith(path + " / ") for around in gpu["inside"]]
+        assert span["start_ns"] == gpu.loc[own, "start_ns"].min()
+        assert span["end_ns"] == gpu.loc[own, "end_ns"].max()
+        assert PICTURE.phases[span["phase"]] == "forward"
+    rows = [list(spans[spans["name"] == name]["row"].unique()) for name in ("launch=0", "forward")]
+    assert rows == [[6], [8]], "as deep as on the host"
 
 
 def test_a_bar_knows_what_it_lies_in() -> None:
