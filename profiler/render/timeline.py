@@ -135,7 +135,7 @@ def timeline_section(lookup: Lookup) -> TimelineSection | None:
     cells = []
     for number, one in enumerate(named):
         picture = make_picture(one.found, most) if number < len(drawn) else None
-        window = unit_window(one.found)
+        window = None if picture is None else unit_window(one.found, picture.until_ns)
         if picture is not None:
             data.append({"name": one.name, **compact(picture, names, window)})
         cells.append(_cell(lookup, one, number, picture, window))
@@ -264,12 +264,12 @@ def _notes(found: Phased, picture: Picture | None) -> list[str]:
 
 def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) -> Chart:
     found, operations = one.found, one.found.timeline.operations
-    what = _middle_name(found)
+    what = _unit_name(found, window)
     span, shares = (0, 0), np.zeros(0)
     if len(operations):
         span = int(operations["start_ns"].min()), int(operations["end_ns"].max())
         shares = busy_bins(operations, span, _BINS)
-    count = len(found.units.rows)
+    count = 0 if window.unit is None else len(found.units.rows)
     which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
     reading = (
         f"{which} and CUDA calls on the host; on the GPU its operations, and the ranges from their "
@@ -280,11 +280,11 @@ def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) ->
     return make_chart(f"timeline-{number}", f"{one.name}: {what}", reading, figure)
 
 
-def _middle_name(found: Phased) -> str:
+def _unit_name(found: Phased, window: Window) -> str:
     """Name of the range that a still figure shows; without one it shows all."""
-    if found.middle is None:
+    if window.unit is None:
         return "all of it"
-    return str(found.timeline.ranges["name"].iloc[found.middle]).replace("=", " ")
+    return str(found.timeline.ranges["name"].iloc[window.unit]).replace("=", " ")
 
 
 def _colours(found: Phased) -> str:
@@ -348,7 +348,7 @@ def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
         for row in kept.to_dict("records")
     )
     return SmallTable(
-        f"{one.name}: ranges and operations of {_middle_name(one.found)}",
+        f"{one.name}: ranges and operations of {_unit_name(one.found, window)}",
         "what",
         (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
         lines,

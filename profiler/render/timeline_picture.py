@@ -61,6 +61,8 @@ class Picture:
     """How many whole ones are shown."""
     left_out: int
     """Operations that are not shown."""
+    until_ns: float
+    """Time on the host from which on nothing is shown; may be infinite."""
 
     @property
     def empty(self) -> bool:
@@ -95,8 +97,15 @@ def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
     for kind in SETS:
         rows += _place(frames[kind], kind, places[kind], len(rows))
     ends = (int(frame["end_ns"].max()) for frame in frames.values() if len(frame))
-    left_out = len(timeline.operations) - len(operations)
-    return Picture(tuple(rows), frames, found.phases, max(ends, default=0), launches, left_out)
+    return Picture(
+        rows=tuple(rows),
+        bars=frames,
+        phases=found.phases,
+        end_ns=max(ends, default=0),
+        launches=launches,
+        left_out=len(timeline.operations) - len(operations),
+        until_ns=until,
+    )
 
 
 def _cut(found: Phased, most: int) -> tuple[float, int]:
@@ -332,6 +341,8 @@ class Window:
     host: tuple[int, int]
     gpu: tuple[int, int] | None
     """None where nothing ran on a GPU."""
+    unit: int | None = None
+    """Row of the range that it shows; None: everything."""
 
     @property
     def whole(self) -> tuple[int, int]:
@@ -354,27 +365,30 @@ class Window:
         return (("One", *self.whole),)
 
 
-def unit_window(found: Phased) -> Window | None:
-    """Times of the unit in the middle; of all where nothing repeats; None without any range."""
-    timeline, middle = found.timeline, found.middle
+def unit_window(found: Phased, until_ns: float = np.inf) -> Window | None:
+    """Times of the unit in the middle; of all where nothing repeats; None where there is nothing.
+
+    `until_ns`: of a picture that is cut; units behind that are not in it.
+    """
+    timeline, middle = found.timeline, found.middle(until_ns)
     operations = timeline.operations
     if middle is None:
-        return _whole_window(timeline.ranges, timeline.api, operations)
+        return _whole_window(until_ns, timeline.ranges, timeline.api, operations)
     row = timeline.ranges.iloc[middle]
     host = int(row["start_ns"]), int(row["end_ns"])
     number = int(np.searchsorted(found.units.rows, middle))
     own = operations[found.operation_unit == number]
     if own.empty:
-        return Window(host, None)
-    return Window(host, (int(own["start_ns"].min()), int(own["end_ns"].max())))
+        return Window(host, None, middle)
+    return Window(host, (int(own["start_ns"].min()), int(own["end_ns"].max())), middle)
 
 
-def _whole_window(*frames: pd.DataFrame) -> Window | None:
+def _whole_window(until_ns: float, *frames: pd.DataFrame) -> Window | None:
     filled = [frame for frame in frames if len(frame)]
     if not filled:
         return None
     start = min(int(frame["start_ns"].min()) for frame in filled)
-    end = max(int(frame["end_ns"].max()) for frame in filled)
+    end = int(min(max(int(frame["end_ns"].max()) for frame in filled), until_ns))
     return Window((start, end), (start, end) if len(frames[-1]) else None)
 
 

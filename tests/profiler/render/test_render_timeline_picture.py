@@ -122,6 +122,16 @@ def test_a_large_timeline_is_cut_after_whole_launches() -> None:
     assert "launch=2" not in set(cut.bars[RANGE]["name"])
 
 
+def test_what_is_shown_in_full_lies_in_what_is_left_of_the_picture() -> None:
+    cut = make_picture(TRAINING, len(TRAINING.timeline.operations) // 4 + 1)
+    assert cut.launches == 1
+    window = unit_window(TRAINING, cut.until_ns)
+    assert window is not None
+    assert TRAINING.timeline.ranges["name"].iloc[window.unit] == "step_0"
+    assert window.gpu is not None
+    assert len(bars_within(cut.bars[GPU], window.gpu)) == len(cut.bars[GPU])
+
+
 def test_a_launch_that_is_too_large_is_cut_inside() -> None:
     cut = make_picture(TRAINING, 20)
     assert cut.launches == 0
@@ -176,10 +186,11 @@ def test_ten_bytes_a_bar_are_enough() -> None:
 def test_the_window_is_that_of_the_unit_in_the_middle() -> None:
     window = unit_window(TRAINING)
     assert window is not None
-    middle = TRAINING.timeline.ranges.iloc[TRAINING.middle]
+    assert window.unit == TRAINING.middle()
+    middle = TRAINING.timeline.ranges.iloc[window.unit]
     assert window.host == (middle["start_ns"], middle["end_ns"])
     assert window.gpu is not None
-    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(TRAINING.middle)
+    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(window.unit)
     assert window.gpu[0] == TRAINING.timeline.operations.loc[own, "start_ns"].min()
 
 
