@@ -21,6 +21,7 @@ from profiler.render import compare, details, embed, main_table, tables
 from profiler.render.ablation import ablation_view
 from profiler.render.answer import sentences
 from profiler.render.autotune import autotune_view
+from profiler.render.by_problem import by_problem
 from profiler.render.cards import cards
 from profiler.render.grid import grid_view
 from profiler.render.lookup import Lookup
@@ -31,6 +32,8 @@ from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
 from profiler.render.timeline_view import timeline_parts, timeline_view
 from profiler.render.timers import timer_table
+from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
+from profiler.render.tuning_tables import HEADS
 from profiler.render.views import View, versions_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
@@ -85,8 +88,12 @@ def render_page(report: Report) -> str:
         "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),
         "why": why(ranking),
+        "problem_table": by_problem(ranking),
         "timers": timer_table(lookup),
         **timeline_parts(lookup),
+        "tuned": tuned_cells(lookup),
+        "tuned_heads": CHOSEN_HEADS,
+        "tried_heads": HEADS,
         "view": view,
         **view.parts,
         **_tables(ranking, view),
