@@ -299,10 +299,18 @@ class Phased:
     operation_unit: Integers
     range_phase: Integers
 
-    @property
-    def middle(self) -> int | None:
-        """Row of the unit that a picture of one should show; None where nothing repeats."""
-        return median_unit(self.times, self.units)
+    def middle(self, before_ns: float = np.inf) -> int | None:
+        """Row of the unit in the middle by its time, of those that end before a time; may be None.
+
+        By the time from its first to its last operation where there are any, else by host time.
+        """
+        ends = self.timeline.ranges["end_ns"].to_numpy()[self.times["unit"].to_numpy()]
+        whole = self.times[(self.times["phase"] == WHOLE).to_numpy() & (ends <= before_ns)]
+        if whole.empty:
+            return None
+        by = "span_ns" if whole["span_ns"].any() else "host_ns"
+        ordered = whole.sort_values([by, "unit"])
+        return int(ordered["unit"].iloc[(len(ordered) - 1) // 2])
 
 
 def phased(timeline: CellTimeline) -> Phased:
@@ -322,16 +330,6 @@ def phased(timeline: CellTimeline) -> Phased:
         operation_unit=np.append(unit, _NONE)[stack],
         range_phase=np.append(phase, _NONE)[ranges["stack"].to_numpy()],
     )
-
-
-def median_unit(times: pd.DataFrame, units: Units) -> int | None:
-    """Row of the unit in the middle, by GPU time where there is any, else by host time."""
-    whole = times[times["phase"] == WHOLE]
-    if whole.empty:
-        return int(units.rows[len(units.rows) // 2]) if len(units.rows) else None
-    by = "span_ns" if whole["span_ns"].any() else "host_ns"
-    ordered = whole.sort_values([by, "unit"])
-    return int(ordered["unit"].iloc[(len(ordered) - 1) // 2])
 
 
 # ---- calls and gaps ------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from profiler.render.timeline_picture import (
     GPU,
     MOST_OPERATIONS,
     RANGE,
-    SETS,
+    SPAN,
     NameTable,
     Picture,
     Window,
@@ -139,7 +139,7 @@ def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> Time
     cells = []
     for number, one in enumerate(named):
         picture = make_picture(one.found, most) if number < len(drawn) else None
-        window = unit_window(one.found)
+        window = None if picture is None else unit_window(one.found, picture.until_ns)
         if picture is not None:
             data.append({"name": one.name, **compact(picture, names, window)})
         cells.append(_cell(one, number, picture, window, _of_cell(counters, one.found)))
@@ -267,26 +267,27 @@ def _notes(found: Phased, picture: Picture | None) -> list[str]:
 
 def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) -> Chart:
     found, operations = one.found, one.found.timeline.operations
-    what = _middle_name(found)
+    what = _unit_name(found, window)
     span, shares = (0, 0), np.zeros(0)
     if len(operations):
         span = int(operations["start_ns"].min()), int(operations["end_ns"].max())
         shares = busy_bins(operations, span, _BINS)
-    count = len(found.units.rows)
+    count = 0 if window.unit is None else len(found.units.rows)
     which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
     reading = (
-        f"{which} and CUDA calls on the host, operations on the GPU. {_colours(found)} Bars too "
-        "short to be seen are drawn together."
+        f"{which} and CUDA calls on the host; on the GPU its operations, and the ranges from their "
+        f"first operation to their last. {_colours(found)} Bars too short to be seen are drawn "
+        "together."
     )
     figure = timeline_figure(shares, span, _panels(picture, window))
     return make_chart(f"timeline-{number}", f"{one.name}: {what}", reading, figure)
 
 
-def _middle_name(found: Phased) -> str:
+def _unit_name(found: Phased, window: Window) -> str:
     """Name of the range that a still figure shows; without one it shows all."""
-    if found.middle is None:
+    if window.unit is None:
         return "all of it"
-    return str(found.timeline.ranges["name"].iloc[found.middle]).replace("=", " ")
+    return str(found.timeline.ranges["name"].iloc[window.unit]).replace("=", " ")
 
 
 def _colours(found: Phased) -> str:
@@ -297,8 +298,8 @@ def _colours(found: Phased) -> str:
 
 def _panels(picture: Picture, window: Window) -> list[Panel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
-    host = [place for place, row in enumerate(picture.rows) if row.kind != GPU]
-    gpu = [place for place, row in enumerate(picture.rows) if row.kind == GPU]
+    host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
+    gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
     host_window = window.host if window.apart else window.whole
     panels = []
     if host:
@@ -307,7 +308,7 @@ def _panels(picture: Picture, window: Window) -> list[Panel]:
     if gpu and window.gpu is not None:
         gpu_window = window.gpu if window.apart else window.whole
         title = f"GPU, from {numbers.show(gpu_window[0], 'ns')}"
-        panels.append(_panel(title, picture, gpu, (GPU,), gpu_window))
+        panels.append(_panel(title, picture, gpu, (SPAN, GPU), gpu_window))
     return panels
 
 
@@ -330,11 +331,9 @@ def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
     """The bars of the still figure in words, in order of start."""
     origin = window.whole[0]
     paths = bar_paths(picture.bars[RANGE])
-    within = {RANGE: window.host, API: window.host, GPU: window.gpu or window.host}
+    within = {RANGE: window.host, GPU: window.gpu or window.host}
     frames = [
-        bars_within(picture.bars[kind], within[kind]).assign(kind=kind)
-        for kind in SETS
-        if kind != API
+        bars_within(picture.bars[kind], part).assign(kind=kind) for kind, part in within.items()
     ]
     bars = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
     longest = bars["end_ns"] - bars["start_ns"]
@@ -352,7 +351,7 @@ def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
         for row in kept.to_dict("records")
     )
     return SmallTable(
-        f"{one.name}: ranges and operations of {_middle_name(one.found)}",
+        f"{one.name}: ranges and operations of {_unit_name(one.found, window)}",
         "what",
         (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
         lines,

@@ -25,7 +25,7 @@ PHASE_NAMES = ("best", "baseline", "series-1", "series-2", "series-3")
 
 _LEFT_IN, _RIGHT_IN = 1.75, 0.15
 _ROW_IN, _HEAD_IN, _AXIS_IN, _OVERVIEW_IN = 0.24, 0.24, 0.42, 0.5
-_CHARACTER_IN = 0.062
+_CHARACTER_IN = 0.066
 _FEWEST_LETTERS = 3
 _BAR = 0.41
 """Half the height of a bar, in rows."""

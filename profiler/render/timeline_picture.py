@@ -1,7 +1,7 @@
 """A timeline as rows of bars: what stands in which row, where it is cut, and its compact form.
 
-A bar is a range, a CUDA call or an operation; a row holds bars that do not overlap. Bars of one
-place are three frames: `ranges`, `api`, `gpu`, each in order of start with columns BAR_COLUMNS.
+A bar is a range, a CUDA call or an operation; a row holds bars that do not overlap. Bars of a
+kind are a frame, in order of start, with columns BAR_COLUMNS.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.phases import VISIT, Phased, launch_rows
+from profiler.analyse.timeline import range_instances
 from runner.protocol import NVTX_DOMAIN
 
 MOST_OPERATIONS = 40_000
@@ -25,8 +26,10 @@ MOST_OPERATIONS = 40_000
 BAR_COLUMNS = ("start_ns", "end_ns", "name", "short", "row", "phase", "inside")
 """`name`: in full; `short`: what stands on a bar; `row`: number of the row of the picture; `phase`:
 number, -1: none; `inside`: number of the bar of the range around it, -1: none."""
-RANGE, API, GPU = "range", "api", "gpu"
-SETS = (RANGE, API, GPU)
+RANGE, API, SPAN, GPU = "range", "api", "span", "gpu"
+"""Ranges on the host, CUDA calls, ranges from the first to the last of their operations on the GPU,
+and the operations."""
+SETS = (RANGE, API, SPAN, GPU)
 
 _MAIN, _UNKNOWN = "main thread", -1
 _TOGETHER = 3.0
@@ -40,7 +43,7 @@ class PictureRow:
     """One row."""
 
     kind: str
-    """`range`, `api` or `gpu`."""
+    """One of SETS."""
     label: str
     """Empty where the row above says it."""
 
@@ -58,6 +61,8 @@ class Picture:
     """How many whole ones are shown."""
     left_out: int
     """Operations that are not shown."""
+    until_ns: float
+    """Time on the host from which on nothing is shown; may be infinite."""
 
     @property
     def empty(self) -> bool:
@@ -78,20 +83,29 @@ def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
     frames = {
         RANGE: _range_bars(found, kept_ranges, numbers),
         API: _bars(timeline.api.iloc[calls]),
+        SPAN: _span_bars(found, operations, numbers),
         GPU: _operation_bars(found, operations, numbers),
     }
     main = _main_thread(timeline.ranges)
     places = {
         RANGE: _thread_labels(timeline.ranges["thread"].iloc[kept_ranges], "NVTX", main),
         API: _thread_labels(timeline.api["thread"].iloc[calls], "CUDA calls", main),
+        SPAN: ["NVTX on the GPU"] * len(frames[SPAN]),
         GPU: _stream_labels(timeline.operations.iloc[operations]),
     }
     rows: list[PictureRow] = []
     for kind in SETS:
         rows += _place(frames[kind], kind, places[kind], len(rows))
     ends = (int(frame["end_ns"].max()) for frame in frames.values() if len(frame))
-    left_out = len(timeline.operations) - len(operations)
-    return Picture(tuple(rows), frames, found.phases, max(ends, default=0), launches, left_out)
+    return Picture(
+        rows=tuple(rows),
+        bars=frames,
+        phases=found.phases,
+        end_ns=max(ends, default=0),
+        launches=launches,
+        left_out=len(timeline.operations) - len(operations),
+        until_ns=until,
+    )
 
 
 def _cut(found: Phased, most: int) -> tuple[float, int]:
@@ -149,6 +163,19 @@ def _operation_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.Data
     frame["phase"] = found.operation_phase[rows]
     frame["inside"] = _bar_around(operations["stack"].to_numpy()[rows], stacks, numbers)
     return frame
+
+
+def _span_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
+    """Ranges that are shown, from the first to the last of their shown operations on the GPU."""
+    timeline = found.timeline
+    spans = range_instances(timeline.operations.iloc[rows].reset_index(drop=True), timeline.stacks)
+    spans = spans[numbers[spans["range"].to_numpy()] != -1].sort_values("range")
+    # What lies inside another one comes after it, so that it gets a lower row.
+    spans = spans.sort_values(["first_ns", "last_ns"], ascending=[True, False], kind="stable")
+    shown = numbers[spans["range"].to_numpy()]
+    bars = _range_bars(found, spans["range"].to_numpy(), numbers)
+    times = {"start_ns": spans["first_ns"].to_numpy(), "end_ns": spans["last_ns"].to_numpy()}
+    return bars.assign(**times, inside=shown)
 
 
 def _bar_around(stack: Integers, stacks: pd.DataFrame, numbers: Integers) -> Integers:
@@ -314,6 +341,8 @@ class Window:
     host: tuple[int, int]
     gpu: tuple[int, int] | None
     """None where nothing ran on a GPU."""
+    unit: int | None = None
+    """Row of the range that it shows; None: everything."""
 
     @property
     def whole(self) -> tuple[int, int]:
@@ -336,27 +365,30 @@ class Window:
         return (("One", *self.whole),)
 
 
-def unit_window(found: Phased) -> Window | None:
-    """Times of the unit in the middle; of all where nothing repeats; None without any range."""
-    timeline, middle = found.timeline, found.middle
+def unit_window(found: Phased, until_ns: float = np.inf) -> Window | None:
+    """Times of the unit in the middle; of all where nothing repeats; None where there is nothing.
+
+    `until_ns`: of a picture that is cut; units behind that are not in it.
+    """
+    timeline, middle = found.timeline, found.middle(until_ns)
     operations = timeline.operations
     if middle is None:
-        return _whole_window(timeline.ranges, timeline.api, operations)
+        return _whole_window(until_ns, timeline.ranges, timeline.api, operations)
     row = timeline.ranges.iloc[middle]
     host = int(row["start_ns"]), int(row["end_ns"])
     number = int(np.searchsorted(found.units.rows, middle))
     own = operations[found.operation_unit == number]
     if own.empty:
-        return Window(host, None)
-    return Window(host, (int(own["start_ns"].min()), int(own["end_ns"].max())))
+        return Window(host, None, middle)
+    return Window(host, (int(own["start_ns"].min()), int(own["end_ns"].max())), middle)
 
 
-def _whole_window(*frames: pd.DataFrame) -> Window | None:
+def _whole_window(until_ns: float, *frames: pd.DataFrame) -> Window | None:
     filled = [frame for frame in frames if len(frame)]
     if not filled:
         return None
     start = min(int(frame["start_ns"].min()) for frame in filled)
-    end = max(int(frame["end_ns"].max()) for frame in filled)
+    end = int(min(max(int(frame["end_ns"].max()) for frame in filled), until_ns))
     return Window((start, end), (start, end) if len(frames[-1]) else None)
 
 

@@ -5,8 +5,11 @@
   const source = document.getElementById("timeline-data");
   if (!source) return;
   const holders = [...document.querySelectorAll("details[data-timeline]")];
-  const KINDS = ["range", "api", "gpu"];
-  const WORDS = { range: "range", api: "CUDA call", gpu: "on the GPU" };
+  const KINDS = ["range", "api", "span", "gpu"];
+  const WORDS = {
+    range: "range on the host", api: "CUDA call", gpu: "on the GPU",
+    span: "from the first to the last of its operations on the GPU",
+  };
   const [ROW, GAP, LEFT, AXIS, PAD] = [20, 10, 150, 22, 4];
   const LEAST_NS = 50;
   const STEP = 1.6; // one press of a zoom button
@@ -147,7 +150,7 @@
       let [y, before] = [AXIS, ""];
       this.tops = this.rows.map(({ kind }) => {
         if (kind === "api" && !this.calls) return null;
-        if (before && kind !== before) y += GAP;
+        if (before && kind !== before && (before !== "span" || kind !== "gpu")) y += GAP;
         before = kind;
         const top = y;
         y += ROW;
@@ -355,7 +358,8 @@
     tell([kind, bar]) {
       const set = this.sets[kind];
       const path = [];
-      for (let around = set.inside[bar]; around >= 0; around = this.sets.range.inside[around]) {
+      const own = kind === "span" ? this.sets.range.inside[set.inside[bar]] : set.inside[bar];
+      for (let around = own; around >= 0; around = this.sets.range.inside[around]) {
         path.unshift(data.names[this.sets.range.name[around]]);
       }
       const phase = this.cell.phases[set.phase[bar]];

@@ -126,7 +126,7 @@ class TestUnits:
     def test_nothing_repeats(self):
         for found in (timeline([]), timeline([(0, 9, "a", -1), (10, 19, "b", -1)], launches=0)):
             assert len(units_of(found).rows) == 0
-            assert phased(found).middle is None
+            assert phased(found).middle() is None
             assert rows_of(found).empty
 
 
@@ -218,8 +218,10 @@ class TestPhases:
     def test_the_one_in_the_middle(self):
         rows = [(10 * n, 10 * n + 9, f"launch={n}", -1) for n in range(3)]
         operations = [(0, 8, "k", 0), (10, 11, "k", 1), (20, 25, "k", 2)]
-        assert phased(timeline(rows, operations)).middle == 2
-        assert phased(timeline([(0, 5, "launch=0", -1), (6, 9, "launch=1", -1)])).middle == 1
+        assert phased(timeline(rows, operations)).middle() == 2
+        assert phased(timeline(rows, operations)).middle(before_ns=19) == 1
+        assert phased(timeline(rows, operations)).middle(before_ns=5) is None
+        assert phased(timeline([(0, 5, "launch=0", -1), (6, 9, "launch=1", -1)])).middle() == 1
 
 
 def test_group_times_leaves_out_what_is_in_no_group():

@@ -19,6 +19,7 @@ from profiler.render.timeline_picture import (
     GPU,
     RANGE,
     SETS,
+    SPAN,
     NameTable,
     bar_paths,
     bars_within,
@@ -83,7 +84,24 @@ def test_rows_of_nested_ranges_are_their_depth() -> None:
 def test_rows_say_thread_and_stream_once() -> None:
     labels = [row.label for row in PICTURE.rows]
     assert labels[:4] == ["NVTX", "", "", ""]
-    assert labels[4:] == ["CUDA calls, main thread", "CUDA calls, thread 2", "GPU, stream 7"]
+    assert labels[4:6] == ["CUDA calls, main thread", "CUDA calls, thread 2"]
+    assert labels[6:] == ["NVTX on the GPU", "", "", "", "GPU, stream 7"]
+
+
+def test_ranges_on_the_gpu_last_from_their_first_operation_to_their_last() -> None:
+    spans, gpu, ranges = (PICTURE.bars[kind] for kind in (SPAN, GPU, RANGE))
+    of_name = spans[spans["name"] == "forward"]
+    assert len(of_name) == 4
+    paths = bar_paths(ranges)
+    for _, span in of_name.iterrows():
+        assert ranges["name"][span["inside"]] == "forward"
+        path = paths[span["inside"]]
+        own = [(paths[around] + " / ").startswith(path + " / ") for around in gpu["inside"]]
+        assert span["start_ns"] == gpu.loc[own, "start_ns"].min()
+        assert span["end_ns"] == gpu.loc[own, "end_ns"].max()
+        assert PICTURE.phases[span["phase"]] == "forward"
+    rows = [list(spans[spans["name"] == name]["row"].unique()) for name in ("launch=0", "forward")]
+    assert rows == [[6], [8]], "as deep as on the host"
 
 
 def test_a_bar_knows_what_it_lies_in() -> None:
@@ -102,6 +120,16 @@ def test_a_large_timeline_is_cut_after_whole_launches() -> None:
     assert cut.left_out == 2 * of_one
     assert "launch=1" in set(cut.bars[RANGE]["name"])
     assert "launch=2" not in set(cut.bars[RANGE]["name"])
+
+
+def test_what_is_shown_in_full_lies_in_what_is_left_of_the_picture() -> None:
+    cut = make_picture(TRAINING, len(TRAINING.timeline.operations) // 4 + 1)
+    assert cut.launches == 1
+    window = unit_window(TRAINING, cut.until_ns)
+    assert window is not None
+    assert TRAINING.timeline.ranges["name"].iloc[window.unit] == "step_0"
+    assert window.gpu is not None
+    assert len(bars_within(cut.bars[GPU], window.gpu)) == len(cut.bars[GPU])
 
 
 def test_a_launch_that_is_too_large_is_cut_inside() -> None:
@@ -158,10 +186,11 @@ def test_ten_bytes_a_bar_are_enough() -> None:
 def test_the_window_is_that_of_the_unit_in_the_middle() -> None:
     window = unit_window(TRAINING)
     assert window is not None
-    middle = TRAINING.timeline.ranges.iloc[TRAINING.middle]
+    assert window.unit == TRAINING.middle()
+    middle = TRAINING.timeline.ranges.iloc[window.unit]
     assert window.host == (middle["start_ns"], middle["end_ns"])
     assert window.gpu is not None
-    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(TRAINING.middle)
+    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(window.unit)
     assert window.gpu[0] == TRAINING.timeline.operations.loc[own, "start_ns"].min()
 
 
