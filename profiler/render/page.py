@@ -31,6 +31,7 @@ from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
 from profiler.render.timers import timer_table
 from profiler.render.views import View, versions_view
+from profiler.render.waves import waves_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
 
@@ -45,6 +46,7 @@ _VIEWS: Mapping[str, Callable[[Ranking], View]] = {
     "ablation": ablation_view,
     "progression": progression_view,
     "grid": grid_view,
+    "waves": waves_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
