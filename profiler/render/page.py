@@ -29,7 +29,7 @@ from profiler.render.problems import readable
 from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
-from profiler.render.timers import timer_table
+from profiler.render.timers import PLAIN_HEADS, timer_table
 from profiler.render.views import View, versions_view
 from profiler.render.waves import waves_view
 from profiler.render.why import why
@@ -86,6 +86,7 @@ def render_page(report: Report) -> str:
         "method": method(lookup),
         "why": why(ranking),
         "timers": timer_table(lookup),
+        "plain_heads": PLAIN_HEADS,
         "view": view,
         **view.parts,
         **_tables(ranking, view),
