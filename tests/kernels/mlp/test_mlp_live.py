@@ -8,7 +8,7 @@ workload: kernels.mlp
 variants: {matrix: {implementation: [eager, compile, graphs]}}
 problems: {matrix: {optimizer: [none, adam], layers: 2, width: 32, batch: 8}}
 exclude:
-  - {when: {implementation: compile, optimizer: none}, reason: compiling takes its time}
+  - {name: once, when: {implementation: compile, optimizer: none}, reason: compiling takes long}
 baseline: eager
 collect: {collectors: [timer], device: cpu, blocks: 1, final_blocks: 0, repeats: 1, warmups: 1,
           metrics: [duration_ns, flops, compile_s, max_abs_error]}
