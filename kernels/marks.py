@@ -14,8 +14,9 @@ def mark(name: str) -> Iterator[None]:
     """Mark what the body launches as one part of a launch (`forward`, `layer 3`).
 
     Nsight tools see a push/pop range of the default NVTX domain, torch.profiler a user annotation
-    of the same name. Where nothing listens, it costs about a microsecond. Ranges nest. It belongs
-    outside of functions that torch.compile compiles: inside, it would break their graph.
+    of the same name (letters outside ASCII become `unknown` there). Where nothing listens, it costs
+    about a microsecond. Ranges nest. It belongs outside of functions that torch.compile compiles:
+    inside, it would break their graph.
     """
     domain = nvtx.get_domain(None)
     domain.push_range(domain.get_event_attributes(message=name))

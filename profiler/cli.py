@@ -199,14 +199,19 @@ def build(
 
 @app.command()
 def report(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run folder, or a recording.")
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", help="Where the page of a recording goes.")
+    ] = DEFAULT_OUT,
     json_: Json = None,
     color: Color = "auto",
 ) -> None:
     """Write the page of a run again, from its raw files; needs no GPU."""
     from profiler.commands import rebuild_report
 
-    raise typer.Exit(rebuild_report(run_folder, json_target=json_, color=color))
+    raise typer.Exit(rebuild_report(run_folder, out=out, json_target=json_, color=color))
 
 
 @app.command()

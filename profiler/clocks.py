@@ -19,7 +19,7 @@ import time
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import IntFlag
 from pathlib import Path
 from types import ModuleType, TracebackType
@@ -417,10 +417,6 @@ class ClockFacts:
         if self.sm_mhz_min is None or not self.sm_mhz_max:
             return None
         return 1.0 - self.sm_mhz_min / self.sm_mhz_max
-
-    def as_json(self) -> dict[str, Any]:
-        """As a JSON object; `ClockFacts(**object)` is the way back."""
-        return asdict(self)
 
 
 def clock_facts(clocks: pd.DataFrame, visits: Visits, *, period_s: float = PERIOD_S) -> ClockFacts:

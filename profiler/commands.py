@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from profiler.output import (
     write_results,
 )
 from profiler.plan import make_plan, plan_document
+from profiler.planned import is_recording, plan_of
 from profiler.progress import Narrator, make_console
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, json_schema, load_spec
@@ -30,6 +32,7 @@ from profiler.store import (
     SPEC_FILE,
     RunFolder,
     RunRecord,
+    create_run,
     require_folder,
     runs,
     write_atomic,
@@ -149,15 +152,23 @@ def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dic
     }
 
 
-def rebuild_report(folder: Path, *, json_target: str | None, color: str) -> ExitCode:
-    """`profiler report`: page, CSV and JSON again, from the raw files of a run."""
+def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: str) -> ExitCode:
+    """`profiler report`: page, CSV and JSON again, from the raw files of a run.
+
+    Those of a recording go to a new folder under `out`: a recording stays as it is.
+    """
     from profiler.assemble import assemble
 
     run = RunFolder(folder)
     record = run.record()
     loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
-    finished = assemble(run, loaded, run.plan())
-    page = write_results(finished.report, folder)
+    replay = is_recording(run)
+    finished = assemble(run, loaded, plan_of(run, loaded, record), replay=replay)
+    target = folder
+    if replay:
+        now = datetime.now().astimezone().isoformat(timespec="seconds")
+        target = create_run(out, loaded.experiment.name, now).path
+    page = write_results(finished.report, target)
     write_json_target(report_document(finished.report), json_target)
     if json_target != "-":
         from profiler.render.console import final_summary

@@ -14,6 +14,9 @@ from enum import StrEnum
 SCHEMA_VERSION = 1
 """Version of every JSON document that this project writes."""
 
+MARGIN_PCT = 1.0
+"""Differences of duration up to this many percent are the same, unless a spec says otherwise."""
+
 Scalar = str | int | float | bool | None
 """A scalar of YAML or JSON."""
 
@@ -197,6 +200,9 @@ class CellStatus:
     """Device memory that one call allocates."""
     peak_bytes: float | None = None
     """The most of it at one time."""
+    tuned: tuple[TunedConfig, ...] = ()
+    """What a compiler's autotuner tried for it; empty where nothing was tuned or that was not
+    recorded."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ class NoticeKind(StrEnum):
     """Every notice that this project can attach to results."""
 
     REPLAYED = "replayed"
+    REPLAY_IGNORES = "replay_ignores"
     UNLOCKED_CLOCKS = "unlocked_clocks"
     FEW_BLOCKS = "few_blocks"
     FAILED_CELLS = "failed_cells"
@@ -71,6 +72,11 @@ WORDS: Mapping[NoticeKind, Words] = {
         Severity.WARNING,
         "Replayed recording: measured on {gpu} at {when} with {ncu}, not on this machine.",
         "Run it on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
+    ),
+    NoticeKind.REPLAY_IGNORES: Words(
+        Severity.WARNING,
+        "A replay shows what was recorded: it does nothing with {settings}.",
+        "Measure on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
     ),
     NoticeKind.UNLOCKED_CLOCKS: Words(
         Severity.INFO,

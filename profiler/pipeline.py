@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
 from profiler import notices
-from profiler.assemble import assemble
+from profiler.assemble import Finished, assemble
 from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.gates import Gate, judged_cells, not_judged, regressions, tripped_message
 from profiler.machine import Machine, find_machine
 from profiler.measure import Live, Stopwatch, measure
+from profiler.notices import Notice, NoticeKind
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan
 from profiler.progress import Narrator
@@ -22,6 +23,9 @@ from profiler.report import Report
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, load_spec
 from profiler.store import RunFolder, create_run, require_folder
+
+_SHOWN_SETTINGS = ("collect.metrics",)
+"""Settings under `collect` that also say what a page shows."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +64,7 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
         finished = assemble(run, loaded, plan)
         folder = run.path
     else:
-        finished = assemble(RunFolder(source), loaded, plan, replay=True)
+        finished = _replayed(request, source)
         folder = create_run(request.out, loaded.experiment.name, request.created).path
     page = write_results(finished.report, folder, page=request.page)
     _tell(finished.report, page, narrator, json_target)
@@ -68,6 +72,26 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     if _passes(finished.report, request.gate, narrator):
         return finished.exit_code
     return ExitCode.GATE_TRIPPED
+
+
+def _replayed(request: Request, source: Path) -> Finished:
+    """Read a recording; settings of a measurement do nothing there, and it says so."""
+    ignored = tuple(one for one in request.overrides if _only_measures(one))
+    kept = tuple(one for one in request.overrides if one not in ignored)
+    loaded = load_spec(request.spec, overrides=kept)
+    plan = make_plan(loaded, space_of(loaded), only=request.only)
+    finished = assemble(RunFolder(source), loaded, plan, replay=True)
+    if not ignored:
+        return finished
+    notice = Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)})
+    report = replace(finished.report, notices=(*finished.report.notices, notice))
+    return replace(finished, report=report)
+
+
+def _only_measures(override: str) -> bool:
+    """Whether a `key=value` changes how it is measured, and nothing of how that is shown."""
+    key = override.partition("=")[0].strip()
+    return key == "collect" or (key.startswith("collect.") and key not in _SHOWN_SETTINGS)
 
 
 def _passes(report: Report, gate: Gate | None, narrator: Narrator) -> bool:

@@ -18,6 +18,7 @@ from profiler.analyse.samples import (
 from profiler.attempts import FINISHED, Loaded
 from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.inductor import tuned_of_record
 from profiler.throttling import clock_notices_of, counting_samples
 from profiler.twins import twins
 from runner import protocol
@@ -204,6 +205,10 @@ def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> No
     told = {name: record[name] for name in _DESCRIBED if name in record}
     if "compile_seconds" in told:
         told["compile_seconds"] = max(told["compile_seconds"], known.get("compile_seconds", 0.0))
+    if protocol.TUNED in record:
+        tuned = tuned_of_record(record[protocol.TUNED])
+        # The session that compiled tells of everything that it tried; later ones find the winner.
+        known[protocol.TUNED] = max(known.get(protocol.TUNED, ()), tuned, key=len)
     known |= told  # a wrong result tells its errors, too
 
 

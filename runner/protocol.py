@@ -109,10 +109,10 @@ SESSION_FINISHED = "session_finished"
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
 # max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
-# flops and bytes, and LAUNCH_FACTS as far as the launch carries them, `warmup`, `measure` is one
-# visit. `inputs` and `reference` belong to a problem: their `cell` is the first cell that is
-# visited there, `problem` names the problem, and when one of them fails every cell of that problem
-# that is left gets a FAILED record.
+# flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch carries them, `warmup`,
+# `measure` is one visit. `inputs` and `reference` belong to a problem: their `cell` is the first
+# cell that is visited there, `problem` names the problem, and when one of them fails every cell of
+# that problem that is left gets a FAILED record.
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"
@@ -143,6 +143,11 @@ OPERATOR_FIELDS = (
 LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 """Attributes that a launch may carry: what it took to make it, and the device memory that one call
 allocates in all and at one time."""
+
+TUNED = "tuned"
+"""Attribute that a launch may carry: what a compiler's autotuner tried for it, one mapping for each
+configuration, with the fields of `model.TunedConfig` (`description` in place of `config` where the
+tool gives a text)."""
 
 
 def range_name(cell: str, block: int, arm: int = 0) -> str:

@@ -1,25 +1,40 @@
-"""NVTX ranges: how a profiler's rows find their cell and block again."""
+"""Ranges: how a profiler's rows find their cell, their block and their launch again.
+
+Each is an NVTX range and, while torch.profiler records, a user annotation of the same name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import nvtx
+from torch.autograd import profiler as torch_profiler
 
-from runner.protocol import NVTX_DOMAIN, range_name
+from runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 
-@contextmanager
-def visit_range(cell: str, block: int, arm: int = 0) -> Iterator[None]:
+def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[None]:
     """Mark everything that this thread launches inside as one visit of a cell.
 
     Push/pop ranges belong to a thread: what another thread launches is outside of it.
     """
+    return _range(range_name(cell, block, arm))
+
+
+def launch_range(number: int) -> AbstractContextManager[None]:
+    """Mark one launch of a visit, inside the range of the visit."""
+    return _range(launch_range_name(number))
+
+
+@contextmanager
+def _range(name: str) -> Iterator[None]:
     domain = nvtx.get_domain(NVTX_DOMAIN)
-    domain.push_range(domain.get_event_attributes(message=range_name(cell, block, arm)))
+    domain.push_range(domain.get_event_attributes(message=name))
     try:
-        yield
+        listens = torch_profiler._is_profiler_enabled
+        with torch_profiler.record_function(name) if listens else nullcontext():
+            yield
     finally:
         domain.pop_range()
 

@@ -21,7 +21,8 @@ from runner.device import Device, DeviceMissingError, open_device
 from runner.failures import Failure, diagnose
 from runner.journal import Journal
 from runner.protocol import Job, JobCell, JobVisit, Tolerance
-from runner.timing import Launch, Stopwatch, make_stopwatch
+from runner.timing import Launch
+from runner.visits import Visits, make_visits
 from runner.workload import Workload, load_workload
 
 
@@ -41,13 +42,13 @@ class Session:
         job: Job,
         workload: Workload,
         device: Device,
-        stopwatch: Stopwatch,
+        visits: Visits,
         journal: Journal,
     ) -> None:
         self._job = job
         self._workload = workload
         self._device = device
-        self._stopwatch = stopwatch
+        self._visits = visits
         self._journal = journal
         self._cells = {cell.id: cell for cell in job.cells}
         self._failed: set[str] = set()
@@ -57,13 +58,19 @@ class Session:
         self._journal.write(protocol.SESSION_STARTED, **_circumstances(self._job, self._device))
         # Backward passes stay on this thread, and so inside the range that this thread pushed.
         with torch.no_grad(), torch.autograd.set_multithreading_enabled(False):
+            self._run_problems()
+        self._journal.write(protocol.SESSION_FINISHED)
+
+    def _run_problems(self) -> None:
+        try:
             for _, visits in groupby(self._job.visits, key=self._problem_of):
                 self._run_problem(tuple(visits))
                 self._device.release()
                 # What outlives a problem belongs to libraries, and once inductor is loaded, going
                 # through it again takes a fifth of a second for each collection.
                 gc.freeze()
-        self._journal.write(protocol.SESSION_FINISHED)
+        finally:
+            self._visits.close()
 
     def _problem_of(self, visit: JobVisit) -> str:
         return self._cells[visit.cell].problem
@@ -165,6 +172,8 @@ class Session:
             for name in protocol.LAUNCH_FACTS:
                 if getattr(launch, name, None) is not None:
                     findings[name] = float(getattr(launch, name))
+            if getattr(launch, protocol.TUNED, None):
+                findings[protocol.TUNED] = list(getattr(launch, protocol.TUNED))
             for name, amount in (("flops", self._workload.flops), ("bytes", self._workload.bytes)):
                 value = None if amount is None else amount(dict(cell.problem_params))
                 findings[name] = None if value is None else float(value)
@@ -183,10 +192,7 @@ class Session:
     def _measure(self, visit: JobVisit, launch: Launch) -> None:
         cell = self._cells[visit.cell]
         with self._phase(protocol.MEASURE, [cell], visit) as findings:
-            with ranges.visit_range(visit.cell, visit.block, visit.arm):
-                durations = self._stopwatch.measure(launch)
-            if durations is not None:
-                findings["durations_ns"] = durations
+            findings.update(self._visits.make(visit, launch))
 
     @contextmanager
     def _phase(
@@ -254,10 +260,10 @@ def open_session(job: Job, journal: Journal) -> Session:
     workload = load_workload(job.workload)
     try:
         device = open_device(job.device)
-        stopwatch = make_stopwatch(job.collector, device, job.repeats)
+        visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
-    return Session(job, workload, device, stopwatch, journal)
+    return Session(job, workload, device, visits, journal)
 
 
 def _tell(line: str) -> None:

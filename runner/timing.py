@@ -46,7 +46,7 @@ class ProcessClock:
 
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
-        with _no_garbage_collection():
+        with no_garbage_collection():
             return [self._once(launch) for _ in range(self._repeats)]
 
     @staticmethod
@@ -70,7 +70,7 @@ class CudaEvents:
     def measure(self, launch: Launch) -> list[float]:
         """Durations in ns, one per launch, in the order of the launches."""
         pairs = [(_timing_event(), _timing_event()) for _ in range(self._repeats)]
-        with _no_garbage_collection():
+        with no_garbage_collection():
             for begin, end in pairs:
                 self._flush.zero_()
                 begin.record()
@@ -164,7 +164,7 @@ def _flush_buffer() -> torch.Tensor:
 
 
 @contextmanager
-def _no_garbage_collection() -> Iterator[None]:
+def no_garbage_collection() -> Iterator[None]:
     """Keep the collector's pauses, milliseconds with torch loaded, out of what is timed."""
     was_enabled = gc.isenabled()
     gc.disable()
@@ -180,14 +180,15 @@ def _timing_event() -> torch.cuda.Event:
 
 
 def _event_timer(device: Device, repeats: int) -> Stopwatch:
-    return CudaEvents(repeats) if _on_cuda(device) else ProcessClock(repeats)
+    return CudaEvents(repeats) if on_cuda(device) else ProcessClock(repeats)
 
 
 def _profiler(device: Device, _repeats: int) -> Stopwatch:
-    return ProfiledKernels() if _on_cuda(device) else ProfiledOperators()
+    return ProfiledKernels() if on_cuda(device) else ProfiledOperators()
 
 
-def _on_cuda(device: Device) -> bool:
+def on_cuda(device: Device) -> bool:
+    """Whether launches on that device run beside the host."""
     return device.torch_device.type == "cuda"
 
 
@@ -199,9 +200,13 @@ _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
 }
 
 
+WITHOUT_STOPWATCH = ("nsys", "torch")
+"""Collectors of timelines: their visits are made by `runner.visits`."""
+
+
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:
     """The stopwatch of a collector on a device; ValueError for one that is not known."""
     if collector not in _STOPWATCHES:
-        known = ", ".join(_STOPWATCHES)
+        known = ", ".join((*_STOPWATCHES, *WITHOUT_STOPWATCH))
         raise ValueError(f"no such collector: {collector!r}; known are {known}")
     return _STOPWATCHES[collector](device, repeats)

@@ -10,6 +10,7 @@ from types import FunctionType
 
 import torch
 
+from kernels.fusion import tuning
 from kernels.fusion.eager import Function, Result
 
 Call = Callable[[], Result]
@@ -24,6 +25,8 @@ class Compiled:
     """From handing the function to the compiler to the end of the first call."""
     cached: bool | None = None
     """Whether the compiler took its result from its cache on disk; None where that is not known."""
+    tuned: tuple[tuning.Row, ...] = ()
+    """What inductor's autotuner tried."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,8 @@ class FusionLaunch:
     buffer_bytes: int | None = None
     """None where the device does not count (a CPU)."""
     peak_bytes: int | None = None
+    tuned: tuple[tuning.Row, ...] = ()
+    """What inductor's autotuner tried."""
 
     def __call__(self) -> Result:
         """Launch."""
@@ -62,6 +67,7 @@ def make_launch(call: Call, device: torch.device, compiled: Compiled | None = No
         None if compiled is None else compiled.cached,
         None if memory is None else memory.buffer_bytes,
         None if memory is None else memory.peak_bytes,
+        () if compiled is None else compiled.tuned,
     )
 
 
@@ -131,13 +137,14 @@ def _compile(function: Function, arguments: Sequence[torch.Tensor], mode: str) -
     _wait(arguments[0].device)
     start = time.perf_counter()
     # In this process and thread: workers would still be there while others are measured.
-    with inductor_config.patch(compile_threads=1):
+    tries_libraries = mode.startswith("max-autotune")
+    with inductor_config.patch(compile_threads=1), tuning.watch(choices=tries_libraries) as tuned:
         compiled = torch.compile(fresh(function), fullgraph=True, dynamic=False, mode=mode)
         compiled(*arguments)
         _wait(arguments[0].device)
-    seconds = time.perf_counter() - start
+        seconds = time.perf_counter() - start
     cached = counters["inductor"]["fxgraph_cache_hit"] > hits
-    return Compiled(functools.partial(compiled, *arguments), seconds, cached)
+    return Compiled(functools.partial(compiled, *arguments), seconds, cached, tuple(tuned))
 
 
 def fresh(function: Function) -> Function:

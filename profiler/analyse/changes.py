@@ -1,12 +1,10 @@
-"""Comparisons without a test: static facts, percentages, and many problems in one number."""
+"""Comparisons without a test: static facts."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
-from scipy import stats
 
 
 @dataclass(frozen=True)
@@ -31,59 +29,6 @@ def exact_change(before: float | None, after: float | None) -> ExactChange:
     if before is None or after is None:
         return ExactChange(before, after, None, None)
     return ExactChange(before, after, after - before, after / before if before else None)
-
-
-@dataclass(frozen=True)
-class PointChange:
-    """A percentage on both sides, such as a hit rate. None is not known."""
-
-    points: float | None
-    """After minus before, in percentage points."""
-    floor: float | None
-    """How far the same kernel strays from itself, in percentage points."""
-
-    @property
-    def beyond_floor(self) -> bool | None:
-        """Whether the change is larger than the noise; None where either is not known."""
-        if self.points is None or self.floor is None:
-            return None
-        return abs(self.points) > self.floor
-
-
-def point_change(
-    before: float | None, after: float | None, floor: float | None = None
-) -> PointChange:
-    """Compare two percentages in points; `floor` is from `noise_floors` over A/A' differences."""
-    return PointChange(exact_change(before, after).difference, _known(floor))
-
-
-def across_problems(rows: pd.DataFrame) -> pd.DataFrame:
-    """Each variant against its baseline over all problems that both have.
-
-    `rows` has one row per variant and problem: `variant problem ratio duration_ns baseline_ns`, NaN
-    where not measured. One row per variant comes back, in order of appearance: `variant problems
-    geomean_ratio worst_ratio worst_problem total_ratio`. `geomean_ratio` weighs every problem
-    alike; `total_ratio` is the ratio of the summed durations, which the largest problems decide.
-    Ratios are never averaged. Variants without a common problem are left out.
-    """
-    numbers = rows[["ratio", "duration_ns", "baseline_ns"]].to_numpy(dtype=np.float64)
-    both = rows[((numbers > 0) & np.isfinite(numbers)).all(axis=1)]
-    found = [_across(str(variant), group) for variant, group in both.groupby("variant", sort=False)]
-    names = ["variant", "problems", "geomean_ratio", "worst_ratio", "worst_problem", "total_ratio"]
-    return pd.DataFrame(found, columns=names)
-
-
-def _across(variant: str, group: pd.DataFrame) -> tuple[str, int, float, float, str, float]:
-    ratios = group["ratio"].to_numpy(dtype=np.float64)
-    worst = int(ratios.argmax())
-    return (
-        variant,
-        len(group),
-        float(stats.gmean(ratios)),
-        float(ratios[worst]),
-        str(group["problem"].iloc[worst]),
-        float(group["duration_ns"].sum() / group["baseline_ns"].sum()),
-    )
 
 
 def _known(value: float | None) -> float | None:

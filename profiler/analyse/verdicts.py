@@ -13,7 +13,7 @@ the number of comparisons. Cycles have to agree: a clock that moved is no proper
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -30,13 +30,13 @@ from profiler.analyse.paired_tests import (
     margin_tests,
     median_floors,
 )
-from profiler.model import Verdict
+from profiler.model import MARGIN_PCT, Verdict
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 ALPHA = 0.05
-DELTA = 0.01
+DELTA = MARGIN_PCT / 100
 """Smaller differences are SAME, unless an experiment says otherwise."""
 LOOKS = (8, 16, 32)
 """Numbers of blocks after which a sequential run decides; each look spends a third of alpha."""
@@ -64,8 +64,6 @@ class Reason(StrEnum):
     """FASTER or SLOWER in time, not yet decided in cycles."""
     CLOCK = "clock"
     """Time and cycles contradict each other."""
-    DIFFERENT_MACHINES = "different_machines"
-    DIFFERENT_CLOCKS = "different_clocks"
     NOT_MEASURED = "not_measured"
 
 
@@ -194,20 +192,6 @@ def undecided(comparisons: pd.DataFrame) -> pd.Index[Any]:
     return comparisons.index[(comparisons["verdict"] == Verdict.UNCLEAR) & open_reasons]
 
 
-def without_verdict(comparisons: pd.DataFrame, refused: Mapping[Any, Reason]) -> pd.DataFrame:
-    """The same numbers, where the pairs in `refused` have no verdict for the reason given there.
-
-    For durations that no test may compare: `DIFFERENT_MACHINES`, `DIFFERENT_CLOCKS`. A pair that
-    was not measured stays NO DATA.
-    """
-    changed = comparisons.copy()
-    measured = changed.index[changed["verdict"] != Verdict.NO_DATA]
-    for pair in measured.intersection(list(refused)):
-        changed.at[pair, "verdict"] = Verdict.UNCLEAR
-        changed.at[pair, "reason"] = refused[pair]
-    return changed
-
-
 def still_in_the_race(
     times: pd.DataFrame,
     floors: pd.Series[Any] | None = None,
@@ -269,8 +253,6 @@ def reason_words(
         Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
         Reason.CYCLES_UNCLEAR: f"differs in time, but {blocks} blocks do not show it in cycles",
         Reason.CLOCK: "time and cycles disagree: the clock moved",
-        Reason.DIFFERENT_MACHINES: "measured on different machines",
-        Reason.DIFFERENT_CLOCKS: "measured with different clock settings",
         Reason.NOT_MEASURED: "not measured",
     }
     return words[reason]

@@ -13,7 +13,7 @@ from profiler.comparison.joined import Comparison
 from profiler.comparison.sides import Side
 from profiler.comparison.steps import Step
 from profiler.gates import Gate, regressions
-from profiler.model import SCHEMA_VERSION
+from profiler.model import SCHEMA_VERSION, Cell
 from profiler.notices import remedy, severity, text
 
 _NUMBERS = (
@@ -46,7 +46,7 @@ _WORDS = ("verdict", "reason", "program", "older_outcome", "newer_outcome")
 
 def comparison_document(comparison: Comparison, gate: Gate | None = None) -> dict[str, Any]:
     """Everything that a comparison says, for programs; `gate` adds what it found."""
-    names = {cell.id: (cell.variant.name, cell.problem.name) for cell in comparison.cells}
+    cells = {cell.id: cell for cell in comparison.cells}
     return {
         "schema_version": SCHEMA_VERSION,
         "runs": [_run(side) for side in comparison.sides],
@@ -60,7 +60,7 @@ def comparison_document(comparison: Comparison, gate: Gate | None = None) -> dic
             }
             for one in comparison.notices
         ],
-        "steps": [_step(step, names) for step in comparison.steps],
+        "steps": [_step(step, cells) for step in comparison.steps],
         "history": _history(comparison),
         "gate": None if gate is None else _gate(comparison, gate),
     }
@@ -78,11 +78,12 @@ def _run(side: Side) -> dict[str, Any]:
     }
 
 
-def _step(step: Step, names: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+def _step(step: Step, cells: Mapping[str, Cell]) -> dict[str, Any]:
     metrics = _metrics(step)
     return {
         "older": step.older,
         "newer": step.newer,
+        "machines": step.machines.value,
         "control": step.control,
         "withheld": None if step.withheld is None else step.withheld.value,
         "only_older": list(step.only_older),
@@ -90,8 +91,9 @@ def _step(step: Step, names: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
         "cells": [
             {
                 "id": str(row["cell"]),
-                "variant": names[str(row["cell"])][0],
-                "problem": names[str(row["cell"])][1],
+                "variant": cells[str(row["cell"])].variant.name,
+                "problem": cells[str(row["cell"])].problem.name,
+                "problem_params": dict(cells[str(row["cell"])].problem.params),
                 "controlled": bool(row["controlled"]),
                 **{name: word(row[name]) for name in _WORDS},
                 **{_KEYS.get(name, name): number(row[name]) for name in _NUMBERS},

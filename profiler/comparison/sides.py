@@ -9,13 +9,12 @@ from pathlib import Path
 
 from profiler.assemble import assemble
 from profiler.errors import UsageError
-from profiler.model import Cell, Outcome, Plan
-from profiler.plan import make_plan
+from profiler.model import Cell, Outcome
+from profiler.planned import plan_of
 from profiler.report import Report
 from profiler.select import select_cells
-from profiler.space import space_of
-from profiler.spec import CommandWorkload, LoadedSpec, did_you_mean, load_spec
-from profiler.store import PLAN_FILE, SPEC_FILE, RunFolder, RunRecord, runs
+from profiler.spec import CommandWorkload, did_you_mean, load_spec
+from profiler.store import SPEC_FILE, RunFolder, RunRecord, runs
 
 _NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
 _FEWEST_RUNS = 2
@@ -126,7 +125,7 @@ def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Si
     if not (folder / SPEC_FILE).exists():
         raise UsageError(f"{folder}: damaged: no {SPEC_FILE}")
     loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
-    plan = _plan(run, loaded, record)
+    plan = plan_of(run, loaded, record)
     if baseline is not None:
         plan = replace(plan, baseline=_variant_id(plan.cells, baseline, name))
     if only is not None:
@@ -135,14 +134,6 @@ def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Si
     return Side(
         name, report, record, external=isinstance(loaded.experiment.workload, CommandWorkload)
     )
-
-
-def _plan(run: RunFolder, loaded: LoadedSpec, record: RunRecord) -> Plan:
-    """The plan of a run; that of a recording is made again and holds the cells recorded."""
-    if (run.path / PLAN_FILE).exists():
-        return run.plan()
-    plan = make_plan(loaded, space_of(loaded))
-    return replace(plan, cells=tuple(cell for cell in plan.cells if cell.id in record.keys))
 
 
 def _variant_id(cells: Sequence[Cell], wanted: str, run: str) -> str:

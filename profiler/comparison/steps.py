@@ -11,6 +11,7 @@ import pandas as pd
 
 from profiler.analyse.between_runs import Reason, compare_runs, control_floors, joint_floor
 from profiler.comparison.facts import common_metrics
+from profiler.comparison.machines import Machines, machines_of
 from profiler.comparison.programs import Program, programs
 from profiler.comparison.sides import Side, outcome
 from profiler.comparison.timings import Timings, common_source, timings
@@ -25,6 +26,7 @@ class Step:
     older: int
     newer: int
     """Places of the two in the comparison."""
+    machines: Machines
     withheld: Reason | None
     """Why no duration has a verdict; None where durations may be compared."""
     control: str | None
@@ -59,6 +61,7 @@ def step_between(sides: Sequence[Side], number: int) -> Step:
     return Step(
         older=number,
         newer=number + 1,
+        machines=machines_of(older.report.environment, newer.report.environment),
         withheld=withheld,
         control=control,
         cells=cells,
@@ -79,9 +82,7 @@ def _source(older: Side, newer: Side) -> tuple[tuple[str | None, str | None], Re
 
 def _settings_differ(older: Environment, newer: Environment) -> Reason | None:
     """Why durations of two environments are different quantities."""
-    if (older.gpu, newer.gpu) == (None, None) and older.cpu != newer.cpu:
-        return Reason.DIFFERENT_MACHINES
-    if older.gpu != newer.gpu:
+    if machines_of(older, newer) is Machines.DIFFERENT:
         return Reason.DIFFERENT_MACHINES
     if older.clock_control != newer.clock_control:
         return Reason.DIFFERENT_CLOCKS

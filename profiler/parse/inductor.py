@@ -76,6 +76,37 @@ def parse_inductor_log(text: str, name: str = "") -> tuple[TunedConfig, ...]:
     return _with_winners(found)
 
 
+def tuned_of_record(rows: object) -> tuple[TunedConfig, ...]:
+    """Read what the runner recorded of a launch (`runner.protocol.TUNED`).
+
+    What is none of it is left out: a journal may come from anywhere.
+    """
+    listed = rows if isinstance(rows, list) else []
+    return tuple(_recorded(row) for row in listed if isinstance(row, dict))
+
+
+def _recorded(row: dict[str, Any]) -> TunedConfig:
+    config = row.get("config")
+    if not isinstance(config, dict):
+        found = _SETTING.finditer(str(row.get("description") or ""))
+        config = {each["name"]: _value(each["value"]) for each in found}
+    time = row.get("time_ns")
+    return TunedConfig(
+        operation=str(row.get("operation") or ""),
+        choice=str(row.get("choice") or ""),
+        config=config,
+        time_ns=float(time) if isinstance(time, int | float) else None,
+        registers=_whole(row.get("registers")),
+        spills=_whole(row.get("spills")),
+        shared_bytes=_whole(row.get("shared_bytes")),
+        best=row.get("best") is True,
+    )
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
 def _read(text: str, name: str = "") -> Iterator[TunedConfig]:
     stored = _best_config(text, name)
     return iter((stored,)) if stored is not None else _read_lines(text, name)

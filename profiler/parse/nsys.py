@@ -83,11 +83,13 @@ class OperationKind(StrEnum):
     MEMSET = "memset"
     GRAPH = "graph"
     """A whole CUDA graph, where nsys was not told to trace its nodes."""
+    CPU_OP = "cpu_op"
+    """An operator of torch that ran on a CPU, in a trace without a GPU (`parse.chrome_trace`)."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """What nsys recorded, as frames whose row numbers are their index."""
+    """What nsys or torch.profiler recorded, as frames whose row numbers are their index."""
 
     operations: pd.DataFrame
     """OPERATION_COLUMNS."""
@@ -96,9 +98,9 @@ class Timeline:
     api: pd.DataFrame
     """API_COLUMNS."""
     nsys: str | None = None
-    """Version of the nsys that exported it."""
+    """Version of the nsys that exported it; None for traces of torch.profiler."""
     schema: str | None = None
-    """Version of the export's schema."""
+    """Version of the schema of the export, or of the trace."""
 
 
 _MARK = "mark"
@@ -126,7 +128,7 @@ _COPIES: Mapping[int, str] = {
 }
 """CUpti_ActivityMemcpyKind of cupti_activity.h, where an export has no ENUM_CUDA_MEMCPY_OPER."""
 
-_API_VERSION = re.compile(r"_v\d{4,5}$")
+API_VERSION = re.compile(r"_v\d{4,5}$")
 """CUPTI puts the CUDA version that a runtime function came with behind its name."""
 
 _TIMES = ("start", "end")
@@ -244,7 +246,7 @@ def _operation_frame(
     exact = ("start_ns", "end_ns")
     return pd.DataFrame(
         {
-            name: _nullable(value) if isinstance(value, np.ndarray) and name not in exact else value
+            name: nullable(value) if isinstance(value, np.ndarray) and name not in exact else value
             for name, value in columns.items()
         }
     )
@@ -254,15 +256,15 @@ def _api(export: Export) -> pd.DataFrame:
     table = "CUPTI_ACTIVITY_KIND_RUNTIME"
     found = export.columns(table, (*_TIMES, "nameId"), ("globalTid", "correlationId"))
     strings = export.strings(table, "nameId")
-    names = {key: _API_VERSION.sub("", name) for key, name in strings.items()}
+    names = {key: API_VERSION.sub("", name) for key, name in strings.items()}
     frame = pd.DataFrame(
         {
             "start_ns": found["start"],
             "end_ns": found["end"],
             "name": _resolved(found["nameId"], names),
-            "process": _nullable(_process(found["globalTid"])),
-            "thread": _nullable(found["globalTid"]),
-            "correlation": _nullable(found["correlationId"]),
+            "process": nullable(_process(found["globalTid"])),
+            "thread": nullable(found["globalTid"]),
+            "correlation": nullable(found["correlationId"]),
         }
     )
     return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
@@ -290,10 +292,10 @@ def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
             "open": is_open,
             "name": names[kept],
             "domain": _domains(found, names)[kept],
-            "process": _nullable(_process(column["globalTid"])),
-            "thread": _nullable(column["globalTid"]),
-            "end_thread": _nullable(_or_missing(column["endGlobalTid"], 0)),
-            "colour": _nullable(column["color"]),
+            "process": nullable(_process(column["globalTid"])),
+            "thread": nullable(column["globalTid"]),
+            "end_thread": nullable(_or_missing(column["endGlobalTid"], 0)),
+            "colour": nullable(column["color"]),
         }
     )
     order = np.lexsort((-frame["end_ns"].to_numpy(), frame["start_ns"].to_numpy()))
@@ -310,7 +312,7 @@ def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
     for row in np.flatnonzero(ids != MISSING) if registered else ():
         if texts[row] is None:
             texts[row] = registered.get(int(ids[row]))
-    return _categorical(texts)
+    return categorical(texts)
 
 
 def _domains(found: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:
@@ -324,7 +326,7 @@ def _domains(found: Mapping[str, Integers], names: pd.Categorical) -> pd.Categor
         _domain_name(int(number), created.get(key))
         for key, number in enumerate(np.tile(domains, len(processes)))
     ]
-    return _categorical(texts, keys)
+    return categorical(texts, keys)
 
 
 def _domain_name(number: int, created: object) -> str:
@@ -337,15 +339,15 @@ def _domain_name(number: int, created: object) -> str:
 def _resolved(ids: Integers, texts: Mapping[int, str]) -> pd.Categorical:
     """Column of ids as a categorical of what they stand for; an unknown id is missing."""
     distinct, codes = np.unique(ids, return_inverse=True)
-    return _categorical([texts.get(int(key)) for key in distinct], codes)
+    return categorical([texts.get(int(key)) for key in distinct], codes)
 
 
 def _same(text: str | None, found: Mapping[str, Integers]) -> pd.Categorical:
     """Column with the same word, or nothing, in every row."""
-    return _categorical([text], np.zeros(len(found["start"]), np.int64))
+    return categorical([text], np.zeros(len(found["start"]), np.int64))
 
 
-def _categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd.Categorical:
+def categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd.Categorical:
     """Texts as a categorical; `rows` says which of them stands in each row, None: all in turn."""
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
     chosen = codes if rows is None or not len(texts) else codes[rows]
@@ -362,7 +364,7 @@ def _or_missing(values: Integers, nothing: int) -> Integers:
     return np.where(values == nothing, MISSING, values)
 
 
-def _nullable(values: Integers) -> pd.arrays.IntegerArray:
+def nullable(values: Integers) -> pd.arrays.IntegerArray:
     """Integers with missing values, which pandas' plain ones cannot have."""
     mask = values == MISSING
     return pd.arrays.IntegerArray(np.where(mask, 0, values), mask)

@@ -11,6 +11,7 @@ from rich.text import Text
 from profiler.comparison.joined import Comparison
 from profiler.model import Verdict
 from profiler.render.between_answer import sentences
+from profiler.render.between_grids import GridRuns, grid_sentences, machine_label
 from profiler.render.between_rows import Line, Names, lines
 from profiler.render.between_words import field_word
 from profiler.render.history import history_rows, run_heads
@@ -38,7 +39,8 @@ def comparison_tables(comparison: Comparison) -> RenderableType:
     if len(comparison.steps) > 1:
         parts.append(_history(comparison, names))
     parts.append(_cells(comparison, rows))
-    answer = " ".join("".join(part.text for part in one) for one in sentences(comparison, rows))
+    said = (*sentences(comparison, rows), *grid_sentences(GridRuns(comparison, names)))
+    answer = " ".join("".join(part.text for part in one) for one in said)
     return Group(*parts, Text(answer, style="bold"))
 
 
@@ -49,6 +51,7 @@ def _runs(comparison: Comparison) -> Table:
     columns(found, "", *(f"{head.number} \u00b7 {head.name}" for head in heads))
     found.add_row("measured", *(plain(head.when) for head in heads))
     found.add_row("blocks", *(plain(head.blocks) for head in heads))
+    found.add_row("machines", *("" for _ in heads[1:]), plain(machine_label(comparison)))
     for one in comparison.differences:
         values = ("not recorded" if value is None else str(value) for value in one.values)
         found.add_row(plain(field_word(one.field)), *(plain(value) for value in values))

@@ -22,6 +22,8 @@ from profiler.comparison.steps import Step
 from profiler.model import Verdict
 from profiler.render import figures, numbers
 from profiler.render.between_answer import cards, sentences
+from profiler.render.between_grids import GridRuns, grid_parts, grid_sentences, machine_label
+from profiler.render.between_heats import variant_heat
 from profiler.render.between_rows import (
     MOVED_FROM,
     Line,
@@ -38,12 +40,10 @@ from profiler.render.between_words import (
 from profiler.render.charts import Chart, make_chart
 from profiler.render.history import history_figure, history_rows, history_table, run_heads
 from profiler.render.page import notice_rows, render
-from profiler.render.tables import Datum, Heat, Row, heat_class, heat_heads
 from profiler.render.views import ratio_legend
 
 MOST_DOTS = 30
 MOST_COUNTERS = 300
-_FEWEST_IN_HEAT = 2
 
 
 @dataclass(frozen=True)
@@ -61,16 +61,20 @@ def render_comparison(comparison: Comparison) -> str:
     rows = lines(step, names)
     heads = run_heads(comparison)
     counters = moved_counters(step, names)
+    grids = GridRuns(comparison, names)
     parts = {
         "title": _title(comparison),
         "older": heads[step.older],
         "newer": heads[step.newer],
         "runs": heads,
         "banner": _banner(step),
-        "sentences": sentences(comparison, rows),
+        "machines": machine_label(comparison),
+        "sentences": (*sentences(comparison, rows), *grid_sentences(grids)),
         "cards": cards(comparison, rows),
         "notice_rows": notice_rows(comparison.notices),
-        "heat": _heat(step, rows, names),
+        "grids": grid_parts(grids),
+        # Variants by hundreds of problems could not be read: grids have heat maps of their own.
+        "heat": None if grids.exist else variant_heat(step, rows, names),
         "heat_legend": ratio_legend(),
         "dots": _dots(step, rows),
         "rows": rows,
@@ -113,62 +117,6 @@ def _control_name(step: Step, names: Names) -> str:
 
 
 # ---- figures -------------------------------------------------------------------------------------
-
-
-def _heat(step: Step, rows: Sequence[Line], names: Names) -> Heat | None:
-    """Ratio of every variant at every problem; without a verdict hatched."""
-    problems = list({names.cells[line.cell].problem.id: None for line in rows})
-    order = [one for one in _in_plan_order(names, step) if one in problems]
-    by_place = {
-        (names.cells[line.cell].variant.id, names.cells[line.cell].problem.id): line
-        for line in rows
-    }
-    variants = list(dict.fromkeys(names.cells[line.cell].variant.id for line in rows))
-    if len(order) < _FEWEST_IN_HEAT or len(variants) < _FEWEST_IN_HEAT:
-        return None
-    known = {cell.problem.id: cell.problem for cell in names.cells.values()}
-    called = {cell.variant.id: cell.variant.name for cell in names.cells.values()}
-    return Heat(
-        against="",
-        caption="Ratio of the newer run to the older, variants by problems",
-        leads=(),
-        heads=heat_heads([known[one] for one in order]),
-        problems=tuple(known[one].name for one in order),
-        rows=tuple(
-            Row(
-                called[variant],
-                names.marks[variant],
-                "baseline" if variant == step.control else "other",
-                tuple(
-                    _heat_datum(by_place.get((variant, problem)), judged=step.withheld is None)
-                    for problem in order
-                ),
-            )
-            for variant in variants
-        ),
-    )
-
-
-def _in_plan_order(names: Names, step: Step) -> list[str]:
-    return list(dict.fromkeys(names.cells[cell].problem.id for cell in step.cells.index))
-
-
-def _heat_datum(line: Line | None, *, judged: bool) -> Datum:
-    """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
-    if line is None or numbers.is_missing(line.ratio):
-        return Datum(title="not in both runs", css="none")
-    text = f"{line.ratio:.2f}" if line.ratio < 10 else numbers.significant(line.ratio, 3)
-    title = (
-        f"{line.variant}, {line.problem}: {line.older.text} \u2192 {line.newer.text}, "
-        f"{numbers.ratio(line.ratio)} {line.interval}, {line.verdict_datum.text}: {line.reason}"
-    )
-    if not judged:
-        return Datum(text, numbers.raw(line.ratio), title, heat_class(line.ratio))
-    if line.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        symbol = "\u25bc" if line.verdict is Verdict.FASTER else "\u25b2"
-        return Datum(f"{symbol}{text}", numbers.raw(line.ratio), title, heat_class(line.ratio))
-    css = "h0" if line.verdict is Verdict.SAME else "failed"
-    return Datum(f"={text}" if css == "h0" else text, numbers.raw(line.ratio), title, css)
 
 
 _ROLES: Mapping[Verdict | None, str] = {Verdict.FASTER: "best", Verdict.SLOWER: "baseline"}

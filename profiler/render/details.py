@@ -17,6 +17,7 @@ import pandas as pd
 from profiler.model import Cell, CellStatus, Problem, Variant
 from profiler.render import numbers
 from profiler.render.compare import Comparison
+from profiler.render.kernel_names import kernel_list
 from profiler.render.labels import Label
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.tables import Datum, outcome_css, with_unit
@@ -321,13 +322,5 @@ def _kernel_names(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
     found: dict[str, dict[str, None]] = {}
     for cell, names in pairs.itertuples(index=False):
-        found.setdefault(str(cell), {}).update(dict.fromkeys(_as_names(names)))
+        found.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
     return {cell: tuple(names) for cell, names in found.items()}
-
-
-def _as_names(names: object) -> tuple[str, ...]:
-    if isinstance(names, str):
-        return (names,) if names else ()
-    if isinstance(names, list | tuple):
-        return tuple(str(name) for name in names)
-    return ()

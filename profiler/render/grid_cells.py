@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_uppercase
 
-import pandas as pd
-
 from profiler.model import Cell
 from profiler.render.details import again, anchor
 from profiler.render.grid_axes import Grid
-from profiler.render.kernel_names import readable_kernel
+from profiler.render.kernel_names import kernel_list, readable_kernel
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.tables import outcome_css
 
@@ -23,7 +21,7 @@ class KernelList:
 
     letter: str
     names: tuple[str, ...]
-    """In the order of the launches, each as often as it is launched."""
+    """In the order of the launches, each once."""
     cells: tuple[str, ...]
     """Names of the variants, each with the number of its cells."""
 
@@ -69,7 +67,7 @@ class Kernels:
             return {}
         pairs = frame.loc[frame["kernel_names"].notna(), ["cell", "kernel_names"]]
         first = pairs.drop_duplicates("cell").itertuples(index=False)
-        own = {str(cell): _as_names(names) for cell, names in first}
+        own = {str(cell): kernel_list(names) for cell, names in first}
         for cell in self.lookup.report.plan.cells:
             twin = self.lookup.status(cell).duplicate_of
             if cell.id not in own and twin in own:
@@ -140,11 +138,3 @@ def _letter(number: int) -> str:
     """Name a list: A, B … Z, AA, AB and so on."""
     more, place = divmod(number, len(ascii_uppercase))
     return (_letter(more - 1) if more else "") + ascii_uppercase[place]
-
-
-def _as_names(names: object) -> tuple[str, ...]:
-    if isinstance(names, str):
-        return (names,) if names else ()
-    if isinstance(names, list | tuple | pd.Series):
-        return tuple(str(name) for name in names)
-    return ()

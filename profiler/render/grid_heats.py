@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.model import Cell, Outcome, Variant
@@ -20,11 +20,11 @@ _FAR = 2.5
 """A ratio beyond this (or below its reciprocal) asks for the wide steps."""
 SHADES = 7
 """Classes of magnitudes: `b0` to `b6` of the style sheet."""
-_OUTCOME_CSS: Mapping[Outcome, str] = {
+OUTCOME_CSS: Mapping[Outcome, str] = {
     Outcome.OUT_OF_MEMORY: " no-memory",
     Outcome.FELL_BACK: " fell-back",
 }
-_ABSENT = Datum("", None, "not in the plan", "absent")
+ABSENT = Datum("", None, "not in the plan", "absent")
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,12 @@ class MetricHeats:
 
 def edges_for(found: Sequence[Compared]) -> tuple[float, ...]:
     """The steps of colour that suit the ratios of a page."""
-    far = any(max(one.said.ratio, 1 / one.said.ratio) > _FAR for one in found if one.said.ratio > 0)
+    return edges_of(one.said.ratio for one in found)
+
+
+def edges_of(ratios: Iterable[float]) -> tuple[float, ...]:
+    """The steps of colour that suit these ratios; those that are missing do not count."""
+    far = any(max(ratio, 1 / ratio) > _FAR for ratio in ratios if ratio > 0)
     return WIDE_EDGES if far else HEAT_EDGES
 
 
@@ -97,12 +102,13 @@ def pair_heats(pairs: Pairs, pair: Pair, grid: Grid, edges: Sequence[float]) -> 
 
     return PairHeats(
         pair,
-        _heat(f"{pair.name}, time: below 1 is better", grid, overhead),
-        _heat(f"{pair.reverse}, performance: above 1 is better", grid, performance),
+        grid_heat(f"{pair.name}, time: below 1 is better", grid, overhead),
+        grid_heat(f"{pair.reverse}, performance: above 1 is better", grid, performance),
     )
 
 
-def _heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> GridHeat:
+def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> GridHeat:
+    """Make a heat map of a grid; `datum` gives what stands at a row and a column."""
     rows = tuple(
         (str(row), tuple(datum(row, column) for column in grid.column_values))
         for row in grid.row_values
@@ -115,7 +121,7 @@ def _ratio_datum(
 ) -> Datum:
     """A cell of a heat map of ratios; its colour is that of the time, whichever way it is told."""
     if one is None or one.over is None or one.under is None:
-        return _ABSENT
+        return ABSENT
     failed = failure(lookup, one)
     if failed is not None:
         return lacking(lookup, failed[0], named=failed[0] == one.under)
@@ -137,7 +143,7 @@ def lacking(lookup: Lookup, cell: Cell, *, named: bool = False) -> Datum:
         return Datum(word, None, status.cause, "absent")
     whose = f"{cell.variant.name}: " if named else ""
     cause = f"{cell.variant.name}: {status.cause}".rstrip(": ")
-    return Datum(whose + word, None, cause, "crossed" + _OUTCOME_CSS.get(status.outcome, ""))
+    return Datum(whose + word, None, cause, "crossed" + OUTCOME_CSS.get(status.outcome, ""))
 
 
 @dataclass(frozen=True)
@@ -171,12 +177,12 @@ def metric_heats(
             problem = grid.problems.get((row, column))
             cell = lookup.cells.get((variant.id, problem.id)) if problem else None
             if cell is None:
-                return _ABSENT
+                return ABSENT
             if not lookup.correct(cell):
                 return lacking(lookup, cell)
             return _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
 
-        return _heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)
+        return grid_heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)
 
     planned = [one for one in variants if any(key[0] == one.id for key in values)]
     return MetricHeats(quantity.name, tuple(heat(one) for one in planned), _legend(quantity, scale))

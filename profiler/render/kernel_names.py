@@ -7,6 +7,8 @@ from functools import cache
 
 import itanium_demangler
 
+from profiler.analyse.samples import KERNEL_SEPARATOR
+
 _MANGLED = "_Z"
 _NUMBER = re.compile(r"\((?:unsigned )?(?:int|long|long long|short|char)\)(n?)(\d+)")
 _BOOLS = {"(bool)0": "false", "(bool)1": "true"}
@@ -21,6 +23,15 @@ _UNREADABLE = (
     TypeError,
     ValueError,
 )
+
+
+def kernel_list(names: object) -> tuple[str, ...]:
+    """The names in a row of the column `kernel_names`: a text, a list, or nothing at all."""
+    if isinstance(names, str):
+        return tuple(names.split(KERNEL_SEPARATOR)) if names else ()
+    if isinstance(names, list | tuple):
+        return tuple(str(name) for name in names)
+    return ()
 
 
 @cache

@@ -21,6 +21,7 @@ from profiler.render import compare, details, embed, main_table, tables
 from profiler.render.ablation import ablation_view
 from profiler.render.answer import sentences
 from profiler.render.autotune import autotune_view
+from profiler.render.by_problem import by_problem
 from profiler.render.cards import cards
 from profiler.render.grid import grid_view
 from profiler.render.lookup import Lookup
@@ -30,6 +31,8 @@ from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
 from profiler.render.timers import PLAIN_HEADS, timer_table
+from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
+from profiler.render.tuning_tables import HEADS
 from profiler.render.views import View, versions_view
 from profiler.render.waves import waves_view
 from profiler.render.why import why
@@ -85,8 +88,12 @@ def render_page(report: Report) -> str:
         "notice_rows": notice_rows(_beside_banner(report)),
         "method": method(lookup),
         "why": why(ranking),
+        "problem_table": by_problem(ranking),
         "timers": timer_table(lookup),
         "plain_heads": PLAIN_HEADS,
+        "tuned": tuned_cells(lookup),
+        "tuned_heads": CHOSEN_HEADS,
+        "tried_heads": HEADS,
         "view": view,
         **view.parts,
         **_tables(ranking, view),

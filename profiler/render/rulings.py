@@ -242,7 +242,7 @@ class Rulings:
         """Duration of a cell (id) in the finals; None where it was not in them."""
         return self.finalists.get(self._source(cell)) if self.given else None
 
-    def of(self, pairs: Collection[Pair], family: str = "problem") -> Mapping[Pair, Ruling]:
+    def of(self, pairs: Collection[Pair]) -> Mapping[Pair, Ruling]:
         """What is said of each pair of cells (ids), which are judged together by problem.
 
         The finals speak where both were in them, else the timing blocks. What is asked for first
@@ -254,13 +254,13 @@ class Rulings:
         if all(pair in self._told for pair in asked):
             return {pair: self._told[pair] for pair in asked}
         sources = [(self._source(one), self._source(other)) for one, other in asked]
-        found = dict(zip(asked, _rulings(self.timing, sources, family), strict=True))
+        found = dict(zip(asked, _rulings(self.timing, sources), strict=True))
         again = [
             (pair, own)
             for pair, own in zip(asked, sources, strict=True)
             if own[0] in self.finalists and own[1] in self.finalists
         ]
-        finals = _rulings(self.finals, [own for _, own in again], family)
+        finals = _rulings(self.finals, [own for _, own in again])
         for (pair, _), ruling in zip(again, finals, strict=True):
             if ruling.blocks:
                 found[pair] = replace(ruling, final=True, before=found[pair].verdict)
@@ -298,8 +298,8 @@ class Rulings:
         return self.twins.get(cell, cell)
 
 
-def _rulings(judge: Judge, pairs: Sequence[Pair], family: str) -> list[Ruling]:
-    return _read(judge.against(pairs, family), judge.rules.looks) if pairs else []
+def _rulings(judge: Judge, pairs: Sequence[Pair]) -> list[Ruling]:
+    return _read(judge.against(pairs), judge.rules.looks) if pairs else []
 
 
 def _read(frame: pd.DataFrame, looks: int) -> list[Ruling]:

@@ -17,6 +17,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from profiler import metrics
+from profiler.model import MARGIN_PCT
 from profiler.spec.rules import Rules
 from profiler.spec.source import kind_of
 from profiler.spec.values import (
@@ -386,7 +387,7 @@ class Experiment(SpecModel):
     )
     collect: Collect = Field(default_factory=Collect, description="What to measure, and how.")
     margin_pct: Annotated[float, Strict(), Field(ge=0, lt=100, allow_inf_nan=False)] = Field(
-        default=1.0,
+        default=MARGIN_PCT,
         description="Differences of duration up to this many percent count as the same.",
     )
     tolerance: dict[Annotated[str, AfterValidator(_check_dtype)], Tolerance] = Field(

@@ -1,7 +1,6 @@
 """Sampling the clocks of a made-up GPU, and what follows from the samples."""
 
 import gzip
-import json
 import threading
 
 import numpy as np
@@ -454,12 +453,6 @@ def test_facts_are_those_of_the_visits_and_of_a_busy_gpu():
     assert (facts.temperature_c_min, facts.temperature_c_max) == (60, 66)
     assert facts.power_w_median == 495
     assert facts.sm_spread == pytest.approx(1 - 1550 / 1980)
-
-
-def test_facts_survive_json():
-    for facts in (clock_facts(*busy_session()), ClockFacts(visits=2, sampled=0)):
-        written = json.dumps(facts.as_json(), allow_nan=False)
-        assert ClockFacts(**json.loads(written)) == facts
 
 
 # ---- repeats ----

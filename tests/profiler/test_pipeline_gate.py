@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,40 @@ def test_without_a_gate_nothing_is_said_of_one(replay):
     found, err = replay(None, lambda summary: judged(summary, Verdict.SLOWER))
     assert found == ExitCode.COMPLETE
     assert "--fail-on" not in err
+
+
+def replayed(tmp_path, *overrides):
+    """Document of a replay of softmax with these overrides, and what stderr said."""
+    out, err = io.StringIO(), io.StringIO()
+    narrator = Narrator(Console(file=out, width=200), Console(file=err, width=200), quiet=False)
+    request = pipeline.Request(
+        spec=SPEC,
+        out=tmp_path,
+        overrides=overrides,
+        only="columns=4096,rows=512",
+        replay=ROOT / "experiments/recordings/softmax",
+        page=False,
+    )
+    target = tmp_path / "replay.json"
+    pipeline.run_experiment(request, narrator, json_target=str(target))
+    return json.loads(target.read_text()), " ".join(err.getvalue().split())
+
+
+def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
+    plain, _ = replayed(tmp_path)
+    settings = ("collect.final_blocks=0", "collect.blocks=4")
+    found, err = replayed(tmp_path, *settings, "margin_pct=5")
+    (notice,) = (one for one in found["notices"] if one["kind"] == "replay_ignores")
+    assert "collect.final_blocks=0, collect.blocks=4" in notice["text"]
+    assert "margin_pct" not in notice["text"]
+    assert notice["text"] in err
+    assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
+
+
+def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path):
+    """Another number of blocks would be another number of looks, and other p values."""
+    plain, _ = replayed(tmp_path)
+    found, _ = replayed(tmp_path, "collect.blocks=4")
+    assert found["cells"] == plain["cells"]
+    wider, _ = replayed(tmp_path, "margin_pct=5")
+    assert wider["cells"] != plain["cells"]

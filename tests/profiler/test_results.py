@@ -625,3 +625,31 @@ def test_an_attempt_can_be_loaded_from_its_recording(place, tmp_path):
     for first, second in zip(place.load(), again, strict=True):
         assert first.samples.equals(second.samples)
         assert first.records == second.records
+
+
+def test_the_session_that_compiled_tells_what_was_tried(place):
+    """Later sessions find the winner in a cache, and tell no times."""
+    row = {"operation": "triton_poi_0", "config": {"XBLOCK": 512}, "best": True}
+    first = [{**row, "time_ns": 20.0, "registers": 16}, {**row, "time_ns": 30.0, "best": False}]
+    for session, tuned in {"ncu-timing": first, "ncu-counters": [row]}.items():
+        journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
+        place.attempt(session, visits=[(PLAIN, 0)], journal=journal)
+    found = place.results().statuses[PLAIN].tuned
+    assert [(one.time_ns, one.registers, one.best) for one in found] == [
+        (20.0, 16, True),
+        (30.0, None, False),
+    ]
+    assert found[0].config == {"XBLOCK": 512}
+    assert place.results().statuses[TREE].tuned == ()
+
+
+def test_a_choice_told_as_a_text_is_read_and_nonsense_is_left_out(place):
+    tuned = [
+        {"operation": "mm(8x8, 8x8)", "choice": "triton_mm_1", "description": "BLOCK_M=64, K='a'"},
+        "nonsense",
+    ]
+    journal = [described(PLAIN, tuned=tuned), *measured([(PLAIN, 0)])]
+    place.attempt(visits=[(PLAIN, 0)], journal=journal)
+    (one,) = place.results().statuses[PLAIN].tuned
+    assert (one.choice, one.config) == ("triton_mm_1", {"BLOCK_M": 64, "K": "a"})
+    assert (one.time_ns, one.best) == (None, False)

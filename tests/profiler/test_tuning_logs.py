@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from profiler.render.tuning_page import config_words
+from profiler.render.tuning_tables import config_words
 from profiler.tuning_logs import read_tuning_logs, tuning_document
 
 LOG = """\

@@ -97,6 +97,12 @@ def bench(tmp_path: Path) -> Workbench:
     return Workbench(tmp_path)
 
 
+@pytest.fixture(scope="session")
+def workbench() -> Callable[[Path], Workbench]:
+    """Make a workbench in a folder, for fixtures that live longer than a test."""
+    return Workbench
+
+
 @pytest.fixture
 def runner_process() -> Callable[..., subprocess.CompletedProcess[str]]:
     return run_runner
@@ -106,6 +112,6 @@ def select(records: list[Record], **wanted: Any) -> list[Record]:
     return [r for r in records if all(r.get(key) == value for key, value in wanted.items())]
 
 
-@pytest.fixture(name="select")
+@pytest.fixture(name="select", scope="session")
 def select_fixture() -> Callable[..., list[Record]]:
     return select

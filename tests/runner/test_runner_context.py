@@ -8,6 +8,7 @@ from runner.device import CpuDevice
 from runner.journal import Journal
 from runner.session import ContextLostError, Session
 from runner.timing import ProcessClock
+from runner.visits import TimedVisits
 from runner.workload import load_workload
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered"
@@ -32,9 +33,8 @@ def run(bench, job, device):
     from pathlib import Path
 
     with Path(job.journal).open("a", encoding="utf-8") as stream:
-        session = Session(
-            job, load_workload(job.workload), device, ProcessClock(1), Journal(stream)
-        )
+        visits = TimedVisits(ProcessClock(1))
+        session = Session(job, load_workload(job.workload), device, visits, Journal(stream))
         session.run()
 
 

@@ -64,6 +64,23 @@ def test_written_kernels_are_right_and_one(operator, shape, cuda):
     assert launch.buffer_bytes == sum(each.nbytes for each in as_tuple(launch()))
 
 
+def test_what_the_autotuner_tried_is_told_of_the_kernels_that_run(cuda):
+    """A softmax over long rows: a reduction, for which inductor has several configurations."""
+    problem = {"operator": "softmax", "dim0": 256, "dim1": 65536}
+    launch, _, _ = prepared("compile", problem, cuda)
+    names = set(kernels_of(launch))
+    assert launch.tuned
+    for row in launch.tuned:
+        assert row["operation"] in names
+        assert row["registers"] > 0
+        assert row["config"]["num_warps"] >= 1
+    assert sum(row["best"] for row in launch.tuned) == len(names)
+    timed = [row["time_ns"] for row in launch.tuned if row["time_ns"] is not None]
+    assert all(time > 0 for time in timed)
+    tried = len(launch.tuned) > len(names)
+    assert not tried or timed, "several configurations are told apart by their times"
+
+
 @pytest.mark.parametrize("dtype", OPERATORS["bias_dropout_add"].dtypes)
 @pytest.mark.parametrize("layout", OPERATORS["bias_dropout_add"].layouts)
 @pytest.mark.parametrize("shape", [(127, 1000), (4096, 32), (33, 4097), (256, 8192)], ids=str)

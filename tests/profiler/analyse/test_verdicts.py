@@ -19,7 +19,6 @@ from profiler.analyse.verdicts import (
     reason_words,
     still_in_the_race,
     undecided,
-    without_verdict,
 )
 from profiler.model import Verdict
 
@@ -251,21 +250,7 @@ def test_undecided_pairs_are_those_that_blocks_may_help() -> None:
         frame({0: WIGGLE + 0.05, 1: WIGGLE + 0.01, 2: WIGGLE, 3: WIGGLE[:3], 4: WIGGLE + 0.01}),
         pairs(6),
     )
-    found = without_verdict(found, {4: Reason.DIFFERENT_MACHINES})
-    assert undecided(found).tolist() == [1, 3]
-
-
-def test_a_refused_pair_keeps_its_numbers() -> None:
-    found = compare(frame({0: WIGGLE + 0.05}), pairs(2))
-    refused = without_verdict(
-        found, {0: Reason.DIFFERENT_MACHINES, 1: Reason.DIFFERENT_MACHINES, 9: Reason.CLOCK}
-    )
-    assert refused.loc[0, "verdict"] == Verdict.UNCLEAR
-    assert refused.loc[0, "reason"] == Reason.DIFFERENT_MACHINES
-    assert refused.loc[1, "verdict"] == Verdict.NO_DATA
-    numbers = list(COLUMNS[2:])
-    pd.testing.assert_frame_equal(refused[numbers], found[numbers])
-    assert found.loc[0, "verdict"] == Verdict.SLOWER
+    assert undecided(found).tolist() == [1, 3, 4]
 
 
 @pytest.mark.parametrize("reason", list(Reason))
@@ -281,7 +266,7 @@ def test_words_carry_the_numbers() -> None:
     assert words == "within ±1.23% (noise floor not known); would likely see 2.00%"
     words = reason_words(Reason.DECIDED, blocks=8, margin=0.01, noise_floor=0.002)
     assert words == "beyond ±1.00% in time and in cycles"
-    assert Reason.DIFFERENT_MACHINES not in HELPED_BY_BLOCKS
+    assert Reason.NOT_MEASURED not in HELPED_BY_BLOCKS
 
 
 class TestRace:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.render.kernel_names import readable_kernel
+from profiler.render.kernel_names import kernel_list, readable_kernel
 
 VECTOR = "_ZN7softmax14softmax_vectorI6__halfLi16EEEvPKT_PS2_xx"
 
@@ -29,3 +29,12 @@ def test_names(mangled: str, expected: str) -> None:
 @given(cut=st.integers(2, len(VECTOR)), rest=st.text("NSTEILX_0123456789abPKZv<", max_size=8))
 def test_damaged_names_never_fail(cut: int, rest: str) -> None:
     assert readable_kernel(VECTOR[:cut] + rest)
+
+
+def test_a_column_of_names_is_a_text_or_a_list():
+    assert kernel_list("cos_kernel; void add<float, 4>(float*)") == (
+        "cos_kernel",
+        "void add<float, 4>(float*)",
+    )
+    assert kernel_list(["a", "b"]) == ("a", "b")
+    assert kernel_list("") == kernel_list(None) == kernel_list(float("nan")) == ()

@@ -1,0 +1,160 @@
+"""What inductor's autotuner tried while one cell was compiled, asked of its own objects.
+
+Its cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel nor
+the shape that it was tuned for, and kernels of one operator are called the same at every size. In
+the process that compiles, it is known which compilation is whose.
+
+All of this is private to torch. Where it is not as in torch 2.11 to 2.13, nothing is told, and the
+compilation goes on as ever.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+Row = dict[str, Any]
+"""One configuration: `operation choice config time_ns registers spills shared_bytes best`; in place
+of `config` a `description` where it is a text. What is not known is None."""
+
+_NS_PER_MS = 1e6
+_OTHERWISE = (ImportError, AttributeError, TypeError, ValueError, KeyError, IndexError)
+"""What is raised where torch is not as expected."""
+
+_heard: list[Row] = []
+"""Choices between templates and libraries since the last `watch` began."""
+
+
+@contextmanager
+def watch(*, choices: bool = False) -> Iterator[list[Row]]:
+    """Fill a list with what was tried inside; it is whole when the context has ended.
+
+    `choices`: also those between templates and libraries, which only `max-autotune` makes.
+    """
+    found: list[Row] = []
+    _heard.clear()
+    if choices:
+        with suppress(*_OTHERWISE):
+            _hear_choices()
+    before = len(_modules())
+    with _noted_benchmarks() as tried:
+        yield found
+    found.extend(_heard)
+    with suppress(*_OTHERWISE):
+        found.extend(row for kernel in _kernels(before) for row in _rows(kernel, tried))
+
+
+def _modules() -> Sequence[Any]:
+    """Every module that inductor has written and loaded in this process, the newest last."""
+    with suppress(*_OTHERWISE):
+        from torch._inductor.codecache import PyCodeCache
+
+        return PyCodeCache.modules
+    return ()
+
+
+def _kernels(before: int) -> Iterable[Any]:
+    """The autotuners of the kernels in the modules after the first `before` ones."""
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    values = (value for module in _modules()[before:] for value in vars(module).values())
+    return {id(each): each for each in values if isinstance(each, CachingAutotuner)}.values()
+
+
+@contextmanager
+def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
+    """Note the time of every launcher that an autotuner tries, by the id of the autotuner."""
+    tried: dict[int, list[tuple[Any, float]]] = {}
+    try:
+        from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+        original = CachingAutotuner.benchmark_all_configs
+    except _OTHERWISE:
+        yield tried
+        return
+
+    @functools.wraps(original)
+    def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        timings = original(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        if isinstance(timings, Mapping):
+            tried[id(self)] = list(timings.items())
+        return timings
+
+    CachingAutotuner.benchmark_all_configs = noted  # type: ignore[method-assign]
+    try:
+        yield tried
+    finally:
+        CachingAutotuner.benchmark_all_configs = original  # type: ignore[method-assign]
+
+
+def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iterator[Row]:
+    """Every configuration of a kernel that was tried, and the one that runs."""
+    if len(kernel.launchers) != 1:
+        return  # It was loaded, and never launched.
+    (chosen,) = kernel.launchers
+    known = tried.get(id(kernel), ())
+    for launcher, milliseconds in known:
+        yield _row(kernel, launcher, milliseconds, best=launcher is chosen)
+    if all(launcher is not chosen for launcher, _ in known):
+        # The only one that there is, one that the cache knew, or one of coordinate descent.
+        yield _row(kernel, chosen, math.nan, best=True)
+
+
+def _row(kernel: Any, launcher: Any, milliseconds: float, *, best: bool) -> Row:
+    config = launcher.config
+    sizes = {**config.kwargs, "num_warps": config.num_warps, "num_stages": config.num_stages}
+    return {
+        "operation": str(kernel.inductor_meta.get("kernel_name") or kernel.fn.__name__),
+        "choice": "coordinate descent" if getattr(config, "found_by_coordesc", False) else "",
+        "config": {str(key): _scalar(value) for key, value in sizes.items()},
+        "time_ns": _nanoseconds(milliseconds),
+        "registers": _count(getattr(launcher, "n_regs", None)),
+        "spills": _count(getattr(launcher, "n_spills", None)),
+        "shared_bytes": _count(getattr(launcher, "shared", None)),
+        "best": best,
+    }
+
+
+@functools.cache
+def _hear_choices() -> None:
+    """Have every choice between templates and libraries told, from now on."""
+    from torch._inductor.select_algorithm import add_feedback_saver
+
+    add_feedback_saver(_note_choices)
+
+
+def _note_choices(timings: Mapping[Any, float], name: str, inputs: Sequence[Any], *_: Any) -> None:
+    """Take down what was tried for one operation; torch calls this."""
+    with suppress(*_OTHERWISE):
+        shapes = ", ".join("x".join(map(str, each.get_size())) for each in inputs)
+        quickest = min(timings, key=lambda choice: timings[choice], default=None)
+        _heard.extend(
+            {
+                "operation": f"{name}({shapes})",
+                "choice": str(choice.name),
+                "description": str(getattr(choice, "description", "") or ""),
+                "time_ns": _nanoseconds(milliseconds),
+                "registers": None,
+                "spills": None,
+                "shared_bytes": None,
+                "best": choice is quickest and math.isfinite(milliseconds),
+            }
+            for choice, milliseconds in timings.items()
+        )
+
+
+def _nanoseconds(milliseconds: float) -> float | None:
+    value = float(milliseconds) * _NS_PER_MS
+    return value if math.isfinite(value) else None
+
+
+def _count(value: object) -> int | None:
+    """A count; Triton gives None, or a negative number, where it does not know."""
+    return value if isinstance(value, int) and value >= 0 else None
+
+
+def _scalar(value: object) -> str | int | float | bool | None:
+    return value if value is None or isinstance(value, str | int | float | bool) else str(value)

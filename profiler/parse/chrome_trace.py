@@ -1,0 +1,381 @@
+"""Chrome traces of torch.profiler -> the frames that an export of nsys gives, too.
+
+Read of each event are its name, its times and the few arguments that a column needs. Nothing else:
+a trace holds the stacks of Python with their paths, the name of the host, and where it was written.
+A path inside the name of a range or an operator is cut down to its last part.
+
+A trace has no process ids at its kernels; they are those of its calls. Shared memory is known as
+a sum of the static and the dynamic one only: it stands in `dynamic_shared_bytes`. Times are
+nanoseconds since the base time of the trace (of the earliest one, where several are read together).
+
+Categories, arguments and units: kineto (libkineto/src/output_json.cpp and CuptiActivity), as torch
+2.11 to 2.13 write them; times are microseconds with three decimals, which are kept exactly.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.errors import ParseError
+from profiler.parse.nsys import (
+    API_COLUMNS,
+    API_VERSION,
+    OPERATION_COLUMNS,
+    RANGE_COLUMNS,
+    THREAD_BITS,
+    OperationKind,
+    Timeline,
+    categorical,
+    nullable,
+)
+from profiler.parse.nsys_tables import MISSING
+from profiler.parse.nvtx_cells import RangeKind
+from runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
+
+_RANGE = "user_annotation"
+_OPERATOR = "cpu_op"
+_CALLS = ("cuda_runtime", "cuda_driver")
+_ON_DEVICE: Mapping[str, OperationKind] = {
+    "kernel": OperationKind.KERNEL,
+    "gpu_memcpy": OperationKind.MEMCPY,
+    "gpu_memset": OperationKind.MEMSET,
+}
+_READ = frozenset({_RANGE, _OPERATOR, *_CALLS, *_ON_DEVICE})
+
+_GZIP = b"\x1f\x8b"
+_NAME = re.compile(r'("name": ")(.*?)("\s*(?:,\s*"(?:pid|ts|args)":|\n))')
+_CALL_STACK = re.compile(r'"Call stack": ".*"(?=, "Ev Idx": \d|,?\s*$)', re.MULTILINE)
+"""The two strings that can make a trace invalid: kineto escapes no quotes in names, and torch's
+tracer of Python puts random bytes into the stack of a module that is imported meanwhile."""
+_LATEST_US = 4 * 10**15
+"""Later times (of the year 2096) are none; they would not fit into 64 bits with the base added."""
+_REMEDY = "Give a Chrome trace of torch.profiler, as export_chrome_trace writes it (.json[.gz])."
+
+_ENDS = {"H": "Host", "D": "Device", "A": "Array", "P": "Peer"}
+_COPY = re.compile(r"Memcpy ([HDAP])to([HDAP])\b")
+_PATH = re.compile(r"(?<![\w.)])~?(?:[A-Za-z]:)?(?:[/\\][\w.@+~ -]*[\w.@+~-])+[/\\]([\w.@+~-]+)")
+
+_OPERATION_FACTS: Mapping[str, str] = {
+    "context": "context",
+    "stream": "stream",
+    "device": "device",
+    "registers": "registers per thread",
+    "dynamic_shared_bytes": "shared memory",
+    "bytes": "bytes",
+}
+_PEER_FACTS = {"device": "inDevice", "context": "inContext"}
+"""What copies between two devices have instead."""
+
+_TEXTS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
+_TIMES = ("start_ns", "end_ns")
+
+Row = dict[str, Any]
+
+
+def read_traces(paths: Sequence[Path]) -> Timeline:
+    """Join traces into one timeline; frames are empty where nothing of the kind was recorded.
+
+    In traces without a GPU the operations are the outermost operators of each thread, and each is
+    its own call in `api`, so that ranges and launches are found for them as for kernels.
+
+    Raises ParseError where a file is no Chrome trace of torch.profiler, or was cut off.
+    """
+    traces = [_read_trace(path) for path in paths]
+    base_ns = min((trace.base_ns for trace in traces), default=0)
+    on_gpu = any(e.category in (*_CALLS, *_ON_DEVICE) for trace in traces for e in trace.events)
+    rows = _Rows()
+    for number, trace in enumerate(traces):
+        rows.add(number, trace, trace.base_ns - base_ns, on_gpu=on_gpu)
+    ranges = _frame(rows.ranges, RANGE_COLUMNS)
+    order = np.lexsort((-ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy()))
+    return Timeline(
+        operations=_by_start(_frame(rows.operations, OPERATION_COLUMNS)),
+        ranges=ranges.iloc[order].reset_index(drop=True),
+        api=_by_start(_frame(rows.api, API_COLUMNS)),
+        schema=next((trace.schema for trace in traces), None),
+    )
+
+
+def short_name(demangled: str) -> str:
+    """Name of a kernel without its type, namespaces, template arguments and parameters."""
+    kept: list[str] = []
+    depth = 0
+    for letter in demangled.replace("(anonymous namespace)::", ""):
+        if letter == "(" and depth == 0 and kept:
+            break
+        if letter in "<([{":
+            depth += 1
+        elif letter in ">)]}":
+            depth = max(0, depth - 1)
+        elif depth == 0:
+            kept.append(letter)
+    words = "".join(kept).split("::")[-1].split()
+    return words[-1] if words else demangled
+
+
+# ---- files ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Event:
+    """One event with a duration; times in ns since the base of its trace."""
+
+    category: str
+    name: str
+    start_ns: int
+    end_ns: int
+    pid: object
+    tid: object
+    facts: Mapping[str, Any]
+
+    @property
+    def process(self) -> int:
+        return self.pid if isinstance(self.pid, int) else MISSING
+
+    @property
+    def thread(self) -> int:
+        """Serialised id, as nsys has it."""
+        if not isinstance(self.pid, int) or not isinstance(self.tid, int):
+            return MISSING
+        return (self.pid << THREAD_BITS) + (self.tid & ((1 << THREAD_BITS) - 1))
+
+
+@dataclass(frozen=True)
+class _Trace:
+    base_ns: int
+    schema: str
+    events: list[_Event]
+
+
+def _read_trace(path: Path) -> _Trace:
+    content = _content(path)
+    if not isinstance(content, dict) or not isinstance(content.get("traceEvents"), list):
+        raise _no_trace(path, "it has no list traceEvents")
+    if "schemaVersion" not in content:
+        raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
+    base_ns = content.get("baseTimeNanoseconds", 0)
+    if not isinstance(base_ns, int) or not 0 <= base_ns <= _LATEST_US * 1000:
+        raise _no_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
+    events = list(_events(path, content["traceEvents"]))
+    return _Trace(base_ns, str(content["schemaVersion"])[:40], events)
+
+
+def _content(path: Path) -> object:
+    try:
+        data = path.read_bytes()
+        data = gzip.decompress(data) if data.startswith(_GZIP) else data
+        text = data.decode("utf-8", errors="replace")
+        try:
+            return _json(text)
+        except json.JSONDecodeError:
+            return _json(_repaired(text))
+    except EOFError as error:
+        raise _no_trace(path, "it was cut off") from error
+    except OSError as error:
+        raise _no_trace(path, error.strerror or str(error)) from error
+    except (zlib.error, ValueError, RecursionError) as error:
+        raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
+
+
+def _json(text: str) -> object:
+    # Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
+    return json.loads(text, parse_float=Decimal, strict=False)
+
+
+def _repaired(text: str) -> str:
+    text = _CALL_STACK.sub('"Call stack": ""', text)
+    return _NAME.sub(lambda m: m[1] + m[2].replace('"', '\\"') + m[3], text)
+
+
+def _no_trace(path: Path, reason: str) -> ParseError:
+    return ParseError(f"{path.name}: not a trace of torch.profiler: {reason}.", remedy=_REMEDY)
+
+
+def _events(path: Path, records: list[object]) -> Iterator[_Event]:
+    for number, record in enumerate(records):
+        if not isinstance(record, dict):
+            raise _no_trace(path, f"event {number} is no object")
+        category = record.get("cat")
+        if record.get("ph") != "X" or not isinstance(category, str) or category not in _READ:
+            continue
+        start, duration = _nanoseconds(record.get("ts")), _nanoseconds(record.get("dur"))
+        if start is None or duration is None or duration < 0:
+            raise _no_trace(path, f"event {number} ({category}) has no times")
+        facts = record.get("args")
+        yield _Event(
+            category=category,
+            name=_without_paths(str(record.get("name", ""))),
+            start_ns=start,
+            end_ns=start + duration,
+            pid=record.get("pid"),
+            tid=record.get("tid"),
+            facts=facts if isinstance(facts, dict) else {},
+        )
+
+
+def _nanoseconds(microseconds: object) -> int | None:
+    if isinstance(microseconds, bool) or not isinstance(microseconds, int | Decimal):
+        return None
+    exact = Decimal(microseconds)
+    return int((exact * 1000).to_integral_value()) if abs(exact) <= _LATEST_US else None
+
+
+def _without_paths(name: str) -> str:
+    return _PATH.sub(r"\1", name) if "/" in name or "\\" in name else name
+
+
+# ---- rows ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Rows:
+    """Rows of the three frames, of all traces."""
+
+    operations: list[Row] = field(default_factory=list)
+    ranges: list[Row] = field(default_factory=list)
+    api: list[Row] = field(default_factory=list)
+    _correlations: dict[tuple[int, object], int] = field(default_factory=dict)
+
+    def add(self, number: int, trace: _Trace, shift_ns: int, *, on_gpu: bool) -> None:
+        """Add the events of one trace, `shift_ns` later than it says."""
+        hosts = Counter(e.process for e in trace.events if e.category not in _ON_DEVICE)
+        process = hosts.most_common(1)[0][0] if hosts else MISSING
+        for event in trace.events:
+            times = {"start_ns": event.start_ns + shift_ns, "end_ns": event.end_ns + shift_ns}
+            if event.category == _RANGE:
+                self.ranges.append(_range(event) | times)
+                continue
+            correlation = self._correlation(number, event.facts.get("correlation"))
+            if event.category in _CALLS:
+                self.api.append(_call(event, correlation) | times)
+            elif event.category in _ON_DEVICE:
+                row = _operation(event, process) | {"correlation": correlation}
+                self.operations.append(row | times)
+        if not on_gpu:
+            self._add_operators(number, trace, shift_ns)
+
+    def _add_operators(self, number: int, trace: _Trace, shift_ns: int) -> None:
+        for place, event in enumerate(_outermost(trace.events)):
+            # Operators have no correlation of their own; none of CUDA is in these traces.
+            correlation = self._correlation(number, place + 1)
+            times = {"start_ns": event.start_ns + shift_ns, "end_ns": event.end_ns + shift_ns}
+            self.api.append(_call(event, correlation) | times)
+            operation = {
+                "kind": OperationKind.CPU_OP.value,
+                "name": event.name,
+                "demangled": event.name,
+                "process": event.process,
+                "correlation": correlation,
+            }
+            self.operations.append(operation | times)
+
+    def _correlation(self, trace: int, own: object) -> int | None:
+        """Number that is distinct among all traces; they count each on their own."""
+        if _integer(own) in (None, 0):
+            return None
+        return self._correlations.setdefault((trace, own), len(self._correlations) + 1)
+
+
+def _range(event: _Event) -> Row:
+    ours = parse_range_name(event.name) or parse_launch_range_name(event.name) is not None
+    return {
+        "kind": RangeKind.PUSH_POP.value,
+        "open": False,
+        "name": event.name,
+        "domain": NVTX_DOMAIN if ours else "",
+        "process": event.process,
+        "thread": event.thread,
+    }
+
+
+def _call(event: _Event, correlation: int | None) -> Row:
+    return {
+        "name": API_VERSION.sub("", event.name),
+        "process": event.process,
+        "thread": event.thread,
+        "correlation": correlation,
+    }
+
+
+def _operation(event: _Event, process: int) -> Row:
+    kind = _ON_DEVICE[event.category]
+    row: Row = {"kind": kind.value, "process": process, **_names(event, kind)}
+    for column, fact in _OPERATION_FACTS.items():
+        row[column] = _integer(event.facts.get(fact))
+    for column, fact in _PEER_FACTS.items():
+        if row[column] is None:
+            row[column] = _integer(event.facts.get(fact))
+    # kineto writes 0 where there is no graph.
+    row["graph_node"] = _integer(event.facts.get("graph node id")) or None
+    for name in ("grid", "block"):
+        row |= _axes(name, event.facts.get(name))
+    return row
+
+
+def _names(event: _Event, kind: OperationKind) -> Row:
+    if kind is OperationKind.KERNEL:
+        return {"name": short_name(event.name), "demangled": event.name}
+    if kind is OperationKind.MEMSET:
+        return {"name": "[CUDA memset]", "demangled": "[CUDA memset]"}
+    found = _COPY.match(event.name)
+    copy = f"{_ENDS[found[1]]}-to-{_ENDS[found[2]]}" if found else "Unknown"
+    name = f"[CUDA memcpy {copy}]"
+    return {"name": name, "demangled": name, "copy_kind": copy}
+
+
+def _axes(name: str, sizes: object) -> Row:
+    if not isinstance(sizes, list) or len(sizes) != 3:
+        return {}
+    return {f"{name}_{axis}": _integer(size) for axis, size in zip("xyz", sizes, strict=True)}
+
+
+def _integer(value: object) -> int | None:
+    """Whole number of 64 bits, None where it is anything else (kineto also writes "inf")."""
+    if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) < value < 2**63:
+        return None
+    return value
+
+
+def _outermost(events: Sequence[_Event]) -> Iterator[_Event]:
+    """Operators that lie in no other operator of their thread."""
+    operators = [event for event in events if event.category == _OPERATOR]
+    operators.sort(key=lambda e: (e.process, e.thread, e.start_ns, -e.end_ns))
+    for _, of_thread in groupby(operators, key=lambda e: (e.process, e.thread)):
+        last = None
+        for event in of_thread:
+            if last is None or event.start_ns >= last:
+                last = event.end_ns
+                yield event
+
+
+# ---- frames --------------------------------------------------------------------------------------
+
+
+def _frame(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
+    return pd.DataFrame({name: _column(name, [row.get(name) for row in rows]) for name in columns})
+
+
+def _column(name: str, values: list[Any]) -> object:
+    if name in _TEXTS:
+        return categorical(values)
+    if name == "open":
+        return np.array(values, dtype=bool)
+    integers = np.array([MISSING if value is None else value for value in values], dtype=np.int64)
+    return integers if name in _TIMES else nullable(integers)
+
+
+def _by_start(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.sort_values(list(_TIMES), kind="stable", ignore_index=True)

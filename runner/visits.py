@@ -1,0 +1,120 @@
+"""How a visit is made: its ranges, its launches, and what the journal learns of it.
+
+Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
+the visit and one around each of its launches.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Protocol
+
+import torch
+
+from runner import protocol, ranges
+from runner.device import Device
+from runner.protocol import Job, JobVisit
+from runner.timing import Launch, Stopwatch, make_stopwatch, no_garbage_collection, on_cuda
+from runner.traces import TraceWriter
+
+
+class Visits(Protocol):
+    """Makes the visits of a session under one collector."""
+
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """Launch inside the range of the visit; gives the fields of its journal record."""
+
+    def close(self) -> None:
+        """No visit will follow; raises nothing, also where the device is lost."""
+
+
+class TimedVisits:
+    """Visits whose launches a stopwatch makes and times, or a tool that it waits for."""
+
+    def __init__(self, stopwatch: Stopwatch) -> None:
+        self._stopwatch = stopwatch
+
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """One visit; `durations_ns` where the stopwatch gives any."""
+        with ranges.visit_range(visit.cell, visit.block, visit.arm):
+            durations = self._stopwatch.measure(launch)
+        return {} if durations is None else {"durations_ns": durations}
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+class RecordedVisits:
+    """Visits in a process that runs under nsys.
+
+    With the capture `visits`, recording is switched on before the first of them and off when the
+    session ends; set-up, checks and warm-ups of the first problem are left out. On a CPU there are
+    only the ranges.
+    """
+
+    def __init__(self, job: Job, device: Device) -> None:
+        self._launches = job.launches
+        self._device = device
+        self._switches = job.capture == protocol.CAPTURE_VISITS and on_cuda(device)
+        self._records = False
+
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """One visit; the journal learns nothing, all of it stands in the report of nsys."""
+        if self._switches and not self._records:
+            torch.cuda.check_error(_cuda_runtime().cudaProfilerStart())
+            self._records = True
+        with ranges.visit_range(visit.cell, visit.block, visit.arm):
+            launch_in_ranges(launch, self._launches, self._device)
+        return {}
+
+    def close(self) -> None:
+        """Switch recording off: nsys goes on to write its report at once."""
+        if self._records:
+            self._records = False
+            # After a lost context every call fails; nsys then ends with the process.
+            with suppress(Exception):
+                _cuda_runtime().cudaProfilerStop()
+
+
+class TracedVisits:
+    """Visits under torch.profiler; each leaves a trace beside the journal."""
+
+    def __init__(self, job: Job, device: Device) -> None:
+        self._launches = job.launches
+        self._device = device
+        self._writer = TraceWriter(job, device)
+
+    def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
+        """One visit; `trace` (file name) and `operators`, see `runner.protocol`."""
+        # The range begins inside the profile: what began before is in no trace.
+        with (
+            self._writer.recording() as findings,
+            ranges.visit_range(visit.cell, visit.block, visit.arm),
+        ):
+            launch_in_ranges(launch, self._launches, self._device)
+        return findings
+
+    def close(self) -> None:
+        """Each trace is whole when its visit ends."""
+
+
+def _cuda_runtime() -> Any:
+    return torch.cuda.cudart()  # type: ignore[no-untyped-call]  # torch's own
+
+
+def launch_in_ranges(launch: Launch, launches: int, device: Device) -> None:
+    """Launch some times in a row, each in its range, and wait only for the last."""
+    with no_garbage_collection():
+        for number in range(launches):
+            with ranges.launch_range(number):
+                launch()
+        device.wait()
+
+
+def make_visits(job: Job, device: Device) -> Visits:
+    """What makes the visits of a job; ValueError for a collector that is not known."""
+    if job.collector == "nsys":
+        return RecordedVisits(job, device)
+    if job.collector == "torch":
+        return TracedVisits(job, device)
+    return TimedVisits(make_stopwatch(job.collector, device, job.repeats))

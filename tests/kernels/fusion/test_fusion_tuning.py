@@ -1,0 +1,148 @@
+"""What inductor's autotuner tried is asked of its own objects; here they are made by hand."""
+
+import math
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+pytest.importorskip("torch")
+
+from torch._inductor import select_algorithm
+from torch._inductor.codecache import PyCodeCache
+from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+from kernels.fusion import tuning
+
+
+def launcher(block, warps=4, registers=16):
+    config = SimpleNamespace(kwargs={"XBLOCK": block}, num_warps=warps, num_stages=1)
+    return SimpleNamespace(config=config, n_regs=registers, n_spills=0, shared=64)
+
+
+def autotuner(name, *launchers):
+    made = CachingAutotuner.__new__(CachingAutotuner)
+    made.inductor_meta = {"kernel_name": name}
+    made.launchers = list(launchers)
+    return made
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Load a module of generated code, as inductor does."""
+    monkeypatch.setattr(PyCodeCache, "modules", [])
+
+    def load(*kernels):
+        module = ModuleType("generated")
+        for kernel in kernels:
+            setattr(module, kernel.inductor_meta["kernel_name"], kernel)
+        PyCodeCache.modules.append(module)
+
+    return load
+
+
+@pytest.fixture
+def timed(monkeypatch):
+    """Have inductor's benchmark give these times, in milliseconds, in the order of launchers."""
+
+    def timed(*times):
+        def benchmark(self):
+            return dict(zip(self.launchers, times, strict=True))
+
+        monkeypatch.setattr(CachingAutotuner, "benchmark_all_configs", benchmark)
+
+    return timed
+
+
+def make_hashable(*launchers):
+    """Launchers are keys of a mapping in torch; namespaces have no hash."""
+    return [type("Launcher", (), vars(each))() for each in launchers]
+
+
+def tune(kernel):
+    timings = kernel.benchmark_all_configs()
+    kernel.launchers = [min(timings, key=timings.get)]
+
+
+def test_every_configuration_is_told_with_its_time_and_the_winner(load, timed):
+    timed(0.02, 0.01, math.inf)
+    kernel = autotuner("triton_red_0", *make_hashable(launcher(1), launcher(2), launcher(4, 8)))
+    with tuning.watch() as found:
+        load(kernel)
+        tune(kernel)
+    assert [row["config"]["XBLOCK"] for row in found] == [1, 2, 4]
+    assert [row["time_ns"] for row in found] == [20_000.0, 10_000.0, None]
+    assert [row["best"] for row in found] == [False, True, False]
+    assert found[2]["config"] == {"XBLOCK": 4, "num_warps": 8, "num_stages": 1}
+    assert {row["operation"] for row in found} == {"triton_red_0"}
+    assert [found[0][name] for name in ("registers", "spills", "shared_bytes")] == [16, 0, 64]
+
+
+def test_a_kernel_with_one_configuration_is_told_without_a_time(load):
+    with tuning.watch() as found:
+        load(autotuner("triton_poi_0", launcher(1024, registers=-1)))
+    (row,) = found
+    assert (row["best"], row["time_ns"], row["registers"]) == (True, None, None)
+
+
+def test_a_kernel_that_was_never_launched_is_not_told(load):
+    with tuning.watch() as found:
+        load(autotuner("triton_poi_0", launcher(1), launcher(2)))
+    assert found == []
+
+
+def test_kernels_of_earlier_cells_are_not_told_again(load):
+    load(autotuner("triton_poi_0", launcher(1)))
+    with tuning.watch() as found:
+        load(autotuner("triton_poi_1", launcher(2)))
+    assert [row["operation"] for row in found] == ["triton_poi_1"]
+
+
+def test_a_kernel_that_two_modules_name_is_told_once(load):
+    kernel = autotuner("triton_poi_0", launcher(1))
+    with tuning.watch() as found:
+        load(kernel)
+        load(kernel)
+    assert len(found) == 1
+
+
+def _fail(before):
+    assert CachingAutotuner.benchmark_all_configs is not before
+    raise RuntimeError("does not compile")
+
+
+def test_torch_is_as_before_afterwards(load, timed):
+    timed(0.02)
+    before = CachingAutotuner.benchmark_all_configs
+    with pytest.raises(RuntimeError, match="does not compile"), tuning.watch():
+        _fail(before)
+    assert CachingAutotuner.benchmark_all_configs is before
+
+
+def test_another_torch_tells_nothing_and_breaks_nothing(load, monkeypatch):
+    monkeypatch.delattr(CachingAutotuner, "benchmark_all_configs")
+    kernel = autotuner("triton_poi_0", launcher(1))
+    del kernel.inductor_meta
+    with tuning.watch() as found:
+        PyCodeCache.modules.append(SimpleNamespace(kernel=kernel))
+    assert found == []
+
+
+def test_choices_between_templates_and_libraries_are_heard(load, monkeypatch):
+    heard = []
+    monkeypatch.setattr(select_algorithm, "add_feedback_saver", heard.append)
+    tuning._hear_choices.cache_clear()
+    nodes = [SimpleNamespace(get_size=lambda: [64, 32]), SimpleNamespace(get_size=lambda: [32, 8])]
+    template, library = make_hashable(
+        SimpleNamespace(name="triton_mm_1", description="BLOCK_M=64, num_warps=4"),
+        SimpleNamespace(name="mm"),
+    )
+    with tuning.watch(choices=True) as found:
+        heard[0]({template: 0.03, library: 0.01}, "mm", nodes, [], None, {})
+    tuning._hear_choices.cache_clear()
+    assert [row["choice"] for row in found] == ["triton_mm_1", "mm"]
+    assert [row["best"] for row in found] == [False, True]
+    assert found[0]["operation"] == "mm(64x32, 32x8)"
+    assert found[0]["description"] == "BLOCK_M=64, num_warps=4"
+    with tuning.watch() as later:
+        pass
+    assert later == [], "what one cell heard is not the next one's"

@@ -1,0 +1,106 @@
+"""The narrow table of each problem: who is fastest, ratio, verdict, DRAM bytes, kernels."""
+
+from dataclasses import replace
+
+import lxml.html
+import pytest
+from synthetic_grid import make_grid
+from synthetic_report import make_report, without
+
+from profiler.model import Outcome, Verdict
+from profiler.render import by_problem as module
+from profiler.render.by_problem import by_problem
+from profiler.render.lookup import Lookup
+from profiler.render.numbers import raw
+from profiler.render.page import render_page
+from profiler.render.roles import Ranking
+
+
+def table_of(report):
+    return by_problem(Ranking(Lookup(report)))
+
+
+@pytest.fixture(scope="module")
+def run():
+    return make_grid()
+
+
+@pytest.fixture(scope="module")
+def table(run):
+    return table_of(run)
+
+
+def test_every_cell_stands_under_its_problem_with_its_numbers(run, table):
+    lookup = Lookup(run)
+    assert table.heads == ("duration", "ratio", "verdict", "DRAM bytes", "kernels")
+    assert table.against == "eager"
+    assert len(table.rows) == len(run.plan.cells) == 96
+    places = {(row.problem, row.variant): row for row in table.rows}
+    for cell in run.plan.cells:
+        row = places[cell.problem.name, cell.variant.name]
+        if not lookup.correct(cell):
+            assert {one.raw for one in row.data} == {None}
+            continue
+        moved = [lookup.value(cell, f"dram_{way}_bytes").median for way in ("read", "write")]
+        assert float(row.data[3].raw) == pytest.approx(sum(moved), rel=1e-4)
+        assert float(row.data[4].raw) == lookup.value(cell, "kernels").median
+
+
+def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(run, table):
+    lookup = Lookup(run)
+    said = set()
+    for problem in lookup.problems:
+        rows = [row for row in table.rows if row.problem == problem.name]
+        first, *others = (row.standing.text for row in rows)
+        winner = lookup.winners[problem.id]
+        assert rows[0].variant == winner.cell.variant.name
+        assert (first == "fastest") == winner.best
+        assert first.split(",")[0] in ("fastest", "lowest")
+        assert "fastest" not in others
+        assert others.count("tied") == len(winner.tied)
+        said.add(first.split(",")[0])
+    assert said == {"fastest", "lowest"}
+
+
+def test_a_failed_cell_says_its_outcome(run, table):
+    said = {row.standing.text for row in table.rows if row.data[0].raw is None}
+    assert said == {"out of memory", "fell back", "wrong result"}
+
+
+def test_verdicts_are_those_of_the_rest_of_the_page(run, table):
+    lookup = Lookup(run)
+    rows = {(row.problem, row.variant): row for row in table.rows}
+    compared = 0
+    for cell in run.plan.cells:
+        if cell.variant.id == "eager" or not lookup.correct(cell):
+            continue
+        row = rows[cell.problem.name, cell.variant.name]
+        ruling = lookup.ruling(cell.variant, cell.problem)
+        assert (row.data[2].text, row.data[1].raw) == (ruling.word, raw(ruling.ratio))
+        compared += ruling.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    assert compared > 20
+
+
+def only(report, keep):
+    """The report with the cells that `keep` takes."""
+    cells = tuple(cell for cell in report.plan.cells if keep(cell))
+    return without(report, plan=replace(report.plan, cells=cells))
+
+
+def test_tables_that_say_nothing_new_are_left_out(run, monkeypatch):
+    assert table_of(only(run, lambda cell: cell.variant.id == "triton")) is None
+    assert table_of(only(run, lambda cell: cell.problem == run.plan.cells[-1].problem)) is None
+    bare = run.summary[~run.summary["metric"].isin(["kernels", "dram_read_bytes"])]
+    assert table_of(without(run, summary=bare)) is None
+    monkeypatch.setattr(module, "MOST_ROWS", 95)
+    assert table_of(run) is None
+
+
+def test_the_page_shows_it(run):
+    tree = lxml.html.document_fromstring(render_page(run))
+    rows = tree.xpath('//table[@id="by-problem"]/tbody/tr')
+    assert len(rows) == 96
+    assert all(len(row) == 8 for row in rows)
+    large = render_page(make_report(variant_count=34))
+    assert 'id="by-problem"' not in large
+    assert any(one.outcome is Outcome.MEASURED for one in run.statuses.values())

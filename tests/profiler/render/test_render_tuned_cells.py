@@ -1,0 +1,108 @@
+"""What the autotuner chose, beside the measured time of its cell."""
+
+from dataclasses import replace
+
+import lxml.html
+import pytest
+from synthetic_grid import make_grid
+
+from profiler.model import Outcome, TunedConfig
+from profiler.render import tuned_cells as module
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.tuned_cells import tuned_cells
+
+KERNEL = "triton_poi_fused_0"
+CHOSEN = TunedConfig(KERNEL, "", {"XBLOCK": 512, "num_warps": 8}, 20_000.0, 18, 0, 64, best=True)
+SLOWER = replace(CHOSEN, config={"XBLOCK": 1024, "num_warps": 4}, time_ns=50_000.0, best=False)
+LIBRARY = TunedConfig("mm(64x64, 64x64)", "mm", {}, 9_000.0, best=True)
+
+
+def with_tuned(report, tuned):
+    """The report, with these configurations told of each compiled cell."""
+    statuses = {
+        cell: replace(status, tuned=tuned) if cell.startswith("compile") else status
+        for cell, status in report.statuses.items()
+    }
+    return replace(report, statuses=statuses)
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_grid()
+
+
+@pytest.fixture(scope="module")
+def tuned(report):
+    return with_tuned(report, (SLOWER, CHOSEN))
+
+
+def rows_of(report):
+    found = tuned_cells(Lookup(report))
+    assert found is not None
+    return found.rows
+
+
+def texts(row):
+    return [each.text.replace("\u202f", " ") for each in row.data]
+
+
+def test_a_run_that_tells_nothing_has_no_section(report):
+    assert tuned_cells(Lookup(report)) is None
+    assert "What the autotuner chose" not in render_page(report)
+
+
+def test_the_choice_stands_beside_the_measured_time(tuned):
+    lookup = Lookup(tuned)
+    rows = rows_of(tuned)
+    assert len(rows) == 32
+    cell = next(
+        each
+        for each in tuned.plan.cells
+        if each.variant.id == "compile" and tuned.statuses[each.id].outcome is Outcome.MEASURED
+    )
+    row = next(each for each in rows if each.problem == cell.problem.name)
+    assert row.chosen == "XBLOCK=512, num_warps=8"
+    assert (row.join.text, row.operation) == ("by name", KERNEL)
+    measured = lookup.value(cell, "duration_ns").median
+    assert float(row.data[7].raw) == pytest.approx(measured, rel=1e-4)
+    assert float(row.data[8].raw) == pytest.approx(measured / 20_000.0, rel=1e-4)
+    assert texts(row)[:6] == ["2", "20.00 \u00b5s", "2.500\u00d7", "18", "0", "64 B"]
+
+
+def test_a_cell_without_a_result_says_its_outcome(tuned):
+    outcomes = {row.data[7].text for row in rows_of(tuned) if row.data[8].raw is None}
+    assert {"out of memory", "fell back", "wrong result"} <= outcomes
+
+
+def test_a_kernel_that_was_not_seen_is_not_said_to_be_the_cells(report):
+    other = with_tuned(report, (replace(CHOSEN, operation="triton_red_fused_1"), LIBRARY))
+    rows = [row for row in rows_of(other) if row.data[7].raw is not None]
+    joins = {(row.operation, row.join.text) for row in rows}
+    assert joins == {("triton_red_fused_1", "not seen"), (LIBRARY.operation, "by cell only")}
+    assert all(row.data[8].raw is None for row in rows)
+
+
+def test_one_configuration_was_no_choice(report):
+    found = tuned_cells(Lookup(with_tuned(report, (replace(CHOSEN, time_ns=None),))))
+    assert found.tried == ()
+    assert {row.data[2].raw for row in found.rows} == {None}
+    assert {row.data[0].text for row in found.rows} == {"1"}
+
+
+def test_long_tables_are_cut_and_say_so(tuned, monkeypatch):
+    monkeypatch.setattr(module, "MOST_CHOSEN", 5)
+    monkeypatch.setattr(module, "MOST_TRIED", 7)
+    found = tuned_cells(Lookup(tuned))
+    assert (len(found.rows), found.left_out) == (5, 27)
+    assert (len(found.tried), found.left_out_tried) == (3, 29)
+
+
+def test_the_page_shows_it(tuned):
+    tree = lxml.html.document_fromstring(render_page(tuned))
+    section = tree.xpath('//section[@id="tuned"]')[0]
+    words = " ".join(section.text_content().split())
+    assert "XBLOCK=512, num_warps=8" in words
+    assert "Everything tried for compile" in words
+    assert "XBLOCK=1024" in words
+    assert tree.xpath('//nav//a[@href="#tuned"]')

@@ -1,0 +1,178 @@
+"""Visits of timelines: which ranges, how many launches, what is waited for and switched on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+
+import nvtx
+import pytest
+import torch
+
+from runner import visits
+from runner.device import CpuDevice, open_device
+from runner.protocol import JobVisit
+from runner.timing import ProcessClock
+from runner.visits import RecordedVisits, TimedVisits, TracedVisits, make_visits
+
+PARTS = str(Path(__file__).parent / "workloads" / "parts.py")
+VISIT = JobVisit("a..p0", 3, 1)
+
+
+@pytest.fixture
+def steps(monkeypatch):
+    """What happens, in order, as words."""
+    seen = []
+
+    class RecordingDomain:
+        def get_event_attributes(self, message):
+            return message
+
+        def push_range(self, attributes):
+            seen.append(f"push {attributes}")
+
+        def pop_range(self):
+            seen.append("pop")
+
+    monkeypatch.setattr(nvtx, "get_domain", lambda name: RecordingDomain())
+    return seen
+
+
+@pytest.fixture
+def device(steps, monkeypatch):
+    """A device that launches are waited for, and whose CUDA runtime only writes down its calls."""
+
+    class Device(CpuDevice):
+        def __init__(self):
+            super().__init__()
+            self.torch_device = torch.device("cuda")
+
+        def wait(self):
+            steps.append("wait")
+
+    def called(name):
+        return lambda: steps.append(name) or 0
+
+    runtime = SimpleNamespace(cudaProfilerStart=called("on"), cudaProfilerStop=called("off"))
+    monkeypatch.setattr(torch.cuda, "cudart", lambda: runtime)
+    monkeypatch.setattr(torch.cuda, "check_error", lambda code: None)
+    return Device()
+
+
+ONE_VISIT = [
+    "push cell=a..p0;block=3;arm=1",
+    *("push launch=0", "launch", "pop"),
+    *("push launch=1", "launch", "pop"),
+    "wait",
+    "pop",
+]
+
+
+def test_launches_under_nsys_have_ranges_of_their_own_and_one_wait(bench, device, steps):
+    job = bench.job(["plain"], collector="nsys", launches=2, capture="program")
+
+    assert make_visits(job, device).make(VISIT, lambda: steps.append("launch")) == {}
+
+    assert steps == ONE_VISIT
+
+
+def test_recording_is_on_from_the_first_visit_to_the_end(bench, device, steps):
+    recorded = make_visits(bench.job(["plain"], collector="nsys", launches=2), device)
+    for _ in range(2):
+        recorded.make(VISIT, lambda: steps.append("launch"))
+    recorded.close()
+    recorded.close()
+
+    assert steps == ["on", *ONE_VISIT, *ONE_VISIT, "off"]
+
+
+@pytest.mark.parametrize("capture", ["program", "epoch", "epoch@mine"])
+def test_recording_is_left_to_nsys_where_it_does_not_begin_with_a_visit(
+    bench, device, steps, capture
+):
+    recorded = RecordedVisits(bench.job(["plain"], collector="nsys", capture=capture), device)
+    recorded.make(VISIT, lambda: None)
+    recorded.close()
+
+    assert not {"on", "off"} & set(steps)
+
+
+def test_a_session_without_visits_switches_nothing(bench, device, steps):
+    RecordedVisits(bench.job(["plain"], collector="nsys"), device).close()
+
+    assert steps == []
+
+
+def test_switching_off_a_lost_device_raises_nothing(bench, device, monkeypatch):
+    recorded = RecordedVisits(bench.job(["plain"], collector="nsys"), device)
+    recorded.make(VISIT, lambda: None)
+
+    def refuse():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(visits, "_cuda_runtime", refuse)
+
+    recorded.close()
+
+
+def test_on_a_cpu_there_are_only_ranges(bench, steps, monkeypatch):
+    monkeypatch.setattr(visits, "_cuda_runtime", lambda: pytest.fail("there is no CUDA here"))
+    recorded = RecordedVisits(bench.job(["plain"], collector="nsys"), open_device("cpu"))
+    recorded.make(VISIT, lambda: steps.append("launch"))
+    recorded.close()
+
+    assert steps == [
+        "push cell=a..p0;block=3;arm=1",
+        *("push launch=0", "launch", "pop"),
+        "pop",
+    ]
+
+
+def test_visits_of_timers_give_what_their_stopwatch_says(steps, monkeypatch):
+    ticks = iter([100, 130])
+    monkeypatch.setattr("time.perf_counter_ns", lambda: next(ticks))
+    timed = TimedVisits(ProcessClock(1))
+
+    assert timed.make(VISIT, lambda: steps.append("launch")) == {"durations_ns": [30.0]}
+    assert steps == ["push cell=a..p0;block=3;arm=1", "launch", "pop"]
+
+
+def test_collectors_have_their_visits(bench):
+    device = open_device("cpu")
+    made = {
+        name: type(make_visits(bench.job(["plain"], collector=name), device))
+        for name in ("ncu", "timer", "nsys", "torch")
+    }
+
+    assert made == {
+        "ncu": TimedVisits,
+        "timer": TimedVisits,
+        "nsys": RecordedVisits,
+        "torch": TracedVisits,
+    }
+    with pytest.raises(ValueError, match=r"'sundial'; known are ncu, .*, nsys, torch"):
+        make_visits(bench.job(["plain"], collector="sundial"), device)
+
+
+def test_under_nsys_the_journal_has_no_durations(bench, select):
+    job = bench.job(
+        ["marked"], [{"size": 8}], workload=PARTS, collector="nsys", launches=3, blocks=1
+    )
+
+    (record,) = select(bench.run(job), event="finished", phase="measure")
+
+    assert record.keys() == {"event", "time", "cell", "phase", "block"}
+
+
+def test_recording_ends_when_a_session_is_lost(bench, monkeypatch):
+    closed = []
+    monkeypatch.setattr(RecordedVisits, "close", lambda self: closed.append(True))
+
+    def lose(self, visit, launch):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(RecordedVisits, "make", lose)
+    with pytest.raises(KeyboardInterrupt):
+        bench.run(bench.job(["plain"], collector="nsys"))
+
+    assert closed == [True]
