@@ -24,7 +24,7 @@ GRID_HEADS = (
 )
 NEED_HEADS = (
     *("good from, waves", "good from, blocks per SM", "measured up to, waves"),
-    *("grids of the rule", "their least tail efficiency", "at, waves", "the rule"),
+    *("grids of the rule", "their least efficiency", "at, waves", "the rule"),
 )
 _PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
 _MOST_SENTENCES = 4
@@ -157,12 +157,14 @@ def _sentence(lookup: Lookup, one: Steady) -> Sentence:
     name = Part(_name(lookup, one.variant), strong=True)
     least = numbers.show(100 * GOOD, "%")
     if math.isnan(one.waves):
-        said = f": no grid up to {one.largest_waves:.4g} waves from which on all keep {least} of "
-        said += "the rate of full waves."
+        said = f": no grid up to {one.largest_waves:.4g} waves from which on all keep at least "
+        said += f"{least} of the rate of full waves."
     else:
         each = "" if math.isnan(one.blocks_per_sm) else f" ({one.blocks_per_sm:.4g} blocks per SM)"
-        said = f" keeps {least} of the rate of full waves from {one.waves:.4g} waves{each} on, as "
-        said += f"far as was measured ({one.largest_waves:.4g} waves)."
+        said = (
+            f" keeps at least {least} of the rate of full waves from {one.waves:.4g} waves{each} "
+        )
+        said += f"on, as far as was measured ({one.largest_waves:.4g} waves)."
     return (name, Part(said), Part(_rule_words(one)))
 
 
@@ -171,7 +173,7 @@ def _rule_words(one: Steady) -> str:
         return ""
     verb = "are enough" if one.rule_holds else "are not always enough"
     share = numbers.show(100 * one.rule_least, "%")
-    return f" At least {_PER_SM} {verb}: {share} at {one.rule_least_at:.4g} waves."
+    return f" At least {_PER_SM} {verb}: the least is {share}, at {one.rule_least_at:.4g} waves."
 
 
 def _name(lookup: Lookup, variant: str) -> str:

@@ -56,12 +56,12 @@ def test_the_answer_says_from_where_on_and_judges_the_rule(tree):
     answer = texts(tree, "//div[@class='answer']/p")
     # Just above 8 waves it is 8.02 / 9; 8.5 / 9 is good again, and so is all that follows.
     assert answer[0] == (
-        "1 a <b> keeps 90.0 % of the rate of full waves from 8.5 waves (8.5 blocks per SM) on, as "
-        "far as was measured (10 waves). At least 4 blocks per SM are not always enough: 80.3 % at "
-        "4.02 waves."
+        "1 a <b> keeps at least 90.0 % of the rate of full waves from 8.5 waves (8.5 blocks per "
+        "SM) on, as far as was measured (10 waves). At least 4 blocks per SM are not always enough: "
+        "the least is 80.3 %, at 4.02 waves."
     )
     assert "from 8.5 waves (34 blocks per SM) on" in answer[1]
-    assert "are not always enough: 50.6 % at 1.01 waves" in answer[1]
+    assert "are not always enough: the least is 50.6 %, at 1.01 waves" in answer[1]
     assert answer[-1].endswith("cells measured.")
 
 
@@ -91,3 +91,21 @@ def test_without_full_waves_there_is_no_efficiency():
     page = render_page(report)
     assert "Time by waves" in page
     assert "How many blocks are enough" not in page
+
+
+def test_no_steady_grid_and_a_rule_that_holds_are_said():
+    (first, _, _) = texts(
+        lxml.html.document_fromstring(render_page(make_waves((1, 2, 4, 8, 8.01)))),
+        "//div[@class='answer']/p",
+    )
+    assert first.startswith(
+        "1 a <b>: no grid up to 8.02 waves from which on all keep at least 90.0"
+    )
+    assert "not always enough: the least is 89.1" in first
+    (first, second, _) = texts(
+        lxml.html.document_fromstring(render_page(make_waves((1, 2, 4, 8, 9.5)))),
+        "//div[@class='answer']/p",
+    )
+    assert "from 1 waves (1 blocks per SM) on" in first
+    assert "At least 4 blocks per SM are enough: the least is 95.0" in first
+    assert "from 1 waves (4 blocks per SM) on" in second
