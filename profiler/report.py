@@ -15,7 +15,7 @@ from profiler.analyse.judge import Rules
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 
-PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline")
+PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline", "waves")
 """Kinds of page that can be rendered."""
 
 

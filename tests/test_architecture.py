@@ -58,6 +58,8 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.me
         ("kernels.softmax.space", (*CUDA, "numpy")),
         ("kernels.flash_attention.space", (*CUDA, "numpy")),
         ("kernels.fusion.space", (*CUDA, "numpy")),
+        ("kernels.mlp.space", (*CUDA, "numpy")),
+        ("kernels.waves.space", (*CUDA, "numpy")),
         ("profiler.model", ("profiler", "pandas", "numpy")),
         ("profiler.errors", ("profiler", "pandas")),
         ("profiler.notices", ("profiler", "pandas")),

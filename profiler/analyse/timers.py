@@ -13,8 +13,12 @@ from profiler.model import SessionKind
 
 TIMER_COLUMNS = ("collector", "cell", "median", "reference", "ratio")
 OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "most_at")
+PLAIN_COLUMNS = ("cell", "plain", "traced", "reference", "host", "caches", "ratio")
 
 _JUDGED = "duration_ns"
+_PLAIN = "plain_duration_ns"
+_TRACED = "nsys_duration_ns"
+"""Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
 
 
 def reference_collector(samples: pd.DataFrame) -> str | None:
@@ -62,3 +66,22 @@ def overall(compared: pd.DataFrame) -> pd.DataFrame:
         extremes = (least["ratio"], most["ratio"], least["cell"], most["cell"])
         rows.append((collector, len(own), mean, *extremes))
     return pd.DataFrame(rows, columns=list(OVERALL_COLUMNS))
+
+
+def split_plain(summary: pd.DataFrame) -> pd.DataFrame:
+    """What the plain timer says too much, in two parts: `PLAIN_COLUMNS`, in ns except for `ratio`.
+
+    One row per cell that the plain timer and the one that is believed most have timed, in the order
+    of the summary. The error `plain - reference` is the sum of `host`, which is `plain - traced`:
+    what is no kernel at all, and `caches`, which is `traced - reference`: what kernels took with
+    other caches and clocks (below 0 where warm caches made them quicker). `traced` is the kernel
+    time by nsys; it and both parts are NaN for a cell without one. `ratio` is `plain / reference`.
+    """
+    plain = _medians(summary, _PLAIN)
+    both = pd.DataFrame({"plain": plain, "reference": _medians(summary, _JUDGED)}, plain.index)
+    both["traced"] = _medians(summary, _TRACED)
+    found = both[(both["reference"] > 0) & (both["plain"] > 0)].rename_axis("cell").reset_index()
+    found["host"] = found["plain"] - found["traced"]
+    found["caches"] = found["traced"] - found["reference"]
+    found["ratio"] = found["plain"] / found["reference"]
+    return found[list(PLAIN_COLUMNS)]

@@ -17,6 +17,7 @@ from profiler.render.overall import Standing, excludes_one, tunes
 from profiler.render.roles import Ranking
 from profiler.render.rulings import Ruling, counts
 from profiler.render.steps import measured_steps, step_name, step_summary
+from profiler.render.timers import timer_table
 from profiler.render.values import Value
 from profiler.render.winners import Winner
 
@@ -64,6 +65,7 @@ def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
         general = [*(_everywhere_sentence(ranking, one) for one in leaders), *general]
     else:
         general.append(_everywhere_sentence(ranking, ranking.leader))
+    general.append(_plain_timer_sentence(lookup))
     return (*(one for one in general if one), _coverage_sentence(lookup))
 
 
@@ -229,6 +231,21 @@ def _problem(lookup: Lookup, identifier: str) -> Problem:
 def where(row: Standing) -> str:
     """Say where a variant is used when it is used at every problem that it can run on."""
     return "everywhere" if row.complete else "at all of them"
+
+
+def _plain_timer_sentence(lookup: Lookup) -> Sentence:
+    """How far a quick benchmark would be off, where one was made beside ncu."""
+    table = timer_table(lookup)
+    if table is None or table.worst is None:
+        return ()
+    worst = table.worst
+    rest = f": {worst.parts}." if worst.parts else "."
+    return (
+        Part("The plain timer is furthest off at "),
+        Part(f"{worst.where}: "),
+        Part(worst.ratio, strong=True),
+        Part(f" the time of {table.reference}, {worst.times}{rest}"),
+    )
 
 
 def _coverage_sentence(lookup: Lookup) -> Sentence:

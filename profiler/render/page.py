@@ -31,10 +31,11 @@ from profiler.render.progression import progression_view
 from profiler.render.roles import Ranking
 from profiler.render.rulings import verdict_choices
 from profiler.render.timeline_view import timeline_parts, timeline_view
-from profiler.render.timers import timer_table
+from profiler.render.timers import PLAIN_HEADS, timer_table
 from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tuning_tables import HEADS
 from profiler.render.views import View, versions_view
+from profiler.render.waves import waves_view
 from profiler.render.why import why
 from profiler.report import PAGE_KINDS, Report
 
@@ -50,6 +51,7 @@ _VIEWS: Mapping[str, Callable[[Ranking], View]] = {
     "progression": progression_view,
     "grid": grid_view,
     "timeline": timeline_view,
+    "waves": waves_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -91,6 +93,7 @@ def render_page(report: Report) -> str:
         "problem_table": by_problem(ranking),
         "timers": timer_table(lookup),
         **timeline_parts(lookup),
+        "plain_heads": PLAIN_HEADS,
         "tuned": tuned_cells(lookup),
         "tuned_heads": CHOSEN_HEADS,
         "tried_heads": HEADS,

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.timers import compare_timers, overall, reference_collector
+from profiler.analyse.timers import (
+    compare_timers,
+    overall,
+    reference_collector,
+    split_plain,
+)
 from profiler.model import Cell
 from profiler.render import numbers
 from profiler.render.lookup import Lookup
@@ -22,6 +28,12 @@ _NAMES: Mapping[str, str] = {
     "nsys": "nsys timeline",
     "torch": "torch.profiler timeline",
 }
+
+
+PLAIN_HEADS = (
+    *("plain timer", "kernels by nsys", "ncu", "error", "of the host", "of caches and clocks"),
+    "error in percent",
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,19 @@ class Overall:
 
 
 @dataclass(frozen=True)
+class Worst:
+    """Where the plain timer is furthest off, in words."""
+
+    ratio: str
+    """Its time by that of the reference, there."""
+    where: str
+    times: str
+    """Both times."""
+    parts: str
+    """What the host and what caches and clocks have in it; empty where that is not known."""
+
+
+@dataclass(frozen=True)
 class TimerTable:
     """What the section of timers shows."""
 
@@ -57,6 +82,10 @@ class TimerTable:
     timers: tuple[str, ...]
     rows: tuple[TimerRow, ...]
     overall: tuple[Overall, ...]
+    plain: tuple[TimerRow, ...]
+    """The plain timer's error and its parts, for `PLAIN_HEADS`; empty where they are not known."""
+    worst: Worst | None
+    """None where the plain timer did not measure, or not beside ncu."""
 
 
 def timer_table(lookup: Lookup) -> TimerTable | None:
@@ -68,11 +97,15 @@ def timer_table(lookup: Lookup) -> TimerTable | None:
     if reference is None or compared.empty:
         return None
     timers = tuple(dict.fromkeys(compared["collector"]))
+    plain = split_plain(lookup.report.summary)
+    plain = plain[plain["cell"].isin(correct)] if reference == "ncu" else plain.iloc[:0]
     return TimerTable(
         timer_name(reference),
         tuple(timer_name(one) for one in timers),
         _rows(lookup, compared, timers),
         _overall(lookup, compared),
+        _plain_rows(lookup, plain[plain["traced"].notna()]),
+        _worst(lookup, plain),
     )
 
 
@@ -113,6 +146,52 @@ def _ratio(value: float) -> Datum:
     if numbers.is_missing(value):
         return Datum(title="not measured", css="none")
     return Datum(numbers.ratio(value), numbers.raw(value))
+
+
+def _plain_rows(lookup: Lookup, plain: pd.DataFrame) -> tuple[TimerRow, ...]:
+    cells = {cell.id: cell for cell in lookup.report.plan.cells}
+    found = []
+    for row in plain.to_dict("records"):
+        cell = cells[row["cell"]]
+        error = row["plain"] - row["reference"]
+        times = (row["plain"], row["traced"], row["reference"])
+        parts = (error, row["host"], row["caches"])
+        data = (
+            *map(_time, times),
+            *map(_part, parts),
+            Datum(f"{100 * (row['ratio'] - 1):+.0f}\u202f%", numbers.raw(row["ratio"])),
+        )
+        mark = lookup.marks[cell.variant.id]
+        found.append(TimerRow(cell.problem.name, cell.variant.name, mark, data))
+    return tuple(found)
+
+
+def _part(value: float) -> Datum:
+    return Datum(_signed(value), numbers.raw(value))
+
+
+def _signed(value: float) -> str:
+    """A time with its sign: a part of an error may be below 0."""
+    sign = "+" if value >= 0 else "\N{MINUS SIGN}"
+    return f"{sign}{numbers.show(abs(value), 'ns')}"
+
+
+def _worst(lookup: Lookup, plain: pd.DataFrame) -> Worst | None:
+    """Where the plain timer is off by the largest factor, in whichever direction."""
+    if plain.empty:
+        return None
+    row = max(plain.to_dict("records"), key=lambda one: abs(math.log(one["ratio"])))
+    cell = next(one for one in lookup.report.plan.cells if one.id == row["cell"])
+    parts = ""
+    if not numbers.is_missing(row["traced"]):
+        host, caches = _signed(row["host"]), _signed(row["caches"])
+        parts = f"{host} are no kernel time but the host's, {caches} come of caches and clocks"
+    return Worst(
+        numbers.ratio(row["ratio"]),
+        f"{cell.variant.name} at {cell.problem.name}",
+        f"{numbers.show(row['plain'], 'ns')} for {numbers.show(row['reference'], 'ns')}",
+        parts,
+    )
 
 
 def _overall(lookup: Lookup, compared: pd.DataFrame) -> tuple[Overall, ...]:

@@ -310,12 +310,15 @@ ParameterNames = Annotated[
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal["versions", "autotune", "ablation", "progression", "grid", "timeline"] = Field(
+    kind: Literal[
+        "versions", "autotune", "ablation", "progression", "grid", "timeline", "waves"
+    ] = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
         "configurations on few problems; `ablation`: what single parameters change; "
         "`progression`: a ladder of versions, in the order of the file; `grid`: few variants on "
-        "problems that differ in two sizes; `timeline`: what each launch did over time.",
+        "problems that differ in two sizes; `timeline`: what each launch did over time; `waves`: "
+        "grids counted in waves, and what the last wave costs.",
     )
     parameters: ParameterNames = Field(
         default=(),

@@ -10,10 +10,12 @@ from profiler.analyse.judge import times_of
 from profiler.analyse.summary import summarise
 from profiler.analyse.timers import (
     OVERALL_COLUMNS,
+    PLAIN_COLUMNS,
     TIMER_COLUMNS,
     compare_timers,
     overall,
     reference_collector,
+    split_plain,
 )
 from profiler.metrics import CATALOGUE, DURATIONS, most_believed
 from profiler.model import SessionKind
@@ -108,3 +110,54 @@ def test_with_one_timer_there_is_nothing_to_compare():
     assert compared(alone).empty
     assert overall(compared(alone)).empty
     assert reference_collector(alone.drop(columns="duration_ns")) is None
+
+
+def medians(**by_metric):
+    """A summary by metric: the median of each cell, in the order of `CELLS`."""
+    rows = [
+        {"cell": cell.id, "metric": metric, "median": value}
+        for metric, values in by_metric.items()
+        for cell, value in zip(CELLS, values, strict=True)
+        if value is not None
+    ]
+    return pd.DataFrame(rows, columns=["cell", "metric", "median"])
+
+
+def test_the_parts_of_the_plain_error_add_up():
+    found = split_plain(
+        medians(
+            duration_ns=[10.0, 20.0],
+            nsys_duration_ns=[8.0, 21.0],
+            plain_duration_ns=[40.0, 20.0],
+        )
+    )
+    assert tuple(found) == PLAIN_COLUMNS
+    first, second = found.to_dict("records")
+    assert first == {
+        "cell": A.id,
+        "plain": 40.0,
+        "traced": 8.0,
+        "reference": 10.0,
+        "host": 32.0,
+        "caches": -2.0,
+        "ratio": 4.0,
+    }
+    assert (second["host"], second["caches"], second["ratio"]) == (-1.0, 1.0, 1.0)
+    assert (found["host"] + found["caches"] == found["plain"] - found["reference"]).all()
+
+
+def test_without_a_timeline_the_parts_are_missing():
+    found = split_plain(medians(duration_ns=[10.0, 20.0], plain_duration_ns=[40.0, 20.0]))
+    assert found["ratio"].tolist() == [4.0, 1.0]
+    assert found[["traced", "host", "caches"]].isna().all(axis=None)
+
+
+def test_only_cells_with_both_times_have_an_error():
+    found = split_plain(
+        medians(
+            duration_ns=[10.0, None], plain_duration_ns=[40.0, 20.0], nsys_duration_ns=[None, 9.0]
+        )
+    )
+    assert found["cell"].tolist() == [A.id]
+    assert found["host"].isna().all()
+    assert split_plain(medians(duration_ns=[10.0, 20.0])).empty

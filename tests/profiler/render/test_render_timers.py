@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pandas as pd
+import pytest
 from synthetic_report import make_report
 
 from profiler.model import Outcome
@@ -15,7 +16,11 @@ def with_timers(**factors):
     """A small report whose cells other collectors timed too, that many times as long as ncu."""
     report = make_report(variant_count=3)
     durations = report.summary[report.summary["metric"] == "duration_ns"]
-    names = {"plain_timer": "plain_duration_ns", "timer": "timer_duration_ns"}
+    names = {
+        "plain_timer": "plain_duration_ns",
+        "timer": "timer_duration_ns",
+        "nsys": "nsys_duration_ns",
+    }
     more = [
         durations.assign(metric=names[name], median=durations["median"] * factor)
         for name, factor in factors.items()
@@ -64,3 +69,68 @@ def test_the_page_says_which_timer_its_verdicts_are_of():
     section = page.partition('<section id="timers"')[2].partition("</section>")[0]
     assert "no verdict mixes them" in section
     assert "plain timer \u00f7 ncu" in section
+
+
+def test_the_error_of_the_plain_timer_has_two_parts():
+    report = with_timers(plain_timer=4.0, nsys=0.75)
+    lookup = Lookup(report)
+    table = timer_table(lookup)
+    assert table is not None
+    assert len(table.plain) == len(table.rows)
+    cell = next(one for one in report.plan.cells if lookup.correct(one))
+    time = lookup.value(cell, "duration_ns").median
+    row = table.plain[0]
+    assert (row.problem, row.variant) == (cell.problem.name, cell.variant.name)
+    raw = [float(one.raw) for one in row.data]
+    assert raw == pytest.approx(
+        [4 * time, 0.75 * time, time, 3 * time, 3.25 * time, -0.25 * time, 4], rel=1e-4
+    )
+    assert row.data[5].text.startswith("\N{MINUS SIGN}"), "a warm cache makes kernels quicker"
+    assert row.data[6].text == "+300\u202f%"
+
+
+def test_without_nsys_the_parts_are_not_known():
+    report = with_timers(plain_timer=4.0)
+    table = timer_table(Lookup(report))
+    assert table is not None
+    assert table.plain == ()
+    assert table.worst is not None
+    assert (table.worst.ratio, table.worst.parts) == ("4.000\u00d7", "")
+    assert "What the plain timer gets wrong" not in render_page(report)
+
+
+def test_the_answer_names_the_largest_error_and_its_parts():
+    report = with_timers(plain_timer=4.0, nsys=0.75)
+    chosen = next(one for one in report.plan.cells if Lookup(report).correct(one))
+    summary = report.summary.copy()
+    worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
+    summary.loc[worst, "median"] *= 2
+    page = render_page(replace(report, summary=summary))
+    answer = page.partition('<div class="answer">')[2].partition("</div>")[0]
+    said = next(one for one in answer.splitlines() if "plain timer" in one)
+    assert f"furthest off at {chosen.variant.name} at {chosen.problem.name}" in said
+    assert "<strong>8.000\u00d7</strong> the time of ncu" in said
+    assert "are no kernel time but the host" in said
+    assert "come of caches and clocks" in said
+    assert "What the plain timer gets wrong" in page
+
+
+def test_an_error_below_one_counts_as_well():
+    """Half the time is as wrong as twice the time, and further off than a tenth more."""
+    report = with_timers(plain_timer=1.1)
+    chosen = next(one for one in report.plan.cells if Lookup(report).correct(one))
+    summary = report.summary.copy()
+    worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
+    summary.loc[worst, "median"] /= 2.2
+    table = timer_table(Lookup(replace(report, summary=summary)))
+    assert table is not None
+    assert table.worst is not None
+    assert table.worst.ratio == "0.500\u00d7"
+
+
+def test_without_ncu_nothing_is_said_of_an_error():
+    report = with_timers(plain_timer=4.0, nsys=0.75)
+    samples = report.samples.assign(collector="timer")
+    table = timer_table(Lookup(replace(report, samples=samples)))
+    assert table is not None
+    assert (table.plain, table.worst) == ((), None)

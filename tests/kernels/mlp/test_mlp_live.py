@@ -1,0 +1,35 @@
+"""A real run of training steps on the CPU: every step is one launch; graphs say why they cannot."""
+
+import json
+
+SPEC = """\
+name: steps
+workload: kernels.mlp
+variants: {matrix: {implementation: [eager, compile, graphs]}}
+problems: {matrix: {optimizer: [none, adam], layers: 2, width: 32, batch: 8}}
+exclude:
+  - {name: once, when: {implementation: compile, optimizer: none}, reason: compiling takes long}
+baseline: eager
+collect: {collectors: [timer], device: cpu, blocks: 1, final_blocks: 0, repeats: 1, warmups: 1,
+          metrics: [duration_ns, flops, compile_s, max_abs_error]}
+"""
+
+
+def test_steps_run_on_a_cpu(profiler, tmp_path):
+    spec = tmp_path / "steps.yaml"
+    spec.write_text(SPEC)
+    done = profiler.measure(spec, "--json", "-")
+    assert done.code == 4, done.err
+    cells = json.loads(done.out)["cells"]
+    assert len(cells) == 3 * 2 - 1
+    for cell in cells:
+        implementation = cell["variant_params"]["implementation"]
+        if implementation == "graphs":
+            assert cell["outcome"] == "raised"
+            assert "CUDA graphs need a CUDA device" in cell["cause"]
+            continue
+        assert cell["outcome"] == "measured"
+        assert cell["metrics"]["duration_ns"]["median"] > 0
+        assert cell["max_abs_error"] < 1e-3
+        assert cell["metrics"]["flops"]["median"] == 2 * 8 * 32 * 32 * 5
+        assert (cell["compile_seconds"] is not None) == (implementation == "compile")

@@ -1,0 +1,84 @@
+"""A made-up run of grids that are counted in waves; no numbers here were measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import pandas as pd
+
+from kernels.waves.space import blocks_of
+from profiler.analyse.summary import summarise
+from profiler.model import (
+    Cell,
+    CellStatus,
+    Environment,
+    Outcome,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+    cell_id,
+)
+from profiler.report import Report
+
+MULTIPROCESSORS = 132
+WAVE_NS = 50_000
+WAVES = (0.5, 0.99, 1, 1.01, 1.5, 2, 4, 4.01, 8, 8.01, 8.5, 9, 9.01, 10)
+RESIDENT = (1, 4)
+
+
+def make_waves(waves: Sequence[float] = WAVES, blocks: int = 8, *, grids: bool = True) -> Report:
+    """Build a run of one kernel with 1 and with 4 blocks on a multiprocessor.
+
+    Each wave takes `WAVE_NS`. Without `grids`, neither grid sizes nor waves were collected.
+    """
+    variants = [Variant(f"b{n}", f"{n} a <b>", {"blocks_per_sm": n}) for n in RESIDENT]
+    problems = [Problem(f"waves={value}", f"waves={value}", {"waves": value}) for value in waves]
+    cells = tuple(Cell(cell_id(v, p), v, p) for p in problems for v in variants)
+    samples = pd.DataFrame(
+        _sample(cell, block, arm, grids=grids)
+        for cell in cells
+        for block in range(blocks)
+        for arm in range(2 if cell.variant == variants[0] else 1)
+    )
+    visits = tuple(Visit(cell.id, block) for cell in cells for block in range(blocks))
+    session = SessionPlan("ncu-timing", "ncu", SessionKind.TIMING, ("duration_ns",), visits)
+    return Report(
+        title="Waves",
+        description="Grids.",
+        experiment="waves",
+        created="2026-03-04T05:06:07+00:00",
+        plan=Plan("waves", 42, cells, (), (session,), baseline="b1"),
+        statuses={cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells},
+        builds=(),
+        environment=Environment(gpu="NVIDIA H200", sm_count=MULTIPROCESSORS),
+        samples=samples,
+        summary=summarise(samples, cells=cells, baseline="b1", ranked=[cell.id for cell in cells]),
+        baseline="b1",
+        kind="waves",
+    )
+
+
+def _sample(cell: Cell, block: int, arm: int, *, grids: bool) -> dict[str, object]:
+    per_wave = MULTIPROCESSORS * int(cell.variant.params["blocks_per_sm"] or 0)
+    blocks = blocks_of(float(cell.problem.params["waves"] or 0), per_wave)
+    waves = blocks / per_wave
+    noise = 1 + 0.001 * ((block + arm) % 3)
+    values = {"grid_size": float(blocks), "waves": round(waves, 2)} if grids else {}
+    return {
+        "session": "ncu-timing",
+        "collector": "ncu",
+        "kind": SessionKind.TIMING.value,
+        "cell": cell.id,
+        "block": block,
+        "arm": arm,
+        "repeat": 0,
+        "kernels": 1.0,
+        "kernel_names": ("waves_chain",),
+        "duration_ns": WAVE_NS * math.ceil(waves) * noise,
+        "cycles": WAVE_NS * math.ceil(waves) * noise * 1.7,
+        **values,
+    }

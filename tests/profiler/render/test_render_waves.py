@@ -1,0 +1,111 @@
+"""The page of grids that are counted in waves."""
+
+import math
+from dataclasses import replace
+
+import lxml.html
+import pytest
+from synthetic_waves import MULTIPROCESSORS, WAVES, make_waves
+
+from profiler.analyse.waves import tail_efficiency
+from profiler.model import Environment, Outcome
+from profiler.render.lookup import Lookup
+from profiler.render.page import render_page
+from profiler.render.waves import wave_table
+
+
+@pytest.fixture(scope="module")
+def report():
+    return make_waves()
+
+
+@pytest.fixture(scope="module")
+def tree(report):
+    return lxml.html.document_fromstring(render_page(report))
+
+
+def texts(tree, path):
+    return [" ".join(one.text_content().split()) for one in tree.xpath(path)]
+
+
+def test_the_table_has_every_grid(report):
+    table = wave_table(Lookup(report))
+    assert len(table) == len(WAVES) * 2
+    one = table[(table["variant"] == "b4") & (table["waves"] == 1.01)].iloc[0]
+    assert one["blocks"] == 534
+    assert one["blocks_per_sm"] == pytest.approx(534 / MULTIPROCESSORS)
+    assert one["time_ns"] == pytest.approx(100_000, rel=0.01)
+
+
+def test_without_waves_and_grids_those_of_the_problem_are_taken():
+    table = wave_table(Lookup(make_waves((1, 1.5, 2), grids=False)))
+    assert table["waves"].tolist() == [1, 1, 1.5, 1.5, 2, 2]
+    assert table["blocks_per_sm"].isna().all()
+    efficiency = tail_efficiency(table)["efficiency"]
+    assert efficiency.tolist() == pytest.approx([1, 1, 0.75, 0.75, 1, 1])
+
+
+def test_cells_that_are_wrong_are_left_out(report):
+    cell = report.plan.cells[0].id
+    wrong = replace(report.statuses[cell], outcome=Outcome.WRONG_RESULT)
+    table = wave_table(Lookup(replace(report, statuses={**report.statuses, cell: wrong})))
+    assert len(table) == len(WAVES) * 2 - 1
+
+
+def test_the_answer_says_from_where_on_and_judges_the_rule(tree):
+    answer = texts(tree, "//div[@class='answer']/p")
+    # Just above 8 waves it is 8.02 / 9; 8.5 / 9 is good again, and so is all that follows.
+    assert answer[0] == (
+        "1 a <b> keeps at least 90.0 % of the rate of full waves from 8.5 waves (8.5 blocks per "
+        "SM) on, as far as was measured (10 waves). At least 4 blocks per SM are not always "
+        "enough: the least is 80.3 %, at 4.02 waves."
+    )
+    assert "from 8.5 waves (34 blocks per SM) on" in answer[1]
+    assert "are not always enough: the least is 50.6 %, at 1.01 waves" in answer[1]
+    assert answer[-1].endswith("cells measured.")
+
+
+def test_figures_and_tables_say_the_same(tree):
+    titles = texts(tree, "//figure//figcaption/b")
+    assert titles[:2] == ["Time by waves", "Tail efficiency by blocks per SM"]
+    needs = texts(tree, "//caption[.='What each variant needs']/..//tbody//td")
+    assert needs[-1] == "does not hold"
+    grids = tree.xpath("//caption[starts-with(., 'Every grid with')]/..//tbody/tr")
+    assert len(grids) == len(WAVES) * 2
+    first = [cell.text_content() for cell in grids[0].xpath("td")]
+    assert first == ["0.5", "66", "0.5", "50.05\u202fµs", "25.02\u202fµs", "50.0\u202f%", "\u2013"]
+
+
+def test_unknown_multiprocessors_are_no_number(report):
+    page = render_page(replace(report, environment=Environment()))
+    tree = lxml.html.document_fromstring(page)
+    answer = texts(tree, "//div[@class='answer']/p")
+    assert "blocks per SM" not in answer[0]
+    assert "Tail efficiency by waves" in page
+
+
+def test_without_full_waves_there_is_no_efficiency():
+    report = make_waves((0.5, 1.5))
+    table = tail_efficiency(wave_table(Lookup(report)))
+    assert all(math.isnan(one) for one in table["efficiency"])
+    page = render_page(report)
+    assert "Time by waves" in page
+    assert "How many blocks are enough" not in page
+
+
+def test_no_steady_grid_and_a_rule_that_holds_are_said():
+    (first, _, _) = texts(
+        lxml.html.document_fromstring(render_page(make_waves((1, 2, 4, 8, 8.01)))),
+        "//div[@class='answer']/p",
+    )
+    assert first.startswith(
+        "1 a <b>: no grid up to 8.02 waves from which on all keep at least 90.0"
+    )
+    assert "not always enough: the least is 89.1" in first
+    (first, second, _) = texts(
+        lxml.html.document_fromstring(render_page(make_waves((1, 2, 4, 8, 9.5)))),
+        "//div[@class='answer']/p",
+    )
+    assert "from 1 waves (1 blocks per SM) on" in first
+    assert "At least 4 blocks per SM are enough: the least is 95.0" in first
+    assert "from 1 waves (4 blocks per SM) on" in second

@@ -1,0 +1,73 @@
+"""What the experiments on timelines, waves and timing methods ask for."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from kernels.waves import space as waves
+from profiler.plan import make_plan
+from profiler.space import space_of
+from profiler.spec import load_spec
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+MULTIPROCESSORS = 132
+
+
+def planned(name):
+    loaded = load_spec(EXPERIMENTS / f"{name}.yaml")
+    return loaded.experiment, make_plan(loaded, space_of(loaded))
+
+
+def test_a_training_step_is_seen_from_the_eleventh_to_the_hundredth():
+    experiment, plan = planned("mlp")
+    collect = experiment.collect
+    assert (collect.warmups, collect.warmups + collect.timeline.launches) == (10, 100)
+    assert len(plan.cells) == 3 * 2
+    assert {"nsys", "ncu", "timer"} == set(collect.collectors)
+    assert {cell.problem.params["optimizer"] for cell in plan.cells} == {"none", "adam"}
+
+
+def test_nothing_of_a_training_step_is_replayed():
+    """A step has up to a hundred kernels: a metric of several passes would cost minutes."""
+    _, plan = planned("mlp")
+    assert [one.name for one in plan.sessions if one.name.startswith("ncu-counters")] == [
+        "ncu-counters"
+    ]
+
+
+@pytest.fixture(scope="module")
+def asked():
+    _, plan = planned("waves")
+    return sorted({float(cell.problem.params["waves"]) for cell in plan.cells})
+
+
+def test_grids_lie_just_below_at_and_just_above_whole_waves(asked):
+    for whole in (1, 2, 3, 4):
+        assert {whole - 0.01, whole, whole + 0.01} <= {round(each, 2) for each in asked}
+    assert asked[0] < 1
+    assert {each for each in asked if each == int(each)} >= set(range(1, 13))
+
+
+def test_grids_reach_far_enough_for_nine_tenths(asked):
+    """Just above n waves the efficiency is n / (n + 1): nine waves are the first that keep 90 %."""
+    assert max(asked) >= 10
+    assert all(n / math.ceil(n) >= 0.9 for n in asked if n > 9)
+
+
+def test_no_two_problems_are_the_same_grid(asked):
+    for resident in (1, 2, 4):
+        grids = [waves.blocks_of(each, MULTIPROCESSORS * resident) for each in asked]
+        assert len(set(grids)) == len(grids)
+
+
+def test_the_same_cells_go_through_every_timer():
+    experiment, plan = planned("timing_methods")
+    assert set(experiment.collect.collectors) == {
+        *("ncu", "timer", "nsys", "torch_kernels", "plain_timer")
+    }
+    assert (experiment.collect.timeline.blocks, experiment.collect.timeline.launches) == (8, 5)
+    every = {cell.id for cell in plan.cells}
+    assert len(every) == 2 * 3
+    for session in plan.sessions:
+        assert {visit.cell for visit in session.visits} == every
