@@ -212,7 +212,7 @@ class Measurement:
                 progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
 
         for visits in self._batches(session, missing):
-            run_visits(
+            recovered = run_visits(
                 visits,
                 session=session.name,
                 problem_of={cell.id: cell.problem.id for cell in self.plan.cells},
@@ -223,6 +223,7 @@ class Measurement:
                 has_samples=has_samples,
                 limit=_most_visits(session),
             )
+            has_samples = has_samples or bool(recovered.measured)
 
     def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
         """Visits that a process may make together."""

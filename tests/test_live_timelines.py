@@ -77,6 +77,7 @@ def test_a_run_leaves_cleaned_files_beside_the_tools_own(good):
     assert {file.name for file in attempt.iterdir()} >= CLEANED
     private = {file.name for file in (attempt / "private").iterdir()}
     assert private == {"README.txt", "report.nsys-rep.gz", "timeline.sqlite.gz"}
+    assert (attempt / "private").stat().st_mode & 0o077 == 0, "for nobody else on the machine"
     facts = json.loads((attempt / "timeline.json").read_text())
     assert (facts["collector"], facts["device"], facts["tool"]) == ("nsys", "cpu", "2025.3.2.0")
     environment = json.loads((profiler.runs()[-1] / "run.json").read_text())["environment"]
@@ -407,3 +408,10 @@ def test_a_damaged_table_is_said_and_the_rest_is_shown(good, tmp_path):
     assert report.timelines == {}
     assert len(report.samples)
     assert [n for n in report.notices if n.values.get("file") == "nsys.001/timeline.json"]
+
+
+def test_who_asks_for_a_timeline_gets_no_replay(profiler, good):
+    _, spec, _ = good
+    done = profiler.measure(spec, "--timeline", "--replay", good[0].folder / "recorded")
+    assert done.code == 2
+    assert "leave one of them out" in done.err

@@ -56,20 +56,20 @@ def nsys_version(path: Path) -> str:
 
 
 def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
-    """Say which library the importer of an nsys cannot load; None where it starts or is unknown."""
+    """Say which library the importer of an nsys cannot load; None where it says nothing of one."""
     command = nsys.importer_command()
     if command is None:
         return None
     try:
         return missing_library(printed(command))
-    except EnvironmentUnusable as error:
-        return error
+    except EnvironmentUnusable:  # an importer of another release may not know how to answer
+        return None
 
 
 def prepare_private(folder: Path) -> None:
     """Make the folder of an attempt that its tool's own files go to, and say in it why."""
     private = folder / PRIVATE_FOLDER
-    private.mkdir(exist_ok=True)
+    private.mkdir(mode=0o700, exist_ok=True)
     (private / README_FILE).write_text(_README, encoding="utf-8")
 
 
