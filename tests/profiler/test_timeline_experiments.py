@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from kernels.waves import space as waves
+from profiler.model import SessionKind
 from profiler.plan import make_plan
 from profiler.space import space_of
 from profiler.spec import load_spec
@@ -26,6 +27,14 @@ def test_a_training_step_is_seen_from_the_eleventh_to_the_hundredth():
     assert len(plan.cells) == 3 * 2
     assert {"nsys", "ncu", "timer"} == set(collect.collectors)
     assert {cell.problem.params["optimizer"] for cell in plan.cells} == {"none", "adam"}
+    assert experiment.page.kind == "timeline"
+
+
+def test_the_timeline_counts_steps_from_the_first_warm_up():
+    """The first session makes the check, which is a step: that must not be the timeline's."""
+    _, plan = planned("mlp")
+    assert plan.sessions[0].collector != "nsys"
+    assert [one.kind for one in plan.sessions if one.collector == "nsys"] == [SessionKind.TIMELINE]
 
 
 def test_nothing_of_a_training_step_is_replayed():

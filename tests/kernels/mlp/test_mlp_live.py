@@ -2,6 +2,8 @@
 
 import json
 
+import pandas as pd
+
 SPEC = """\
 name: steps
 workload: kernels.mlp
@@ -10,9 +12,12 @@ problems: {matrix: {optimizer: [none, adam], layers: 2, width: 32, batch: 8}}
 exclude:
   - {name: once, when: {implementation: compile, optimizer: none}, reason: compiling takes long}
 baseline: eager
-collect: {collectors: [timer], device: cpu, blocks: 1, final_blocks: 0, repeats: 1, warmups: 1,
+collect: {collectors: [timer, torch], device: cpu, blocks: 1, final_blocks: 0, repeats: 1,
+          warmups: 4, timeline: {launches: 3},
           metrics: [duration_ns, flops, compile_s, max_abs_error]}
 """
+
+PARTS = ["forward", "layer_1", "layer_2", "backward", "optimizer_step"]
 
 
 def test_steps_run_on_a_cpu(profiler, tmp_path):
@@ -33,3 +38,12 @@ def test_steps_run_on_a_cpu(profiler, tmp_path):
         assert cell["max_abs_error"] < 1e-3
         assert cell["metrics"]["flops"]["median"] == 2 * 8 * 32 * 32 * 5
         assert (cell["compile_seconds"] is not None) == (implementation == "compile")
+    (run,) = profiler.runs("steps")
+    ranges = pd.read_csv(run / "raw" / "torch.001" / "ranges.csv.gz")
+    visits = ranges["name"].str.startswith("cell=").cumsum()
+    eager = ranges[
+        ranges["name"].str.contains("cell=eager..optimizer=adam").groupby(visits).transform("any")
+    ]
+    names = [name for name in eager["name"] if name in PARTS or name.startswith("step_")]
+    # The check was made in the session before, so the warm-ups are the first four steps.
+    assert names == [name for step in (5, 6, 7) for name in (f"step_{step}", *PARTS)]
