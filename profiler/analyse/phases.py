@@ -26,6 +26,8 @@ from runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_na
 
 VISIT, LAUNCH = "visit", "launch"
 """What ranges of the profiler itself are called."""
+CPU_OPERATOR = "cpu_op"
+"""Kind of the operations of a timeline that was recorded on a CPU."""
 MOST_APART = 12
 """Numbered siblings beyond this many are one name with a star."""
 
@@ -298,6 +300,17 @@ class Phased:
     operation_phase: Integers
     operation_unit: Integers
     range_phase: Integers
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether its operations are torch's operators on a CPU: calls and operations are one."""
+        kinds = self.timeline.operations["kind"]
+        return bool(len(kinds)) and bool((kinds == CPU_OPERATOR).all())
+
+    @property
+    def device(self) -> str:
+        """What its operations ran on: `GPU` or `CPU`."""
+        return "CPU" if self.on_cpu else "GPU"
 
     def middle(self, before_ns: float = np.inf) -> int | None:
         """Row of the unit in the middle by its time, of those that end before a time; may be None.

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.analyse.phases import Phased, phased
+from profiler.analyse.phases import CPU_OPERATOR, Phased, phased
 from profiler.analyse.timeline import busy_time
 from profiler.render import embed, numbers
 from profiler.render.charts import Chart, make_chart
 from profiler.render.lookup import Lookup
 from profiler.render.tables import Datum
-from profiler.render.timeline_figure import PHASE_NAMES, Panel, timeline_figure
+from profiler.render.timeline_figure import PHASE_NAMES, Panel, Shares, timeline_figure
 from profiler.render.timeline_picture import (
     API,
     GPU,
@@ -49,6 +49,7 @@ from profiler.render.timeline_tables import (
     percent,
     phase_shares,
     phase_table,
+    section_device,
     tree_table,
 )
 
@@ -99,6 +100,8 @@ class TimelineSection:
     calls: SmallTable | None
     operator_heads: tuple[str, ...]
     left_out_pictures: int
+    device: str
+    """`GPU`, or `CPU` where all cells ran on one."""
     by_time: bool
     """Whether some operations were placed into ranges by time alone."""
     data: Markup
@@ -141,7 +144,9 @@ def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> Time
         picture = make_picture(one.found, most) if number < len(drawn) else None
         window = None if picture is None else unit_window(one.found, picture.until_ns)
         if picture is not None:
-            data.append({"name": one.name, **compact(picture, names, window)})
+            data.append(
+                {"name": one.name, "device": one.found.device, **compact(picture, names, window)}
+            )
         cells.append(_cell(one, number, picture, window, _of_cell(counters, one.found)))
     return TimelineSection(
         cells=tuple(cells),
@@ -150,6 +155,7 @@ def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> Time
         calls=call_table(named),
         operator_heads=OPERATOR_HEADS,
         left_out_pictures=len(named) - len(drawn),
+        device=section_device(named),
         by_time=any(bool(one.found.timeline.operations["by_time"].any()) for one in named),
         data=embed.dump({"names": names.names, "colours": list(PHASE_NAMES), "cells": data}),
     )
@@ -172,7 +178,7 @@ def _cell(
         tree_table(found, counters),
         gap_table(found),
         kernel_table(found),
-        latency_table(found),
+        None if found.on_cpu else latency_table(found),
     )
     return CellPicture(
         name=one.name,
@@ -224,12 +230,18 @@ def _sentence(found: Phased) -> str:
         for kind, count in kinds.items()
     )
     return (
-        f"{what}: {counted} in {numbers.show(span, 'ns')}, in which the GPU was busy {share} of "
-        "the time."
+        f"{what}: {counted} in {numbers.show(span, 'ns')}, in which the {found.device} was busy "
+        f"{share} of the time."
     )
 
 
-_KINDS = {"kernel": "kernels", "memcpy": "copies", "memset": "memsets", "graph": "whole graphs"}
+_KINDS = {
+    CPU_OPERATOR: "operators",
+    "kernel": "kernels",
+    "memcpy": "copies",
+    "memset": "memsets",
+    "graph": "whole graphs",
+}
 
 
 def _notes(found: Phased, picture: Picture | None) -> list[str]:
@@ -275,11 +287,11 @@ def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) ->
     count = 0 if window.unit is None else len(found.units.rows)
     which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
     reading = (
-        f"{which} and CUDA calls on the host; on the GPU its operations, and the ranges from their "
-        f"first operation to their last. {_colours(found)} Bars too short to be seen are drawn "
-        "together."
+        f"{which} {'' if found.on_cpu else 'and CUDA calls '}on the host; {_operations(found)} "
+        f"{_colours(found)} Bars too short to be seen are drawn together."
     )
-    figure = timeline_figure(shares, span, _panels(picture, window))
+    title = f"{found.device} busy, all launches; blue: what is shown below"
+    figure = timeline_figure(Shares(title, span, shares), _panels(found.device, picture, window))
     return make_chart(f"timeline-{number}", f"{one.name}: {what}", reading, figure)
 
 
@@ -290,13 +302,23 @@ def _unit_name(found: Phased, window: Window) -> str:
     return str(found.timeline.ranges["name"].iloc[window.unit]).replace("=", " ")
 
 
+def _operations(found: Phased) -> str:
+    if found.on_cpu:
+        return "below, torch's operators."
+    return (
+        "on the GPU its operations, and the ranges from their first operation to their last."
+        if len(found.timeline.operations)
+        else "nothing ran on a GPU."
+    )
+
+
 def _colours(found: Phased) -> str:
     if not found.phases:
         return ""
     return "An operation has the colour of the phase that launched it."
 
 
-def _panels(picture: Picture, window: Window) -> list[Panel]:
+def _panels(device: str, picture: Picture, window: Window) -> list[Panel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
     host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
     gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
@@ -307,7 +329,7 @@ def _panels(picture: Picture, window: Window) -> list[Panel]:
         panels.append(_panel(title, picture, host, (RANGE, API), host_window))
     if gpu and window.gpu is not None:
         gpu_window = window.gpu if window.apart else window.whole
-        title = f"GPU, from {numbers.show(gpu_window[0], 'ns')}"
+        title = f"{device}, from {numbers.show(gpu_window[0], 'ns')}"
         panels.append(_panel(title, picture, gpu, (SPAN, GPU), gpu_window))
     return panels
 
@@ -342,7 +364,7 @@ def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
         Line(
             str(row["name"]),
             (
-                Datum("GPU" if row["kind"] == GPU else "range", css="words"),
+                Datum(one.found.device if row["kind"] == GPU else "range", css="words"),
                 _shown_time(row["start_ns"] - origin),
                 _shown_time(row["end_ns"] - row["start_ns"]),
                 Datum(paths[row["inside"]] if row["inside"] >= 0 else "", css="words"),

@@ -9,7 +9,7 @@ from profiler.model import SessionKind
 from profiler.render.lookup import Lookup
 from profiler.render.terminal import columns, plain, say_the_rest, table
 from profiler.render.timeline import named_timelines
-from profiler.render.timeline_tables import phase_shares
+from profiler.render.timeline_tables import phase_shares, section_device
 
 _MOST_CELLS = 12
 
@@ -22,7 +22,7 @@ def timeline_tables(lookup: Lookup) -> list[RenderableType]:
         return []
     named = named_timelines(lookup)
     shares = phase_shares(named)
-    found = table("GPU busy share by phase")
+    found = table(f"{section_device(named)} busy share by phase")
     columns(found, "variant", "of")
     columns(found, *(plain(name).plain for name in shares.phases), right=True)
     found.caption = "Medians; busy: an operation ran, from the first to the last of the phase."

@@ -46,18 +46,23 @@ class Panel:
     window: tuple[int, int]
 
 
-def timeline_figure(
-    shares: npt.NDArray[np.float64], span: tuple[int, int], panels: Sequence[Panel]
-) -> Figure:
-    """Draw shares of the time that the GPU was busy over `span`, and panels of bars below."""
+@dataclass(frozen=True, eq=False)
+class Shares:
+    """How much of each of equal stretches of a time was busy; `values` may be empty."""
+
+    title: str
+    span: tuple[int, int]
+    values: npt.NDArray[np.float64]
+
+
+def timeline_figure(shares: Shares, panels: Sequence[Panel]) -> Figure:
+    """Draw shares of busy time, and panels of bars below."""
     with mpl.rc_context(svg.style()):
-        return _draw(shares, span, panels)
+        return _draw(shares, panels)
 
 
-def _draw(
-    shares: npt.NDArray[np.float64], span: tuple[int, int], panels: Sequence[Panel]
-) -> Figure:
-    has_shares = bool(len(shares))
+def _draw(shares: Shares, panels: Sequence[Panel]) -> Figure:
+    has_shares = bool(len(shares.values))
     heights = [_HEAD_IN + _ROW_IN * max(len(panel.rows), 1) + _AXIS_IN for panel in panels]
     above = (_HEAD_IN + _OVERVIEW_IN + _AXIS_IN) if has_shares else 0.0
     total = above + sum(heights)
@@ -67,7 +72,7 @@ def _draw(
     if has_shares:
         bottom = (total - _HEAD_IN - _OVERVIEW_IN) / total
         axes = figure.add_axes((_LEFT_IN / WIDTH_IN, bottom, width, _OVERVIEW_IN / total))
-        _draw_shares(axes, shares, span, panels)
+        _draw_shares(axes, shares, panels)
         top -= above
     for panel, height in zip(panels, heights, strict=True):
         inner = height - _HEAD_IN - _AXIS_IN
@@ -78,17 +83,16 @@ def _draw(
     return figure
 
 
-def _draw_shares(
-    axes: Axes, shares: npt.NDArray[np.float64], span: tuple[int, int], panels: Sequence[Panel]
-) -> None:
-    edges = np.linspace(*span, len(shares) + 1)
-    axes.stairs(shares, edges, fill=True, color=svg.OTHER, linewidth=0)
-    for panel in panels[-1:]:  # the GPU's: shares are of the GPU
+def _draw_shares(axes: Axes, shares: Shares, panels: Sequence[Panel]) -> None:
+    span = shares.span
+    edges = np.linspace(*span, len(shares.values) + 1)
+    axes.stairs(shares.values, edges, fill=True, color=svg.OTHER, linewidth=0)
+    for panel in panels[-1:]:  # the last is that of the device, and so are the shares
         axes.axvspan(*panel.window, color=svg.BEST, alpha=_TINT, linewidth=0)
     axes.set_xlim(*span)
     axes.set_ylim(0, 1)
     axes.set_yticks([1], ["100\u202f%"])
-    _title(axes, "GPU busy, all launches; blue: what is shown below")
+    _title(axes, shares.title)
     _time_axis(axes, span, 0)
 
 

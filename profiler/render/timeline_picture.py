@@ -77,13 +77,15 @@ def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
     kept_ranges = _shown_ranges(timeline.ranges, until)
     numbers = np.full(len(timeline.ranges) + 1, -1)
     numbers[kept_ranges] = np.arange(len(kept_ranges))
-    calls = np.flatnonzero(timeline.api["start_ns"].to_numpy() < until)[: 2 * most]
+    # On a CPU a call is the operation itself: rows of both would say the same twice.
+    shown_calls = (timeline.api["start_ns"].to_numpy() < until) & (not found.on_cpu)
+    calls = np.flatnonzero(shown_calls)[: 2 * most]
     launched = timeline.operations["launch_ns"].fillna(timeline.operations["start_ns"])
     operations = np.flatnonzero(launched.to_numpy(np.int64) < until)[:most]
     frames = {
         RANGE: _range_bars(found, kept_ranges, numbers),
         API: _bars(timeline.api.iloc[calls]),
-        SPAN: _span_bars(found, operations, numbers),
+        SPAN: _span_bars(found, operations[: 0 if found.on_cpu else None], numbers),
         GPU: _operation_bars(found, operations, numbers),
     }
     main = _main_thread(timeline.ranges)
@@ -91,7 +93,7 @@ def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
         RANGE: _thread_labels(timeline.ranges["thread"].iloc[kept_ranges], "NVTX", main),
         API: _thread_labels(timeline.api["thread"].iloc[calls], "CUDA calls", main),
         SPAN: ["NVTX on the GPU"] * len(frames[SPAN]),
-        GPU: _stream_labels(timeline.operations.iloc[operations]),
+        GPU: _stream_labels(timeline.operations.iloc[operations], on_cpu=found.on_cpu),
     }
     rows: list[PictureRow] = []
     for kind in SETS:
@@ -202,7 +204,9 @@ def _main_thread(ranges: pd.DataFrame) -> int:
     return int(known.iloc[0]) if len(known) else _UNKNOWN
 
 
-def _stream_labels(operations: pd.DataFrame) -> Sequence[str]:
+def _stream_labels(operations: pd.DataFrame, *, on_cpu: bool) -> Sequence[str]:
+    if on_cpu:
+        return ["operators on the CPU"] * len(operations)
     devices, streams = (
         operations[name].to_numpy(np.int64, na_value=-1).tolist() for name in ("device", "stream")
     )

@@ -8,7 +8,15 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.phases import OUTSIDE, WHOLE, Phased, api_calls, gap_groups, phase_summary
+from profiler.analyse.phases import (
+    CPU_OPERATOR,
+    OUTSIDE,
+    WHOLE,
+    Phased,
+    api_calls,
+    gap_groups,
+    phase_summary,
+)
 from profiler.analyse.timeline import (
     kernel_summary,
     latency_summary,
@@ -25,7 +33,7 @@ MOST_GAPS = 15
 MOST_LATENCIES = 15
 MOST_OPERATORS = 20
 MOST_TREE_ROWS = 150
-_OTHERS = ("memcpy", "memset", "graph")
+_OTHERS = ("memcpy", "memset", "graph", CPU_OPERATOR)
 _RANGE_METRICS = (
     "duration_ns",
     "dram_read_bytes",
@@ -126,11 +134,11 @@ def _share_datum(row: Mapping[Any, Any] | None) -> Datum:
     if row is None:
         return Datum(title="no such range here", css="none")
     if numbers.is_missing(row["busy_share"]):
-        return Datum(title="nothing ran on a GPU", css="none")
+        return Datum(title="nothing ran in it", css="none")
     low, high = row["busy_share_low"], row["busy_share_high"]
     title = (
         f"{percent(low)} to {percent(high)} over {row['units']:.0f}; "
-        f"GPU time {numbers.show(row['gpu_ns'], 'ns')}, idle {numbers.show(row['idle_ns'], 'ns')}"
+        f"time {numbers.show(row['gpu_ns'], 'ns')}, idle {numbers.show(row['idle_ns'], 'ns')}"
     )
     return Datum(percent(row["busy_share"]), numbers.raw(100 * row["busy_share"]), title)
 
@@ -140,9 +148,16 @@ def percent(share: float) -> str:
     return numbers.show(100 * share, "%")
 
 
+def section_device(cells: Sequence[NamedTimeline]) -> str:
+    """What the operations of all cells ran on: `CPU` only where none ran on a GPU."""
+    ran = [one.found for one in cells if len(one.found.timeline.operations)]
+    return "CPU" if ran and all(one.on_cpu for one in ran) else "GPU"
+
+
 def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
     """Host and GPU time of every phase of every cell: medians over units."""
     lines = tuple(line for one in cells for line in _phase_lines(one))
+    device = section_device(cells)
     return SmallTable(
         "Phases: medians, from the lowest to the highest over units",
         "variant",
@@ -151,7 +166,7 @@ def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
             ("phase", "Ranges right inside what repeats"),
             ("of", "What repeats, and how often it was seen"),
             ("operations", "Kernels, copies and memsets in each"),
-            ("GPU time", "Sum of the durations of its operations"),
+            (f"{device} time", "Sum of the durations of its operations"),
             ("lowest to highest", ""),
             (
                 "busy share",
@@ -160,9 +175,9 @@ def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
             ("lowest to highest ", ""),
             (
                 "idle",
-                "Time between its first and last operation in which the GPU ran nothing at all",
+                "Time between its first and last operation in which nothing ran at all",
             ),
-            ("of the GPU's time", "Busy time of the phase, of that of all"),
+            (f"of the {device}'s time", "Busy time of the phase, of that of all"),
             ("host time", "How long its ranges were open on the host"),
         ),
         lines,
@@ -191,6 +206,7 @@ def _phase_lines(one: NamedTimeline) -> Iterator[Line]:
 
 def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
     """CUDA calls by name and cell: how many a launch makes, and how long they take on the host."""
+    cells = [one for one in cells if not one.found.on_cpu]
     tables = [api_calls(one.found.timeline.api, one.found.timeline.ranges) for one in cells]
     time: dict[str, float] = {}
     for table in tables:
@@ -256,10 +272,13 @@ def tree_table(found: Phased, counters: pd.DataFrame) -> SmallTable | None:
         ("instances", "How often it was opened"),
         ("host", "How long all of them were open on the host"),
         ("operations", "Kernels, copies and memsets inside, also further in"),
-        ("GPU", "Sum of their durations"),
-        ("own GPU", "Without what lies in a range further in"),
-        ("busy", "Busy time of the GPU, of the time from the first to the last operation"),
-        ("idle", "Time between them in which the GPU ran nothing at all"),
+        (found.device, "Sum of their durations"),
+        (f"own {found.device}", "Without what lies in a range further in"),
+        (
+            "busy",
+            "Time in which an operation ran, of that from the first to the last of them",
+        ),
+        ("idle", "Time between them in which nothing ran at all"),
         *((f"{label(name).label}, ncu", _COUNTER_HINT) for name in metrics),
     )
     return SmallTable(
@@ -354,13 +373,13 @@ def gap_table(found: Phased) -> SmallTable | None:
                 _number(row["count"]),
                 _time(row["med_ns"]),
                 _time(row["max_ns"]),
-                _percent(row["host_late"], "their launches were not recorded"),
+                *(() if found.on_cpu else (_host_late(row["host_late"]),)),
             ),
         )
         for row in groups.head(MOST_GAPS).to_dict("records")
     )
     return SmallTable(
-        "Idle gaps of the GPU, most time together first",
+        f"Idle gaps of the {found.device}, most time together first",
         "between",
         (
             ("in", "Ranges of the operation before the gap, and of the one after it"),
@@ -368,13 +387,20 @@ def gap_table(found: Phased) -> SmallTable | None:
             ("gaps", ""),
             ("median", ""),
             ("longest", ""),
-            ("host late", "How many of them ended with an operation that was launched only then"),
+            *(() if found.on_cpu else (("host late", _HOST_LATE_HINT),)),
         ),
         lines,
         max(0, len(groups) - MOST_GAPS),
         long_names=True,
         words=("in",),
     )
+
+
+_HOST_LATE_HINT = "How many of them ended with an operation that was launched only then"
+
+
+def _host_late(share: float) -> Datum:
+    return _percent(share, "their launches were not recorded")
 
 
 def _between(before: str, after: str) -> str:
@@ -405,10 +431,12 @@ def kernel_table(found: Phased) -> SmallTable | None:
         for row in shown
     )
     return SmallTable(
-        "Kernels; then copies and memsets, percent of their own",
-        "kernel",
+        "Operators of the CPU"
+        if found.on_cpu
+        else "Kernels; then copies and memsets, percent of their own",
+        "operator" if found.on_cpu else "kernel",
         (
-            ("time", "Percent of the time of all kernels"),
+            ("time", "Percent of the time of all of its kind"),
             ("total", ""),
             ("instances", ""),
             ("average", ""),
@@ -502,13 +530,13 @@ def _number(value: float) -> Datum:
     return Datum(numbers.show(float(value)), numbers.raw(float(value)))
 
 
-def _time(value: float | None, without: str = "nothing ran on a GPU") -> Datum:
+def _time(value: float | None, without: str = "nothing ran in it") -> Datum:
     if value is None or numbers.is_missing(value):
         return Datum(title=without, css="none")
     return Datum(numbers.show(value, "ns"), numbers.raw(float(value)))
 
 
-def _percent(share: float | None, without: str = "nothing ran on a GPU") -> Datum:
+def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:
     if share is None or numbers.is_missing(share):
         return Datum(title=without, css="none")
     return Datum(percent(share), numbers.raw(100 * share))
@@ -516,11 +544,11 @@ def _percent(share: float | None, without: str = "nothing ran on a GPU") -> Datu
 
 def _span(low: float, high: float) -> Datum:
     if numbers.is_missing(low) or numbers.is_missing(high):
-        return Datum(title="nothing ran on a GPU", css="none")
+        return Datum(title="nothing ran in it", css="none")
     return _words(f"{numbers.show(low, 'ns')} to {numbers.show(high, 'ns')}")
 
 
 def _percent_span(low: float, high: float) -> Datum:
     if numbers.is_missing(low) or numbers.is_missing(high):
-        return Datum(title="nothing ran on a GPU", css="none")
+        return Datum(title="nothing ran in it", css="none")
     return _words(f"{percent(low)} to {percent(high)}")

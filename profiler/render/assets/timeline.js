@@ -7,7 +7,7 @@
   const holders = [...document.querySelectorAll("details[data-timeline]")];
   const KINDS = ["range", "api", "span", "gpu"];
   const WORDS = {
-    range: "range on the host", api: "CUDA call", gpu: "on the GPU",
+    range: "range on the host", api: "CUDA call",
     span: "from the first to the last of its operations on the GPU",
   };
   const [ROW, GAP, LEFT, AXIS, PAD] = [20, 10, 150, 22, 4];
@@ -132,7 +132,7 @@
       this.strip = make("canvas", { class: "strip", "aria-hidden": "true" });
       this.bars = make("canvas", {
         class: "bars", tabindex: "0", role: "img",
-        "aria-label": `Timeline of ${this.cell.name}: ranges, CUDA calls and GPU operations over time. `
+        "aria-label": `Timeline of ${this.cell.name}: ranges, CUDA calls and operations over time. `
           + "Arrow keys move, plus and minus zoom, 0 shows everything, n and p choose the next and the previous bar of a row. "
           + "The same stands in the tables below.",
       });
@@ -322,7 +322,7 @@
       pen.clearRect(0, 0, this.width, high);
       pen.font = "12px system-ui, sans-serif";
       pen.textBaseline = "middle";
-      this.text(pen, this.sets.gpu.row.length ? "GPU busy, all" : "All", 6, high / 2, LEFT - 12, this.colours.muted);
+      this.text(pen, this.sets.gpu.row.length ? `${this.cell.device} busy, all` : "All", 6, high / 2, LEFT - 12, this.colours.muted);
       pen.fillStyle = this.colours.other;
       this.drawn.forEach((share, pixel) => {
         const tall = Math.min(share, 1) * (high - 6);
@@ -366,7 +366,7 @@
       return [
         data.names[set.name[bar]],
         [
-          `${WORDS[kind]}, ${shown(set.end[bar] - set.start[bar])}, begins at ${shown(set.start[bar])}`,
+          `${WORDS[kind] ?? `on the ${this.cell.device}`}, ${shown(set.end[bar] - set.start[bar])}, begins at ${shown(set.start[bar])}`,
           path.length ? `in ${path.join(" / ")}` : kind === "api" ? "" : "in no range",
           phase && kind === "gpu" && !path.includes(phase) ? `phase ${phase}` : "",
         ].filter(Boolean).join("; "),

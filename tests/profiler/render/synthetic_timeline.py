@@ -182,6 +182,20 @@ def mlp(
     )
 
 
+def on_cpu(timeline: CellTimeline) -> CellTimeline:
+    """The same as torch.profiler tells it of a CPU: operations are operators, and the calls."""
+    nothing = pd.array([pd.NA] * len(timeline.operations), dtype="Int64")
+    operations = timeline.operations.assign(
+        kind=pd.Categorical(["cpu_op"] * len(timeline.operations)),
+        device=nothing,
+        stream=nothing,
+        graph_node=nothing,
+        start_ns=timeline.operations["launch_ns"].astype("int64"),
+        end_ns=timeline.operations["launch_end_ns"].astype("int64"),
+    )
+    return replace(timeline, collector="torch", operations=operations)
+
+
 def operators() -> pd.DataFrame:
     """Three operators of torch.profiler, one with a hostile stack."""
     columns = ("name", "calls", "self_cpu_us", "cpu_us", "self_device_us", "device_us", "stack")

@@ -14,7 +14,7 @@ import pytest
 import test_render_page as shared
 from rich.console import Console
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
-from synthetic_timeline import Recorder, mlp, timeline_report
+from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.phases import phased
@@ -167,6 +167,31 @@ def test_calls_of_each_form_per_launch() -> None:
     assert graphs[2:] == ["1", "9.000\u202f\u00b5s"]
     assert not texts(table, "cudaDeviceSynchronize"), "it lies after the last launch"
     assert table.lines[-1].name == "all"
+
+
+def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
+    report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
+    named = named_timelines(Lookup(report))
+    assert call_table(named) is None
+    assert "CPU time" in [head for head, _ in phase_table(named).heads]
+    section = timeline_section(Lookup(report))
+    assert section is not None
+    assert section.device == "CPU"
+    cell = section.cells[0]
+    assert re.match(r"4 launches: 124 operators in .*, in which the CPU was busy", cell.sentence)
+    assert [table.caption.partition(":")[0] for table in cell.tables] == [
+        "Ranges",
+        "Idle gaps of the CPU, most time together first",
+        "Operators of the CPU",
+    ]
+    data = json.loads(section.data)["cells"][0]
+    assert [kind for kind, _ in data["rows"]] == ["range"] * 4 + ["gpu"]
+    assert data["rows"][-1][1] == "operators on the CPU"
+    assert cell.chart is not None
+    assert "torch's operators" in cell.chart.reading
+    text = printed(report)
+    assert "CPU busy share by phase" in text
+    assert "GPU" not in text.partition("CPU busy")[2].partition("Medians")[0]
 
 
 def test_phases_of_every_cell() -> None:
