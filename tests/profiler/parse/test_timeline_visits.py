@@ -155,8 +155,8 @@ def test_without_facts_there_is_no_timeline(timeline, tmp_path):
     ("name", "damaged"),
     [
         (f"{OPERATIONS_FILE}.gz", b"no gzip"),
-        (f"{OPERATIONS_FILE}.gz", gzip.compress(b"kind,start_ns\nkernel,x\n")),
-        (f"{OPERATIONS_FILE}.gz", gzip.compress(b"")),
+        (f"{OPERATIONS_FILE}.gz", gzip.compress(b"kind,start_ns\nkernel,x\n", mtime=0)),
+        (f"{OPERATIONS_FILE}.gz", gzip.compress(b"", mtime=0)),
         (FACTS_FILE, b"{"),
         (FACTS_FILE, b'{"schema_version": 99, "collector": "nsys", "device": "", "capture": ""}'),
         (FACTS_FILE, b'{"schema_version": 1, "colour": "red"}'),
