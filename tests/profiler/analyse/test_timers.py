@@ -38,26 +38,33 @@ FOUR = timed(
 )
 
 
+TIMELINES = timed(nsys=[9.0, 18.0], torch=[8.0, 19.0]).assign(kind=SessionKind.TIMELINE.value)
+SIX = pd.concat([TIMELINES, FOUR], ignore_index=True)
+"""Those four, and the kernel times of both kinds of timelines."""
+
+
 def compared(samples):
     return compare_timers(summarise(samples, cells=CELLS))
 
 
 def test_each_timer_is_a_metric_of_its_own():
-    summary = summarise(FOUR, cells=CELLS).set_index(["cell", "metric"])["median"]
+    summary = summarise(SIX, cells=CELLS).set_index(["cell", "metric"])["median"]
     assert {name: summary[A.id, metric] for name, metric in DURATIONS.items()} == {
         "ncu": 10.0,
         "timer": 12.0,
         "torch_kernels": 11.0,
         "plain_timer": 40.0,
+        "nsys": 9.0,
+        "torch": 8.0,
     }
 
 
 def test_one_timer_is_judged_and_the_rest_never_mixed_in():
     for left_out in range(4):
         names = list(DURATIONS)[left_out:]
-        samples = FOUR[FOUR["collector"].isin(names)]
+        samples = SIX[SIX["collector"].isin(names)]
         found = times_of(samples, CELLS, SessionKind.TIMING)
-        own = FOUR.loc[FOUR["collector"] == names[0], "duration_ns"]
+        own = SIX.loc[SIX["collector"] == names[0], "duration_ns"]
         assert list(found["duration_ns"]) == list(own)
         assert reference_collector(samples) == most_believed(reversed(names)) == names[0]
         others = set(compared(samples)["collector"])
