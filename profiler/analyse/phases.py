@@ -8,7 +8,6 @@ what repeats: the range of a launch, or the one kind of range right inside every
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +20,7 @@ from profiler.analyse.timeline import (
     group_times,
     idle_gaps,
     merge_numbered,
+    numbered_prefixes,
 )
 from runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
@@ -109,17 +109,11 @@ def _own_name(name: str) -> str:
 def tree_ranges(ranges: pd.DataFrame, units: Units) -> pd.DataFrame:
     """Ranges as a tree shows them: numbered ones of many are one name, and so are all units."""
     plain = plain_ranges(ranges)
-    prefixes = numbered_prefixes(plain)
+    names = (str(name) for name in plain["name"].dropna().unique())
+    prefixes = numbered_prefixes(names, MOST_APART + 1)
     if units.name.endswith("_*"):
         prefixes = tuple({*prefixes, units.name.removesuffix("_*")})
     return merge_numbered(plain, prefixes)
-
-
-def numbered_prefixes(ranges: pd.DataFrame, most: int = MOST_APART) -> tuple[str, ...]:
-    """What stands before `_0`, `_1`, … in more than `most` different names."""
-    names = ranges["name"].astype(object).dropna().unique()
-    found = Counter(match[1] for name in names if (match := _NUMBERED.fullmatch(str(name))))
-    return tuple(sorted(prefix for prefix, count in found.items() if count > most))
 
 
 def find_units(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Units:

@@ -17,9 +17,11 @@ from profiler.analyse.phases import (
     gap_groups,
     phase_summary,
 )
+from profiler.analyse.range_counters import range_label
 from profiler.analyse.timeline import (
     kernel_summary,
     latency_summary,
+    merged_name,
     operation_summary,
     range_tree,
 )
@@ -311,7 +313,7 @@ def _counters_by_path(
         path = tuple(str(name) for name in row["path"])
         values = {name: float(row[name]) for name in metrics}
         found[path] = values
-        merged = tuple(_merged(name, prefixes) for name in path)
+        merged = tuple(merged_name(name, prefixes) for name in path)
         if merged != path:
             many.setdefault(merged, []).append(values)
     for path, rows in many.items():
@@ -320,17 +322,12 @@ def _counters_by_path(
     return found
 
 
-def _merged(name: str, prefixes: Collection[str]) -> str:
-    prefix, _, number = name.rpartition("_")
-    return f"{prefix}_*" if number.isdecimal() and prefix in prefixes else name
-
-
 def _tree_paths(tree: pd.DataFrame) -> list[tuple[str, ...]]:
     """Path of each row as the counters by range write it: without the profiler's own ranges."""
     found: list[tuple[str, ...]] = []
     for parent, domain, name in zip(tree["parent"], tree["domain"], tree["name"], strict=True):
         around = found[parent] if parent >= 0 else ()
-        own = () if domain == NVTX_DOMAIN else (f"{domain}@{name}" if domain else str(name),)
+        own = () if domain == NVTX_DOMAIN else (range_label(str(domain or ""), str(name)),)
         found.append((*around, *own))
     return found
 

@@ -12,7 +12,7 @@ from profiler.render.timeline import timeline_section
 from profiler.render.views import View, metric_parts
 
 _FILES: Mapping[str, tuple[str, str]] = {
-    "nsys": ("report.nsys-rep.gz", "Nsight Systems (nsys-ui), after gunzip"),
+    "nsys": ("report.nsys-rep*", "Nsight Systems (nsys-ui; gunzip it first where it is packed)"),
     "torch": ("trace.*.json.gz", "Perfetto (ui.perfetto.dev) or chrome://tracing"),
 }
 

@@ -296,7 +296,7 @@ def test_what_was_placed_by_time_and_graphs_are_said(tree: Any) -> None:
 
 def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
     section = shared.words(tree.xpath("//section[@id='figures']")[0])
-    assert "raw/nsys.*/private/report.nsys-rep.gz" in section
+    assert "raw/nsys.*/private/report.nsys-rep* opens in Nsight Systems" in section
     assert "raw/torch.*/private/trace.*.json.gz" in section
     assert "They never leave it" in section
     assert "not part of a recording" in section
