@@ -25,6 +25,7 @@ class NoticeKind(StrEnum):
     FAILED_CELLS = "failed_cells"
     WRONG_RESULTS = "wrong_results"
     NOT_MEASURED = "not_measured"
+    NOT_RECORDED = "not_recorded"
     MISSING_METRICS = "missing_metrics"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
@@ -105,6 +106,11 @@ WORDS: Mapping[NoticeKind, Words] = {
         "{count} of {total} cells have no samples.",
         "Run the same command again: it measures only what is missing.",
     ),
+    NoticeKind.NOT_RECORDED: Words(
+        Severity.WARNING,
+        "{count} of {total} cells are not in the recording: what is said is of the rest.",
+        "Choose what was recorded with --only, or measure on a machine with an NVIDIA GPU and ncu.",
+    ),
     NoticeKind.MISSING_METRICS: Words(
         Severity.WARNING,
         "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
@@ -131,8 +137,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
         Severity.WARNING,
-        "Differences below {floor} cannot be seen at {worst}: the baseline strays from itself by "
-        "more than the margin of {margin} at {problems}.",
+        "The baseline strays from itself by more than the margin of {margin} at {problems}, most at "
+        "{worst}: differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
     ),

@@ -15,6 +15,12 @@ from profiler.render.roles import Ranking
 from profiler.render.rulings import CSS, Ruling, counts, percent
 
 
+_NO_LIMIT = (
+    "percent of peak was not collected: add compute_throughput_pct and memory_throughput_pct to "
+    "collect.metrics"
+)
+
+
 def cards(ranking: Ranking) -> tuple[Card, ...]:
     """Best, by how much, is it real, what limits it."""
     return (
@@ -168,7 +174,7 @@ def _limit_card(ranking: Ranking) -> Card:
         return Card(question, numbers.MISSING, "nothing was measured")
     found = _limit(ranking.lookup, row.variant.id, problem.id)
     if found is None or found.kind is LimitKind.UNKNOWN:
-        return Card(question, numbers.MISSING, "percent of peak was not collected")
+        return Card(question, numbers.MISSING, _NO_LIMIT)
     busy = {"compute": found.compute_pct, "memory": found.memory_pct, "DRAM": found.dram_pct}
     parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
     detail = f"{parts} of peak at {problem.name}"

@@ -28,6 +28,7 @@ from profiler.render.grid_heats import (
 from profiler.render.grid_pairs import (
     DURATION,
     Compared,
+    Pair,
     Pairs,
     count_words,
     known,
@@ -167,23 +168,35 @@ def _quantities(pairs: Pairs, kernels: Kernels) -> tuple[Quantity, ...]:
 
 def _sentences(ranking: Ranking, pairs: Pairs) -> tuple[Sentence, ...]:
     """One sentence for each pair with the baseline, then how many cells were measured."""
+    lookup = ranking.lookup
     found: list[Sentence] = []
     for pair in pairs.against_baseline[:MOST_SENTENCES]:
         own = [one for one in pairs.with_baseline() if one.pair == pair]
         ranked = known(own)
         if not ranked:
             continue
-        ends = f" From {_said_at(ranked[0])} to {_said_at(ranked[-1])}."
+        ends = f" From {_said_at(lookup, ranked[0])} to {_said_at(lookup, ranked[-1])}."
         name = Part(f"{pair.name}, time", strong=True)
-        found.append((name, Part(f": {count_words(own)}."), Part(ends)))
+        mean = _mean_words(ranking, pair)
+        found.append((name, Part(f": {mean}{count_words(own)}."), Part(ends)))
     return (*found, answer.sentences(ranking)[-1])
 
 
-def _said_at(one: Compared) -> str:
-    return f"{short_ratio(one.said.ratio)} at {_where(one)}"
+def _mean_words(ranking: Ranking, pair: Pair) -> str:
+    """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
+    row = next(one for one in ranking.standings if one.variant == pair.over)
+    known_mean = ranking.lookup.report.primary == DURATION and row.geometric_mean > 0
+    return f"geometric mean {numbers.ratio(row.geometric_mean)}; " if known_mean else ""
 
 
-def _where(one: Compared) -> str:
+def _said_at(lookup: Lookup, one: Compared) -> str:
+    return f"{short_ratio(one.said.ratio)} at {_where(lookup, one)}"
+
+
+def _where(lookup: Lookup, one: Compared) -> str:
+    """Name the problem as the rest of the page does, where its name is short enough for that."""
+    if lookup.problem_key:
+        return one.problem.name
     return f"{one.grid.name}, {one.grid.place(one.row, one.column)}"
 
 
@@ -297,14 +310,14 @@ def saved_chart(ranking: Ranking, pairs: Pairs, grid: Grid, number: int) -> Draw
 def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.lines`: time along one axis, a panel for each value of the other.
 
-    Also how many panels had no room. NaN where a cell has no correct result.
+    Also how many panels had no room. NaN where a cell has no correct result; a panel without any
+    is left out.
     """
     lookup = ranking.lookup
     by_row = along == grid.columns
     fixed_key = grid.rows if by_row else grid.columns
     fixed = grid.row_values if by_row else grid.column_values
     moving = grid.column_values if by_row else grid.row_values
-    shown = fixed[-MOST_PANELS:]
     rows = [
         {
             "panel": f"{fixed_key} = {value}" if fixed_key else "",
@@ -314,11 +327,14 @@ def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFra
             "x": float(step),
             "value": _time(lookup, grid, variant, (value, step) if by_row else (step, value)),
         }
-        for value in shown
+        for value in fixed
         for step in moving
         for variant in lookup.variants
     ]
-    return pd.DataFrame(rows), len(fixed) - len(shown)
+    table = pd.DataFrame(rows)
+    known_panels = table.loc[table["value"].notna(), "panel"].unique()
+    shown = known_panels[-MOST_PANELS:]
+    return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
 
 
 def _time(lookup: Lookup, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
