@@ -137,8 +137,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
         Severity.WARNING,
-        "The baseline strays from itself by more than the margin of {margin} at {problems}, most at "
-        "{worst}: differences below {floor} cannot be seen there.",
+        "The baseline strays from itself by more than the margin of {margin} at {problems}, most "
+        "at {worst}: differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
     ),

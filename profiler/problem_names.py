@@ -14,15 +14,14 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
     """Shorten generated names, by problem id: `m=16,n=512,dtype=fp16` is `16 \u00d7 512 fp16`.
 
     Names that a spec gives stay as they are. Where values alone would not tell the problems apart
-    or could not be read, keys stay, and get room after the commas so that lines can break there.
+    or could not be read, keys stay, and get room after the commas so that lines can break there;
+    what is the same everywhere is left out then as well, if that leaves two of them.
     """
-    keys = _short_keys(problems) if all(map(_is_generated, problems)) else ()
-    if keys:
+    generated = all(map(_is_generated, problems))
+    if generated and (keys := _short_keys(problems)):
         return {one.id: _joined(one.params, keys) for one in problems}
-    return {
-        one.id: ", ".join(one.name.split(",")) if _is_generated(one) else one.name
-        for one in problems
-    }
+    same = _same_everywhere(problems) if generated else frozenset()
+    return {one.id: _with_keys(one, same) for one in problems}
 
 
 def problem_key(problems: Sequence[Problem]) -> str:
@@ -59,6 +58,21 @@ def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
 def is_number(value: object) -> bool:
     """Whether a parameter is a quantity (a yes or no is not)."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _with_keys(problem: Problem, same: frozenset[str]) -> str:
+    if not _is_generated(problem):
+        return problem.name
+    parts = zip(problem.params, problem.name.split(","), strict=True)
+    return ", ".join(part for key, part in parts if key not in same)
+
+
+def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
+    """Parameters that names do without, where each keeps at least two; else none."""
+    differing = set(varying(problems))
+    if any(len(differing.intersection(one.params)) < 2 for one in problems):
+        return frozenset()
+    return frozenset(key for one in problems for key in one.params if key not in differing)
 
 
 def _is_generated(problem: Problem) -> bool:

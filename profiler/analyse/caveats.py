@@ -217,7 +217,9 @@ def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float
 
 def _some_or_count(names: Sequence[str], among: int) -> str:
     """Names of a few problems; of more, how many they are."""
-    return ", ".join(names) if len(names) <= _SHOWN else f"{len(names)} of {among} problems"
+    if len(names) > _SHOWN:
+        return f"{len(names)} of {among} problems"
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def _clocks(environment: Environment) -> Iterable[Notice]:

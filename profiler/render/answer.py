@@ -228,16 +228,20 @@ def _everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
     if row is None or row.regret is None or total < 2:
         return ()
     text = f" is {ranking.first_words(row)}{_first_elsewhere(ranking, row)}"
-    if row.covers and not numbers.is_missing(row.regret.worst_pct):
+    if row.covers and row.regret.worst_pct > 0:  # else it has the lowest median everywhere
         worst = _problem(ranking.lookup, row.regret.worst_problem)
         cost = f"{row.regret.worst_pct:.1f}\u202f%"
-        text += f"; used {where(row)} it costs at most {cost} against the winner"
-        text += f" (at {worst.name})" if row.regret.worst_pct > 0 else ""
+        text += f"; used {where(row)} it costs at most {cost} against the winner (at {worst.name})"
     return (Part(row.variant.name, strong=True), Part(f"{text}."))
 
 
 def _first_elsewhere(ranking: Ranking, row: Standing) -> str:
-    """Who is first at the problems that a variant loses, where these are few enough to name."""
+    """Who is first at the problems that a variant loses, where these are few enough to name.
+
+    Not on a page that tunes: it asks for one configuration, and what that costs.
+    """
+    if tunes(ranking.lookup):
+        return ""
     found, own = winners(ranking.lookup), ranking.best_or_tied.get(row.variant.id, frozenset())
     lost = [one for one in ranking.lookup.problems if one.id in row.planned - own]
     if not 0 < len(lost) <= _MOST_LOST:

@@ -14,7 +14,6 @@ from profiler.render.overall import Standing, correct_rows, tunes, winners
 from profiler.render.roles import Ranking
 from profiler.render.rulings import CSS, Ruling, counts, percent
 
-
 _NO_LIMIT = (
     "percent of peak was not collected: add compute_throughput_pct and memory_throughput_pct to "
     "collect.metrics"

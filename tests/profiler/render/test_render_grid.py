@@ -11,8 +11,8 @@ import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
 from synthetic_report import without
 
-from profiler.model import Outcome, Problem, Verdict
-from profiler.render import grid_heats
+from profiler.model import CellStatus, Outcome, Problem, Verdict
+from profiler.render import grid_heats, numbers
 from profiler.render.grid import (
     extremes,
     grid_view,
@@ -26,6 +26,7 @@ from profiler.render.grid_heats import Quantity, metric_heats, pair_heats
 from profiler.render.grid_pairs import Pairs, known, said_word
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
+from profiler.render.problems import readable
 from profiler.render.roles import Ranking
 from profiler.report import PAGE_KINDS, Report
 
@@ -372,3 +373,35 @@ def test_ten_by_ten_has_all_cells() -> None:
         "DRAM bytes, read and written",
     ]
     assert len(block.slices) == 2
+
+
+def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
+    """A logarithmic axis without a point cannot be drawn at all."""
+    gone = {cell.id for cell in run.plan.cells if cell.problem.params["dim0"] == 128}
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
+        for name, status in run.statuses.items()
+    }
+    part = dataclasses.replace(
+        run,
+        statuses=statuses,
+        summary=run.summary[~run.summary["cell"].isin(gone)],
+        samples=run.samples[~run.samples["cell"].isin(gone)],
+    )
+    ranking = Ranking(Lookup(part))
+    grid = grids(ranking.lookup.problems)[0]
+    table, left_out = slice_table(ranking, grid, along="dim1")
+    assert left_out == 0
+    assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
+    assert "time along dim1" in render_page(part)
+
+
+def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
+    html = lxml.html.document_fromstring(render_page(run))
+    answer = html.get_element_by_id("answer").text_content()
+    ranking = Ranking(Lookup(run))
+    mean = next(one for one in ranking.standings if one.variant.name == "triton").geometric_mean
+    assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
+    lookup = Lookup(readable(run))
+    assert lookup.problem_key
+    assert any(f"\u00d7 at {one.name}" in answer for one in lookup.problems)

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
-from profiler.model import Outcome, Problem
+from profiler.model import CellStatus, Outcome, Problem
 from profiler.render import compare, details, main_table, tables
 from profiler.render.answer import sentences
 from profiler.render.cards import cards
@@ -411,3 +411,61 @@ def test_a_wrong_result_with_a_rank_is_still_not_ranked(ranking: Ranking) -> Non
     assert spoiled.best == ranking.best
     best = {cell.id for cell, _ in spoiled.lookup.best_by_problem.values()}
     assert not best & set(wrong)
+
+
+def test_problems_with_different_parameters_are_told_apart_by_those_they_share() -> None:
+    sizes = {"op": "sum", "rows": 8, "columns": 8}
+    assert named(sizes, {**sizes, "op": "max"}, {"op": "attention", "batch": 4}) == [
+        "sum",
+        "max",
+        "attention",
+    ]
+    assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
+        "sum 8",
+        "sum 16",
+        "conv 8",
+    ]
+
+
+def test_keys_that_stay_are_those_that_differ() -> None:
+    same = {"op": "attention", "dtype": "fp16"}
+    assert named({**same, "batch": 1, "heads": 8}, {**same, "batch": 1, "width": 64}) == [
+        "op=attention, dtype=fp16, batch=1, heads=8",
+        "op=attention, dtype=fp16, batch=1, width=64",
+    ]
+    assert named({**same, "batch": 1, "heads": 8}, {**same, "batch": 2, "width": 64}) == [
+        "batch=1, heads=8",
+        "batch=2, width=64",
+    ]
+
+
+def test_a_winner_that_the_leader_loses_to_is_named() -> None:
+    ranking = Ranking(Lookup(make_report(variant_count=34)))
+    row = ranking.best_standing
+    assert row is not None
+    held = ranking.best_or_tied[row.variant.id]
+    lost = [one for one in ranking.lookup.problems if one.id not in held]
+    said = say(ranking)
+    assert 0 < len(lost) <= 3
+    winner = ranking.lookup.winners[lost[0].id].cell.variant.name
+    assert f"(else first: {winner} at {lost[0].name}" in said
+
+
+def test_problems_that_nobody_measured_are_not_all() -> None:
+    whole = make_report(variant_count=6)
+    gone = whole.plan.cells[0].problem.id
+    cells = {cell.id for cell in whole.plan.cells if cell.problem.id == gone}
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
+        for name, status in whole.statuses.items()
+    }
+    summary = whole.summary[~whole.summary["cell"].isin(cells)]
+    samples = whole.samples[~whole.samples["cell"].isin(cells)]
+    part = dataclasses.replace(whole, statuses=statuses, summary=summary, samples=samples)
+    assert "Over all 12 problems" in say(Ranking(Lookup(whole)))
+    assert "Over the 11 problems" in say(Ranking(Lookup(part)))
+
+
+def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
+    kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
+    assert "At the one that takes longest, " in say(Ranking(Lookup(make_report(3, kinds))))
