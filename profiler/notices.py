@@ -94,7 +94,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.FAILED_CELLS: Words(
         Severity.ERROR,
         "{count} of {total} cells failed: {causes}.",
-        "See the outcome column under Every cell; fix the variant and run the same command again.",
+        "See the outcome column under Every cell; fix the variant and run the same command again. "
+        "What does not fit into memory needs a smaller problem.",
     ),
     NoticeKind.WRONG_RESULTS: Words(
         Severity.ERROR,

@@ -25,10 +25,13 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
 
 
 def problem_key(problems: Sequence[Problem]) -> str:
-    """Say what stands in short names, in their own form: keys joined as values are; else ""."""
+    """Say what stands in short names, in their own form: keys joined as values are; else "".
+
+    A single word says it itself.
+    """
     keys = _short_keys(problems)
     short = {one.id: _joined(one.params, keys) for one in problems} if keys else {}
-    if not short or any(one.name != short[one.id] for one in problems):
+    if not short or len(keys) < 2 or any(one.name != short[one.id] for one in problems):
         return ""
     return _joined(problems[0].params, keys, words=True)
 

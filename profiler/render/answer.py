@@ -65,9 +65,9 @@ def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
         general.insert(0, _ladder_sentence(ranking))
     if tunes(lookup):  # the question is which one to use: that comes first
         leaders = [rows[0] for rows in ranking.groups[:_MOST_GROUPS]]
-        general = [*(_everywhere_sentence(ranking, one) for one in leaders), *general]
+        general = [*(everywhere_sentence(ranking, one) for one in leaders), *general]
     else:
-        general.append(_everywhere_sentence(ranking, ranking.leader))
+        general.append(everywhere_sentence(ranking, ranking.leader))
     general.append(_plain_timer_sentence(lookup))
     return (*(one for one in general if one), _coverage_sentence(lookup))
 
@@ -223,7 +223,8 @@ def _certainty(value: Value, ruling: Ruling) -> str:
     return f"{between}; the 95\u202f% interval {verb} 1"
 
 
-def _everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
+def everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
+    """At how many problems a variant is best, and what it costs to use it for all of them."""
     total = 0 if row is None else len(row.planned)
     if row is None or row.regret is None or total < 2:
         return ()

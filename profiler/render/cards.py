@@ -115,21 +115,24 @@ def _verdict_card(question: str, rulings: Sequence[Ruling]) -> Card:
     css = CSS[verdicts[0]] if len(verdicts) == 1 else ""
     if len(rulings) == 1:
         return Card(question, rulings[0].word, rulings[0].details, css)
-    return Card(question, counts(rulings), _sentence([_doubts(rulings), _spans(rulings)]), css)
+    return Card(question, counts(rulings), _sentence([doubts(rulings), _spans(rulings)]), css)
 
 
 def _sentence(parts: Sequence[str]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _doubts(rulings: Sequence[Ruling]) -> str:
+def doubts(rulings: Sequence[Ruling]) -> str:
     """Why it is UNCLEAR, where it is: the most common reason in the words of one problem."""
     unclear = [one for one in rulings if one.verdict is Verdict.UNCLEAR]
     if not unclear:
         return ""
     reason, count = Counter(one.reason for one in unclear).most_common(1)[0]
     why = next(one.why for one in unclear if one.reason is reason)
-    return f"UNCLEAR at {count}: {why}" if count < len(rulings) else why
+    if count == len(rulings):
+        return why
+    others = len(unclear) - count
+    return f"UNCLEAR at {len(unclear)}{', most often' if others else ''}: {why}"
 
 
 def _spans(rulings: Sequence[Ruling]) -> str:

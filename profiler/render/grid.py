@@ -167,9 +167,10 @@ def _quantities(pairs: Pairs, kernels: Kernels) -> tuple[Quantity, ...]:
 
 
 def _sentences(ranking: Ranking, pairs: Pairs) -> tuple[Sentence, ...]:
-    """One sentence for each pair with the baseline, then how many cells were measured."""
+    """Who leads, a sentence for each pair with the baseline, how many cells were measured."""
     lookup = ranking.lookup
-    found: list[Sentence] = []
+    leads = answer.everywhere_sentence(ranking, ranking.leader)
+    found: list[Sentence] = [leads] if leads else []
     for pair in pairs.against_baseline[:MOST_SENTENCES]:
         own = [one for one in pairs.with_baseline() if one.pair == pair]
         ranked = known(own)
@@ -216,7 +217,7 @@ def overview(pairs: Pairs) -> tuple[Line, ...]:
 
 
 def _end(one: Compared) -> Datum:
-    where = one.grid.place(one.row, one.column)
+    where = one.grid.short_place(one.row, one.column)
     text = f"{short_ratio(one.said.ratio)} ({where})"
     return Datum(text, numbers.raw(one.said.ratio), said_word(one.said))
 

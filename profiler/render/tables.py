@@ -139,6 +139,8 @@ def lacking_datum(lookup: Lookup, cell: Cell | None) -> Datum:
     """What stands in a heat map where a cell has no correct result."""
     reason = lookup.why_missing(cell, lookup.report.primary)
     failed = cell is not None and lookup.status(cell).outcome.failed
+    if cell is None:  # nothing went wrong: it was never asked for
+        return Datum(numbers.MISSING, None, reason, "none")
     return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
 
 

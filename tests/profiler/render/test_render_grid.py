@@ -289,6 +289,9 @@ def test_the_overview_counts_verdicts(pairs: Pairs) -> None:
     assert len(lines) == 2 * 3
     assert "FASTER at 13" in lines[0].data[1].text
     assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
+    ends = [known(pairs.of(pairs.shown[0], pairs.grids[0]))[place] for place in (0, -1)]
+    for one, shown in zip(ends, lines[0].data[2:], strict=True):
+        assert shown.text.endswith(f"({one.row} \u00d7 {one.column})")
 
 
 def test_kernel_lists_by_letter(ranked: Ranking, pairs: Pairs) -> None:
@@ -402,6 +405,9 @@ def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
     ranking = Ranking(Lookup(run))
     mean = next(one for one in ranking.standings if one.variant.name == "triton").geometric_mean
     assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
+    leader = ranking.leader
+    assert leader is not None
+    assert f"{leader.variant.name} is best or tied at " in answer
     lookup = Lookup(readable(run))
     assert lookup.problem_key
     assert any(f"\u00d7 at {one.name}" in answer for one in lookup.problems)

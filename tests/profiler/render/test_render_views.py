@@ -8,16 +8,18 @@ import pandas as pd
 import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
-from profiler.model import CellStatus, Outcome, Problem
+from profiler.analyse.verdicts import Reason
+from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.render import compare, details, main_table, tables
 from profiler.render.answer import sentences
-from profiler.render.cards import cards
+from profiler.render.cards import cards, doubts
 from profiler.render.charts import colours
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import distinct, problem_key, readable, varying
 from profiler.render.roles import Ranking
 from profiler.render.roofline import roofline
+from profiler.render.rulings import Ruling
 from profiler.render.why import why
 
 
@@ -420,6 +422,8 @@ def test_problems_with_different_parameters_are_told_apart_by_those_they_share()
         "max",
         "attention",
     ]
+    kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
+    assert Lookup(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
     assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
         "sum 8",
         "sum 16",
@@ -469,3 +473,18 @@ def test_problems_that_nobody_measured_are_not_all() -> None:
 def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
     assert "At the one that takes longest, " in say(Ranking(Lookup(make_report(3, kinds))))
+
+
+def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:
+    unclear = Ruling(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=8, margin=0.01)
+    other = dataclasses.replace(unclear, reason=Reason.FEW_BLOCKS, blocks=4)
+    faster = Ruling(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
+    assert f"UNCLEAR at 2: {unclear.why}" in doubts([unclear, unclear, faster])
+    assert f"UNCLEAR at 3, most often: {unclear.why}" in doubts([unclear, other, unclear, faster])
+    assert doubts([unclear, unclear]) == unclear.why
+    assert doubts([faster]) == ""
+
+
+def test_what_is_not_in_the_plan_did_not_fail(ranking: Ranking) -> None:
+    absent = tables.lacking_datum(ranking.lookup, None)
+    assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
