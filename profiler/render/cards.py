@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from profiler.analyse.limits import Limit, LimitKind, limit
-from profiler.model import Verdict
+from profiler.model import Problem, Verdict
 from profiler.render import numbers
 from profiler.render.answer import Card, noun, where
 from profiler.render.lookup import Lookup
@@ -176,13 +176,22 @@ def _limit_card(ranking: Ranking) -> Card:
         return Card(question, numbers.MISSING, "nothing was measured")
     found = _limit(ranking.lookup, row.variant.id, problem.id)
     if found is None or found.kind is LimitKind.UNKNOWN:
-        return Card(question, numbers.MISSING, _NO_LIMIT)
+        return Card(question, numbers.MISSING, _bandwidth_words(ranking.lookup, row, problem))
     busy = {"compute": found.compute_pct, "memory": found.memory_pct, "DRAM": found.dram_pct}
     parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
     detail = f"{parts} of peak at {problem.name}"
     if found.stalls:
         detail += f"; warps wait most for {found.stalls[0].reason.replace('_', ' ')}"
     return Card(question, str(found.kind), detail)
+
+
+def _bandwidth_words(lookup: Lookup, row: Standing, problem: Problem) -> str:
+    """What to collect; before that how busy the device memory is, where that is known."""
+    busy = lookup.at(row.variant, problem, "peak_dram_pct").median
+    if numbers.is_missing(busy):
+        return _NO_LIMIT
+    bandwidth = f"{numbers.show(busy, '%')} of the DRAM bandwidth at {problem.name}"
+    return f"{bandwidth}; {_NO_LIMIT}"
 
 
 def _limit(lookup: Lookup, variant: str, problem: str) -> Limit | None:

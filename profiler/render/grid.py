@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.model import Cell, Variant
+from profiler.model import Cell, Outcome, Variant
 from profiler.render import answer, figures, grid_figures, numbers
 from profiler.render.answer import Part, Sentence
 from profiler.render.canvas import Axis
@@ -90,7 +90,8 @@ def grid_view(ranking: Ranking) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
     lookup = ranking.lookup
     report = lookup.report
-    found = grids(lookup.problems, report.axes, report.split)
+    everything = grids(lookup.problems, report.axes, report.split)
+    found = tuple(one for one in everything if _tried(lookup, one)) or everything
     pairs, kernels = Pairs(lookup, found), Kernels(lookup)
     edges = edges_for([one for rows in pairs.everywhere.values() for one in known(rows)])
     quantities = _quantities(pairs, kernels)
@@ -109,6 +110,7 @@ def grid_view(ranking: Ranking) -> View:
         "grid_blocks": blocks,
         "grid_switch": ", ".join(_switch_keys(found, report.split)),
         "grid_legend": ratio_legend(edges),
+        "left_out_grids": len(everything) - len(found),
         "left_out_pairs": pairs.left_out,
         "left_out_drawn": max(0, len(found) - MOST_DRAWN),
         "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
@@ -120,6 +122,16 @@ def grid_view(ranking: Ranking) -> View:
     }
     template = "grid_cells.html" if compact else "cells.html"
     return View("grid.html", "Every shape", parts, template)
+
+
+def _tried(lookup: Lookup, grid: Grid) -> bool:
+    """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
+    return any(
+        cell is not None and lookup.status(cell).outcome is not Outcome.NOT_MEASURED
+        for problem in grid.problems.values()
+        for variant in lookup.variants
+        for cell in [lookup.cells.get((variant.id, problem.id))]
+    )
 
 
 def _switch_keys(found: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:

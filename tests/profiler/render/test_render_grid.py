@@ -411,3 +411,31 @@ def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
     lookup = Lookup(readable(run))
     assert lookup.problem_key
     assert any(f"\u00d7 at {one.name}" in answer for one in lookup.problems)
+
+
+def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
+    every = {cell.problem.params["operator"] for cell in run.plan.cells}
+    gone = {
+        cell.id for cell in run.plan.cells if cell.problem.params["operator"] != "pointwise_chain"
+    }
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
+        for name, status in run.statuses.items()
+    }
+    part = dataclasses.replace(
+        run,
+        statuses=statuses,
+        summary=run.summary[~run.summary["cell"].isin(gone)],
+        samples=run.samples[~run.samples["cell"].isin(gone)],
+    )
+    parts = grid_view(Ranking(Lookup(part))).parts
+    assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
+    assert parts["left_out_grids"] == len(every) - 1
+    assert "more grid of the plan: nothing of it was measured" in render_page(part)
+    nothing = dataclasses.replace(
+        part,
+        statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
+        summary=part.summary.iloc[:0],
+        samples=part.samples.iloc[:0],
+    )
+    assert grid_view(Ranking(Lookup(nothing))).parts["left_out_grids"] == 0

@@ -488,3 +488,19 @@ def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason(
 def test_what_is_not_in_the_plan_did_not_fail(ranking: Ranking) -> None:
     absent = tables.lacking_datum(ranking.lookup, None)
     assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_without_percent_of_peak_the_card_has_the_bandwidth_and_says_what_to_collect(
+    ranking: Ranking, known: bool
+) -> None:
+    report = ranking.lookup.report
+    own = report.summary["metric"].isin(["compute_throughput_pct", "memory_throughput_pct"])
+    bare = report.summary[~own & (report.summary["metric"] != "peak_dram_pct")]
+    if known:
+        times = bare[bare["metric"] == "duration_ns"]
+        bare = pd.concat([bare, times.assign(metric="peak_dram_pct", median=42.0)])
+    card = cards(Ranking(Lookup(without(report, summary=bare))))[-1]
+    assert card.answer == "\u2013"
+    assert "add compute_throughput_pct and memory_throughput_pct" in card.detail
+    assert ("42" in card.detail and "of the DRAM bandwidth at " in card.detail) == known
