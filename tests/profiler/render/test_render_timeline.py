@@ -24,7 +24,7 @@ from profiler.parse.nsys_attribution import attribute
 from profiler.render.console import final_summary
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.timeline import named_timelines, timeline_section
+from profiler.render.timeline import TimelineSection, make_section, named_timelines
 from profiler.render.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
@@ -38,6 +38,10 @@ from profiler.render.timeline_tables import (
 from profiler.report import Report
 
 NO_COUNTERS = pd.DataFrame()
+
+
+def section_of(report: Report) -> TimelineSection | None:
+    return make_section(named_timelines(Lookup(report)), report.range_counters)
 
 
 def texts(table: SmallTable, name: str) -> list[list[str]]:
@@ -84,7 +88,7 @@ def tree(page: str) -> Any:
 
 def test_a_report_without_timelines_has_no_section() -> None:
     report = make_report(variant_count=3)
-    assert timeline_section(Lookup(report)) is None
+    assert section_of(report) is None
     page = render_page(report)
     assert "timeline" not in page.partition("</style>")[2].lower()
 
@@ -174,7 +178,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
     named = named_timelines(Lookup(report))
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
-    section = timeline_section(Lookup(report))
+    section = section_of(report)
     assert section is not None
     assert section.device == "CPU"
     cell = section.cells[0]
@@ -230,7 +234,7 @@ def test_operators_of_a_cpu_by_their_cpu_time() -> None:
 
 
 def test_a_gap_table_has_room_for_the_largest() -> None:
-    section = timeline_section(Lookup(timeline_report([mlp("c", layers=12)], count=2)))
+    section = section_of(timeline_report([mlp("c", layers=12)], count=2))
     assert section is not None
     gaps = next(table for table in section.cells[0].tables if table.first == "between")
     assert len(gaps.lines) == MOST_GAPS
