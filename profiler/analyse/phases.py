@@ -305,6 +305,19 @@ class Phased:
         """What its operations ran on: `GPU` or `CPU`."""
         return "CPU" if self.on_cpu else "GPU"
 
+    @property
+    def launch_ns(self) -> float:
+        """Time from the end of a launch's last operation to that of the next one; a median.
+
+        It holds what the device waited for between launches. NaN where nothing repeats.
+        """
+        operations, launches = self.timeline.operations, self.timeline.launches
+        own = self.operation_unit != _NONE
+        ends = operations.loc[own, "end_ns"].groupby(self.operation_unit[own]).max()
+        if launches < 1 or len(ends) < 2:
+            return float("nan")
+        return float(ends.diff().median()) * len(self.units.rows) / launches
+
     def middle(self, before_ns: float = np.inf) -> int | None:
         """Row of the unit in the middle by its time, of those that end before a time; may be None.
 

@@ -100,19 +100,9 @@ class NamedTimeline:
         return _counted(len(found.rows), found.name) if found.name else "nothing repeats"
 
     @property
-    def recorded_ns(self) -> float | None:
-        """Time of a launch in the recording, from the first operation to the last of the visit."""
-        operations, launches = self.found.timeline.operations, self.found.timeline.launches
-        if not launches or operations.empty or self.found.on_cpu:
-            return None
-        return float(operations["end_ns"].max() - operations["start_ns"].min()) / launches
-
-    @property
-    def slowed(self) -> float | None:
-        """Time of a launch in the recording by that of the timer."""
-        if self.recorded_ns is None or numbers.is_missing(self.timed_ns):
-            return None
-        return self.recorded_ns / self.timed_ns
+    def slowed(self) -> float:
+        """Time of a launch in the recording by that of the timer; NaN where one is not known."""
+        return NAN if self.found.on_cpu else self.found.launch_ns / self.timed_ns
 
 
 # ---- over cells ----------------------------------------------------------------------------------
@@ -151,14 +141,14 @@ def _counted(number: int, name: str) -> str:
 
 def slowed_words(cells: Sequence[NamedTimeline]) -> str:
     """Say how far recording stretched the launches; empty where it did not, or nothing tells."""
-    slowed = [one for one in cells if one.slowed is not None and one.slowed > _SLOWED]
+    slowed = [one for one in cells if one.slowed > _SLOWED]
     if not slowed:
         return ""
-    worst = max(slowed, key=lambda one: one.slowed or 0.0)
+    worst = max(slowed, key=lambda one: one.slowed)
+    recorded, timed = (numbers.show(one, "ns") for one in (worst.found.launch_ns, worst.timed_ns))
     return (
         "Recording slows the host down, so busy shares are lower here than in a run without it: "
-        f"a launch of {worst.name} took {numbers.show(worst.recorded_ns, 'ns')} in the recording "
-        f"and {numbers.show(worst.timed_ns, 'ns')} by the timer."
+        f"a launch of {worst.name} took {recorded} in the recording and {timed} by the timer."
     )
 
 

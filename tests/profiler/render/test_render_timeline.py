@@ -16,11 +16,12 @@ from rich.console import Console
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
-from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.phases import phased
+from profiler.analyse.cell_timeline import CellTimeline, Original
+from profiler.analyse.phases import LAUNCH, Units, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.parse.nsys_attribution import attribute
+from profiler.render import numbers
 from profiler.render.console import final_summary
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
@@ -28,15 +29,19 @@ from profiler.render.timeline import TimelineSection, make_section, named_timeli
 from profiler.render.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
+    NamedTimeline,
     SmallTable,
     call_table,
     kernel_table,
     operator_rows,
     phase_table,
+    slowed_words,
     tree_table,
 )
 from profiler.report import Report
 
+REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
+TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")
 NO_COUNTERS = pd.DataFrame()
 
 
@@ -64,6 +69,10 @@ def report() -> Report:
         mlp("c", launches=4, graph=True),
         mlp("c", launches=4, gpu=False, collector="torch"),
         nothing(),
+    )
+    kinds = tuple(
+        replace(one, originals=(REPORT,) if number in (0, 2) else (TRACE,) if number == 1 else ())
+        for number, one in enumerate(kinds)
     )
     plan = timeline_report().plan
     sessions = tuple(
@@ -300,10 +309,38 @@ def test_what_was_placed_by_time_and_graphs_are_said(tree: Any) -> None:
 
 def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
     section = shared.words(tree.xpath("//section[@id='figures']")[0])
-    assert "raw/nsys.*/private/report.nsys-rep* opens in Nsight Systems" in section
-    assert "raw/torch.*/private/trace.*.json.gz" in section
+    report, trace = REPORT.path, TRACE.path
+    assert section.count(report) == 2, "one file of several cells: its path and the command"
+    assert f"gunzip -k {report} && nsys-ui {report.removesuffix('.gz')}" in section
+    assert f"{trace} (naive" in section, "whose it is, where it is not all of them"
+    assert "open it in Perfetto" in section
     assert "They never leave it" in section
     assert "not part of a recording" in section
+
+
+def test_a_recording_that_slows_the_host_is_said() -> None:
+    found = phased(mlp("c", launches=6, layers=2))
+    alone = NamedTimeline("eager", "", 0, found)
+    assert slowed_words([alone]) == "", "nobody timed it"
+    same = replace(alone, timed_ns=found.launch_ns)
+    slower = replace(alone, variant="compile", timed_ns=found.launch_ns / 2)
+    assert slowed_words([same]) == ""
+    words = slowed_words([same, slower])
+    assert "a launch of compile took" in words
+    assert f"{numbers.show(found.launch_ns / 2, 'ns')} by the timer" in words
+    on_the_cpu = phased(on_cpu(mlp("c", launches=6, layers=2)))
+    assert slowed_words([replace(slower, found=on_the_cpu, timed_ns=1.0)]) == ""
+
+
+def test_launches_are_counted_as_english_has_it() -> None:
+    plain = phased(mlp("c", launches=4, steps=2, layers=1))
+    assert NamedTimeline("v", "", 0, plain).units == "8 step_*"
+    one = replace(plain, units=Units(LAUNCH, plain.units.rows[:1]))
+    many = replace(plain, units=Units(LAUNCH, plain.units.rows))
+    assert [NamedTimeline("v", "", 0, each).units for each in (one, many)] == [
+        "1 launch",
+        "8 launches",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["versions", "grid"])
