@@ -213,11 +213,11 @@ def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
 def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
     rows = frame.head(MOST_ROWS).to_dict("records")
     total = numbers.show(float(frame["idle_ns"].sum()), "ns")
-    device = "a device" if on_gpu else "the CPU"
+    idle = "a device ran nothing" if on_gpu else "no operator ran"
     return TimelineTable(
         "gaps",
         "Idle gaps",
-        f"{len(frame)} stretches between two operations in which {device} ran none, {total} "
+        f"{len(frame)} stretches between two operations in which {idle}, {total} "
         "together; the longest first.",
         "between",
         ("range", "launch") if on_gpu else ("range",),

@@ -183,7 +183,8 @@ def _name(lookup: Lookup, variant: str) -> str:
 def _plain(value: float) -> Datum:
     if math.isnan(value):
         return Datum(title="not known", css="none")
-    return Datum(f"{value:.6g}", numbers.raw(value))
+    shown = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
+    return Datum(shown, numbers.raw(value))
 
 
 def _time(value: float) -> Datum:
