@@ -280,7 +280,10 @@ def _sessions(
             name = collector.replace("_", "-")
             yield session(name, collector, SessionKind.TIMING, ("duration_ns",))
             continue
-        yield session(NCU_TIMING, collector, SessionKind.TIMING, timing)
+        if collect.ncu_timing:
+            yield session(NCU_TIMING, collector, SessionKind.TIMING, timing)
+        else:
+            counters = _with_first(counters, timing)
         for number, names in enumerate(counters, start=1):
             name = NCU_COUNTERS if number == 1 else f"{NCU_COUNTERS}-{number}"
             yield session(name, collector, SessionKind.COUNTERS, names)
@@ -288,6 +291,14 @@ def _sessions(
     for collector in collect.collectors:
         if collector in TIMELINE_COLLECTORS:
             yield timeline_session(experiment, collector, cells)
+
+
+def _with_first(
+    counters: Sequence[tuple[str, ...]], timing: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Counter sessions of which the first also has what a timing session would."""
+    first = counters[0] if counters else ()
+    return (tuple(dict.fromkeys((*first, *timing))), *counters[1:])
 
 
 def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:

@@ -1,5 +1,7 @@
 """A real run by several timers on a CPU: one is judged, the others stand beside it."""
 
+import csv
+from collections import Counter
 from pathlib import Path
 
 ENDINGS = str(Path(__file__).parent / "workloads/endings.py")
@@ -36,3 +38,33 @@ def test_the_same_cells_by_three_timers(profiler):
     page = (run / "index.html").read_text()
     assert 'id="timers"' in page
     assert "plain timer \u00f7 event timer" in page
+
+
+def test_ncu_only_counts_and_the_timer_is_judged(profiler):
+    spec = profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": [{"name": name, "params": {"how": name}} for name in ("well", "also")]},
+        problems={"matrix": {"rows": [4]}},
+        collect={
+            "device": "cpu",
+            "collectors": ["timer", "ncu"],
+            "ncu_timing": False,
+            "blocks": 6,
+            "final_blocks": 0,
+            "repeats": 2,
+            "metrics": ["duration_ns", "cycles", "registers"],
+        },
+    )
+    done = profiler(spec, "--json", "-")
+    assert done.code == 0, done.err
+    (run,) = profiler.runs()
+    with (run / "samples.csv").open(newline="") as stream:
+        rows = [(row["collector"], row["kind"]) for row in csv.DictReader(stream)]
+    # Six blocks with the baseline twice, each visit of two launches; ncu once a cell.
+    assert Counter(rows) == {("timer", "timing"): 36, ("ncu", "counters"): 2}
+    for cell in done.json["cells"]:
+        found = cell["metrics"]
+        assert (found["duration_ns"]["n"], found["registers"]["n"]) == (6, 1)
+        assert not any(name.endswith("_duration_ns") for name in found)
+    _, other = done.json["cells"]
+    assert other["metrics"]["duration_ns"]["verdict"] is not None

@@ -32,6 +32,7 @@ import psutil  # type: ignore[import-untyped]
 CANNOT_START = 127
 """Exit code when the command is not there, as a shell gives it."""
 _TERMINATE_GRACE_S = 10.0
+_GONE_S = 5.0
 _POLL_S = 0.02
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
@@ -53,7 +54,7 @@ def main() -> int:
         )
         stopper.start()
         code = child.wait()
-        _kill(_descendants())
+        _end(_descendants())
     if code < 0:
         # Python ignores SIGPIPE and SIGXFSZ, and handles SIGINT; SIGKILL has no handler to reset.
         with contextlib.suppress(OSError):
@@ -138,6 +139,15 @@ def _kill(processes: list[psutil.Process]) -> None:
     for process in processes:
         with contextlib.suppress(psutil.Error):
             process.kill()
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    """Kill and wait: the lock is held until nothing is left, and SIGKILL takes its time.
+
+    Not for ever: a process that hangs in the driver outlives even that.
+    """
+    _kill(processes)
+    psutil.wait_procs(processes, timeout=_GONE_S)
 
 
 def _gone(child: subprocess.Popen[bytes], seconds: float) -> bool:

@@ -276,6 +276,12 @@ class Collect(SpecModel):
     counter_samples: Positive = Field(
         default=1, description="Samples per cell of metrics that need several passes of a kernel."
     )
+    ncu_timing: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether ncu times the blocks. `false`: it only counts, `counter_samples` "
+        "times per cell, and the first other collector is judged. For launches of many kernels: "
+        "ncu was seen to take 10 to 200 ms for each.",
+    )
     warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     metrics: Metrics = Field(
@@ -293,6 +299,15 @@ class Collect(SpecModel):
     time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
         default=120.0, description="Seconds that one visit may take before it counts as hung."
     )
+
+    @model_validator(mode="after")
+    def _something_is_judged(self) -> Self:
+        others = set(self.collectors) - {"ncu", *TIMELINE_COLLECTORS}
+        if not self.ncu_timing and not others:
+            raise wrong(
+                "ncu_timing: false leaves nothing that is judged; add timer to collect.collectors"
+            )
+        return self
 
 
 class Tolerance(SpecModel):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profiler.analyse.judge import is_judged
 from profiler.errors import SpecError, UsageError
 from profiler.expand import default_name, identify
 from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
@@ -345,6 +346,29 @@ def test_ids_do_not_depend_on_order_or_neighbours(plan) -> None:
 
 
 # ---- sessions ------------------------------------------------------------------------------------
+
+
+def test_ncu_only_counts_where_it_shall_not_time() -> None:
+    settings = ("collect.collectors=[timer, ncu]", "collect.ncu_timing=false")
+    plan = plan_file(SPECS / "module.yaml", overrides=settings)
+    timer, counters, hits = plan.sessions
+    assert (timer.name, timer.kind) == ("timer", SessionKind.TIMING)
+    assert [one.kind for one in (counters, hits)] == [SessionKind.COUNTERS] * 2
+    both = ("duration_ns", "l2_bytes", "smsp__inst_executed.sum", "cycles")
+    assert counters.metrics == both  # cycles are of a timing session, where there is one
+    assert is_judged(plan, timer)
+    assert len(counters.visits) == 2 * len(plan.cells)
+
+
+def test_ncu_that_only_counts_has_a_session_without_counters_too(plan) -> None:
+    few = plan(
+        "variants: {list: [a, b]}\n"
+        "collect: {collectors: [ncu, timer], ncu_timing: false, metrics: duration_ns}\n"
+    )
+    assert [(one.name, one.metrics) for one in few.sessions] == [
+        ("ncu-counters", ("duration_ns", "cycles")),
+        ("timer", ("duration_ns",)),
+    ]
 
 
 def test_sessions_of_both_collectors() -> None:

@@ -404,6 +404,12 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
             "spec.yaml:1: collect.collectors: an external command is measured by ncu or nsys; "
             "a timer needs a workload in Python",
         ),
+        (
+            f"name: x\nworkload: kernels.x\n{VARIANTS}"
+            "collect: {collectors: [ncu, nsys], ncu_timing: false}\n",
+            "spec.yaml:4: collect: ncu_timing: false leaves nothing that is judged; add timer to "
+            "collect.collectors",
+        ),
         *(
             (
                 f"name: x\nworkload: kernels.x\n{VARIANTS}"

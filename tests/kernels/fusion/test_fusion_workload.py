@@ -41,16 +41,17 @@ def test_compiled_code_is_right(operator, monkeypatch, tmp_path):
     assert launch.buffer_bytes is None, "a CPU does not count"
 
 
-def test_compiling_often_never_falls_back(monkeypatch):
+def test_compiling_often_never_falls_back():
     """Each cell is compiled as if it were the first: dynamo gives up on code, not on functions."""
-    monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 1)
     code = []
-    for rows in (3, 4, 5):
-        x = torch.randn(rows, 8)
-        copy = fresh(eager.pointwise_chain)
-        code.append(copy.__code__)
-        compiled = torch.compile(copy, backend="eager", fullgraph=True, dynamic=False)
-        torch.testing.assert_close(compiled(x), eager.pointwise_chain(x))
+    # Not by monkeypatch: when it undoes that, torch's setting is gone for every later test.
+    with torch._dynamo.config.patch(recompile_limit=1):
+        for rows in (3, 4, 5):
+            x = torch.randn(rows, 8)
+            copy = fresh(eager.pointwise_chain)
+            code.append(copy.__code__)
+            compiled = torch.compile(copy, backend="eager", fullgraph=True, dynamic=False)
+            torch.testing.assert_close(compiled(x), eager.pointwise_chain(x))
     assert len({id(each) for each in code}) == 3
 
 

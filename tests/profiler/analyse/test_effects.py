@@ -69,7 +69,7 @@ def test_only_the_parameters_that_were_asked_for() -> None:
     assert [step.parameter for step in steps(variants, ["b", "nowhere"])] == ["b"]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(
     st.floats(0.2, 5.0),
     st.lists(st.floats(1.0, 1e6), min_size=3, max_size=8),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -56,7 +56,6 @@ def test_many_rows_are_answered_like_few(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @given(st.lists(st.floats(1e-3, 1e9), min_size=3, max_size=12))
-@settings(deadline=None)
 def test_an_interval_lies_within_the_data_around_its_median(values: list[float]) -> None:
     low, high = median_intervals(np.array([values]))
     assert min(values) <= low[0] <= high[0] <= max(values)

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from analyse_frames import Range, launch, make_cell, ours
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.analyse.samples import (
@@ -203,7 +203,6 @@ def test_a_frame_that_is_none_is_refused() -> None:
         max_size=30,
     )
 )
-@settings(deadline=None)
 def test_durations_of_a_range_always_add_up(rows: list[tuple[str, int, float]]) -> None:
     frame = _samples([launch(ours(c, b), gpu__time_duration=t) for c, b, t in rows])
     expected: dict[tuple[str, int], float] = {}

@@ -178,7 +178,7 @@ def test_a_baseline_stands_for_its_own_problem_only() -> None:
 
 
 @given(times)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_identical_data_has_the_ratio_one(values: list[float]) -> None:
     samples = samples_of({A.id: values, B.id: values})
     row = _row(summarise(samples, cells=CELLS, baseline="a"), B)
@@ -186,7 +186,7 @@ def test_identical_data_has_the_ratio_one(values: list[float]) -> None:
 
 
 @given(times, times)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_swapping_inverts_the_ratio(first: list[float], second: list[float]) -> None:
     samples = samples_of({A.id: first, B.id: second})
     forth = _row(summarise(samples, cells=CELLS, baseline="a"), B)
@@ -195,7 +195,7 @@ def test_swapping_inverts_the_ratio(first: list[float], second: list[float]) -> 
 
 
 @given(times, times, st.floats(1e-3, 1e3))
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_unit_of_time_changes_no_ratio_and_no_rank(
     first: list[float], second: list[float], factor: float
 ) -> None:
@@ -208,7 +208,7 @@ def test_the_unit_of_time_changes_no_ratio_and_no_rank(
 
 
 @given(st.permutations(range(12)), times, times, times)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_the_order_of_samples_changes_nothing(
     order: list[int], first: list[float], second: list[float], third: list[float]
 ) -> None:
