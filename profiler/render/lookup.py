@@ -169,10 +169,13 @@ class Lookup:
 
     def _label(self, name: str) -> Label:
         """Label of a metric; a duration is what the timer that was believed here measures."""
-        timer = reference_collector(self.report.samples)
-        if name == _DURATION and timer is not None:
-            return replace(label(name), definition=label(DURATIONS[timer]).definition)
+        if name == _DURATION and self._timer is not None:
+            return replace(label(name), definition=label(DURATIONS[self._timer]).definition)
         return label(name)
+
+    @cached_property
+    def _timer(self) -> str | None:
+        return reference_collector(self.report.samples)
 
     @cached_property
     def recorded(self) -> pd.DataFrame:
