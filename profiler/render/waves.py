@@ -23,8 +23,8 @@ GRID_HEADS = (
     "achieved occupancy",
 )
 NEED_HEADS = (
-    *("good from, waves", "good from, blocks per SM", "measured up to, waves"),
-    *("grids of the rule", "their least efficiency", "at, waves", "the rule"),
+    *("good from, waves", "good from, blocks per SM", "up to, waves"),
+    *("grids of the rule", "their least", "at, waves", "the rule"),
 )
 _PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
 _MOST_SENTENCES = 4
