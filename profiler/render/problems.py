@@ -14,8 +14,9 @@ from profiler.report import Report
 def readable(report: Report) -> Report:
     """Shorten generated problem names: `m=16,n=512,dtype=fp16` is `16 \u00d7 512 fp16`.
 
-    Names that a spec gives stay as they are. Where values alone would not tell the problems apart
-    or could not be read, keys stay, and get room after the commas so that lines can break there.
+    Names that a spec gives stay as they are. What is the same in all problems is left out. Where
+    values alone would not tell the problems apart or could not be read, keys stay, and get room
+    after the commas so that lines can break there.
     """
     problems = {cell.problem.id: cell.problem for cell in report.plan.cells}
     names = _names(tuple(problems.values()))
@@ -61,10 +62,21 @@ def _names(problems: Sequence[Problem]) -> Mapping[str, str]:
     keys = _short_keys(problems) if all(map(_is_generated, problems)) else ()
     if keys:
         return {one.id: _joined(one.params, keys) for one in problems}
-    return {
-        one.id: ", ".join(one.name.split(",")) if _is_generated(one) else one.name
-        for one in problems
-    }
+    told = _told_apart_by(problems)
+    return {one.id: _spaced(one, told) if _is_generated(one) else one.name for one in problems}
+
+
+def _told_apart_by(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Keys that generated names need; all of them where problems have different ones."""
+    if all(map(_is_generated, problems)) and len({tuple(one.params) for one in problems}) == 1:
+        return varying(problems)
+    return ()
+
+
+def _spaced(problem: Problem, keys: Sequence[str]) -> str:
+    """A generated name with room after its commas: of these keys, or of all where none is named."""
+    parts = zip(problem.params, problem.name.split(","), strict=True)
+    return ", ".join(part for key, part in parts if not keys or key in keys)
 
 
 def _is_generated(problem: Problem) -> bool:
