@@ -37,6 +37,7 @@ from profiler.results import Results, gather
 from profiler.space import Space, space_of
 from profiler.spec import LoadedSpec
 from profiler.store import Attempt, RunFolder, RunRecord
+from profiler.throttling import counting_timelines
 from profiler.timelines import joined_timelines, shared_timelines
 
 
@@ -124,7 +125,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
             environment,
             [cell.id for cell in results.cells],
         ),
-        timelines=_timelines(results, loaded_attempts),
+        timelines=_timelines(plan, results, loaded_attempts),
     )
     return Finished(report, _exit_code(results))
 
@@ -136,10 +137,12 @@ def _of_recording(notice: Notice) -> Notice:
     return Notice(NoticeKind.NOT_RECORDED, notice.values)
 
 
-def _timelines(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, CellTimeline]:
+def _timelines(
+    plan: Plan, results: Results, attempts: Sequence[Loaded]
+) -> Mapping[str, CellTimeline]:
     twins = {cell: status.duplicate_of for cell, status in results.statuses.items()}
     return shared_timelines(
-        joined_timelines(each.timeline for each in attempts),
+        joined_timelines(counting_timelines(plan, attempts)),
         {cell: twin for cell, twin in twins.items() if twin is not None},
     )
 

@@ -123,8 +123,9 @@ _TIMING = (
         "Duration (timer)",
         "ns",
         PassClass.STATIC,
-        "Time of one launch by CUDA events on a GPU, or by the process clock on a CPU, outside "
-        "of ncu. Never compared with the duration that ncu measures.",
+        "Time of one launch by CUDA events on a GPU, gaps between its kernels included, or by the "
+        "process clock on a CPU; outside of ncu. Never compared with the duration that ncu "
+        "measures.",
         source="timer",
         better="lower",
     ),

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from profiler.collect import Command, nsys
+from profiler.collect import nsys
 from profiler.collect.ncu import find_ncu, ncu_version, require_version
 from profiler.environment import (
     Gpu,
@@ -26,15 +26,12 @@ from profiler.environment import (
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.execute.lock import is_free
+from profiler.execute.timeline import importer_fault
 from profiler.execute.tools import printed
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
 """A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large
 run has some ten thousand launches, and cached builds beside them."""
-
-_NSYS_TIMEOUT_S = 60.0
-_CANNOT_START = (126, 127)
-"""Exit codes of a program that could not be loaded."""
 
 _TORCH_TIMEOUT_S = 120.0
 _TORCH_PROBE = (
@@ -305,47 +302,20 @@ def check_nsys(machine: Machine) -> Check:
     except EnvironmentUnusable as error:
         return Check("nsys", Status.WARNING, error.message, error.remedy or "")
     detail = f"{version} ({path})"
-    broken = _broken_importer(nsys.Nsys(path))
+    tool = nsys.Nsys(path)
+    broken = _no_importer() if tool.importer_command() is None else importer_fault(tool)
     if broken is not None:
         detail = f"{detail} cannot make reports: {broken.message}"
         return Check("nsys", Status.WARNING, detail, broken.remedy or "")
     return Check("nsys", Status.OK, detail)
 
 
-def _broken_importer(tool: nsys.Nsys) -> EnvironmentUnusable | None:
-    """Say why the program that makes reports of recordings cannot run; nsys records without it."""
-    command = tool.importer_command()
-    if command is None:
-        return EnvironmentUnusable(
-            "its importer (QdstrmImporter) is not beside it.",
-            remedy="Install the full Nsight Systems from developer.nvidia.com/nsight-systems, or "
-            "set PROFILER_NSYS to one that has its importer.",
-        )
-    returncode, words = _run(command)
-    missing = nsys.missing_library(words)
-    if missing is not None or returncode not in (None, *_CANNOT_START):
-        return missing
+def _no_importer() -> EnvironmentUnusable:
     return EnvironmentUnusable(
-        f"its importer does not start: {words.strip()[:300]}",
-        remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
+        "its importer (QdstrmImporter) is not beside it.",
+        remedy="Install the full Nsight Systems from developer.nvidia.com/nsight-systems, or "
+        "set PROFILER_NSYS to one that has its importer.",
     )
-
-
-def _run(command: Command) -> tuple[int | None, str]:
-    """Exit code and what was printed; None and the reason where it did not run to its end."""
-    try:
-        done = subprocess.run(
-            command.argv,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_NSYS_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return None, str(error)
-    return done.returncode, f"{done.stdout}\n{done.stderr}"
 
 
 def check_timelines(*, nsys_check: Check, torch_check: Check) -> Check:
@@ -356,7 +326,8 @@ def check_timelines(*, nsys_check: Check, torch_check: Check) -> Check:
         return Check(
             "timelines",
             Status.WARNING,
-            "no collector can be used",
-            "Install Nsight Systems for the collector nsys, or a CUDA build of torch for torch.",
+            "no collector can record a GPU",
+            "Install Nsight Systems for the collector nsys, or a CUDA build of torch for torch. "
+            "With collect.device: cpu, torch records its operators under any build.",
         )
     return Check("timelines", Status.OK, f"collectors: {', '.join(usable)}")

@@ -118,5 +118,5 @@ def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     raise EnvironmentUnusable(
         "No NVIDIA GPU is visible on this machine.",
         remedy="Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is "
-        "missing), or leave out --live to replay a recording.",
+        "missing), or leave out --live and --timeline to replay a recording.",
     )

@@ -115,7 +115,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.MISSING_METRICS: Words(
         Severity.WARNING,
         "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
-        "Check the names with `ncu --query-metrics`; ncu drops unknown names silently.",
+        "Counters need ncu among the collectors. Check their names with `ncu --query-metrics`; "
+        "ncu drops unknown names silently.",
     ),
     NoticeKind.DUPLICATE_CODE: Words(
         Severity.INFO,

@@ -14,8 +14,8 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
     """Shorten generated names, by problem id: `m=16,n=512,dtype=fp16` is `16 \u00d7 512 fp16`.
 
     Names that a spec gives stay as they are. Where values alone would not tell the problems apart
-    or could not be read, keys stay, and get room after the commas so that lines can break there;
-    what is the same everywhere is left out then as well, if that leaves two of them.
+    or could not be read, keys stay, and get room after the commas so that lines can break there.
+    What is the same in all problems is left out.
     """
     generated = all(map(_is_generated, problems))
     if generated and (keys := _short_keys(problems)):
@@ -71,9 +71,13 @@ def _with_keys(problem: Problem, same: frozenset[str]) -> str:
 
 
 def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
-    """Parameters that names do without, where each keeps at least two; else none."""
+    """Parameters that names do without; none where little would be left of a name.
+
+    One key is enough among problems that have the same ones.
+    """
     differing = set(varying(problems))
-    if any(len(differing.intersection(one.params)) < 2 for one in problems):
+    least = 2 if _differ_in_keys(problems) else 1
+    if any(len(differing.intersection(one.params)) < least for one in problems):
         return frozenset()
     return frozenset(key for one in problems for key in one.params if key not in differing)
 
@@ -90,14 +94,16 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
     """Keys whose values alone make names that can be read and that differ; else none.
 
     Where problems have different parameters, those that all have may be enough: operators of one
-    size each are told apart by the operator. A single size is not read without its key.
+    size each are told apart by the operator. A single value is not read without its key, unless it
+    is a word that stands for other parameters as well.
     """
     if not problems:
         return ()
     found = varying(problems) if len(problems) > 1 else tuple(problems[0].params)
     keys = tuple(key for key in found if all(key in one.params for one in problems))
     values = [one.params[key] for one in problems for key in keys]
-    if not all(map(_speaks, values)) or (len(keys) < 2 and not any(map(_is_word, values))):
+    alone = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
+    if not all(map(_speaks, values)) or (len(keys) < 2 and not alone):
         return ()
     kinds = {tuple(is_number(one.params[key]) for key in keys) for one in problems}
     names = {_joined(one.params, keys) for one in problems}
@@ -107,6 +113,10 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
 def _speaks(value: object) -> bool:
     """Whether a value says what it is without its key: sizes and words do, yes and 0.1 do not."""
     return isinstance(value, int | str) and not isinstance(value, bool) and value != ""
+
+
+def _differ_in_keys(problems: Sequence[Problem]) -> bool:
+    return len({frozenset(one.params) for one in problems}) > 1
 
 
 def _is_word(value: object) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.attempts import Loaded
 from profiler.clocks import (
     Repeats,
@@ -18,6 +19,7 @@ from profiler.clocks import (
 )
 from profiler.model import Plan, Visit
 from profiler.notices import Notice
+from profiler.timelines import FIRST_BLOCK
 
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
@@ -36,14 +38,30 @@ def counting_ranges(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame
     return _counting(plan, attempts, [each.ranges for each in attempts])
 
 
+def counting_timelines(plan: Plan, attempts: Sequence[Loaded]) -> list[Mapping[str, CellTimeline]]:
+    """Timelines of each attempt by cell, of the same visits as `counting_samples`."""
+    own = [each.timeline.cells if each.timeline is not None else {} for each in attempts]
+    return [
+        {cell: one for cell, one in cells.items() if (cell, FIRST_BLOCK, 0) not in unused}
+        for cells, unused in zip(own, _unused(plan, attempts), strict=True)
+    ]
+
+
 def _counting(
     plan: Plan, attempts: Sequence[Loaded], frames: list[pd.DataFrame]
 ) -> list[pd.DataFrame]:
+    unused = _unused(plan, attempts)
+    return [_without(frame, visits) for frame, visits in zip(frames, unused, strict=True)]
+
+
+def _unused(plan: Plan, attempts: Sequence[Loaded]) -> list[frozenset[VisitKey]]:
+    """Of each attempt, the visits that another attempt measured better."""
+    found: list[frozenset[VisitKey]] = [frozenset()] * len(attempts)
     for numbers in _by_session(attempts).values():
         repeats = _repeats([attempts[number] for number in numbers], _problems(plan))
         for number, unused in zip(numbers, repeats.unused, strict=True):
-            frames[number] = _without(frames[number], unused)
-    return frames
+            found[number] = unused
+    return found
 
 
 def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.timeline_samples import (
     Source,
@@ -24,6 +24,8 @@ from runner import protocol
 
 FIRST_BLOCK = 0
 """The block whose timeline is shown."""
+
+_REPORT = "report.nsys-rep.gz"
 
 Record = Mapping[str, Any]
 
@@ -60,7 +62,7 @@ def visit_timelines(
         frozenset(cuts),
         pd.concat(filled, ignore_index=True) if filled else empty_samples(),
         {
-            visit.cell: _cell_timeline(visit, part, facts, records)
+            visit.cell: _cell_timeline(attempt, visit, part, facts, records)
             for visit, part in cuts.items()
             if visit.block == FIRST_BLOCK and visit.arm == 0
         },
@@ -99,7 +101,7 @@ def _samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) ->
 
 
 def _cell_timeline(
-    visit: Visit, part: Cut, facts: TimelineFacts, records: Sequence[Record]
+    attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts, records: Sequence[Record]
 ) -> CellTimeline:
     found = part.attribution
     return CellTimeline(
@@ -111,17 +113,38 @@ def _cell_timeline(
         api=found.api,
         launches=len(part.launches),
         operators=_operators(visit, records),
+        originals=_originals(attempt, visit, facts, records),
     )
+
+
+def _originals(
+    attempt: Attempt, visit: Visit, facts: TimelineFacts, records: Iterable[Record]
+) -> tuple[Original, ...]:
+    """What the tool itself wrote of a visit, by the name that it has when its attempt has ended."""
+    files = (_REPORT,) if facts.collector == "nsys" else _traces(visit, records)
+    return tuple(
+        Original(facts.collector, f"raw/{attempt.folder.name}/private/{file}") for file in files
+    )
+
+
+def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
+    return tuple(str(record["trace"]) for record in _measured(visit, records) if "trace" in record)
+
+
+def _measured(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
+    """What the journal says of the end of a visit."""
+    for record in records:
+        if (record.get("event"), record.get("phase")) == (protocol.FINISHED, protocol.MEASURE) and (
+            Visit(*protocol.visit_of(record)) == visit
+        ):
+            yield record
 
 
 def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
     """What torch.profiler said of the operators of a visit: `protocol.OPERATOR_FIELDS`."""
     told = [
         operator
-        for record in records
-        if record.get("event") == protocol.FINISHED
-        and record.get("phase") == protocol.MEASURE
-        and Visit(*protocol.visit_of(record)) == visit
+        for record in _measured(visit, records)
         for operator in record.get("operators") or ()
     ]
     frame = pd.DataFrame(told, columns=list(protocol.OPERATOR_FIELDS))
@@ -129,11 +152,14 @@ def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
     return frame.assign(stack=stacks)
 
 
-def joined_timelines(attempts: Iterable[VisitTimelines | None]) -> dict[str, CellTimeline]:
-    """One timeline per cell: the first that was made, nsys before torch, with torch's operators."""
+def joined_timelines(attempts: Iterable[Mapping[str, CellTimeline]]) -> dict[str, CellTimeline]:
+    """One timeline per cell: the first that was made, nsys before torch, with torch's operators.
+
+    `attempts`: by cell, what each of them has that counts.
+    """
     found: dict[str, dict[str, CellTimeline]] = {}
     for each in attempts:
-        for cell, timeline in (each.cells if each is not None else {}).items():
+        for cell, timeline in each.items():
             found.setdefault(cell, {}).setdefault(timeline.collector, timeline)
     return {cell: _joined(by_collector) for cell, by_collector in found.items()}
 
@@ -156,5 +182,6 @@ def shared_timelines(
 def _joined(by_collector: Mapping[str, CellTimeline]) -> CellTimeline:
     nsys, torch = by_collector.get("nsys"), by_collector.get("torch")
     if nsys is not None and torch is not None:
-        return replace(nsys, operators=torch.operators)
+        originals = (*nsys.originals, *torch.originals)
+        return replace(nsys, operators=torch.operators, originals=originals)
     return next(iter(by_collector.values()))

@@ -12,9 +12,11 @@ import pytest
 from whole_runs import SECRET, TESTS, attempts, visits_of, wait_for
 
 from profiler.assemble import assemble
+from profiler.clocks import THROTTLING, measured_visits
 from profiler.planned import plan_of
 from profiler.spec import load_spec
 from profiler.store import RunFolder
+from runner.protocol import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")
 LAUNCHES = 3
@@ -117,6 +119,27 @@ def test_a_report_has_the_timeline_of_each_cell(good):
     # Each operation knows the ranges around it: visit, launch, part.
     depth = found.stacks["depth"].to_numpy()[found.operations["stack"].to_numpy()]
     assert set(depth) == {3}
+
+
+def test_the_timeline_of_a_visit_that_was_made_again_is_the_one_that_counts(good, tmp_path):
+    profiler, spec, _ = good
+    run = tmp_path / "run"
+    shutil.copytree(profiler.runs()[-1], run)
+    first = run / "raw/nsys.001"
+    shutil.copytree(first, run / "raw/nsys.002")
+    shown = {one.originals[0].path for one in report_of(run, spec).timelines.values()}
+    assert shown == {"raw/nsys.001/private/report.nsys-rep.gz"}
+    assert (run / shown.pop()).exists()
+    visits = measured_visits(read_journal(first / "journal.jsonl"))
+    problem = next(iter(report_of(run, spec).timelines))
+    slow = visits[visits["cell"] == problem]["start_s"].tolist()
+    header = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w"
+    rows = [f"{when},1200,3000,{THROTTLING.value},90,500" for when in slow]
+    (first / "clocks.csv").write_text("\n".join([header, *rows, ""]))
+    found = report_of(run, spec).timelines
+    assert {one.originals[0].path for one in found.values()} == {
+        "raw/nsys.002/private/report.nsys-rep.gz"
+    }, "a throttled visit takes its block with it"
 
 
 def test_the_same_command_records_nothing_again_and_other_settings_only_timelines(good):

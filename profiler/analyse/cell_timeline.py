@@ -7,6 +7,15 @@ from dataclasses import dataclass
 import pandas as pd
 
 
+@dataclass(frozen=True)
+class Original:
+    """A file that the tool itself wrote; it never leaves the run folder."""
+
+    collector: str
+    path: str
+    """Relative to the run folder: `raw/nsys.001/private/report.nsys-rep.gz`."""
+
+
 @dataclass(frozen=True, eq=False)
 class CellTimeline:
     """One visit of a cell (block 0, arm 0), or the whole process of an external command.
@@ -35,3 +44,5 @@ class CellTimeline:
     """What torch.profiler says of operators: `name calls self_cpu_us cpu_us self_device_us
     device_us stack`, `stack` a tuple of texts, innermost first; without rows where torch did not
     record this cell."""
+    originals: tuple[Original, ...] = ()
+    """What it was read from; empty for a file that was imported."""

@@ -17,6 +17,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline import (
     GROUP_COLUMNS,
+    MOST_NUMBERED,
     group_times,
     idle_gaps,
     merge_numbered,
@@ -28,8 +29,6 @@ VISIT, LAUNCH = "visit", "launch"
 """What ranges of the profiler itself are called."""
 CPU_OPERATOR = "cpu_op"
 """Kind of the operations of a timeline that was recorded on a CPU."""
-MOST_APART = 12
-"""Numbered siblings beyond this many are one name with a star."""
 
 PHASE_TIMES = (*GROUP_COLUMNS, "host_ns")
 PHASE_COLUMNS = ("unit", "phase", *PHASE_TIMES)
@@ -110,7 +109,7 @@ def tree_ranges(ranges: pd.DataFrame, units: Units) -> pd.DataFrame:
     """Ranges as a tree shows them: numbered ones of many are one name, and so are all units."""
     plain = plain_ranges(ranges)
     names = (str(name) for name in plain["name"].dropna().unique())
-    prefixes = numbered_prefixes(names, MOST_APART + 1)
+    prefixes = numbered_prefixes(names, MOST_NUMBERED + 1)
     if units.name.endswith("_*"):
         prefixes = tuple({*prefixes, units.name.removesuffix("_*")})
     return merge_numbered(plain, prefixes)
@@ -305,6 +304,19 @@ class Phased:
     def device(self) -> str:
         """What its operations ran on: `GPU` or `CPU`."""
         return "CPU" if self.on_cpu else "GPU"
+
+    @property
+    def launch_ns(self) -> float:
+        """Time from the end of a launch's last operation to that of the next one; a median.
+
+        It holds what the device waited for between launches. NaN where nothing repeats.
+        """
+        operations, launches = self.timeline.operations, self.timeline.launches
+        own = self.operation_unit != _NONE
+        ends = operations.loc[own, "end_ns"].groupby(self.operation_unit[own]).max()
+        if launches < 1 or len(ends) < 2:
+            return float("nan")
+        return float(ends.diff().median()) * len(self.units.rows) / launches
 
     def middle(self, before_ns: float = np.inf) -> int | None:
         """Row of the unit in the middle by its time, of those that end before a time; may be None.

@@ -200,6 +200,11 @@ def latency_summary(operations: pd.DataFrame, name: str = "name") -> pd.DataFram
     return table[list(LATENCY_COLUMNS)]
 
 
+MOST_NUMBERED = 12
+"""Numbered ranges of one name (`step_0`, …) up to so many have a row each in a tree; more of them
+are one name with a star."""
+
+
 def merge_numbered(ranges: pd.DataFrame, prefixes: Collection[str]) -> pd.DataFrame:
     """Ranges in which `step_0`, `step_1`, … are one name `step_*`, for each prefix (`step`)."""
     if not prefixes:

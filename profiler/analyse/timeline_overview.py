@@ -9,6 +9,7 @@ import pandas as pd
 
 from profiler.analyse.timeline import (
     GAP_COLUMNS,
+    MOST_NUMBERED,
     api_summary,
     busy_time,
     idle_gaps,
@@ -29,9 +30,6 @@ NAMED_GAP_COLUMNS = (*GAP_COLUMNS, "before_name", "after_name", "range")
 """As GAP_COLUMNS, and the names of the operations on both sides, and of the innermost range that
 holds both (missing where there is none)."""
 
-MOST_NUMBERED = 12
-"""Numbered ranges of one name (`step_0`, …) up to so many have a row each in the tree."""
-
 
 @dataclass(frozen=True, eq=False)
 class TimelineOverview:
@@ -46,9 +44,9 @@ class TimelineOverview:
     gaps: pd.DataFrame
     """NAMED_GAP_COLUMNS, the longest first."""
     latency: pd.DataFrame
-    """LATENCY_COLUMNS."""
+    """LATENCY_COLUMNS; without rows on a CPU."""
     api: pd.DataFrame
-    """SUMMARY_COLUMNS of CUDA calls, as `nsys stats`."""
+    """SUMMARY_COLUMNS of CUDA calls, as `nsys stats`; without rows on a CPU."""
     operations: int
     span_ns: int | None
     """From the first operation to the end of the last; None without any."""
@@ -65,19 +63,22 @@ def overview(
     """Sum up a timeline; frames as `profiler.analyse.timeline` and the parser describe them."""
     prefixes = numbered_prefixes(ranges["name"].dropna().astype(str), MOST_NUMBERED + 1)
     some = len(operations) > 0
+    on_gpu = not operations["kind"].isin(list(ON_CPU)).any()
+    gaps = _named_gaps(operations, ranges, stacks)
     span = int(operations["end_ns"].max() - operations["start_ns"].min()) if some else None
     return TimelineOverview(
         kernels=kernel_summary(operations),
         others=operation_summary(operations, OTHER_OPERATIONS),
         ranges=range_tree(operations, merge_numbered(ranges, prefixes), stacks),
-        gaps=_named_gaps(operations, ranges, stacks),
-        latency=latency_summary(operations),
-        api=api_summary(api),
+        # Operators of a CPU are their own calls: nothing launches them, and they are never late.
+        gaps=gaps if on_gpu else gaps.assign(host_late=None),
+        latency=latency_summary(operations if on_gpu else operations.iloc[:0]),
+        api=api_summary(api if on_gpu else api.iloc[:0]),
         operations=len(operations),
         span_ns=span,
         busy_ns=busy_time(operations),
         devices=operations["device"].nunique(dropna=False),
-        on_gpu=not operations["kind"].isin(list(ON_CPU)).any(),
+        on_gpu=on_gpu,
     )
 
 

@@ -16,6 +16,7 @@ OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "m
 PLAIN_COLUMNS = ("cell", "plain", "traced", "reference", "host", "caches", "ratio")
 
 _JUDGED = "duration_ns"
+_TIMER = "timer"
 _PLAIN = "plain_duration_ns"
 _TRACED = "nsys_duration_ns"
 """Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
@@ -45,6 +46,12 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
     found = pd.concat(parts, ignore_index=True)
     found["ratio"] = found["median"] / found["reference"].where(found["reference"] > 0)
     return found[list(TIMER_COLUMNS)]
+
+
+def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, float]:
+    """What the event timer says of each cell in ns, whether or not it is the one believed most."""
+    metric = _JUDGED if reference_collector(samples) == _TIMER else DURATIONS[_TIMER]
+    return {str(cell): float(value) for cell, value in _medians(summary, metric).items()}
 
 
 def _medians(summary: pd.DataFrame, metric: str) -> pd.Series[float]:

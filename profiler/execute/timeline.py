@@ -27,7 +27,7 @@ from profiler.collect.nsys import (
 )
 from profiler.errors import EnvironmentUnusable, ParseError
 from profiler.execute.session import JOURNAL
-from profiler.execute.tools import printed
+from profiler.execute.tools import printed, ran
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
@@ -35,6 +35,8 @@ from profiler.parse.timeline_visits import inside, visits
 from runner import protocol
 
 _EXPORT_TIMEOUT_S = 1800.0
+_CANNOT_START = (126, 127)
+"""Exit codes of a program that could not be loaded."""
 _TRACES = "trace.*.json*"
 README_FILE = "README.txt"
 _README = """\
@@ -56,14 +58,25 @@ def nsys_version(path: Path) -> str:
 
 
 def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
-    """Say which library the importer of an nsys cannot load; None where it says nothing of one."""
+    """Say why the importer of an nsys cannot start: a library that it lacks, most often.
+
+    None where it starts, whatever it answers (that of another release may not know the question),
+    and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.
+    """
     command = nsys.importer_command()
     if command is None:
         return None
     try:
-        return missing_library(printed(command))
-    except EnvironmentUnusable:  # an importer of another release may not know how to answer
-        return None
+        returncode, words = ran(command)
+    except EnvironmentUnusable as error:
+        return error
+    missing = missing_library(words)
+    if missing is not None or returncode not in _CANNOT_START:
+        return missing
+    return EnvironmentUnusable(
+        f"its importer does not start: {words.strip()[:300]}",
+        remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
+    )
 
 
 def prepare_private(folder: Path) -> None:

@@ -5,8 +5,10 @@ a trace holds the stacks of Python with their paths, the name of the host, and w
 A path inside the name of a range or an operator is cut down to its last part.
 
 A trace has no process ids at its kernels; they are those of its calls. Shared memory is known as
-a sum of the static and the dynamic one only: it stands in `dynamic_shared_bytes`. Times are
-nanoseconds since the base time of the trace (of the earliest one, where several are read together).
+a sum of the static and the dynamic one only: it stands in `dynamic_shared_bytes`. `graph_node` is
+missing where the trace has no node ids at its kernels (that of torch 2.11 has none); kernels of a
+graph belong to its launch all the same. Times are nanoseconds since the base time of the trace (of
+the earliest one, where several are read together).
 
 Categories, arguments and units: kineto (libkineto/src/output_json.cpp and CuptiActivity), as torch
 2.11 to 2.13 write them; times are microseconds with three decimals, which are kept exactly.

@@ -106,6 +106,14 @@ _TREE = (
         console=False,
     ),
 )
+_TREE_ON_CPU = tuple(
+    replace(
+        column,
+        head=column.head.replace("GPU", "CPU").replace("operations", "operators"),
+        hint=column.hint.replace("Kernels, copies and memsets", "Operators"),
+    )
+    for column in _TREE
+)
 _GAPS = (
     Column("idle_ns", "idle", "ns", "How long the device ran nothing"),
     Column("start_ns", "at", "ns", "Since the first event of the file"),
@@ -131,8 +139,8 @@ def timeline_part(file: str, tool: str, found: TimelineOverview) -> TimelinePart
             "",
             found.others,
         ),
-        _tree_table(found.ranges),
-        _gap_table(found.gaps),
+        _tree_table(found.ranges, found.on_gpu),
+        _gap_table(found.gaps, found.on_gpu),
         _latency_table(found.latency),
         _summary_table(
             "calls",
@@ -152,7 +160,7 @@ def _sentence(tool: str, found: TimelineOverview) -> str:
     if not found.on_gpu:
         return (
             f"Recorded by {tool}, without a GPU. {found.operations} operators within {span} on the "
-            "CPU, where tables speak of a GPU, too."
+            "CPU."
         )
     share = found.busy_ns / (found.span_ns * found.devices) if found.span_ns else math.nan
     devices = "the device was" if found.devices == 1 else f"the {found.devices} devices were"
@@ -178,15 +186,17 @@ def _summary_table(
     )
 
 
-def _tree_table(frame: pd.DataFrame) -> TimelineTable:
+def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
     rows = frame.head(MOST_ROWS).to_dict("records")
     return TimelineTable(
         "ranges",
         "Ranges",
-        "GPU time of the operations that were launched inside each range.",
+        "GPU time of the operations that were launched inside each range."
+        if on_gpu
+        else "CPU time of the operators that began inside each range.",
         "range",
         ("domain",),
-        _TREE,
+        _TREE if on_gpu else _TREE_ON_CPU,
         tuple(
             TableRow(
                 _name(row["name"]),
@@ -200,21 +210,22 @@ def _tree_table(frame: pd.DataFrame) -> TimelineTable:
     )
 
 
-def _gap_table(frame: pd.DataFrame) -> TimelineTable:
+def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
     rows = frame.head(MOST_ROWS).to_dict("records")
     total = numbers.show(float(frame["idle_ns"].sum()), "ns")
+    idle = "a device ran nothing" if on_gpu else "no operator ran"
     return TimelineTable(
         "gaps",
         "Idle gaps",
-        f"{len(frame)} stretches between two operations in which a device ran nothing, "
-        f"{total} together; the longest first.",
+        f"{len(frame)} stretches between two operations in which {idle}, {total} "
+        "together; the longest first.",
         "between",
-        ("range", "launch"),
+        ("range", "launch") if on_gpu else ("range",),
         _GAPS,
         tuple(
             TableRow(
                 f"{_name(row['before_name'])} \N{RIGHTWARDS ARROW} {_name(row['after_name'])}",
-                (_word(row["range"]), _late(row["host_late"])),
+                (_word(row["range"]), *((_late(row["host_late"]),) if on_gpu else ())),
                 _data(row, _GAPS),
             )
             for row in rows

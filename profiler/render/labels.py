@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 from profiler.metrics import CATALOGUE, ncu_name
 
 LONGEST_NAME = 44
 """Characters of a name that figures have room for."""
-
-TIMER_DURATION = "timer_duration_ns"
-"""The timer's duration beside that of ncu: another quantity, never in one number with it."""
 
 _UNITS_BY_SUFFIX = (  # of raw ncu names
     (".pct", "%"),
@@ -43,8 +40,6 @@ class Label:
 def label(name: str) -> Label:
     """Find the label of a metric by its name in the catalogue, or of a raw ncu name."""
     metric = CATALOGUE.get(name)
-    if name == TIMER_DURATION:
-        return replace(label("duration_ns"), name=name, label="Duration (timer)", source="timer")
     if metric is None:
         return Label(name, name, _unit_by_suffix(name), None, "As ncu defines it.", name)
     raw = ncu_name(name)

@@ -51,16 +51,23 @@ class _Field:
 def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     """Launches of each part of a plan, and of all together last."""
     timing = [one for one in plan.sessions if one.kind is SessionKind.TIMING]
-    others = sum(len(one.visits) for one in plan.sessions) - sum(len(one.visits) for one in timing)
     first = sum(len(one.visits) for one in timing)
+    recorded = _visits_of(plan, SessionKind.TIMELINE)
+    others = sum(len(one.visits) for one in plan.sessions) - first - recorded
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
     parts = [Launches(f"first look, {blocks} of every cell", first, first)]
     if any(is_judged(plan, one) for one in timing):
         parts += [*_later_looks(plan), *_finals(plan)]
     if others:
         parts.append(Launches("counters", others, others))
+    if recorded:
+        parts.append(Launches("timelines, each of several in a row", recorded, recorded))
     whole = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
     return (*parts, whole)
+
+
+def _visits_of(plan: Plan, kind: SessionKind) -> int:
+    return sum(len(one.visits) for one in plan.sessions if one.kind is kind)
 
 
 def _later_looks(plan: Plan) -> Iterator[Launches]:

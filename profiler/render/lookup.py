@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 
 import pandas as pd
 
 from profiler.analyse.summary import block_values
+from profiler.analyse.timers import reference_collector
+from profiler.metrics import DURATIONS
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
 from profiler.render.labels import Label, label
 from profiler.render.problems import problem_key
@@ -18,6 +20,7 @@ from profiler.render.values import NOTHING, Value
 from profiler.render.winners import Winner, find_winners
 from profiler.report import Report
 
+_DURATION = "duration_ns"
 _COUNTED_AS_CORRECT = (Outcome.MEASURED, Outcome.DUPLICATE)
 
 # What a comparison of kernels is read for first; a page has no room for figures of every metric.
@@ -148,7 +151,7 @@ class Lookup:
         """Every metric of the summary: those to be shown first, then the rest."""
         present = dict.fromkeys(self.summary["metric"])
         first = [name for name in self.report.metrics if name in present]
-        return tuple(label(name) for name in dict.fromkeys([*first, *present]))
+        return tuple(self._label(name) for name in dict.fromkeys([*first, *present]))
 
     @cached_property
     def shown_metrics(self) -> tuple[Label, ...]:
@@ -157,12 +160,22 @@ class Lookup:
         wanted = self.report.metrics or tuple(one.name for one in self.measured_metrics)
         telling = [name for name in _MOST_TELLING if name in wanted or name in measured]
         names = dict.fromkeys([self.report.primary, *telling, *wanted])
-        return tuple(label(name) for name in names)
+        return tuple(self._label(name) for name in names)
 
     @property
     def primary(self) -> Label:
         """The metric that decides which variant is best."""
-        return label(self.report.primary)
+        return self._label(self.report.primary)
+
+    def _label(self, name: str) -> Label:
+        """Label of a metric; a duration is what the timer that was believed here measures."""
+        if name == _DURATION and self._timer is not None:
+            return replace(label(name), definition=label(DURATIONS[self._timer]).definition)
+        return label(name)
+
+    @cached_property
+    def _timer(self) -> str | None:
+        return reference_collector(self.report.samples)
 
     @cached_property
     def recorded(self) -> pd.DataFrame:

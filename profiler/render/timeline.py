@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from profiler.analyse.phases import CPU_OPERATOR, Phased, phased
 from profiler.analyse.timeline import busy_time
+from profiler.analyse.timers import timer_medians
 from profiler.render import embed, numbers
 from profiler.render.charts import Chart, make_chart
 from profiler.render.lookup import Lookup
@@ -50,8 +51,10 @@ from profiler.render.timeline_tables import (
     phase_shares,
     phase_table,
     section_device,
+    slowed_words,
     tree_table,
 )
+from profiler.render.values import NAN
 
 MOST_PICTURES = 12
 """Cells with a picture; tables are of all."""
@@ -96,6 +99,8 @@ class TimelineSection:
 
     cells: tuple[CellPicture, ...]
     shares: PhaseShares
+    slowed: str
+    """How far recording stretched the launches, in words; may be empty."""
     phases: SmallTable
     calls: SmallTable | None
     operator_heads: tuple[str, ...]
@@ -114,21 +119,18 @@ def named_timelines(lookup: Lookup) -> tuple[NamedTimeline, ...]:
     several = (
         len({cell.problem.id for cell in lookup.report.plan.cells if cell.id in timelines}) > 1
     )
+    timed = timer_medians(lookup.report.samples, lookup.report.summary)
     return tuple(
         NamedTimeline(
             cell.variant.name,
             cell.problem.name if several else "",
             lookup.marks[cell.variant.id],
             phased(timelines[cell.id]),
+            timed.get(cell.id, NAN),
         )
         for cell in lookup.report.plan.cells
         if cell.id in timelines
     )
-
-
-def timeline_section(lookup: Lookup) -> TimelineSection | None:
-    """Make the section of a run; None where no timeline was recorded."""
-    return make_section(named_timelines(lookup), lookup.report.range_counters)
 
 
 def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> TimelineSection | None:
@@ -151,6 +153,7 @@ def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> Time
     return TimelineSection(
         cells=tuple(cells),
         shares=phase_shares(named),
+        slowed=slowed_words(named),
         phases=phase_table(named),
         calls=call_table(named),
         operator_heads=OPERATOR_HEADS,

@@ -9,7 +9,7 @@ from profiler.model import SessionKind
 from profiler.render.lookup import Lookup
 from profiler.render.terminal import columns, plain, say_the_rest, table
 from profiler.render.timeline import named_timelines
-from profiler.render.timeline_tables import phase_shares, section_device
+from profiler.render.timeline_tables import phase_shares, section_device, slowed_words
 
 _MOST_CELLS = 12
 
@@ -25,7 +25,8 @@ def timeline_tables(lookup: Lookup) -> list[RenderableType]:
     found = table(f"{section_device(named)} busy share by phase")
     columns(found, "variant", "of")
     columns(found, *(plain(name).plain for name in shares.phases), right=True)
-    found.caption = "Medians; busy: an operation ran, from the first to the last of the phase."
+    words = "Medians; busy: an operation ran, from the first to the last of the phase."
+    found.caption = Text(" ".join(filter(None, (words, slowed_words(named)))))
     rows = zip(shares.rows, named, strict=True)
     for row, one in list(rows)[:_MOST_CELLS]:
         shown = (Text(datum.text) for datum in row.data[1:])

@@ -10,6 +10,7 @@ import pandas as pd
 
 from profiler.analyse.phases import (
     CPU_OPERATOR,
+    LAUNCH,
     OUTSIDE,
     WHOLE,
     Phased,
@@ -28,8 +29,11 @@ from profiler.analyse.timeline import (
 from profiler.render import numbers
 from profiler.render.labels import label
 from profiler.render.tables import Datum
+from profiler.render.values import NAN
 from runner.protocol import NVTX_DOMAIN
 
+_SLOWED = 1.1
+"""Time in a recording by that of the timer above which busy shares are no longer the run's own."""
 MOST_KERNELS = 40
 MOST_GAPS = 15
 MOST_LATENCIES = 15
@@ -81,6 +85,8 @@ class NamedTimeline:
     problem: str
     mark: int
     found: Phased
+    timed_ns: float = NAN
+    """What the timer says of a launch; NaN where it measured nothing."""
 
     @property
     def name(self) -> str:
@@ -91,7 +97,12 @@ class NamedTimeline:
     def units(self) -> str:
         """What repeats, and how often: `100 step_*`."""
         found = self.found.units
-        return f"{len(found.rows)} {found.name}" if found.name else "nothing repeats"
+        return _counted(len(found.rows), found.name) if found.name else "nothing repeats"
+
+    @property
+    def slowed(self) -> float:
+        """Time of a launch in the recording by that of the timer; NaN where one is not known."""
+        return NAN if self.found.on_cpu else self.found.launch_ns / self.timed_ns
 
 
 # ---- over cells ----------------------------------------------------------------------------------
@@ -120,6 +131,25 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
         for one, table in zip(cells, summaries, strict=True)
     )
     return PhaseShares(tuple(phase_name(name, "whole") for name in ordered), rows)
+
+
+def _counted(number: int, name: str) -> str:
+    """So many of them, as English has it where they are launches."""
+    plural = "es" if name == LAUNCH and number != 1 else ""
+    return f"{number} {name}{plural}".rstrip()
+
+
+def slowed_words(cells: Sequence[NamedTimeline]) -> str:
+    """Say how far recording stretched the launches; empty where it did not, or nothing tells."""
+    slowed = [one for one in cells if one.slowed > _SLOWED]
+    if not slowed:
+        return ""
+    worst = max(slowed, key=lambda one: one.slowed)
+    recorded, timed = (numbers.show(one, "ns") for one in (worst.found.launch_ns, worst.timed_ns))
+    return (
+        "Recording slows the host down, so busy shares are lower here than in a run without it: "
+        f"a launch of {worst.name} took {recorded} in the recording and {timed} by the timer."
+    )
 
 
 def _by(table: pd.DataFrame, column: str) -> dict[str, Mapping[Any, Any]]:
@@ -193,7 +223,7 @@ def _phase_lines(one: NamedTimeline) -> Iterator[Line]:
         data = (
             _words(one.problem),
             _words(phase_name(str(row["phase"]), f"whole {unit}".rstrip())),
-            _words(f"{row['units']} {unit}".rstrip()),
+            _words(_counted(int(row["units"]), unit)),
             _number(row["operations"]),
             _time(row["gpu_ns"]),
             _span(row["gpu_ns_low"], row["gpu_ns_high"]),

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from profiler.analyse.cell_timeline import Original
 from profiler.render.lookup import Lookup
 from profiler.render.roles import Ranking
-from profiler.render.timeline import timeline_section
+from profiler.render.timeline import make_section, named_timelines
+from profiler.render.timeline_tables import NamedTimeline
 from profiler.render.views import View, metric_parts
-
-_FILES: Mapping[str, tuple[str, str]] = {
-    "nsys": ("report.nsys-rep*", "Nsight Systems (nsys-ui; gunzip it first where it is packed)"),
-    "torch": ("trace.*.json.gz", "Perfetto (ui.perfetto.dev) or chrome://tracing"),
-}
 
 
 @dataclass(frozen=True)
@@ -22,9 +20,13 @@ class OriginalFile:
     """What a tool itself wrote."""
 
     path: str
-    """Relative to the run folder, with stars for numbers."""
-    tool: str
+    """Relative to the run folder."""
+    cells: str
+    """Whose timelines it holds; empty where they are all of this page."""
+    how: str
     """What opens it."""
+    command: str
+    """What to type in the run folder; empty where there is nothing to type."""
 
 
 def timeline_view(ranking: Ranking) -> View:
@@ -34,13 +36,26 @@ def timeline_view(ranking: Ranking) -> View:
 
 def timeline_parts(lookup: Lookup) -> dict[str, Any]:
     """What the template of timelines needs; `timeline` is None where there is none."""
-    section = timeline_section(lookup)
-    files = tuple(_files(lookup)) if section else ()
+    named = named_timelines(lookup)
+    section = make_section(named, lookup.report.range_counters)
+    files = tuple(_files(named))
     return {"timeline": section, "timeline_files": files}
 
 
-def _files(lookup: Lookup) -> Iterator[OriginalFile]:
-    for session in lookup.report.plan.sessions:
-        if session.collector in _FILES:
-            name, tool = _FILES[session.collector]
-            yield OriginalFile(f"raw/{session.name}.*/private/{name}", tool)
+def _files(named: Sequence[NamedTimeline]) -> Iterator[OriginalFile]:
+    """Files in the order of the cells that they hold."""
+    cells: dict[Original, list[str]] = {}
+    for one in named:
+        for original in one.found.timeline.originals:
+            cells.setdefault(original, []).append(one.name)
+    for original, names in cells.items():
+        whose = "" if len(names) == len(named) else "; ".join(names)
+        if original.collector == "nsys":
+            plain = shlex.quote(original.path.removesuffix(".gz"))
+            command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
+            yield OriginalFile(
+                original.path, whose, "unpack it and open it in Nsight Systems.", command
+            )
+        else:
+            how = "open it in Perfetto (ui.perfetto.dev), as it is."
+            yield OriginalFile(original.path, whose, how, "")

@@ -23,8 +23,8 @@ GRID_HEADS = (
     "achieved occupancy",
 )
 NEED_HEADS = (
-    *("good from, waves", "good from, blocks per SM", "measured up to, waves"),
-    *("grids of the rule", "their least efficiency", "at, waves", "the rule"),
+    *("good from, waves", "good from, blocks per SM", "up to, waves"),
+    *("grids of the rule", "their least", "at, waves", "the rule"),
 )
 _PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
 _MOST_SENTENCES = 4
@@ -183,7 +183,8 @@ def _name(lookup: Lookup, variant: str) -> str:
 def _plain(value: float) -> Datum:
     if math.isnan(value):
         return Datum(title="not known", css="none")
-    return Datum(f"{value:.6g}", numbers.raw(value))
+    shown = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
+    return Datum(shown, numbers.raw(value))
 
 
 def _time(value: float) -> Datum:

@@ -254,6 +254,14 @@ def test_an_importer_that_does_not_start(machine, body):
     assert check.remedy
 
 
+def test_an_importer_that_may_not_be_run(machine):
+    importer(machine, "").chmod(0o600)
+    check = doctor.check_nsys(machine)
+    assert check.status is Status.WARNING
+    assert "QdstrmImporter cannot be run" in check.detail
+    assert check.remedy
+
+
 def test_an_importer_that_knows_no_version_option_is_no_fault(machine):
     importer(machine, "echo 'unrecognised option --version' >&2; exit 1")
     assert doctor.check_nsys(machine).status is Status.OK

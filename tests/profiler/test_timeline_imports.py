@@ -358,7 +358,22 @@ class TestTraces:
         made.add("cpu_op", "aten::mm", 10, 30)
         one = part(made.write())
         assert "without a GPU" in one.sentence
-        assert [table.title for table in one.tables][:2] == ["Operators on the CPU", "Ranges"]
+        assert [table.title for table in one.tables] == ["Operators on the CPU", "Ranges"]
+        heads = [column.head for column in one.tables[1].columns]
+        assert "CPU, inclusive" in heads
+        assert not [head for head in heads if "GPU" in head]
+
+    def test_on_a_cpu_nothing_is_launched(self, tmp_path):
+        made = TraceFile(tmp_path / "cpu.json")
+        made.range("forward", 0, 100)
+        made.add("cpu_op", "aten::mm", 10, 30)
+        made.add("cpu_op", "aten::relu", 60, 70)
+        file = made.write()
+        gaps = next(table for table in part(file).tables if table.id == "gaps")
+        assert gaps.words == ("range",)
+        found = timeline(file)
+        assert (found["launch_latency"], found["api"]) == ([], [])
+        assert [gap["host_late"] for gap in found["idle_gaps"]["longest"]] == [None]
 
     def test_a_trace_of_another_program_is_refused_by_its_name(self, tmp_path):
         file = tmp_path / "chrome.json"

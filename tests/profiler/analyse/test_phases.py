@@ -226,6 +226,14 @@ class TestPhases:
         assert phased(timeline([(0, 5, "launch=0", -1), (6, 9, "launch=1", -1)])).middle() == 1
 
 
+def test_the_time_of_a_launch_is_from_end_to_end():
+    ops = [(30, 40, "a", 3), (350, 400, "b", 4), (530, 540, "a", 7), (850, 905, "b", 8)]
+    found = timeline(STEPS, ops)
+    assert phased(found).launch_ns == 905 - 400
+    assert np.isnan(phased(timeline(STEPS, ops[:2])).launch_ns), "one launch has no next one"
+    assert np.isnan(phased(timeline(STEPS, ops, launches=0)).launch_ns)
+
+
 def test_group_times_leaves_out_what_is_in_no_group():
     table = group_times(TRAINING.operations, np.array([0, 0, 2, -1, -1, -1, 2]), 3)
     assert table["operations"].tolist() == [2, 0, 2]

@@ -19,6 +19,17 @@ def counted(plan: Plan) -> list[tuple[int, int]]:
     return [(one.expected, one.most) for one in launch_counts(plan)]
 
 
+def test_visits_of_timelines_are_no_counters() -> None:
+    plan = plan_of(looks=(8,))
+    visits = plan.sessions[0].visits[:3]
+    timeline = SessionPlan("nsys", "nsys", SessionKind.TIMELINE, (), visits)
+    counters = SessionPlan("ncu-counters", "ncu", SessionKind.COUNTERS, (), visits[:2])
+    plan = dataclasses.replace(plan, sessions=(plan.sessions[0], counters, timeline))
+    found = {one.part.split(",")[0]: one.most for one in launch_counts(plan)}
+    assert (found["counters"], found["timelines"]) == (2, 3)
+    assert found["together"] == found["first look"] + 5
+
+
 def test_a_fixed_number_of_blocks_is_known_exactly() -> None:
     assert counted(plan_of(looks=(8,))) == [(13 * 8, 13 * 8)] * 2
 

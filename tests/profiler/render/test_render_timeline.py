@@ -16,28 +16,37 @@ from rich.console import Console
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
-from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.phases import phased
+from profiler.analyse.cell_timeline import CellTimeline, Original
+from profiler.analyse.phases import LAUNCH, Units, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.parse.nsys_attribution import attribute
+from profiler.render import numbers
 from profiler.render.console import final_summary
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.timeline import named_timelines, timeline_section
+from profiler.render.timeline import TimelineSection, make_section, named_timelines
 from profiler.render.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
+    NamedTimeline,
     SmallTable,
     call_table,
     kernel_table,
     operator_rows,
     phase_table,
+    slowed_words,
     tree_table,
 )
 from profiler.report import Report
 
+REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
+TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")
 NO_COUNTERS = pd.DataFrame()
+
+
+def section_of(report: Report) -> TimelineSection | None:
+    return make_section(named_timelines(Lookup(report)), report.range_counters)
 
 
 def texts(table: SmallTable, name: str) -> list[list[str]]:
@@ -60,6 +69,10 @@ def report() -> Report:
         mlp("c", launches=4, graph=True),
         mlp("c", launches=4, gpu=False, collector="torch"),
         nothing(),
+    )
+    kinds = tuple(
+        replace(one, originals=(REPORT,) if number in (0, 2) else (TRACE,) if number == 1 else ())
+        for number, one in enumerate(kinds)
     )
     plan = timeline_report().plan
     sessions = tuple(
@@ -84,7 +97,7 @@ def tree(page: str) -> Any:
 
 def test_a_report_without_timelines_has_no_section() -> None:
     report = make_report(variant_count=3)
-    assert timeline_section(Lookup(report)) is None
+    assert section_of(report) is None
     page = render_page(report)
     assert "timeline" not in page.partition("</style>")[2].lower()
 
@@ -174,7 +187,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
     named = named_timelines(Lookup(report))
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
-    section = timeline_section(Lookup(report))
+    section = section_of(report)
     assert section is not None
     assert section.device == "CPU"
     cell = section.cells[0]
@@ -230,7 +243,7 @@ def test_operators_of_a_cpu_by_their_cpu_time() -> None:
 
 
 def test_a_gap_table_has_room_for_the_largest() -> None:
-    section = timeline_section(Lookup(timeline_report([mlp("c", layers=12)], count=2)))
+    section = section_of(timeline_report([mlp("c", layers=12)], count=2))
     assert section is not None
     gaps = next(table for table in section.cells[0].tables if table.first == "between")
     assert len(gaps.lines) == MOST_GAPS
@@ -296,10 +309,38 @@ def test_what_was_placed_by_time_and_graphs_are_said(tree: Any) -> None:
 
 def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
     section = shared.words(tree.xpath("//section[@id='figures']")[0])
-    assert "raw/nsys.*/private/report.nsys-rep* opens in Nsight Systems" in section
-    assert "raw/torch.*/private/trace.*.json.gz" in section
+    report, trace = REPORT.path, TRACE.path
+    assert section.count(report) == 2, "one file of several cells: its path and the command"
+    assert f"gunzip -k {report} && nsys-ui {report.removesuffix('.gz')}" in section
+    assert f"{trace} (naive" in section, "whose it is, where it is not all of them"
+    assert "open it in Perfetto" in section
     assert "They never leave it" in section
     assert "not part of a recording" in section
+
+
+def test_a_recording_that_slows_the_host_is_said() -> None:
+    found = phased(mlp("c", launches=6, layers=2))
+    alone = NamedTimeline("eager", "", 0, found)
+    assert slowed_words([alone]) == "", "nobody timed it"
+    same = replace(alone, timed_ns=found.launch_ns)
+    slower = replace(alone, variant="compile", timed_ns=found.launch_ns / 2)
+    assert slowed_words([same]) == ""
+    words = slowed_words([same, slower])
+    assert "a launch of compile took" in words
+    assert f"{numbers.show(found.launch_ns / 2, 'ns')} by the timer" in words
+    on_the_cpu = phased(on_cpu(mlp("c", launches=6, layers=2)))
+    assert slowed_words([replace(slower, found=on_the_cpu, timed_ns=1.0)]) == ""
+
+
+def test_launches_are_counted_as_english_has_it() -> None:
+    plain = phased(mlp("c", launches=4, steps=2, layers=1))
+    assert NamedTimeline("v", "", 0, plain).units == "8 step_*"
+    one = replace(plain, units=Units(LAUNCH, plain.units.rows[:1]))
+    many = replace(plain, units=Units(LAUNCH, plain.units.rows))
+    assert [NamedTimeline("v", "", 0, each).units for each in (one, many)] == [
+        "1 launch",
+        "8 launches",
+    ]
 
 
 @pytest.mark.parametrize("kind", ["versions", "grid"])

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 from synthetic_report import make_report
 
+from profiler.analyse.timers import timer_medians
 from profiler.model import Outcome
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
@@ -134,3 +135,28 @@ def test_without_ncu_nothing_is_said_of_an_error():
     table = timer_table(Lookup(replace(report, samples=samples)))
     assert table is not None
     assert (table.plain, table.worst) == ((), None)
+
+
+def test_a_duration_is_described_as_what_the_timer_measures():
+    report = make_report(variant_count=3)
+    by_events = replace(report, samples=report.samples.assign(collector="timer"))
+
+    def described(one):
+        lookup = Lookup(one)
+        found = {metric.name: metric.definition for metric in lookup.shown_metrics}
+        assert lookup.primary.definition == found["duration_ns"]
+        return found["duration_ns"]
+
+    assert "Gaps between kernels are not in it" in described(report)
+    assert "gaps between its kernels included" in described(by_events)
+    assert "Gaps between kernels are not in it" not in render_page(by_events)
+
+
+def test_the_median_of_the_event_timer_is_found_wherever_it_stands():
+    beside = with_timers(timer=1.5)
+    cell = beside.plan.cells[0].id
+    believed = replace(beside, samples=beside.samples.assign(collector="timer"))
+    ncu, timer = (timer_medians(one.samples, beside.summary)[cell] for one in (believed, beside))
+    assert timer == pytest.approx(1.5 * ncu)
+    alone = make_report(variant_count=3)
+    assert timer_medians(alone.samples, alone.summary) == {}

@@ -382,6 +382,13 @@ def test_keys_stay_where_values_alone_would_say_too_little(
     ]
 
 
+def test_what_is_the_same_everywhere_is_left_out_of_names_with_keys() -> None:
+    by_word = named({"by": "none", "m": 8, "n": 4}, {"by": "adam", "m": 8, "n": 4})
+    assert by_word == ["by=none", "by=adam"]
+    by_share = named({"m": 1, "k": 3, "p": 0.1}, {"m": 2, "k": 3, "p": 0.5})
+    assert by_share == ["m=1, p=0.1", "m=2, p=0.5"]
+
+
 def test_the_order_of_short_names_is_told() -> None:
     sizes = tuple(
         Problem(f"p{n}", f"m={n},n={n},dtype=fp16", {"m": n, "n": n, "dtype": "fp16"})
