@@ -100,7 +100,11 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         samples=samples,
         summary=_with_verdicts(summary, judge.with_baseline(_of(results.cells, ranked))),
         baseline=plan.baseline,
-        notices=(*_replay_notice(replayed), *notices, *results.notices),
+        notices=(
+            *_replay_notice(replayed),
+            *(_of_recording(one) if replay else one for one in notices),
+            *results.notices,
+        ),
         spec_text=loaded.text,
         # The spec in a run folder is a copy: what measures again is the file that it was made from.
         spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
@@ -124,6 +128,13 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         timelines=_timelines(plan, results, loaded_attempts),
     )
     return Finished(report, _exit_code(results))
+
+
+def _of_recording(notice: Notice) -> Notice:
+    """Who replays cannot measure what is missing by running the command again."""
+    if notice.kind is not NoticeKind.NOT_MEASURED:
+        return notice
+    return Notice(NoticeKind.NOT_RECORDED, notice.values)
 
 
 def _timelines(

@@ -557,7 +557,9 @@ _RUNNER = (
         "Largest relative error",
         "",
         PassClass.STATIC,
-        "Largest difference from the reference, relative to it.",
+        "Largest difference from the reference, relative to it, over elements whose reference is "
+        "not 0. Where results pass through 0, a rounding error of a tiny element makes it large: "
+        "read it beside the largest error.",
         source="runner",
         better="lower",
         decimals=6,

@@ -25,6 +25,7 @@ class NoticeKind(StrEnum):
     FAILED_CELLS = "failed_cells"
     WRONG_RESULTS = "wrong_results"
     NOT_MEASURED = "not_measured"
+    NOT_RECORDED = "not_recorded"
     MISSING_METRICS = "missing_metrics"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
@@ -93,7 +94,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     NoticeKind.FAILED_CELLS: Words(
         Severity.ERROR,
         "{count} of {total} cells failed: {causes}.",
-        "See the outcome column under Every cell; fix the variant and run the same command again.",
+        "See the outcome column under Every cell; fix the variant and run the same command again. "
+        "What does not fit into memory needs a smaller problem.",
     ),
     NoticeKind.WRONG_RESULTS: Words(
         Severity.ERROR,
@@ -104,6 +106,11 @@ WORDS: Mapping[NoticeKind, Words] = {
         Severity.WARNING,
         "{count} of {total} cells have no samples.",
         "Run the same command again: it measures only what is missing.",
+    ),
+    NoticeKind.NOT_RECORDED: Words(
+        Severity.WARNING,
+        "{count} of {total} cells are not in the recording: what is said is of the rest.",
+        "Choose what was recorded with --only, or measure on a machine with an NVIDIA GPU and ncu.",
     ),
     NoticeKind.MISSING_METRICS: Words(
         Severity.WARNING,
@@ -132,8 +139,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
         Severity.WARNING,
-        "Differences below {floor} cannot be seen at {worst}: the baseline strays from itself by "
-        "more than the margin of {margin} at {problems}.",
+        "The baseline strays from itself by more than the margin of {margin} at {problems}, most "
+        "at {worst}: differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
     ),

@@ -279,7 +279,12 @@ def _as_twin(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStat
 
 
 def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
-    notices = [_of_attempt(n, loaded) for loaded in attempts for n in loaded.notices]
+    notices = [
+        _of_attempt(notice, loaded)
+        for loaded in attempts
+        for notice in loaded.notices
+        if not _only_says_stopped(notice, loaded)
+    ]
     for loaded in attempts:
         result = loaded.attempt.result
         if (result is None or result.cause != FINISHED) and not _says_who(loaded):
@@ -290,6 +295,14 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
             }
             notices.append(Notice(NoticeKind.SESSION_DIED, values))
     return tuple(notices)
+
+
+def _only_says_stopped(notice: Notice, loaded: Loaded) -> bool:
+    """Whether the tool complains of nothing but that it was stopped, which is said by itself.
+
+    Its application is killed under it then: `The application returned an error code (9).`
+    """
+    return loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE
 
 
 def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:

@@ -13,6 +13,7 @@ from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
 from profiler.metrics import CATALOGUE
 from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, SessionKind
 from profiler.notices import Notice, NoticeKind
+from profiler.problem_names import short_names
 
 Values = dict[str, str | int | float]
 
@@ -33,6 +34,8 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
     delta: float = DELTA,
 ) -> tuple[Notice, ...]:
     """Every caveat of a run, the ones that cost most first.
+
+    Problems have their short names, as on the page.
 
     `baseline` is a variant id; `delta` the relative difference of durations that counts as none.
     """
@@ -108,15 +111,16 @@ def _no_baseline(
 ) -> Iterable[Notice]:
     if baseline is None:
         return
-    names = {cell.problem.id: cell.problem.name for cell in cells}
+    names = _names(cells)
+    measured = {cell.problem.id for cell in cells if statuses[cell.id].outcome in _USABLE}
     good = {
         cell.problem.id
         for cell in cells
         if cell.variant.id == baseline and statuses[cell.id].outcome in _USABLE
     }
-    lacking = [name for problem, name in names.items() if problem not in good]
+    lacking = [name for problem, name in names.items() if problem in measured - good]
     if lacking:
-        values = {"baseline": baseline, "problems": _some(lacking)}
+        values = {"baseline": baseline, "problems": _some_or_count(lacking, len(names))}
         yield Notice(NoticeKind.NO_BASELINE, values)
 
 
@@ -147,7 +151,7 @@ def _noise(
         return
     floors = Judge(times, baseline, Rules(delta=delta)).floors["duration_ns"].reindex(judged)
     effects = np.expm1(floors)
-    names = {cell.problem.id: cell.problem.name for cell in cells}
+    names = _names(cells)
     unknown = [names[problem] for problem in judged if np.isnan(effects[problem])]
     if unknown:
         values: Values = {"problems": _all_or_some(unknown, judged), "margin": _percent(delta)}
@@ -176,7 +180,7 @@ def _shift(
     beyond = shifts[shifts.abs() > delta]
     if beyond.empty:
         return
-    names = {cell.problem.id: cell.problem.name for cell in cells}
+    names = _names(cells)
     worst = str(beyond.abs().idxmax())
     values: Values = {
         "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
@@ -199,11 +203,23 @@ def _percent(effect: float) -> str:
     return f"{effect:.2%}"
 
 
+def _names(cells: Sequence[Cell]) -> Mapping[str, str]:
+    """Short names of the problems, by their id."""
+    return short_names(tuple({cell.problem.id: cell.problem for cell in cells}.values()))
+
+
 def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:
-    """Names, unless it is all of several."""
+    """Names, unless it is all of several, or many."""
     if len(names) == len(among) > 1:
         return f"all {len(among)} problems"
-    return _some(names)
+    return _some_or_count(names, len(among))
+
+
+def _some_or_count(names: Sequence[str], among: int) -> str:
+    """Names of a few problems; of more, how many they are."""
+    if len(names) > _SHOWN:
+        return f"{len(names)} of {among} problems"
+    return ("; " if any("," in name for name in names) else ", ").join(names)
 
 
 def _clocks(environment: Environment) -> Iterable[Notice]:

@@ -13,7 +13,8 @@ from profiler.model import Problem
 from profiler.render import numbers
 from profiler.render.ladder import Rung, largest_step, rungs
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
-from profiler.render.overall import Standing, excludes_one, tunes
+from profiler.render.overall import Standing, excludes_one, tunes, winners
+from profiler.render.problems import is_number, telling
 from profiler.render.roles import Ranking
 from profiler.render.rulings import Ruling, counts
 from profiler.render.steps import measured_steps, step_name, step_summary
@@ -44,6 +45,8 @@ class Card:
 Sentence = tuple[Part, ...]
 _MOST_GROUPS = 3
 """Groups of rivals of which the answer names the best."""
+_MOST_LOST = 3
+"""Problems that the leader loses of which the answer names the winner."""
 _MOST_STEPS = 4
 """Steps that are said in the answer; the rest stand below."""
 
@@ -62,9 +65,9 @@ def sentences(ranking: Ranking) -> tuple[Sentence, ...]:
         general.insert(0, _ladder_sentence(ranking))
     if tunes(lookup):  # the question is which one to use: that comes first
         leaders = [rows[0] for rows in ranking.groups[:_MOST_GROUPS]]
-        general = [*(_everywhere_sentence(ranking, one) for one in leaders), *general]
+        general = [*(everywhere_sentence(ranking, one) for one in leaders), *general]
     else:
-        general.append(_everywhere_sentence(ranking, ranking.leader))
+        general.append(everywhere_sentence(ranking, ranking.leader))
     general.append(_plain_timer_sentence(lookup))
     return (*(one for one in general if one), _coverage_sentence(lookup))
 
@@ -128,7 +131,8 @@ def _overall_sentence(ranking: Ranking) -> Sentence:
         return ()
     if len(row.ratios) < 2:
         return ()
-    over = "all" if row.complete else "the"
+    every = row.complete and len(row.ratios) == len(lookup.problems)
+    over = "all" if every else "the"
     opening: Sentence = (Part(f"Over {over} {len(row.ratios)} problems "),)
     if ranking.baseline_standing:
         which = "highest" if lookup.primary.better == "higher" else "lowest"
@@ -152,9 +156,8 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
     problem = lookup.largest_problem
     if problem is None:
         return ()
-    where = (
-        f"At {problem.name}" if len(lookup.problems) == 1 else f"At the largest, {problem.name},"
-    )
+    where = f"At {_largest_words(lookup)}{problem.name}"
+    where += "," if len(lookup.problems) > 1 else ""
     first = lookup.winners[problem.id]
     shown = lookup.rival_winners.get(problem.id, first)
     opening = (Part(f"{where} "), *winner_words(lookup, first))
@@ -171,6 +174,15 @@ def _largest_sentence(ranking: Ranking) -> Sentence:
         Part(numbers.ratio(value.ratio), strong=True),
         Part(f" the {noun(lookup)} of {lookup.baseline.name}{told}."),
     )
+
+
+def _largest_words(lookup: Lookup) -> str:
+    """Say why one problem speaks for all; of problems of different kinds none is the largest."""
+    if len(lookup.problems) == 1:
+        return ""
+    keys = telling(lookup.problems)
+    sizes = any(is_number(one.params.get(key)) for one in lookup.problems for key in keys)
+    return "the largest, " if sizes else "the one that takes longest, "
 
 
 def winner_words(lookup: Lookup, winner: Winner) -> Sentence:
@@ -211,17 +223,32 @@ def _certainty(value: Value, ruling: Ruling) -> str:
     return f"{between}; the 95\u202f% interval {verb} 1"
 
 
-def _everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
+def everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
+    """At how many problems a variant is best, and what it costs to use it for all of them."""
     total = 0 if row is None else len(row.planned)
     if row is None or row.regret is None or total < 2:
         return ()
-    text = f" is {ranking.first_words(row)}"
-    if row.covers and not numbers.is_missing(row.regret.worst_pct):
+    text = f" is {ranking.first_words(row)}{_first_elsewhere(ranking, row)}"
+    if row.covers and row.regret.worst_pct > 0:  # else it has the lowest median everywhere
         worst = _problem(ranking.lookup, row.regret.worst_problem)
         cost = f"{row.regret.worst_pct:.1f}\u202f%"
-        text += f"; used {where(row)} it costs at most {cost} against the winner"
-        text += f" (at {worst.name})" if row.regret.worst_pct > 0 else ""
+        text += f"; used {where(row)} it costs at most {cost} against the winner (at {worst.name})"
     return (Part(row.variant.name, strong=True), Part(f"{text}."))
+
+
+def _first_elsewhere(ranking: Ranking, row: Standing) -> str:
+    """Who is first at the problems that a variant loses, where these are few enough to name.
+
+    Not on a page that tunes: it asks for one configuration, and what that costs.
+    """
+    if tunes(ranking.lookup):
+        return ""
+    found, own = winners(ranking.lookup), ranking.best_or_tied.get(row.variant.id, frozenset())
+    lost = [one for one in ranking.lookup.problems if one.id in row.planned - own]
+    if not 0 < len(lost) <= _MOST_LOST:
+        return ""
+    named = ", ".join(f"{found[one.id].cell.variant.name} at {one.name}" for one in lost)
+    return f" (else first: {named})"
 
 
 def _problem(lookup: Lookup, identifier: str) -> Problem:

@@ -6,13 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 
 from profiler.analyse.limits import Limit, LimitKind, limit
-from profiler.model import Verdict
+from profiler.model import Problem, Verdict
 from profiler.render import numbers
 from profiler.render.answer import Card, noun, where
 from profiler.render.lookup import Lookup
 from profiler.render.overall import Standing, correct_rows, tunes, winners
 from profiler.render.roles import Ranking
 from profiler.render.rulings import CSS, Ruling, counts, percent
+
+_NO_LIMIT = (
+    "percent of peak was not collected: add compute_throughput_pct and memory_throughput_pct to "
+    "collect.metrics"
+)
 
 
 def cards(ranking: Ranking) -> tuple[Card, ...]:
@@ -110,21 +115,24 @@ def _verdict_card(question: str, rulings: Sequence[Ruling]) -> Card:
     css = CSS[verdicts[0]] if len(verdicts) == 1 else ""
     if len(rulings) == 1:
         return Card(question, rulings[0].word, rulings[0].details, css)
-    return Card(question, counts(rulings), _sentence([_doubts(rulings), _spans(rulings)]), css)
+    return Card(question, counts(rulings), _sentence([doubts(rulings), _spans(rulings)]), css)
 
 
 def _sentence(parts: Sequence[str]) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def _doubts(rulings: Sequence[Ruling]) -> str:
+def doubts(rulings: Sequence[Ruling]) -> str:
     """Why it is UNCLEAR, where it is: the most common reason in the words of one problem."""
     unclear = [one for one in rulings if one.verdict is Verdict.UNCLEAR]
     if not unclear:
         return ""
     reason, count = Counter(one.reason for one in unclear).most_common(1)[0]
     why = next(one.why for one in unclear if one.reason is reason)
-    return f"UNCLEAR at {count}: {why}" if count < len(rulings) else why
+    if count == len(rulings):
+        return why
+    others = len(unclear) - count
+    return f"UNCLEAR at {len(unclear)}{', most often' if others else ''}: {why}"
 
 
 def _spans(rulings: Sequence[Ruling]) -> str:
@@ -168,13 +176,22 @@ def _limit_card(ranking: Ranking) -> Card:
         return Card(question, numbers.MISSING, "nothing was measured")
     found = _limit(ranking.lookup, row.variant.id, problem.id)
     if found is None or found.kind is LimitKind.UNKNOWN:
-        return Card(question, numbers.MISSING, "percent of peak was not collected")
+        return Card(question, numbers.MISSING, _bandwidth_words(ranking.lookup, row, problem))
     busy = {"compute": found.compute_pct, "memory": found.memory_pct, "DRAM": found.dram_pct}
     parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
     detail = f"{parts} of peak at {problem.name}"
     if found.stalls:
         detail += f"; warps wait most for {found.stalls[0].reason.replace('_', ' ')}"
     return Card(question, str(found.kind), detail)
+
+
+def _bandwidth_words(lookup: Lookup, row: Standing, problem: Problem) -> str:
+    """What to collect; before that how busy the device memory is, where that is known."""
+    busy = lookup.at(row.variant, problem, "peak_dram_pct").median
+    if numbers.is_missing(busy):
+        return _NO_LIMIT
+    bandwidth = f"{numbers.show(busy, '%')} of the DRAM bandwidth at {problem.name}"
+    return f"{bandwidth}; {_NO_LIMIT}"
 
 
 def _limit(lookup: Lookup, variant: str, problem: str) -> Limit | None:

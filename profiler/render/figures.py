@@ -184,7 +184,8 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
             _panel(axes, _series(rows, divisor))
             axes.set_title(str(panel), loc="left")
             _scale_x(axes, sorted(rows["x"].unique()))
-            _scale_y(axes, logarithmic=logarithmic)
+            # A logarithmic axis without any point cannot be drawn.
+            _scale_y(axes, logarithmic=logarithmic and bool(rows["value"].notna().any()))
             axes.grid(visible=True)
         for index, axes in enumerate(grid):
             if index % PANEL_COLUMNS == 0:

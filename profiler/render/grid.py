@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.model import Cell, Variant
+from profiler.model import Cell, Outcome, Variant
 from profiler.render import answer, figures, grid_figures, numbers
 from profiler.render.answer import Part, Sentence
 from profiler.render.canvas import Axis
@@ -28,6 +28,7 @@ from profiler.render.grid_heats import (
 from profiler.render.grid_pairs import (
     DURATION,
     Compared,
+    Pair,
     Pairs,
     count_words,
     known,
@@ -89,7 +90,8 @@ def grid_view(ranking: Ranking) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
     lookup = ranking.lookup
     report = lookup.report
-    found = grids(lookup.problems, report.axes, report.split)
+    everything = grids(lookup.problems, report.axes, report.split)
+    found = tuple(one for one in everything if _tried(lookup, one)) or everything
     pairs, kernels = Pairs(lookup, found), Kernels(lookup)
     edges = edges_for([one for rows in pairs.everywhere.values() for one in known(rows)])
     quantities = _quantities(pairs, kernels)
@@ -108,6 +110,7 @@ def grid_view(ranking: Ranking) -> View:
         "grid_blocks": blocks,
         "grid_switch": ", ".join(_switch_keys(found, report.split)),
         "grid_legend": ratio_legend(edges),
+        "left_out_grids": len(everything) - len(found),
         "left_out_pairs": pairs.left_out,
         "left_out_drawn": max(0, len(found) - MOST_DRAWN),
         "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
@@ -119,6 +122,16 @@ def grid_view(ranking: Ranking) -> View:
     }
     template = "grid_cells.html" if compact else "cells.html"
     return View("grid.html", "Every shape", parts, template)
+
+
+def _tried(lookup: Lookup, grid: Grid) -> bool:
+    """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
+    return any(
+        cell is not None and lookup.status(cell).outcome is not Outcome.NOT_MEASURED
+        for problem in grid.problems.values()
+        for variant in lookup.variants
+        for cell in [lookup.cells.get((variant.id, problem.id))]
+    )
 
 
 def _switch_keys(found: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -166,24 +179,37 @@ def _quantities(pairs: Pairs, kernels: Kernels) -> tuple[Quantity, ...]:
 
 
 def _sentences(ranking: Ranking, pairs: Pairs) -> tuple[Sentence, ...]:
-    """One sentence for each pair with the baseline, then how many cells were measured."""
-    found: list[Sentence] = []
+    """Who leads, a sentence for each pair with the baseline, how many cells were measured."""
+    lookup = ranking.lookup
+    leads = answer.everywhere_sentence(ranking, ranking.leader)
+    found: list[Sentence] = [leads] if leads else []
     for pair in pairs.against_baseline[:MOST_SENTENCES]:
         own = [one for one in pairs.with_baseline() if one.pair == pair]
         ranked = known(own)
         if not ranked:
             continue
-        ends = f" From {_said_at(ranked[0])} to {_said_at(ranked[-1])}."
+        ends = f" From {_said_at(lookup, ranked[0])} to {_said_at(lookup, ranked[-1])}."
         name = Part(f"{pair.name}, time", strong=True)
-        found.append((name, Part(f": {count_words(own)}."), Part(ends)))
+        mean = _mean_words(ranking, pair)
+        found.append((name, Part(f": {mean}{count_words(own)}."), Part(ends)))
     return (*found, answer.sentences(ranking)[-1])
 
 
-def _said_at(one: Compared) -> str:
-    return f"{short_ratio(one.said.ratio)} at {_where(one)}"
+def _mean_words(ranking: Ranking, pair: Pair) -> str:
+    """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
+    row = next(one for one in ranking.standings if one.variant == pair.over)
+    known_mean = ranking.lookup.report.primary == DURATION and row.geometric_mean > 0
+    return f"geometric mean {numbers.ratio(row.geometric_mean)}; " if known_mean else ""
 
 
-def _where(one: Compared) -> str:
+def _said_at(lookup: Lookup, one: Compared) -> str:
+    return f"{short_ratio(one.said.ratio)} at {_where(lookup, one)}"
+
+
+def _where(lookup: Lookup, one: Compared) -> str:
+    """Name the problem as the rest of the page does, where its name is short enough for that."""
+    if lookup.problem_key:
+        return one.problem.name
     return f"{one.grid.name}, {one.grid.place(one.row, one.column)}"
 
 
@@ -203,7 +229,7 @@ def overview(pairs: Pairs) -> tuple[Line, ...]:
 
 
 def _end(one: Compared) -> Datum:
-    where = one.grid.place(one.row, one.column)
+    where = one.grid.short_place(one.row, one.column)
     text = f"{short_ratio(one.said.ratio)} ({where})"
     return Datum(text, numbers.raw(one.said.ratio), said_word(one.said))
 
@@ -297,14 +323,14 @@ def saved_chart(ranking: Ranking, pairs: Pairs, grid: Grid, number: int) -> Draw
 def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.lines`: time along one axis, a panel for each value of the other.
 
-    Also how many panels had no room. NaN where a cell has no correct result.
+    Also how many panels had no room. NaN where a cell has no correct result; a panel without any
+    is left out.
     """
     lookup = ranking.lookup
     by_row = along == grid.columns
     fixed_key = grid.rows if by_row else grid.columns
     fixed = grid.row_values if by_row else grid.column_values
     moving = grid.column_values if by_row else grid.row_values
-    shown = fixed[-MOST_PANELS:]
     rows = [
         {
             "panel": f"{fixed_key} = {value}" if fixed_key else "",
@@ -314,11 +340,14 @@ def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFra
             "x": float(step),
             "value": _time(lookup, grid, variant, (value, step) if by_row else (step, value)),
         }
-        for value in shown
+        for value in fixed
         for step in moving
         for variant in lookup.variants
     ]
-    return pd.DataFrame(rows), len(fixed) - len(shown)
+    table = pd.DataFrame(rows)
+    known_panels = table.loc[table["value"].notna(), "panel"].unique()
+    shown = known_panels[-MOST_PANELS:]
+    return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
 
 
 def _time(lookup: Lookup, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:

@@ -26,8 +26,14 @@ class Grid:
 
     def place(self, row: Any, column: Any) -> str:
         """Say where a cell stands: `dim0 = 128, dim1 = 4096`."""
-        pairs = ((self.rows, row), (self.columns, column))
-        return ", ".join(f"{key} = {value}" for key, value in pairs if key)
+        return ", ".join(f"{key} = {value}" for key, value in self._places(row, column) if key)
+
+    def short_place(self, row: Any, column: Any) -> str:
+        """The same without the names of the axes: `128 \u00d7 4096`."""
+        return f" {TIMES} ".join(str(one) for key, one in self._places(row, column) if key)
+
+    def _places(self, row: Any, column: Any) -> tuple[tuple[str, Any], ...]:
+        return ((self.rows, row), (self.columns, column))
 
 
 def grids(

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.model import Cell, Verdict
+from profiler.model import Cell, Outcome, Verdict
 from profiler.render import numbers, overall
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.roles import Ranking
@@ -47,11 +47,12 @@ def _winners_table(ranking: Ranking) -> Table:
     against = f"\u00f7 {lookup.baseline.name}" if lookup.baseline else "ratio"
     columns(found, metric.label, "\u00b1", against, "interval", right=True)
     columns(found, *(("verdict", "against the rest") if given else ("against the rest",)))
-    best = overall.winners(lookup)
+    best, tried = overall.winners(lookup), _tried(lookup)
     for problem in lookup.problems:
         winner = best.get(problem.id)
         if winner is None:
-            found.add_row(plain(problem.name), Text("no correct result", style="red"))
+            if problem.id in tried:
+                found.add_row(plain(problem.name), Text("no correct result", style="red"))
             continue
         value = lookup.at(winner.cell.variant, problem, metric.name)
         ruling = lookup.ruling(winner.cell.variant, problem)
@@ -65,9 +66,20 @@ def _winners_table(ranking: Ranking) -> Table:
             *([_verdict(ruling)] if given else []),
             plain(_rest(winner)),
         )
+    say_the_rest(found, len(lookup.problems) - len(best.keys() | tried), "problems: not measured")
     if given:
-        found.caption = _caption(list(best.values()))
+        said = _caption(list(best.values()))
+        found.caption = f"{found.caption} {said}" if found.caption else said
     return found
+
+
+def _tried(lookup: Lookup) -> set[str]:
+    """Problems (ids) of which any cell was measured, or failed."""
+    return {
+        cell.problem.id
+        for cell in lookup.report.plan.cells
+        if lookup.status(cell).outcome is not Outcome.NOT_MEASURED
+    }
 
 
 def _verdict(ruling: Ruling) -> Text:

@@ -12,7 +12,7 @@ from profiler.render import numbers
 from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import Label
 from profiler.render.lookup import Lookup
-from profiler.render.problems import varying
+from profiler.render.problems import telling
 from profiler.render.roles import Ranking
 from profiler.render.rulings import NO_RULING, Ruling, heat_mark, ruling_words
 from profiler.render.values import Value
@@ -87,8 +87,8 @@ def heat(ranking: Ranking) -> Heat:
 def heat_heads(
     problems: Sequence[Problem],
 ) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
-    """One head row for each parameter that differs among the problems."""
-    keys = varying(problems)
+    """One head row for each parameter that tells the problems apart."""
+    keys = telling(problems)
     return tuple(_heat_head(problems, keys[: level + 1]) for level in range(len(keys)))
 
 
@@ -139,6 +139,8 @@ def lacking_datum(lookup: Lookup, cell: Cell | None) -> Datum:
     """What stands in a heat map where a cell has no correct result."""
     reason = lookup.why_missing(cell, lookup.report.primary)
     failed = cell is not None and lookup.status(cell).outcome.failed
+    if cell is None:  # nothing went wrong: it was never asked for
+        return Datum(numbers.MISSING, None, reason, "none")
     return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
 
 

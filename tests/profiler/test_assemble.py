@@ -258,6 +258,18 @@ def test_a_replay_says_so_first(place, tmp_path):
     assert severity(first) == "warning"
 
 
+def test_a_replay_says_of_missing_cells_that_they_are_not_in_the_recording(place, tmp_path):
+    recording = record(place, tmp_path / "rec")  # of nothing: no cell was measured
+    live = assemble(place.run, place.loaded, place.plan).report
+    replayed = assemble(recording, place.loaded, place.plan, replay=True).report
+    missing = {NoticeKind.NOT_MEASURED, NoticeKind.NOT_RECORDED}
+    (here,) = (one for one in live.notices if one.kind in missing)
+    (there,) = (one for one in replayed.notices if one.kind in missing)
+    assert here.kind is NoticeKind.NOT_MEASURED
+    assert there.kind is NoticeKind.NOT_RECORDED
+    assert here.values == there.values
+
+
 def test_a_replay_names_the_processor_where_there_was_no_gpu(tmp_path):
     for number, (cpu, shown) in enumerate([("Some CPU", "Some CPU"), (None, "an unnamed machine")]):
         place = Workplace(tmp_path / f"{number}", environment=Environment(cpu=cpu))

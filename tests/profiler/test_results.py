@@ -100,6 +100,16 @@ def test_an_attempt_of_a_killed_profiler_is_loaded(place):
     assert notice.values["kept"] == 2
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_complaint_of_a_tool_that_was_stopped_is_not_told_twice(place, ended):
+    csv = ncu_csv([(PLAIN, 0)], place.session("ncu-timing").metrics)
+    complaint = "==ERROR== The application returned an error code (9).\n"
+    result = {} if ended else {"result": None}
+    place.attempt(visits=[(PLAIN, 0)], csv=complaint + csv, **result)
+    kinds = [notice.kind for notice in place.results().notices]
+    assert kinds == [NoticeKind.CSV_TOOL_MESSAGE if ended else NoticeKind.SESSION_DIED]
+
+
 def test_a_journal_cut_off_in_the_middle_keeps_what_is_whole(place):
     folder = place.attempt(visits=[(PLAIN, 0), (TREE, 0)], result=None)
     journal = folder / JOURNAL_FILE

@@ -6,7 +6,7 @@ from analyse_frames import make_cell, samples_of
 
 from profiler.analyse.caveats import caveats
 from profiler.analyse.verdicts import FEWEST_BLOCKS
-from profiler.model import BuildResult, CellStatus, Environment, Outcome
+from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, Problem, Variant
 from profiler.notices import NoticeKind, text
 
 CELLS = tuple(make_cell(variant, problem) for problem in ("p", "q") for variant in ("a", "b", "c"))
@@ -227,3 +227,37 @@ def test_what_a_workload_does_not_say_is_no_fault_of_a_tool(found):
     lacking = {"a..p": ("compile_s", "buffer_bytes"), "b..p": ("waves", "compile_s")}
     assert found(lacking=lacking) == {NoticeKind.MISSING_METRICS: {"metrics": "waves", "count": 1}}
     assert found(lacking={"a..p": ("compile_s",)}) == {}
+
+
+def test_many_problems_are_counted_and_the_worst_is_named_in_short(found):
+    sizes = ((8, 64), (16, 64), (32, 64), (64, 64), (128, 64), (256, 128))
+    problems = [
+        Problem(
+            f"p{rows}",
+            f"op=sum,rows={rows},columns={columns}",
+            {"op": "sum", "rows": rows, "columns": columns},
+        )
+        for rows, columns in sizes
+    ]
+    variants = [Variant(name, name, {}) for name in ("a", "b")]
+    cells = tuple(
+        Cell(f"{one.id}..{other.id}", one, other) for other in problems for one in variants
+    )
+    strayed = {"a..p8": 1.0, "a..p256": 1.05}
+    again = {
+        cell.id: [strayed.get(cell.id, 1.02)] * FEWEST_BLOCKS
+        for cell in cells
+        if cell.variant.id == "a"
+    }
+    first = samples_of({cell.id: ENOUGH for cell in cells})
+    samples = pd.concat([first, samples_of(again, arm=1)], ignore_index=True)
+    values = found(baseline="a", cells=cells, samples=samples)[NoticeKind.NOISE_FLOOR_ABOVE_MARGIN]
+    assert values["problems"] == "5 of 6 problems"
+    assert values["worst"] == "256 \u00d7 128"
+
+
+def test_a_problem_without_any_measurement_lacks_more_than_the_baseline(found):
+    outcomes = {cell.id: Outcome.NOT_MEASURED for cell in CELLS if cell.problem.id == "q"}
+    notices = found(outcomes, baseline="a")
+    assert NoticeKind.NOT_MEASURED in notices
+    assert NoticeKind.NO_BASELINE not in notices

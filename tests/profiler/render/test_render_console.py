@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console, RenderableType
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
-from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
+from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
 from profiler.render import console
 from profiler.report import Report
 
@@ -130,3 +130,28 @@ def test_problems_are_short_and_their_order_is_told() -> None:
     text = shown(console.final_summary(make_report(variant_count=3, problem_list=sizes)))
     assert "problem (m \u00d7 n dtype)" in text
     assert "16 \u00d7 32 fp16" in text
+
+
+def test_problems_that_nobody_measured_are_counted_not_called_wrong(report: Report) -> None:
+    problem = report.plan.cells[0].problem
+    cells = {cell.id for cell in report.plan.cells if cell.problem == problem}
+
+    def with_outcome(outcome: Outcome) -> str:
+        statuses = {
+            name: CellStatus(name, outcome) if name in cells else status
+            for name, status in report.statuses.items()
+        }
+        kept = without(
+            report,
+            statuses=statuses,
+            summary=report.summary[~report.summary["cell"].isin(cells)],
+            samples=report.samples[~report.samples["cell"].isin(cells)],
+        )
+        return shown(console.final_summary(kept))
+
+    text = with_outcome(Outcome.NOT_MEASURED)
+    assert "1 more problems: not measured" in text
+    assert "no correct result" not in text
+    text = with_outcome(Outcome.WRONG_RESULT)
+    assert "no correct result" in text
+    assert "more problems: not measured" not in text

@@ -11,8 +11,8 @@ import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
 from synthetic_report import without
 
-from profiler.model import Outcome, Problem, Verdict
-from profiler.render import grid_heats
+from profiler.model import CellStatus, Outcome, Problem, Verdict
+from profiler.render import grid_heats, numbers
 from profiler.render.grid import (
     extremes,
     grid_view,
@@ -26,6 +26,7 @@ from profiler.render.grid_heats import Quantity, metric_heats, pair_heats
 from profiler.render.grid_pairs import Pairs, known, said_word
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
+from profiler.render.problems import readable
 from profiler.render.roles import Ranking
 from profiler.report import PAGE_KINDS, Report
 
@@ -288,6 +289,9 @@ def test_the_overview_counts_verdicts(pairs: Pairs) -> None:
     assert len(lines) == 2 * 3
     assert "FASTER at 13" in lines[0].data[1].text
     assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
+    ends = [known(pairs.of(pairs.shown[0], pairs.grids[0]))[place] for place in (0, -1)]
+    for one, shown in zip(ends, lines[0].data[2:], strict=True):
+        assert shown.text.endswith(f"({one.row} \u00d7 {one.column})")
 
 
 def test_kernel_lists_by_letter(ranked: Ranking, pairs: Pairs) -> None:
@@ -372,3 +376,66 @@ def test_ten_by_ten_has_all_cells() -> None:
         "DRAM bytes, read and written",
     ]
     assert len(block.slices) == 2
+
+
+def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
+    """A logarithmic axis without a point cannot be drawn at all."""
+    gone = {cell.id for cell in run.plan.cells if cell.problem.params["dim0"] == 128}
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
+        for name, status in run.statuses.items()
+    }
+    part = dataclasses.replace(
+        run,
+        statuses=statuses,
+        summary=run.summary[~run.summary["cell"].isin(gone)],
+        samples=run.samples[~run.samples["cell"].isin(gone)],
+    )
+    ranking = Ranking(Lookup(part))
+    grid = grids(ranking.lookup.problems)[0]
+    table, left_out = slice_table(ranking, grid, along="dim1")
+    assert left_out == 0
+    assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
+    assert "time along dim1" in render_page(part)
+
+
+def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
+    html = lxml.html.document_fromstring(render_page(run))
+    answer = html.get_element_by_id("answer").text_content()
+    ranking = Ranking(Lookup(run))
+    mean = next(one for one in ranking.standings if one.variant.name == "triton").geometric_mean
+    assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
+    leader = ranking.leader
+    assert leader is not None
+    assert f"{leader.variant.name} is best or tied at " in answer
+    lookup = Lookup(readable(run))
+    assert lookup.problem_key
+    assert any(f"\u00d7 at {one.name}" in answer for one in lookup.problems)
+
+
+def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
+    every = {cell.problem.params["operator"] for cell in run.plan.cells}
+    gone = {
+        cell.id for cell in run.plan.cells if cell.problem.params["operator"] != "pointwise_chain"
+    }
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in gone else status
+        for name, status in run.statuses.items()
+    }
+    part = dataclasses.replace(
+        run,
+        statuses=statuses,
+        summary=run.summary[~run.summary["cell"].isin(gone)],
+        samples=run.samples[~run.samples["cell"].isin(gone)],
+    )
+    parts = grid_view(Ranking(Lookup(part))).parts
+    assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
+    assert parts["left_out_grids"] == len(every) - 1
+    assert "more grid of the plan: nothing of it was measured" in render_page(part)
+    nothing = dataclasses.replace(
+        part,
+        statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
+        summary=part.summary.iloc[:0],
+        samples=part.samples.iloc[:0],
+    )
+    assert grid_view(Ranking(Lookup(nothing))).parts["left_out_grids"] == 0

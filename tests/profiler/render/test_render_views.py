@@ -8,16 +8,18 @@ import pandas as pd
 import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
-from profiler.model import Outcome, Problem
+from profiler.analyse.verdicts import Reason
+from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.render import compare, details, main_table, tables
 from profiler.render.answer import sentences
-from profiler.render.cards import cards
+from profiler.render.cards import cards, doubts
 from profiler.render.charts import colours
 from profiler.render.lookup import Lookup
 from profiler.render.method import method
 from profiler.render.problems import distinct, problem_key, readable, varying
 from profiler.render.roles import Ranking
 from profiler.render.roofline import roofline
+from profiler.render.rulings import Ruling
 from profiler.render.why import why
 
 
@@ -418,3 +420,94 @@ def test_a_wrong_result_with_a_rank_is_still_not_ranked(ranking: Ranking) -> Non
     assert spoiled.best == ranking.best
     best = {cell.id for cell, _ in spoiled.lookup.best_by_problem.values()}
     assert not best & set(wrong)
+
+
+def test_problems_with_different_parameters_are_told_apart_by_those_they_share() -> None:
+    sizes = {"op": "sum", "rows": 8, "columns": 8}
+    assert named(sizes, {**sizes, "op": "max"}, {"op": "attention", "batch": 4}) == [
+        "sum",
+        "max",
+        "attention",
+    ]
+    kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
+    assert Lookup(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
+    assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
+        "sum 8",
+        "sum 16",
+        "conv 8",
+    ]
+
+
+def test_keys_that_stay_are_those_that_differ() -> None:
+    same = {"op": "attention", "dtype": "fp16"}
+    assert named({**same, "batch": 1, "heads": 8}, {**same, "batch": 1, "width": 64}) == [
+        "op=attention, dtype=fp16, batch=1, heads=8",
+        "op=attention, dtype=fp16, batch=1, width=64",
+    ]
+    assert named({**same, "batch": 1, "heads": 8}, {**same, "batch": 2, "width": 64}) == [
+        "batch=1, heads=8",
+        "batch=2, width=64",
+    ]
+
+
+def test_a_winner_that_the_leader_loses_to_is_named() -> None:
+    ranking = Ranking(Lookup(make_report(variant_count=34)))
+    row = ranking.best_standing
+    assert row is not None
+    held = ranking.best_or_tied[row.variant.id]
+    lost = [one for one in ranking.lookup.problems if one.id not in held]
+    said = say(ranking)
+    assert 0 < len(lost) <= 3
+    winner = ranking.lookup.winners[lost[0].id].cell.variant.name
+    assert f"(else first: {winner} at {lost[0].name}" in said
+
+
+def test_problems_that_nobody_measured_are_not_all() -> None:
+    whole = make_report(variant_count=6)
+    gone = whole.plan.cells[0].problem.id
+    cells = {cell.id for cell in whole.plan.cells if cell.problem.id == gone}
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
+        for name, status in whole.statuses.items()
+    }
+    summary = whole.summary[~whole.summary["cell"].isin(cells)]
+    samples = whole.samples[~whole.samples["cell"].isin(cells)]
+    part = dataclasses.replace(whole, statuses=statuses, summary=summary, samples=samples)
+    assert "Over all 12 problems" in say(Ranking(Lookup(whole)))
+    assert "Over the 11 problems" in say(Ranking(Lookup(part)))
+
+
+def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
+    kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
+    assert "At the one that takes longest, " in say(Ranking(Lookup(make_report(3, kinds))))
+
+
+def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:
+    unclear = Ruling(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=8, margin=0.01)
+    other = dataclasses.replace(unclear, reason=Reason.FEW_BLOCKS, blocks=4)
+    faster = Ruling(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
+    assert f"UNCLEAR at 2: {unclear.why}" in doubts([unclear, unclear, faster])
+    assert f"UNCLEAR at 3, most often: {unclear.why}" in doubts([unclear, other, unclear, faster])
+    assert doubts([unclear, unclear]) == unclear.why
+    assert doubts([faster]) == ""
+
+
+def test_what_is_not_in_the_plan_did_not_fail(ranking: Ranking) -> None:
+    absent = tables.lacking_datum(ranking.lookup, None)
+    assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_without_percent_of_peak_the_card_has_the_bandwidth_and_says_what_to_collect(
+    ranking: Ranking, known: bool
+) -> None:
+    report = ranking.lookup.report
+    own = report.summary["metric"].isin(["compute_throughput_pct", "memory_throughput_pct"])
+    bare = report.summary[~own & (report.summary["metric"] != "peak_dram_pct")]
+    if known:
+        times = bare[bare["metric"] == "duration_ns"]
+        bare = pd.concat([bare, times.assign(metric="peak_dram_pct", median=42.0)])
+    card = cards(Ranking(Lookup(without(report, summary=bare))))[-1]
+    assert card.answer == "\u2013"
+    assert "add compute_throughput_pct and memory_throughput_pct" in card.detail
+    assert ("42" in card.detail and "of the DRAM bandwidth at " in card.detail) == known

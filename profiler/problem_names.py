@@ -1,0 +1,138 @@
+"""What problems are called: the parameters that tell them apart, as short as they can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from profiler.model import Problem, Variant
+
+_TIMES = "\u00d7"
+
+
+def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
+    """Shorten generated names, by problem id: `m=16,n=512,dtype=fp16` is `16 \u00d7 512 fp16`.
+
+    Names that a spec gives stay as they are. Where values alone would not tell the problems apart
+    or could not be read, keys stay, and get room after the commas so that lines can break there.
+    What is the same in all problems is left out.
+    """
+    generated = all(map(_is_generated, problems))
+    if generated and (keys := _short_keys(problems)):
+        return {one.id: _joined(one.params, keys) for one in problems}
+    same = _same_everywhere(problems) if generated else frozenset()
+    return {one.id: _with_keys(one, same) for one in problems}
+
+
+def problem_key(problems: Sequence[Problem]) -> str:
+    """Say what stands in short names, in their own form: keys joined as values are; else "".
+
+    A single word says it itself.
+    """
+    keys = _short_keys(problems)
+    short = {one.id: _joined(one.params, keys) for one in problems} if keys else {}
+    if not short or len(keys) < 2 or any(one.name != short[one.id] for one in problems):
+        return ""
+    return _joined(problems[0].params, keys, words=True)
+
+
+def telling(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Name the parameters that tell problems apart: those of short names, else all that differ."""
+    return (_short_keys(problems) if len(problems) > 1 else ()) or varying(problems)
+
+
+def varying(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
+    """Name the parameters that differ among variants or problems, in the order of first mention."""
+    rows = [dict(item.params) for item in items]
+    keys = dict.fromkeys(key for row in rows for key in row)
+    return tuple(key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1)
+
+
+def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
+    """List the different values of a parameter; numbers in their order, else by first mention."""
+    values = list(
+        {_hashable(item.params.get(key)): item.params.get(key) for item in items}.values()
+    )
+    if all(is_number(value) for value in values):
+        values.sort(key=lambda value: float(value or 0))
+    return tuple(values)
+
+
+def is_number(value: object) -> bool:
+    """Whether a parameter is a quantity (a yes or no is not)."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _with_keys(problem: Problem, same: frozenset[str]) -> str:
+    if not _is_generated(problem):
+        return problem.name
+    parts = zip(problem.params, problem.name.split(","), strict=True)
+    return ", ".join(part for key, part in parts if key not in same)
+
+
+def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
+    """Parameters that names do without; none where little would be left of a name.
+
+    One key is enough among problems that have the same ones.
+    """
+    differing = set(varying(problems))
+    least = 2 if _differ_in_keys(problems) else 1
+    if any(len(differing.intersection(one.params)) < least for one in problems):
+        return frozenset()
+    return frozenset(key for one in problems for key in one.params if key not in differing)
+
+
+def _is_generated(problem: Problem) -> bool:
+    """Whether a name is the list of the parameters."""
+    parts = problem.name.split(",")
+    return len(parts) == len(problem.params) and all(
+        part.startswith(f"{key}=") for part, key in zip(parts, problem.params, strict=True)
+    )
+
+
+def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
+    """Keys whose values alone make names that can be read and that differ; else none.
+
+    Where problems have different parameters, those that all have may be enough: operators of one
+    size each are told apart by the operator. A single value is not read without its key, unless it
+    is a word that stands for other parameters as well.
+    """
+    if not problems:
+        return ()
+    found = varying(problems) if len(problems) > 1 else tuple(problems[0].params)
+    keys = tuple(key for key in found if all(key in one.params for one in problems))
+    values = [one.params[key] for one in problems for key in keys]
+    alone = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
+    if not all(map(_speaks, values)) or (len(keys) < 2 and not alone):
+        return ()
+    kinds = {tuple(is_number(one.params[key]) for key in keys) for one in problems}
+    names = {_joined(one.params, keys) for one in problems}
+    return keys if len(kinds) == 1 and len(names) == len(problems) else ()
+
+
+def _speaks(value: object) -> bool:
+    """Whether a value says what it is without its key: sizes and words do, yes and 0.1 do not."""
+    return isinstance(value, int | str) and not isinstance(value, bool) and value != ""
+
+
+def _differ_in_keys(problems: Sequence[Problem]) -> bool:
+    return len({frozenset(one.params) for one in problems}) > 1
+
+
+def _is_word(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _joined(params: Mapping[str, Any], keys: Sequence[str], *, words: bool = False) -> str:
+    """Join sizes by a sign of multiplication, everything else by a space."""
+    text = ""
+    for before, key in zip((None, *keys), keys, strict=False):
+        sizes = before is not None and is_number(params[before]) and is_number(params[key])
+        joint = "" if before is None else f" {_TIMES} " if sizes else " "
+        text += f"{joint}{key if words else params[key]}"
+    return text
+
+
+def _hashable(value: object) -> tuple[str, object]:
+    # 1, 1.0 and True are equal in Python, but different words in a spec.
+    return type(value).__name__, value
