@@ -24,8 +24,8 @@ from profiler.output import (
     write_results,
 )
 from profiler.plan import make_plan, plan_document
-from profiler.planned import is_recording, plan_of
 from profiler.progress import Narrator, make_console
+from profiler.results.planned import is_recording, plan_of
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, json_schema, load_spec
 from profiler.store import (
@@ -41,7 +41,7 @@ from profiler.store import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiler.timeline_imports import ImportedTimeline
+    from profiler.imports.timelines import ImportedTimeline
 
 
 def show_plan(  # noqa: PLR0913 - the flags of the command
@@ -97,7 +97,7 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     color: str,
 ) -> ExitCode:
     """`profiler build`: compile and show the static facts; SOME_CELLS_FAILED where one fails."""
-    from profiler.measure import build_plan, variants_of
+    from profiler.live.measure import build_plan, variants_of
 
     asked = () if arch is None else (f"build.arch={arch}",)
     loaded, plan = _plan(spec, (*overrides, *asked), only)
@@ -159,7 +159,7 @@ def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: s
 
     Those of a recording go to a new folder under `out`: a recording stays as it is.
     """
-    from profiler.assemble import assemble
+    from profiler.results.assemble import assemble
 
     run = RunFolder(folder)
     record = run.record()
@@ -227,9 +227,9 @@ def import_files(
     files: Sequence[Path], *, json_target: str | None, page: Path | None, color: str
 ) -> None:
     """`profiler import`: a table and a page of files that the user already has."""
-    from profiler.imports import import_document, read_imports
-    from profiler.timeline_imports import read_timelines
-    from profiler.tuning_logs import read_tuning_logs
+    from profiler.imports.ncu_files import import_document, read_imports
+    from profiler.imports.timelines import read_timelines
+    from profiler.imports.tuning_logs import read_tuning_logs
 
     timelines = read_timelines(files)
     if timelines is not None:
@@ -269,12 +269,12 @@ def _import_timelines(
     color: str,
 ) -> None:
     """Timelines, as tables and a page."""
+    from profiler.imports.timelines import timelines_document
     from profiler.render.import_timeline import (
         render_timelines_page,
         timeline_part,
         timelines_console,
     )
-    from profiler.timeline_imports import timelines_document
 
     write_json_target(timelines_document(imported), json_target)
     if json_target == "-" and page is None:
@@ -296,8 +296,8 @@ def _import_tuning(
     color: str,
 ) -> None:
     """What inductor's autotuner tried, as a table and a page."""
+    from profiler.imports.tuning_logs import tuning_document
     from profiler.render.tuning_page import console_tables, render_tuning_page
-    from profiler.tuning_logs import tuning_document
 
     write_json_target(tuning_document(tuned), json_target)
     if json_target == "-" and page is None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from profiler.comparison.joined import Comparison
-    from profiler.report import Report
+    from profiler.results.report import Report
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"

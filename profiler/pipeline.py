@@ -8,18 +8,18 @@ from datetime import datetime
 from pathlib import Path
 
 from profiler import notices
-from profiler.assemble import Finished, assemble, tool_words
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.gates import Gate, judged_cells, not_judged, regressions, tripped_message
+from profiler.live.measure import Live, Stopwatch, measure
 from profiler.machine import Machine, find_machine
-from profiler.measure import Live, Stopwatch, measure
 from profiler.notices import Notice, NoticeKind
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan
 from profiler.progress import Narrator
 from profiler.recording import find_recording
 from profiler.render.console import final_summary
-from profiler.report import Report
+from profiler.results.assemble import Finished, assemble, tool_words
+from profiler.results.report import Report
 from profiler.space import space_of
 from profiler.spec import LoadedSpec, load_spec
 from profiler.store import RunFolder, create_run, require_folder

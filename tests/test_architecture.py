@@ -43,7 +43,7 @@ def offenders(room: str, forbidden: tuple[str, ...]) -> list[str]:
 
 
 CUDA = ("torch", "triton", "cupy")
-STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.measure")
+STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.live.measure")
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,9 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.me
         ("profiler.clocks", ("subprocess", "profiler.store", "profiler.analyse")),
         ("profiler.render", ("profiler.execute", "profiler.collect", "profiler.store", *STAGES)),
         ("profiler.render", ("subprocess", "matplotlib.pyplot")),
+        ("profiler.results", ("profiler.render", "profiler.execute", "profiler.live", *STAGES)),
+        ("profiler.live", ("profiler.render", "profiler.pipeline", "profiler.cli")),
+        ("profiler.imports", ("profiler.live", *STAGES)),
         ("profiler.comparison", ("profiler.render", "profiler.execute", *STAGES)),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
         ("runner", ("pickle", "marshal", "shelve")),

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from whole_runs import SECRET, TESTS, attempts, visits_of, wait_for
 
-from profiler.assemble import assemble
 from profiler.clocks import THROTTLING, measured_visits
-from profiler.planned import plan_of
+from profiler.results.assemble import assemble
+from profiler.results.planned import plan_of
 from profiler.spec import load_spec
 from profiler.store import RunFolder
 from runner.protocol import read_journal

@@ -14,10 +14,10 @@ from pathlib import Path
 import pandas as pd
 
 from profiler.analyse.judge import Judge, times_of
-from profiler.assemble import assemble
 from profiler.model import Cell, SessionKind, Verdict
 from profiler.plan import make_plan
-from profiler.report import Report
+from profiler.results.assemble import assemble
+from profiler.results.report import Report
 from profiler.space import space_of
 from profiler.spec import load_spec
 from profiler.store import RunFolder

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.assemble import assemble
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome
-from profiler.planned import plan_of
-from profiler.report import Report
+from profiler.results.assemble import assemble
+from profiler.results.planned import plan_of
+from profiler.results.report import Report
 from profiler.select import select_cells
 from profiler.spec import CommandWorkload, did_you_mean, load_spec
 from profiler.store import SPEC_FILE, RunFolder, RunRecord, runs

@@ -30,7 +30,7 @@ from profiler.render.terminal import columns as _columns
 from profiler.render.terminal import plain as _plain
 from profiler.render.terminal import say_the_rest as _say_the_rest
 from profiler.render.terminal import table as _table
-from profiler.report import Report
+from profiler.results.report import Report
 
 _MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40

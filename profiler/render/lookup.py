@@ -18,7 +18,7 @@ from profiler.render.problems import problem_key
 from profiler.render.rulings import JUDGED, NO_RULING, Ruling, Rulings
 from profiler.render.values import NOTHING, Value
 from profiler.render.winners import Winner, find_winners
-from profiler.report import Report
+from profiler.results.report import Report
 
 _DURATION = "duration_ns"
 _COUNTED_AS_CORRECT = (Outcome.MEASURED, Outcome.DUPLICATE)

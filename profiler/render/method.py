@@ -13,7 +13,7 @@ from profiler.model import Environment
 from profiler.render import numbers
 from profiler.render.labels import Label
 from profiler.render.lookup import Lookup
-from profiler.report import Report
+from profiler.results.report import Report
 
 _ENVIRONMENT_WORDS: tuple[tuple[str, str, str], ...] = (
     ("gpu", "GPU", ""),

@@ -37,7 +37,7 @@ from profiler.render.tuning_tables import HEADS
 from profiler.render.views import View, versions_view
 from profiler.render.waves import waves_view
 from profiler.render.why import why
-from profiler.report import PAGE_KINDS, Report
+from profiler.results.report import PAGE_KINDS, Report
 
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from profiler.problem_names import distinct, is_number, problem_key, short_names, telling, varying
-from profiler.report import Report
+from profiler.results.report import Report
 
 __all__ = ["distinct", "is_number", "problem_key", "readable", "telling", "varying"]
 

@@ -19,7 +19,7 @@ from profiler.analyse.verdicts import ALPHA, FEWEST_BLOCKS, Reason, reason_words
 from profiler.model import SessionKind, Verdict
 from profiler.render import numbers
 from profiler.render.values import NAN, Value
-from profiler.report import Report
+from profiler.results.report import Report
 
 JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""

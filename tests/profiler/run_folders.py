@@ -10,12 +10,12 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
-from profiler.attempts import Loaded, load_attempt
-from profiler.keys import cell_keys
+from profiler.live.keys import cell_keys
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
 from profiler.plan import make_plan
-from profiler.results import Results, gather
+from profiler.results.attempts import Loaded, load_attempt
+from profiler.results.outcomes import Results, gather
 from profiler.space import load_space
 from profiler.spec import LoadedSpec, load_spec
 from profiler.store import (

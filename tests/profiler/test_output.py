@@ -11,7 +11,6 @@ from run_folders import SPEC, Workplace, failed, measured
 
 from profiler import notices
 from profiler.analyse.samples import SAMPLE_COLUMNS
-from profiler.assemble import assemble
 from profiler.errors import UsageError
 from profiler.output import (
     SAMPLES_FILE,
@@ -23,6 +22,7 @@ from profiler.output import (
     write_json_target,
     write_results,
 )
+from profiler.results.assemble import assemble
 from profiler.store import PAGE_FILE
 
 PLAIN, TREE = "plain..small", "tree..small"

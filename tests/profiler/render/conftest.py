@@ -10,7 +10,7 @@ from synthetic_report import make_report, without
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
 from profiler.render.roles import Ranking
-from profiler.report import Report
+from profiler.results.report import Report
 
 
 @pytest.fixture(scope="session")

@@ -22,7 +22,7 @@ from profiler.model import (
     Visit,
     cell_id,
 )
-from profiler.report import Report
+from profiler.results.report import Report
 
 MULTIPROCESSORS = 132
 WAVE_NS = 50_000

@@ -19,7 +19,7 @@ from profiler.render.moved import counters, medians_of, move_datum, moved_table
 from profiler.render.page import render_page
 from profiler.render.roles import Ranking
 from profiler.render.steps import excludes_one, measured_steps, step_name, step_summary
-from profiler.report import Report
+from profiler.results.report import Report
 
 
 @pytest.fixture(scope="module")

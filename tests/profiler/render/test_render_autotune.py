@@ -20,7 +20,7 @@ from profiler.render.lookup import Lookup
 from profiler.render.roles import Ranking
 from profiler.render.steps import value_name
 from profiler.render.tables import Heat
-from profiler.report import Report
+from profiler.results.report import Report
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from profiler.render import compare
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
 from profiler.render.roles import Ranking
-from profiler.report import Report
+from profiler.results.report import Report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (

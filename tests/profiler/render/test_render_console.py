@@ -10,7 +10,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
 from profiler.render import console
-from profiler.report import Report
+from profiler.results.report import Report
 
 
 def shown(table: RenderableType, width: int = 200) -> str:

@@ -28,7 +28,7 @@ from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
 from profiler.render.problems import readable
 from profiler.render.roles import Ranking
-from profiler.report import PAGE_KINDS, Report
+from profiler.results.report import PAGE_KINDS, Report
 
 EDGES = grid_heats.WIDE_EDGES
 

@@ -12,7 +12,7 @@ import test_render_page as shared
 from synthetic_report import make_report, without
 
 from profiler.render.page import render_page
-from profiler.report import PAGE_KINDS
+from profiler.results.report import PAGE_KINDS
 from profiler.spec import json_schema
 
 SECTIONS = ("answer", "figures", "table", "why", "build", "cells", "method")

@@ -4,7 +4,7 @@ import dataclasses
 
 from synthetic_report import make_report, problems
 
-from profiler import looks
+from profiler.live import looks
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.render.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
 

@@ -24,7 +24,7 @@ from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.render import embed
 from profiler.render.lookup import OUTCOME_WORDS
 from profiler.render.page import moment, render_page
-from profiler.report import Report
+from profiler.results.report import Report
 
 Tree = Any
 

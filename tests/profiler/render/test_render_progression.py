@@ -31,7 +31,7 @@ from profiler.render.progression import (
     progression_view,
 )
 from profiler.render.roles import Ranking
-from profiler.report import Report
+from profiler.results.report import Report
 
 
 @pytest.fixture(scope="module")

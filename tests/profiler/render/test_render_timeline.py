@@ -38,7 +38,7 @@ from profiler.render.timeline_tables import (
     slowed_words,
     tree_table,
 )
-from profiler.report import Report
+from profiler.results.report import Report
 
 REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
 TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")

@@ -32,7 +32,7 @@ from profiler.render.rulings import NO_RULING, SYMBOLS, WORDS, Ruling, counts, s
 from profiler.render.steps import measured_steps
 from profiler.render.verdict_cells import counts_datum, verdict_datum
 from profiler.render.winners import decided
-from profiler.report import PAGE_KINDS, Report
+from profiler.results.report import PAGE_KINDS, Report
 
 
 @pytest.fixture(scope="module")

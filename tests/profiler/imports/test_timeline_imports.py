@@ -11,16 +11,16 @@ import pytest
 from torch_traces import TraceFile
 
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.imports.timelines import read_timelines, timelines_document
 from profiler.output import dump
 from profiler.render.import_timeline import (
     render_timelines_page,
     timeline_part,
     timelines_console,
 )
-from profiler.timeline_imports import read_timelines, timelines_document
 
-RECORDING = Path(__file__).parents[1] / "recordings/nsys-2025.3/three_iterations.sqlite"
-CSV = Path(__file__).parents[1] / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"
+RECORDING = Path(__file__).parents[2] / "recordings/nsys-2025.3/three_iterations.sqlite"
+CSV = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_raw_6metrics_2kernels.csv"
 SECRET = "hunter2-0123456789"  # noqa: S105 - planted where a report keeps the environment
 
 FAKE_NSYS = """\

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pandas as pd
 
-from profiler.attempts import Loaded, load_attempt
 from profiler.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
 from profiler.collect import Collector
 from profiler.collect.ncu import Ncu
@@ -21,11 +20,15 @@ from profiler.execute.local import Cause, SessionResult
 from profiler.execute.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.execute.session import Session, run_attempt, salvage
 from profiler.execute.watchdog import Limits
+from profiler.live.timeline_tools import TimelineTools
 from profiler.machine import Machine
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
 from profiler.progress import Narrator, VisitProgress
-from profiler.results import failures, gather
+from profiler.results.attempts import Loaded, load_attempt
+from profiler.results.outcomes import failures, gather
+from profiler.results.throttling import throttled_again
+from profiler.results.twins import twins
 from profiler.spec import TIMELINE_COLLECTORS, CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.store import (
     COMPILED_FOLDER,
@@ -37,9 +40,6 @@ from profiler.store import (
     compress,
     finish_attempt,
 )
-from profiler.throttling import throttled_again
-from profiler.timeline_tools import TimelineTools
-from profiler.twins import twins
 from runner import protocol
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from run_folders import SPEC
 
+from profiler.live.sources import hash_files, source_files
 from profiler.plan import make_plan
-from profiler.sources import hash_files, source_files
 from profiler.space import load_space
 from profiler.spec import load_spec
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture

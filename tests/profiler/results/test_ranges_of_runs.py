@@ -6,9 +6,9 @@ import re
 import pytest
 from run_folders import ncu_csv
 
-from profiler.assemble import assemble
 from profiler.output import dump, report_document
 from profiler.recording import write_recording
+from profiler.results.assemble import assemble
 from profiler.store import RunFolder
 
 PLAIN, TREE = "plain..small", "tree..small"

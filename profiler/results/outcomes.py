@@ -16,12 +16,12 @@ from profiler.analyse.samples import (
     empty_samples,
     missing_metrics,
 )
-from profiler.attempts import FINISHED, Loaded
 from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
-from profiler.throttling import clock_notices_of, counting_ranges, counting_samples
-from profiler.twins import twins
+from profiler.results.attempts import FINISHED, Loaded
+from profiler.results.throttling import clock_notices_of, counting_ranges, counting_samples
+from profiler.results.twins import twins
 from runner import protocol
 
 

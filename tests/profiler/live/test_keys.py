@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 from run_folders import COMMAND_SPEC, H200, SPEC
 
-from profiler import keys as keys_module
-from profiler.keys import cell_keys
+from profiler.live import keys as keys_module
+from profiler.live.keys import cell_keys
 from profiler.metrics import CATALOGUE, GROUPS
 from profiler.model import BuildResult
 from profiler.plan import make_plan

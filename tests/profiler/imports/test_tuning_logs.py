@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from profiler.imports.tuning_logs import read_tuning_logs, tuning_document
 from profiler.render.tuning_tables import config_words
-from profiler.tuning_logs import read_tuning_logs, tuning_document
 
 LOG = """\
 AUTOTUNE mm(64x64, 64x64)

@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from profiler.live.sources import source_hashes
 from profiler.metrics import expand
 from profiler.model import BuildResult, Cell, Environment
-from profiler.sources import source_hashes
 from profiler.spec import TIMELINE_COLLECTORS, Experiment
 
 _MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")

@@ -13,24 +13,24 @@ from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
 from profiler.execute.build import build_variants
 from profiler.execute.lock import gpu_lock
-from profiler.keys import cell_keys
-from profiler.launch_params import launch_params
-from profiler.looks import (
+from profiler.live.keys import cell_keys
+from profiler.live.launch_params import launch_params
+from profiler.live.looks import (
     final_session,
     has_final,
     later_session,
     questions,
     timeline_cells,
 )
+from profiler.live.sessions import Measurement
+from profiler.live.timeline_tools import NSYS, TimelineTools
 from profiler.machine import Machine
 from profiler.model import BuildResult, Plan, SessionPlan, Variant
 from profiler.plan import timeline_session
 from profiler.progress import Narrator
-from profiler.sessions import Measurement
 from profiler.space import Space
 from profiler.spec import Experiment, LoadedSpec
 from profiler.store import RunFolder, RunRecord, create_run, resumable
-from profiler.timeline_tools import NSYS, TimelineTools
 
 _LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""

@@ -9,8 +9,8 @@ from rich.console import Console
 from run_folders import CREATED, SPEC, failed
 
 from kernels.recipe import Recipe
+from profiler.live.measure import Live, Stopwatch, build_plan, measure, variants_of
 from profiler.machine import Machine
-from profiler.measure import Live, Stopwatch, build_plan, measure, variants_of
 from profiler.model import Cell, Problem
 from profiler.progress import Narrator
 from profiler.space import load_space

@@ -18,7 +18,6 @@ from profiler.analyse.samples import (
     share_duplicates,
 )
 from profiler.analyse.summary import summarise
-from profiler.attempts import Loaded, load_attempt
 from profiler.errors import ExitCode, SpecError
 from profiler.metrics import CATALOGUE, expand
 from profiler.model import (
@@ -32,13 +31,14 @@ from profiler.model import (
 )
 from profiler.notices import Notice, NoticeKind
 from profiler.private import PrivateTexts, private_texts, without_private
-from profiler.report import ReplayInfo, Report
-from profiler.results import Results, gather
+from profiler.results.attempts import Loaded, load_attempt
+from profiler.results.outcomes import Results, gather
+from profiler.results.report import ReplayInfo, Report
+from profiler.results.throttling import counting_timelines
+from profiler.results.timelines import joined_timelines, shared_timelines
 from profiler.space import Space, space_of
 from profiler.spec import LoadedSpec
 from profiler.store import Attempt, RunFolder, RunRecord
-from profiler.throttling import counting_timelines
-from profiler.timelines import joined_timelines, shared_timelines
 
 
 @dataclass(frozen=True, eq=False)

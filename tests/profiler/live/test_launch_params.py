@@ -4,7 +4,7 @@ from pathlib import Path
 
 from kernels.recipe import Recipe
 from profiler.errors import SpecError
-from profiler.launch_params import launch_params
+from profiler.live.launch_params import launch_params
 from profiler.model import Variant
 
 SOURCE = (Path("k.cu"),)

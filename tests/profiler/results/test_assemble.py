@@ -9,11 +9,11 @@ import pytest
 from pandas.testing import assert_frame_equal
 from run_folders import CREATED, H200, SPEC, Workplace, failed, measured, ncu_csv
 
-from profiler.assemble import assemble
 from profiler.errors import ExitCode, UsageError
 from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
 from profiler.recording import write_recording
+from profiler.results.assemble import assemble
 from profiler.spec import load_spec
 from profiler.store import AttemptResult, RunFolder
 from runner import protocol

@@ -7,11 +7,11 @@ import pytest
 
 from profiler.commands import rebuild_report
 from profiler.errors import ExitCode
-from profiler.planned import is_recording, plan_of
+from profiler.results.planned import is_recording, plan_of
 from profiler.spec import load_spec
 from profiler.store import RunFolder
 
-RECORDING = Path(__file__).parents[2] / "experiments/recordings/async_copy"
+RECORDING = Path(__file__).parents[3] / "experiments/recordings/async_copy"
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.attempts import Loaded
 from profiler.clocks import (
     Repeats,
     VisitKey,
@@ -19,7 +18,8 @@ from profiler.clocks import (
 )
 from profiler.model import Plan, Visit
 from profiler.notices import Notice
-from profiler.timelines import FIRST_BLOCK
+from profiler.results.attempts import Loaded
+from profiler.results.timelines import FIRST_BLOCK
 
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:

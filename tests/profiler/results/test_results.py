@@ -5,12 +5,12 @@ import math
 import pytest
 from run_folders import SPEC, Workplace, external_csv, failed, measured, ncu_csv
 
-from profiler.attempts import load_attempt
 from profiler.metrics import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.recording import write_recording
-from profiler.results import Failure, failures, gather
+from profiler.results.attempts import load_attempt
+from profiler.results.outcomes import Failure, failures, gather
 from profiler.store import JOURNAL_FILE, AttemptResult, RunFolder
 from runner import protocol
 

@@ -12,7 +12,7 @@ import pytest
 
 from profiler.analyse.judge import is_judged
 from profiler.analyse.samples import empty_samples
-from profiler.looks import (
+from profiler.live.looks import (
     MOST_FINALISTS,
     Questions,
     final_session,

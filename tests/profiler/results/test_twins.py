@@ -1,7 +1,7 @@
 """Cells that are the same program."""
 
 from profiler.model import BuildResult, Cell, Problem, Variant, cell_id
-from profiler.twins import twins
+from profiler.results.twins import twins
 
 
 def make_cell(variant, problem="p"):

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import ParseError
-from profiler.imports import import_document, read_imports
+from profiler.imports.ncu_files import import_document, read_imports
 from profiler.output import dump
 
-RECORDINGS = Path(__file__).parents[1] / "recordings/ncu-2025.3.1"
+RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
 CAPTURES = sorted(RECORDINGS.glob("*.csv*"))
 ALWAYS = {"duration_ns", "cycles", "registers", "l2_hit_pct"}
 

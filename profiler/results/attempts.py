@@ -29,8 +29,8 @@ from profiler.model import SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.timeline_files import FACTS_FILE
+from profiler.results.timelines import VisitTimelines, visit_timelines
 from profiler.store import Attempt
-from profiler.timelines import VisitTimelines, visit_timelines
 from runner import protocol
 
 _OWN_TIMERS = frozenset({"timer", "torch_kernels", "plain_timer"})

@@ -1,0 +1,1 @@
+"""Files that users already have: of ncu, nsys, torch.profiler and inductor."""

@@ -1,0 +1,1 @@
+"""The live stage: which visits are missing, and making them."""
