@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+import runner
 from profiler.collect.command import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
@@ -51,8 +52,8 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
     workload = experiment.workload
     if isinstance(workload, CommandWorkload):
         return _program_files(workload.arguments(command_values(cell)), workload.folder(base))
-    runner = Path(__file__).resolve().parent.parent / "runner"
-    return (*sorted(runner.glob("*.py")), *_workload_files(workload, base))
+    package = Path(runner.__file__).resolve().parent
+    return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
 
 
 # ---- an external command -------------------------------------------------------------------------
