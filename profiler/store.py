@@ -289,7 +289,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(f"{path.parent}: not a run folder (no {path.name})") from error
+        raise UsageError(
+            f"{path.parent}: not a run folder (no {path.name})",
+            remedy="Give the folder of a live run, or a recording; a replay leaves results only.",
+        ) from error
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: damaged: {error}") from error
     if not isinstance(data, dict):

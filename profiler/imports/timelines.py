@@ -86,7 +86,9 @@ def read_timelines(
 
 
 def _is_timeline(file: Path) -> bool:
-    if _is_report(file):
+    # Whoever gives a file of that name wants to hear what is wrong with it as an export.
+    is_export = file.name.removesuffix(".gz").endswith(".sqlite") and file.is_file()
+    if _is_report(file) or is_export:
         return True
     head = _head(file)
     return head.startswith(_SQLITE) or _is_trace(head)

@@ -249,6 +249,12 @@ class TestFiles:
         with pytest.raises(ParseError, match=r"songs\.sqlite"):
             read_timelines([file])
 
+    def test_what_only_has_the_name_of_an_export_is_no_table_of_ncu(self, tmp_path):
+        file = tmp_path / "mine.sqlite"
+        file.write_text("not a database at all")
+        with pytest.raises(ParseError, match=r"mine\.sqlite: SQLite says"):
+            read_timelines([file])
+
     def test_a_packed_export_reads_like_the_plain_one(self, tmp_path):
         packed = tmp_path / "a.sqlite.gz"
         packed.write_bytes(gzip.compress(RECORDING.read_bytes()))
