@@ -139,15 +139,11 @@ def _line(row: Mapping[Any, Any], step: Step, names: Names, changes: tuple[Chang
 
 
 def _datum(value: float, unit: str) -> Datum:
-    if numbers.is_missing(value):
-        return Datum(title="not measured", css="none")
-    return Datum(numbers.show(value, unit), numbers.raw(value))
+    return Datum.quantity(value, unit, "not measured")
 
 
 def _ratio(value: float, title: str) -> Datum:
-    if numbers.is_missing(value):
-        return Datum(title="not measured in both runs", css="none")
-    return Datum(numbers.ratio(value), numbers.raw(value), title)
+    return Datum.times(value, "not measured in both runs", title)
 
 
 # ---- facts and counters --------------------------------------------------------------------------

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.model import Cell, Problem
-from profiler.render import numbers
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.main_table import ratio_datum
 from profiler.render.roles import Ranking
@@ -132,6 +131,4 @@ def _number(lookup: Lookup, cell: Cell, metric: str, unit: str = "") -> Datum:
 
 
 def _datum(lookup: Lookup, cell: Cell, value: float, unit: str) -> Datum:
-    if not lookup.correct(cell) or numbers.is_missing(value):
-        return Datum(title="not measured", css="none")
-    return Datum(numbers.show(value, unit), numbers.raw(value))
+    return Datum.quantity(value if lookup.correct(cell) else None, unit, "not measured")

@@ -133,9 +133,7 @@ def _mean_title(rung: Rung) -> str:
 
 
 def _percent(value: float, title: str = "") -> Datum:
-    if not math.isfinite(value):
-        return Datum(title="not measured for both", css="none")
-    return Datum(numbers.show(value, "%"), numbers.raw(value), title)
+    return Datum.quantity(value, "%", "not measured for both", title)
 
 
 def _rung_row(lookup: Lookup, rung: Rung, data: Sequence[Datum]) -> Row:
@@ -273,10 +271,8 @@ def _value(lookup: Lookup, rung: Rung, problem: Problem, panel: Panel) -> float:
 
 def _median(lookup: Lookup, rung: Rung, problem: Problem, panel: Panel) -> Datum:
     value = _value(lookup, rung, problem, panel)
-    if not math.isfinite(value):
-        cell = lookup.cells.get((rung.variant.id, problem.id))
-        return Datum(title=lookup.why_missing(cell, panel.metrics[0].name), css="none")
-    return Datum(numbers.show(value, panel.unit), numbers.raw(value))
+    cell = lookup.cells.get((rung.variant.id, problem.id))
+    return Datum.quantity(value, panel.unit, lookup.why_missing(cell, panel.metrics[0].name))
 
 
 def ledger(lookup: Lookup, ladder: Sequence[Rung]) -> tuple[Line, ...]:

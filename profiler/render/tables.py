@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
 from profiler.render import numbers
@@ -30,6 +31,20 @@ class Datum:
     """Raw number; None where the value is missing."""
     title: str = ""
     css: str = ""
+
+    @classmethod
+    def quantity(cls, value: float | None, unit: str, without: str, title: str = "") -> Self:
+        """A number with its unit; `without` says why there is none."""
+        if value is None or numbers.is_missing(value):
+            return cls(title=without, css="none")
+        return cls(numbers.show(value, unit), numbers.raw(value), title)
+
+    @classmethod
+    def times(cls, value: float | None, without: str, title: str = "") -> Self:
+        """A ratio, as how many times; `without` says why there is none."""
+        if value is None or numbers.is_missing(value):
+            return cls(title=without, css="none")
+        return cls(numbers.ratio(value), numbers.raw(value), title)
 
 
 @dataclass(frozen=True)

@@ -137,15 +137,11 @@ def _row(lookup: Lookup, cell: Cell, values: Sequence[tuple[float, float, float]
 
 
 def _time(value: float) -> Datum:
-    if numbers.is_missing(value):
-        return Datum(title="not measured", css="none")
-    return Datum(numbers.show(value, "ns"), numbers.raw(value))
+    return Datum.quantity(value, "ns", "not measured")
 
 
 def _ratio(value: float) -> Datum:
-    if numbers.is_missing(value):
-        return Datum(title="not measured", css="none")
-    return Datum(numbers.ratio(value), numbers.raw(value))
+    return Datum.times(value, "not measured")
 
 
 def _plain_rows(lookup: Lookup, plain: pd.DataFrame) -> tuple[TimerRow, ...]:

@@ -200,12 +200,8 @@ def _measured_data(
 
 
 def _number(value: float | None, unit: str) -> Datum:
-    if value is None or numbers.is_missing(value):
-        return Datum(title="not known", css="none")
-    return Datum(numbers.show(value, unit), numbers.raw(value))
+    return Datum.quantity(value, unit, "not known")
 
 
 def _ratio(value: float | None, otherwise: str) -> Datum:
-    if value is None:
-        return Datum(title=otherwise, css="none")
-    return Datum(numbers.ratio(value), numbers.raw(value))
+    return Datum.times(value, otherwise)

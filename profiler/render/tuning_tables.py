@@ -10,6 +10,7 @@ from profiler.model import Params, TunedConfig
 from profiler.render import numbers
 from profiler.render.tables import Datum
 
+_MISSING = "not in the file"
 HEADS = ("time", "against the best", "registers", "spills", "shared memory")
 
 
@@ -67,13 +68,11 @@ def _data(each: TunedConfig, quickest: float) -> tuple[Datum, ...]:
 
 
 def _number(value: float | None, unit: str) -> Datum:
-    if value is None:
-        return _missing()
-    return Datum(numbers.show(value, unit), numbers.raw(value))
+    return Datum.quantity(value, unit, _MISSING)
 
 
 def _missing() -> Datum:
-    return Datum(title="not in the file", css="none")
+    return Datum(title=_MISSING, css="none")
 
 
 def config_words(config: Params) -> str:

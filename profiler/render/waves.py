@@ -188,12 +188,8 @@ def _plain(value: float) -> Datum:
 
 
 def _time(value: float) -> Datum:
-    if math.isnan(value):
-        return Datum(title="no grid of full waves was measured", css="none")
-    return Datum(numbers.show(value, "ns"), numbers.raw(value))
+    return Datum.quantity(value, "ns", "no grid of full waves was measured")
 
 
 def _percent(value: float) -> Datum:
-    if math.isnan(value):
-        return Datum(title="not known", css="none")
-    return Datum(numbers.show(value, "%"), numbers.raw(value))
+    return Datum.quantity(value, "%", "not known")

@@ -168,6 +168,4 @@ def change_datum(best: float, baseline: float, metric: Label) -> Datum:
 
 
 def _datum(value: float, metric: Label) -> Datum:
-    if not math.isfinite(value):
-        return Datum(title="not collected", css="none")
-    return Datum(numbers.show(value, metric.unit), numbers.raw(value))
+    return Datum.quantity(value, metric.unit, "not collected")
