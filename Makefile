@@ -4,9 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Measuring needs torch, replaying a recording does not: it is large, so only where there is a GPU.
 EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
-# The tests of one file stay in one worker and share what they set up. Each worker imports torch. Files are shared
-# out in the order of tests/conftest.py, the slow ones first, and not by their number of tests.
-PARALLEL := -n logical --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+# The tests of one file stay in one worker and share what they set up. Each worker imports torch.
+PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 
 .PHONY: demo test lint clean
 

@@ -18,8 +18,3 @@ def profiler(tmp_path):
 def command_line():
     """Make a command line in a folder, for fixtures that live longer than a test."""
     return CommandLine
-
-
-def pytest_collection_modifyitems(items):
-    """Whole runs first: they take minutes, and with several workers none shall begin last."""
-    items.sort(key=lambda item: not item.path.name.startswith("test_live"))
