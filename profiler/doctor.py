@@ -26,8 +26,7 @@ from profiler.environment import (
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.execute.lock import is_free
-from profiler.execute.timeline import importer_fault
-from profiler.execute.tools import printed
+from profiler.execute.timeline import importer_fault, nsys_version
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
 """A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large
@@ -297,7 +296,7 @@ def check_nsys(machine: Machine) -> Check:
     """Look for an Nsight Systems that can record and make a report; only timelines need one."""
     try:
         path = nsys.find_nsys(machine.environ, machine.root)
-        version = nsys.read_version(printed(nsys.version_command(path)))
+        version = nsys_version(path)
         nsys.require_version(version)
     except EnvironmentUnusable as error:
         return Check("nsys", Status.WARNING, error.message, error.remedy or "")

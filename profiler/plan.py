@@ -264,12 +264,9 @@ def _sessions(
     def session(
         name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
     ) -> SessionPlan:
-        numbers = {
-            SessionKind.TIMING: collect.blocks[0],
-            SessionKind.COUNTERS: collect.counter_samples,
-        }
-        twice = baseline if kind is SessionKind.TIMING else None
-        blocks = range(numbers[kind])
+        timed = kind is SessionKind.TIMING
+        blocks = range(collect.blocks[0] if timed else collect.counter_samples)
+        twice = baseline if timed else None
         visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
         return SessionPlan(name, collector, kind, names, visits)
 

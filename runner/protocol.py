@@ -212,9 +212,14 @@ def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:
 
 def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
     """Cell, block and arm of every visit that was measured to its end."""
+    return map(visit_of, measured(records))
+
+
+def measured(records: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The records of visits that were measured to their end."""
     for record in records:
         if record.get("event") == FINISHED and record.get("phase") == MEASURE:
-            yield visit_of(record)
+            yield record
 
 
 def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:

@@ -306,9 +306,8 @@ def samples_from_journal(
 
 
 def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Sequence[float]]]:
-    for record in records:
-        if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE:
-            yield protocol.visit_of(record), record.get("durations_ns") or ()
+    for record in protocol.measured(records):
+        yield protocol.visit_of(record), record.get("durations_ns") or ()
 
 
 # ---- what follows from samples -------------------------------------------------------------------

@@ -158,8 +158,7 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
 
 
 def _finished_traces(records: tuple[Mapping[str, Any], ...]) -> Iterator[str]:
-    for record in records:
-        if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.MEASURE:
-            name = record.get("trace")
-            if isinstance(name, str):
-                yield Path(name).name
+    for record in protocol.measured(records):
+        name = record.get("trace")
+        if isinstance(name, str):
+            yield Path(name).name

@@ -132,16 +132,21 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
         )
         measurement.save_what_was_left()
         for session in live.plan.sessions:
-            try:
+            with _stages_kept(run, record, watch):
                 _measure_session(live, measurement, session, watch)
-            finally:
-                run.write_record(_with_stages(record, watch))
         if live.timeline:
-            try:
+            with _stages_kept(run, record, watch):
                 _measure_timeline(live, measurement, watch)
-            finally:
-                run.write_record(_with_stages(record, watch))
     return run
+
+
+@contextmanager
+def _stages_kept(run: RunFolder, record: RunRecord, watch: Stopwatch) -> Iterator[None]:
+    """Write down how long the stages took so far, whatever ends the body."""
+    try:
+        yield
+    finally:
+        run.write_record(_with_stages(record, watch))
 
 
 def _measure_timeline(live: Live, measurement: Measurement, watch: Stopwatch) -> None:

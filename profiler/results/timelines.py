@@ -133,10 +133,8 @@ def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
 
 def _measured(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
     """What the journal says of the end of a visit."""
-    for record in records:
-        if (record.get("event"), record.get("phase")) == (protocol.FINISHED, protocol.MEASURE) and (
-            Visit(*protocol.visit_of(record)) == visit
-        ):
+    for record in protocol.measured(records):
+        if Visit(*protocol.visit_of(record)) == visit:
             yield record
 
 
