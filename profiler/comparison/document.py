@@ -99,6 +99,7 @@ def _step(step: Step, cells: Mapping[str, Cell]) -> dict[str, Any]:
                 **{_KEYS.get(name, name): number(row[name]) for name in _NUMBERS},
                 "facts": metrics.get(str(row["cell"]), {}).get("facts", {}),
                 "metrics": metrics.get(str(row["cell"]), {}).get("metrics", {}),
+                "retuned": [asdict(one) for one in step.retuned.get(str(row["cell"]), ())],
             }
             for row in step.cells.reset_index().to_dict("records")
         ],

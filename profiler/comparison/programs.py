@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 
 from profiler.comparison.sides import Side
+from profiler.comparison.tuning import retuned
 from profiler.model import BuildResult, Cell
 
 
@@ -18,6 +19,8 @@ class Program(StrEnum):
     """The same machine code and launch parameters."""
     SAME_TORCH = "same_torch"
     """Nothing of it is compiled by us, and torch has the same version."""
+    RETUNED = "retuned"
+    """A compiler made another program of the same source: its autotuner chose otherwise."""
     CHANGED = "changed"
     UNKNOWN = "unknown"
 
@@ -50,6 +53,8 @@ def _program(
         )
     ):
         return Program.CHANGED
+    if retuned(older, newer, cells[1].id):
+        return Program.RETUNED
     keys = [side.record.keys.get(cells[1].id) for side in (older, newer)]
     if keys[0] is not None and keys[0] == keys[1]:
         return Program.SAME_KEY

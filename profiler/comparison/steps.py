@@ -15,6 +15,7 @@ from profiler.comparison.machines import Machines, machines_of
 from profiler.comparison.programs import Program, programs
 from profiler.comparison.sides import Side, outcome
 from profiler.comparison.timings import Timings, common_source, timings
+from profiler.comparison.tuning import Retuned, retuned
 from profiler.errors import UsageError
 from profiler.model import Cell, Environment
 
@@ -37,6 +38,8 @@ class Step:
     `raw_ratio raw_low raw_high` of durations, `clock_ratio`, `program`, and both outcomes."""
     metrics: pd.DataFrame
     """One row per cell and metric that both have: `cell metric older newer`."""
+    retuned: Mapping[str, tuple[Retuned, ...]]
+    """Cells (ids) for which a compiler's autotuner chose otherwise, with what it chose."""
     only_older: tuple[str, ...]
     only_newer: tuple[str, ...]
 
@@ -66,6 +69,7 @@ def step_between(sides: Sequence[Side], number: int) -> Step:
         control=control,
         cells=cells,
         metrics=common_metrics(older, newer, [cell.id for cell in both]),
+        retuned={cell.id: found for cell in both if (found := retuned(older, newer, cell.id))},
         only_older=tuple(name for name in known[0] if name not in known[1]),
         only_newer=tuple(name for name in known[1] if name not in known[0]),
     )

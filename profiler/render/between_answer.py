@@ -30,6 +30,7 @@ def sentences(comparison: Comparison, rows: Sequence[Line]) -> tuple[Sentence, .
         _verdict_sentence(rows, Verdict.SLOWER),
         _verdict_sentence(rows, Verdict.FASTER),
         _rest_sentence(rows),
+        *_retuned_sentence(step, rows),
     )
 
 
@@ -75,6 +76,17 @@ def _rest_sentence(rows: Sequence[Line]) -> Sentence:
         if counts[verdict]
     ]
     return (Part(f"Of the others, {', '.join(parts)}."),) if parts else ()
+
+
+def _retuned_sentence(step: Step, rows: Sequence[Line]) -> tuple[Sentence, ...]:
+    """How often a compiler's autotuner chose otherwise; none where it never did."""
+    if not step.retuned:
+        return ()
+    moved = [line for line in rows if line.verdict in (Verdict.SLOWER, Verdict.FASTER)]
+    among = sum(line.cell in step.retuned for line in moved)
+    words = f" of {len(rows)} cells, {among} of the {len(moved)} slower or faster ones among them."
+    opening = Part("The compiler's autotuner chose otherwise at ")
+    return ((opening, Part(str(len(step.retuned)), strong=True), Part(words)),)
 
 
 def cards(comparison: Comparison, rows: Sequence[Line]) -> tuple[Card, ...]:

@@ -156,7 +156,7 @@ class GridRuns:
 
     @cached_property
     def grids(self) -> tuple[Grid, ...]:
-        """All problems of either run, by the axes of the one that is of this kind."""
+        """Problems that both runs have, by the axes of the one that is of this kind."""
         older, newer = (side.report for side in self._sides)
         given = newer if newer.kind == "grid" else older
         problems = {cell.problem.id: cell.problem for cell in self._cells.values()}
@@ -164,14 +164,27 @@ class GridRuns:
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
-        """Variants of either run."""
+        """Variants that both runs have."""
         return tuple({cell.variant.id: cell.variant for cell in self._cells.values()}.values())
 
     @cached_property
     def _cells(self) -> Mapping[str, Cell]:
+        """Cells of either run whose variant and whose problem both runs have in some cell.
+
+        A run of other operators or sizes beside gives no empty heat maps; one cell that only one of
+        the two runs has is seen.
+        """
         planned = (side.report.plan.cells for side in reversed(self._sides))
         ids = dict.fromkeys(cell.id for cells in planned for cell in cells)
-        return {cell: self.names.cells[cell] for cell in ids}
+        both = [self.names.cells[cell] for cell in frozenset.intersection(*self._planned)]
+        variants = {cell.variant.id for cell in both}
+        problems = {cell.problem.id for cell in both}
+        cells = {cell: self.names.cells[cell] for cell in ids}
+        return {
+            name: cell
+            for name, cell in cells.items()
+            if cell.variant.id in variants and cell.problem.id in problems
+        }
 
     @cached_property
     def _by_place(self) -> Mapping[tuple[str, str], str]:

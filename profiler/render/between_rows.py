@@ -13,6 +13,7 @@ from profiler.comparison.facts import EXACT
 from profiler.comparison.joined import Comparison
 from profiler.comparison.programs import Program
 from profiler.comparison.steps import Step
+from profiler.comparison.tuning import Retuned
 from profiler.model import Cell, Verdict
 from profiler.render import numbers
 from profiler.render.between_words import (
@@ -55,7 +56,7 @@ class Line:
     reason: str
     program: str
     changes: str
-    """Static facts that differ and counters that moved."""
+    """What was tuned otherwise, static facts that differ, and counters that moved."""
     is_control: bool
 
 
@@ -133,7 +134,12 @@ def _line(row: Mapping[Any, Any], step: Step, names: Names, changes: tuple[Chang
         verdict_datum=verdict_datum(row),
         reason=reason_words(row),
         program=PROGRAM_WORDS[Program(row["program"])],
-        changes=", ".join(_words(change) for change in changes),
+        changes=", ".join(
+            (
+                *(_retuned_words(one) for one in step.retuned.get(cell, ())),
+                *(_words(change) for change in changes),
+            )
+        ),
         is_control=names.cells[cell].variant.id == step.control,
     )
 
@@ -191,6 +197,15 @@ def _changes_by_cell(step: Step, names: Names) -> dict[str, tuple[Change, ...]]:
         if len(moved.get(change.cell, ())) < MOST_MOVED:
             moved[change.cell] = (*moved.get(change.cell, ()), change)
     return {cell: (*found.get(cell, ()), *moved.get(cell, ())) for cell in {**found, **moved}}
+
+
+def _retuned_words(one: Retuned) -> str:
+    """Which settings another configuration has: `autotuner: num_warps 4 → 8`."""
+    settings = (
+        f"{name} {one.older.get(name, 'none')} \u2192 {one.newer.get(name, 'none')}"
+        for name in one.differing
+    )
+    return f"autotuner: {', '.join(settings)}"
 
 
 def _words(change: Change) -> str:

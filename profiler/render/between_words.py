@@ -27,6 +27,7 @@ PROGRAM_WORDS: Mapping[Program, str] = {
     Program.SAME_KEY: "unchanged",
     Program.SAME_CODE: "same machine code",
     Program.SAME_TORCH: "same version of torch",
+    Program.RETUNED: "tuned otherwise",
     Program.CHANGED: "changed",
     Program.UNKNOWN: "not known",
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from rich import box
 from rich.table import Table
 from rich.text import Text
@@ -27,7 +29,12 @@ def columns(table: Table, *names: str, right: bool = False) -> None:
 
 def plain(text: str) -> Text:
     """Text that rich takes as it is; control characters of a terminal are made visible."""
-    return Text("".join(one if one.isprintable() else "\ufffd" for one in text), overflow="fold")
+    return Text("".join(one if _harmless(one) else "\ufffd" for one in text), overflow="fold")
+
+
+def _harmless(one: str) -> bool:
+    """Printable or a space: str.isprintable calls no space printable but the plain one."""
+    return one.isprintable() or unicodedata.category(one) == "Zs"
 
 
 def say_the_rest(table: Table, count: int, words: str) -> None:

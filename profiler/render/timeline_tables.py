@@ -237,7 +237,7 @@ def _phase_lines(one: NamedTimeline) -> Iterator[Line]:
 
 
 def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
-    """CUDA calls by name and cell: how many a launch makes, and how long they take on the host."""
+    """CUDA calls by cell and name: how many a launch makes, and how long they take on the host."""
     cells = [one for one in cells if not one.found.on_cpu]
     tables = [api_calls(one.found.timeline.api, one.found.timeline.ranges) for one in cells]
     time: dict[str, float] = {}
@@ -246,25 +246,31 @@ def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
             time[str(name)] = time.get(str(name), 0.0) + float(host)
     if not time:
         return None
-    by_name = [_by(table, "name") for table in tables]
     names = sorted(time, key=lambda name: (-time[name], name))
-    heads = []
-    for one in cells:
-        heads += [
-            (one.name, "Calls per launch"),
-            (f"{one.name}: time", "Host time per launch, median"),
-        ]
+    heads = [
+        head
+        for name in ("all calls", *names)
+        for head in ((name, "Calls per launch"), (f"{name}: time", "Host time per launch, median"))
+    ]
     lines = tuple(
-        Line(name, tuple(datum for table in by_name for datum in _call_data(table.get(name))))
-        for name in names
+        Line(one.variant, (_words(one.problem), *_calls_of(table, names)), mark=one.mark)
+        for one, table in zip(cells, tables, strict=True)
     )
-    totals = tuple(datum for table in tables for datum in _call_totals(table))
     return SmallTable(
         "CUDA calls per launch: how many, and how long on the host",
-        "call",
-        tuple(heads),
-        (*lines, Line("all", totals)),
+        "variant",
+        (("problem", ""), *heads),
+        lines,
+        words=("problem",),
     )
+
+
+def _calls_of(table: pd.DataFrame, names: Sequence[str]) -> Iterator[Datum]:
+    """Number and host time of all calls of a cell, then of each name."""
+    yield from _call_totals(table)
+    by_name = _by(table, "name")
+    for name in names:
+        yield from _call_data(by_name.get(name))
 
 
 def _call_data(row: Mapping[Any, Any] | None) -> tuple[Datum, Datum]:
@@ -311,7 +317,7 @@ def tree_table(found: Phased, counters: pd.DataFrame) -> SmallTable | None:
             "Time in which an operation ran, of that from the first to the last of them",
         ),
         ("idle", "Time between them in which nothing ran at all"),
-        *((f"{label(name).label}, ncu", _COUNTER_HINT) for name in metrics),
+        *((f"{label(name).label}, ncu, one launch", _COUNTER_HINT) for name in metrics),
     )
     return SmallTable(
         "Ranges: time of all instances together",

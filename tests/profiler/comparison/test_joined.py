@@ -15,6 +15,8 @@ from profiler.errors import UsageError
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.output import dump
+from profiler.render.between_answer import sentences
+from profiler.render.between_rows import Names, lines
 
 
 def verdicts(comparison):
@@ -156,6 +158,49 @@ def test_code_of_torch_is_the_same_as_far_as_its_version_says(pair, torch, expec
     newer = pair.copy(environment={"torch": torch})
     other_keys(newer)
     assert set(pair.compare(newer).last.cells["program"]) == {expected}
+
+
+def tuned_as(run, configs):
+    """Write into the journals of a run what the autotuner chose, by start of the cell's id."""
+    for journal in run.glob("raw/*/journal.jsonl"):
+        records = [json.loads(line) for line in journal.read_text().splitlines()]
+        for record in records:
+            for start, config in configs.items():
+                if str(record.get("cell")).startswith(start):
+                    chosen = {"operation": "sum_0", "choice": "", "config": config, "best": True}
+                    tried = {**chosen, "config": {"num_warps": 1}, "best": False}
+                    record["tuned"] = [tried, chosen]
+        journal.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pair):
+    newer = pair.copy({"wide..": 1.2})
+    tuned_as(pair.older, {"wide..": {"XBLOCK": 512, "num_warps": 8}, "tree..": {"num_warps": 4}})
+    tuned_as(newer, {"wide..": {"XBLOCK": 512, "num_warps": 4}, "tree..": {"num_warps": 4}})
+    found = pair.compare(newer)
+    cells = found.last.cells
+    assert set(found.last.retuned) == {"wide..small", "wide..large"}
+    assert cells.at["wide..large", "program"] == Program.RETUNED, "whatever the key says"
+    assert cells.at["tree..large", "program"] == Program.SAME_KEY
+    assert not Program.RETUNED.unchanged
+    rows = {line.cell: line for line in lines(found.last, Names.of(found))}
+    assert rows["wide..large"].changes.startswith("autotuner: num_warps 8 \u2192 4")
+    assert "autotuner" not in rows["tree..large"].changes
+    said = "".join(part.text for one in sentences(found, list(rows.values())) for part in one)
+    assert "chose otherwise at 2 of 14 cells, 2 of the 2 slower or faster ones among them" in said
+    (step,) = document(found)["steps"]
+    (told,) = [cell["retuned"] for cell in step["cells"] if cell["id"] == "wide..large"]
+    older, newer = {"XBLOCK": 512, "num_warps": 8}, {"XBLOCK": 512, "num_warps": 4}
+    assert told == [{"operation": "sum_0", "older": older, "newer": newer}]
+
+
+def test_a_setting_that_only_one_of_two_configurations_has_is_told(pair):
+    newer = pair.copy()
+    tuned_as(pair.older, {"wide..": {"XBLOCK": 512}})
+    tuned_as(newer, {"wide..": {"XBLOCK": 512, "num_stages": 2}})
+    found = pair.compare(newer)
+    rows = {line.cell: line for line in lines(found.last, Names.of(found))}
+    assert rows["wide..large"].changes == "autotuner: num_stages none \u2192 2"
 
 
 # ---- refusals ----

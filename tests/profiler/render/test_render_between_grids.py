@@ -74,6 +74,26 @@ def other_machine(older):
     return compare_sides(read_sides([older, newer]))
 
 
+def test_problems_and_variants_of_one_run_alone_get_no_map(older):
+    target = scaled_copy(older, older.with_name("fewer"), None, environment=A100)
+    plan = json.loads((target / "plan.json").read_text())
+    plan["cells"] = [
+        cell
+        for cell in plan["cells"]
+        if cell["problem"]["params"]["operator"] == "sum"
+        and cell["problem"]["params"]["dim0"] == 1024
+        and cell["variant"]["name"] == "eager"
+    ]
+    (target / "plan.json").write_text(json.dumps(plan))
+    comparison = compare_sides(read_sides([older, target]))
+    runs = GridRuns(comparison, Names.of(comparison))
+    (block,) = grid_parts(runs).blocks
+    assert [one.variant for one in block.variants] == ["eager"]
+    assert block.grid.row_values == (1024,)
+    assert block.grid.column_values == (128, 1024, 8192)
+    assert all(place.ratio > 0 for place in runs.places(runs.variants[0], block.grid))
+
+
 @pytest.fixture(scope="module")
 def tree(other_machine):
     return lxml.html.document_fromstring(render_comparison(other_machine))

@@ -9,7 +9,8 @@ from rich.console import Console, RenderableType
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
-from profiler.render import console
+from profiler.render import console, numbers
+from profiler.render.terminal import plain
 from profiler.results.report import Report
 
 
@@ -94,6 +95,12 @@ def test_control_characters_never_reach_the_terminal() -> None:
     text = shown(console.doctor_table([Check("a\x1b[31mred", "ok", "b\x07")]))
     assert "\x1b" not in text
     assert "\x07" not in text
+
+
+def test_narrow_spaces_of_numbers_stay_as_they_are() -> None:
+    number = numbers.show(60.23e6, "")
+    assert "\u202f" in number
+    assert plain(number).plain == number
 
 
 def plan_of(count: int) -> Plan:

@@ -128,7 +128,9 @@ def test_counters_join_by_path_and_add_up_under_a_star() -> None:
     )
     table = tree_table(found, counters)
     assert table is not None
-    assert table.heads[-1][0] == "DRAM read, ncu", "instructions were not collected here"
+    assert table.heads[-1][0] == "DRAM read, ncu, one launch", (
+        "instructions were not collected here"
+    )
     (forward,) = texts(table, "forward")
     assert forward[-1] == "3.000\u202fMB"
     (step,) = texts(table, "step_*")
@@ -172,14 +174,16 @@ def test_calls_of_each_form_per_launch() -> None:
     report = timeline_report([eager, graph], count=2)
     table = call_table(named_timelines(Lookup(report)))
     assert table is not None
-    (launches,) = texts(table, "cudaLaunchKernel")
-    assert launches[0] == "80"
-    assert launches[2:] == ["0", "\u2013"]
-    (graphs,) = texts(table, "cudaGraphLaunch")
-    assert graphs[0] == "0"
-    assert graphs[2:] == ["1", "9.000\u202f\u00b5s"]
-    assert not texts(table, "cudaDeviceSynchronize"), "it lies after the last launch"
-    assert table.lines[-1].name == "all"
+    heads = [name for name, _ in table.heads]
+    by_cell = [
+        dict(zip(heads, (datum.text for datum in line.data), strict=True)) for line in table.lines
+    ]
+    assert [one["cudaLaunchKernel"] for one in by_cell] == ["80", "0"]
+    assert by_cell[1]["cudaLaunchKernel: time"] == "\u2013"
+    assert [one["cudaGraphLaunch"] for one in by_cell] == ["0", "1"]
+    assert by_cell[1]["cudaGraphLaunch: time"] == "9.000\u202f\u00b5s"
+    assert [one["all calls"] for one in by_cell] == ["82", "1"], "two copies as well"
+    assert "cudaDeviceSynchronize" not in heads, "it lies after the last launch"
 
 
 def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
