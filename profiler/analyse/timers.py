@@ -81,7 +81,8 @@ def split_plain(summary: pd.DataFrame) -> pd.DataFrame:
     One row per cell that the plain timer and the one that is believed most have timed, in the order
     of the summary. The error `plain - reference` is the sum of `host`, which is `plain - traced`:
     what is no kernel at all, and `caches`, which is `traced - reference`: what kernels took with
-    other caches and clocks (below 0 where warm caches made them quicker). `traced` is the kernel
+    other caches and clocks (below 0 where warm caches made them quicker), and what recording them
+    cost. `traced` is the kernel
     time by nsys; it and both parts are NaN for a cell without one. `ratio` is `plain / reference`.
     """
     plain = _medians(summary, _PLAIN)

@@ -6,6 +6,7 @@ the lowest median, with whom it ties, and what the verdict is.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 from profiler.analyse.effects import over_problems
@@ -47,6 +48,8 @@ _MOST_GROUPS = 3
 """Groups of rivals of which the answer names the best."""
 _MOST_LOST = 3
 """Problems that the leader loses of which the answer names the winner."""
+_MOST_FIRST = 4
+"""Variants of which the answer counts at how many problems they are first."""
 _MOST_STEPS = 4
 """Steps that are said in the answer; the rest stand below."""
 
@@ -237,7 +240,7 @@ def everywhere_sentence(ranking: Ranking, row: Standing | None) -> Sentence:
 
 
 def _first_elsewhere(ranking: Ranking, row: Standing) -> str:
-    """Who is first at the problems that a variant loses, where these are few enough to name.
+    """Who is first at the problems that a variant loses: each where they are few, else how often.
 
     Not on a page that tunes: it asks for one configuration, and what that costs.
     """
@@ -245,10 +248,14 @@ def _first_elsewhere(ranking: Ranking, row: Standing) -> str:
         return ""
     found, own = winners(ranking.lookup), ranking.best_or_tied.get(row.variant.id, frozenset())
     lost = [one for one in ranking.lookup.problems if one.id in row.planned - own]
-    if not 0 < len(lost) <= _MOST_LOST:
+    if not lost:
         return ""
-    named = ", ".join(f"{found[one.id].cell.variant.name} at {one.name}" for one in lost)
-    return f" (else first: {named})"
+    first = [found[one.id].cell.variant.name for one in lost]
+    if len(lost) <= _MOST_LOST:
+        named = [f"{name} at {one.name}" for name, one in zip(first, lost, strict=True)]
+    else:
+        named = [f"{name} at {count}" for name, count in Counter(first).most_common(_MOST_FIRST)]
+    return f" (else first: {', '.join(named)})"
 
 
 def _problem(lookup: Lookup, identifier: str) -> Problem:

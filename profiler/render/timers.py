@@ -31,7 +31,14 @@ _NAMES: Mapping[str, str] = {
 
 
 PLAIN_HEADS = (
-    *("plain timer", "kernels by nsys", "ncu", "error", "of the host", "of caches and clocks"),
+    *(
+        "plain timer",
+        "kernels by nsys",
+        "ncu",
+        "error",
+        "of the host",
+        "of caches, clocks, recording",
+    ),
     "error in percent",
 )
 
@@ -71,7 +78,7 @@ class Worst:
     times: str
     """Both times."""
     parts: str
-    """What the host and what caches and clocks have in it; empty where that is not known."""
+    """What the host and what caches, clocks and recording have in it; empty where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +188,10 @@ def _worst(lookup: Lookup, plain: pd.DataFrame) -> Worst | None:
     parts = ""
     if not numbers.is_missing(row["traced"]):
         host, caches = _signed(row["host"]), _signed(row["caches"])
-        parts = f"{host} are no kernel time but the host's, {caches} come of caches and clocks"
+        parts = (
+            f"{host} are no kernel time but the host's, "
+            f"{caches} come of caches, clocks and the recording"
+        )
     return Worst(
         numbers.ratio(row["ratio"]),
         f"{cell.variant.name} at {cell.problem.name}",

@@ -112,7 +112,7 @@ def test_the_answer_names_the_largest_error_and_its_parts():
     assert f"furthest off at {chosen.variant.name} at {chosen.problem.name}" in said
     assert "<strong>8.000\u00d7</strong> the time of ncu" in said
     assert "are no kernel time but the host" in said
-    assert "come of caches and clocks" in said
+    assert "come of caches, clocks and the recording" in said
     assert "What the plain timer gets wrong" in page
 
 

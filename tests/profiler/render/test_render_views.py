@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections import Counter
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 
 from profiler.analyse.verdicts import Reason
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.render import compare, details, main_table, tables
+from profiler.render import answer, compare, details, main_table, tables
 from profiler.render.answer import sentences
 from profiler.render.cards import cards, doubts
 from profiler.render.charts import colours
@@ -460,6 +461,17 @@ def test_a_winner_that_the_leader_loses_to_is_named() -> None:
     assert 0 < len(lost) <= 3
     winner = ranking.lookup.winners[lost[0].id].cell.variant.name
     assert f"(else first: {winner} at {lost[0].name}" in said
+
+
+def test_winners_of_many_lost_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranking = Ranking(Lookup(make_report(variant_count=34)))
+    assert ranking.best_standing is not None
+    held = ranking.best_or_tied[ranking.best_standing.variant.id]
+    lost = [one for one in ranking.lookup.problems if one.id not in held]
+    first = Counter(ranking.lookup.winners[one.id].cell.variant.name for one in lost)
+    monkeypatch.setattr(answer, "_MOST_LOST", 0)
+    counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
+    assert f"(else first: {counted})" in say(ranking)
 
 
 def test_problems_that_nobody_measured_are_not_all() -> None:
