@@ -132,4 +132,7 @@ def _changes_card(comparison: Comparison, step: Step) -> Card:
     variants = step.cells.drop_duplicates("variant")
     changed = int((variants["program"] == Program.CHANGED).sum())
     words = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
-    return Card("What else differs?", f"{changed} variants changed", f"Between the runs: {words}.")
+    answer = f"{changed} variants changed"
+    if step.retuned:
+        answer += f", {len(step.retuned)} cells tuned otherwise"
+    return Card("What else differs?", answer, f"Between the runs: {words}.")

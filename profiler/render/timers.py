@@ -78,7 +78,7 @@ class Worst:
     times: str
     """Both times."""
     parts: str
-    """What the host and what caches, clocks and recording have in it; empty where that is not known."""
+    """What the host and what caches, clocks and recording have in it; empty where not known."""
 
 
 @dataclass(frozen=True)

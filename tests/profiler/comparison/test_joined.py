@@ -15,7 +15,7 @@ from profiler.errors import UsageError
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
 from profiler.output import dump
-from profiler.render.between_answer import sentences
+from profiler.render.between_answer import cards, sentences
 from profiler.render.between_rows import Names, lines
 
 
@@ -188,6 +188,8 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     assert "autotuner" not in rows["tree..large"].changes
     said = "".join(part.text for one in sentences(found, list(rows.values())) for part in one)
     assert "chose otherwise at 2 of 14 cells, 2 of the 2 slower or faster ones among them" in said
+    card = cards(found, list(rows.values()))[-1]
+    assert card.answer == "0 variants changed, 2 cells tuned otherwise"
     (step,) = document(found)["steps"]
     (told,) = [cell["retuned"] for cell in step["cells"] if cell["id"] == "wide..large"]
     older, newer = {"XBLOCK": 512, "num_warps": 8}, {"XBLOCK": 512, "num_warps": 4}
