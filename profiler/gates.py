@@ -71,11 +71,6 @@ def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
     return f"--fail-on {gate}: {count} of {len(cells)} cells are undecided and do not trip it."
 
 
-def judged_cells(summary: pd.DataFrame, baseline: str | None) -> pd.DataFrame:
-    """The rows of a run's summary that a gate judges: durations of all but the baseline."""
-    return summary[(summary["metric"] == "duration_ns") & (summary["variant"] != baseline)]
-
-
 def tripped_message(found: pd.DataFrame, gate: Gate) -> str:
     """Name the cells that tripped a gate, one in a line; `found` is from `regressions`."""
     noun = "cell is" if len(found) == 1 else "cells are"

@@ -80,7 +80,7 @@ def report_document(report: Report) -> dict[str, Any]:
 
 
 def _cells(report: Report) -> list[dict[str, Any]]:
-    metrics = _metrics_by_cell(report.summary)
+    metrics, finals = _metrics_by_cell(report.summary), _metrics_by_cell(report.finals)
     ranges = _ranges_by_cell(report.range_counters)
     return [
         {
@@ -91,6 +91,7 @@ def _cells(report: Report) -> list[dict[str, Any]]:
             "problem_params": dict(cell.problem.params),
             **_status(report.statuses.get(cell.id)),
             "metrics": metrics.get(cell.id, {}),
+            "final": finals.get(cell.id),
             **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
         }
         for cell in report.plan.cells
@@ -105,11 +106,9 @@ def _status(status: CellStatus | None) -> dict[str, Any]:
     return document
 
 
-VERDICT_COLUMNS = ("verdict", "reason", "margin", "noise_floor", "detectable")
-"""Columns of the summary that say how a ratio was judged; only durations are."""
-
-
 def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, float | str | None]]]:
+    from profiler.analyse.summary import VERDICT_COLUMNS  # loads pandas: not for every command
+
     values = [
         name for name in summary.columns if name not in ("cell", "variant", "problem", "metric")
     ]

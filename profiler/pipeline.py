@@ -9,7 +9,7 @@ from pathlib import Path
 
 from profiler import notices
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
-from profiler.gates import Gate, judged_cells, not_judged, regressions, tripped_message
+from profiler.gates import Gate, not_judged, regressions, tripped_message
 from profiler.live.measure import Live, Stopwatch, measure
 from profiler.machine import Machine, find_machine
 from profiler.notices import Notice, NoticeKind
@@ -107,7 +107,7 @@ def _passes(report: Report, gate: Gate | None, narrator: Narrator) -> bool:
     """Whether no cell trips the gate; says which do, and what could not be judged."""
     if gate is None:
         return True
-    cells = judged_cells(report.summary, report.baseline)
+    cells = report.judged
     found = regressions(cells, gate)
     if len(found):
         narrator.warn(tripped_message(found, gate))

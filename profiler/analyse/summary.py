@@ -31,6 +31,11 @@ SUMMARY_COLUMNS = (
 )
 """`variant` and `problem` are ids; `n` is the number of blocks."""
 
+VERDICT_COLUMNS = ("verdict", "reason", "margin", "noise_floor", "detectable")
+"""What `with_verdicts` adds: how a ratio was judged; only durations are."""
+FINAL_METRICS = ("duration_ns", "cycles")
+"""What a final measures."""
+
 _KEY = ["metric", "cell"]
 
 
@@ -64,6 +69,31 @@ def summarise(
     summary["metric"] = summary["metric"].map(dict(enumerate(metrics)))
     summary["cell"] = summary["id"]
     return summary[list(SUMMARY_COLUMNS)]
+
+
+def summarise_finals(
+    samples: pd.DataFrame,
+    *,
+    cells: Sequence[Cell],
+    baseline: str | None = None,
+    ranked: Collection[str] | None = None,
+) -> pd.DataFrame:
+    """Summarise durations and cycles of the blocks in which finalists were measured again.
+
+    Rows as those of `summarise`, ranks among the finalists; empty without a final.
+    """
+    own = samples[samples["kind"] == SessionKind.FINAL.value]
+    others = [name for name in metric_columns(own) if name not in FINAL_METRICS]
+    # To `summarise` these blocks are timing like any other: it leaves out what is called a final.
+    blocks = own.drop(columns=others).assign(kind=SessionKind.TIMING.value)
+    found = summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
+    return found[found["metric"].isin(FINAL_METRICS)].reset_index(drop=True)
+
+
+def with_verdicts(summary: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
+    """The summary with what is said of each duration against the baseline's."""
+    known = verdicts[["cell", *VERDICT_COLUMNS]].assign(metric="duration_ns")
+    return summary.merge(known, on=["cell", "metric"], how="left")
 
 
 def _empty_summary() -> pd.DataFrame:

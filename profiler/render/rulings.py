@@ -13,7 +13,6 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.effects import Steps, judge_steps
-from profiler.analyse.intervals import group_intervals
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import ALPHA, FEWEST_BLOCKS, Reason, reason_words
 from profiler.model import SessionKind, Verdict
@@ -227,15 +226,12 @@ class Rulings:
     @cached_property
     def finalists(self) -> Mapping[str, Value]:
         """Durations in the finals by cell id, with their intervals."""
-        times = self.finals.times
-        own = times[times["arm"] == 0].sort_values(["cell", "duration_ns"])
-        groups = own.groupby("cell")["duration_ns"]
-        sizes = groups.count()
-        low, high = group_intervals(own["duration_ns"].to_numpy(), sizes.to_numpy())
-        rows = zip(sizes.index, sizes, groups.median(), low, high, strict=True)
+        times = self.report.finals
+        times = times[times["metric"] == JUDGED]
+        rows = times[["cell", "n", "median", "low", "high"]].itertuples(index=False, name=None)
         return {
-            str(cell): Value(n=int(n), median=median, low=a, high=b)
-            for cell, n, median, a, b in rows
+            str(cell): Value(n=int(n), median=median, low=low, high=high)
+            for cell, n, median, low, high in rows
         }
 
     def final_value(self, cell: str) -> Value | None:

@@ -17,7 +17,7 @@ from profiler.analyse.samples import (
     add_status_facts,
     share_duplicates,
 )
-from profiler.analyse.summary import summarise
+from profiler.analyse.summary import summarise, with_verdicts
 from profiler.errors import ExitCode, SpecError
 from profiler.metrics import CATALOGUE, expand
 from profiler.model import (
@@ -98,7 +98,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         builds=builds,
         environment=environment,
         samples=samples,
-        summary=_with_verdicts(summary, judge.with_baseline(_of(results.cells, ranked))),
+        summary=with_verdicts(summary, judge.with_baseline(_of(results.cells, ranked))),
         baseline=plan.baseline,
         notices=(
             *_replay_notice(replayed),
@@ -157,13 +157,6 @@ def _space(loaded: LoadedSpec) -> Space:
 
 def _of(cells: Sequence[Cell], ids: Collection[str]) -> tuple[Cell, ...]:
     return tuple(cell for cell in cells if cell.id in ids)
-
-
-def _with_verdicts(summary: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The summary with what is said of each duration against the baseline's."""
-    names = ["verdict", "reason", "margin", "noise_floor", "detectable"]
-    known = verdicts[["cell", *names]].assign(metric="duration_ns")
-    return summary.merge(known, on=["cell", "metric"], how="left")
 
 
 def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:

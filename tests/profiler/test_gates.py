@@ -9,7 +9,6 @@ from profiler.errors import UsageError
 from profiler.gates import (
     Gate,
     can_judge,
-    judged_cells,
     not_judged,
     parse_gate,
     regressions,
@@ -122,18 +121,6 @@ def test_the_message_names_the_cells_and_their_numbers():
     assert "slight" not in message
     many = pd.concat([frame("bad")] * 25, ignore_index=True)
     assert tripped_message(many, Gate()).splitlines()[-1] == "  and 5 more"
-
-
-def test_a_run_is_judged_by_the_durations_of_all_but_its_baseline():
-    summary = pd.DataFrame(
-        {
-            "cell": ["a", "a", "b", "b"],
-            "variant": ["base", "base", "other", "other"],
-            "metric": ["duration_ns", "cycles", "duration_ns", "cycles"],
-        }
-    )
-    judged = judged_cells(summary, "base")
-    assert judged[["cell", "metric"]].to_numpy().tolist() == [["b", "duration_ns"]]
 
 
 @given(

@@ -11,7 +11,7 @@ from rich.console import Console
 from profiler import pipeline
 from profiler.errors import ExitCode
 from profiler.gates import Gate, parse_gate
-from profiler.model import Verdict
+from profiler.model import SessionKind, Verdict
 from profiler.progress import Narrator
 
 ROOT = Path(__file__).parents[2]
@@ -32,14 +32,19 @@ def judged(summary, verdict):
 
 @pytest.fixture
 def replay(tmp_path, monkeypatch):
-    """Replay softmax with a gate; `change` is laid over the summary. Gives code and stderr."""
+    """Replay softmax without its final; `change` is laid over the summary. Gives code, stderr."""
 
     def run(gate, change):
         real = pipeline.assemble
 
         def assembled(*args, **more):
             finished = real(*args, **more)
-            report = dataclasses.replace(finished.report, summary=change(finished.report.summary))
+            samples = finished.report.samples
+            report = dataclasses.replace(
+                finished.report,
+                summary=change(finished.report.summary),
+                samples=samples[samples["kind"] != SessionKind.FINAL.value],
+            )
             return dataclasses.replace(finished, report=report)
 
         monkeypatch.setattr(pipeline, "assemble", assembled)

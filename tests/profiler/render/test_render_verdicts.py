@@ -17,6 +17,7 @@ from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.ranking import Decided
 from profiler.analyse.verdicts import Reason
 from profiler.model import Outcome, SessionKind, Verdict
+from profiler.output import report_document
 from profiler.render import console, tables
 from profiler.render.ablation import EFFECT_HEADS
 from profiler.render.answer import sentences
@@ -171,6 +172,45 @@ def test_a_final_speaks_where_both_were_in_it(again: Ranking, measured_again: Re
     assert "in the final" in say(again)
     loser = lookup.ranked(problem)[-1][0]
     assert not lookup.against_baseline[loser.id].final
+
+
+def test_files_and_gates_have_the_verdict_that_the_page_shows(
+    again: Ranking, measured_again: Report
+) -> None:
+    lookup = again.lookup
+    assert lookup.baseline is not None
+    cells = {cell["id"]: cell for cell in report_document(measured_again)["cells"]}
+    gate = measured_again.judged.set_index("cell")
+    assert gate.index.is_unique
+    finals = 0
+    for cell in measured_again.plan.cells:
+        told = cells[cell.id]["final"]
+        shown = lookup.rulings.final_value(cell.id)
+        assert (told is None) == (shown is None)
+        if told is None or cell.variant == lookup.baseline:
+            continue
+        finals += 1
+        ruling = lookup.ruling(cell.variant, cell.problem)
+        assert ruling.final
+        assert told["duration_ns"]["median"] == shown.median
+        assert told["duration_ns"]["verdict"] == ruling.verdict
+        assert gate.at[cell.id, "verdict"] == ruling.verdict
+        assert gate.at[cell.id, "ratio"] == told["duration_ns"]["ratio"]
+        assert told["duration_ns"]["median"] != cells[cell.id]["metrics"]["duration_ns"]["median"]
+    assert 0 < finals < len(gate), "finalists are some of all"
+    others = set(gate.index) - {name for name, cell in cells.items() if cell["final"]}
+    timed = measured_again.summary[measured_again.summary["metric"] == "duration_ns"]
+    wanted = timed.set_index("cell").loc[sorted(others), "ratio"]
+    assert gate.loc[sorted(others), "ratio"].tolist() == pytest.approx(wanted.tolist(), nan_ok=True)
+    assert lookup.baseline.id not in set(gate["variant"])
+
+
+def test_without_a_final_there_is_none_in_files_and_the_gate_reads_the_summary() -> None:
+    report = make_report(variant_count=4, problem_list=problems()[:2])
+    assert report.finals.empty
+    assert {cell["final"] for cell in report_document(report)["cells"]} == {None}
+    timed = report.summary[report.summary["metric"] == "duration_ns"]
+    assert set(report.judged["cell"]) == set(timed.loc[timed["variant"] != report.baseline, "cell"])
 
 
 def test_a_final_that_differs_from_the_timing_says_so() -> None:
