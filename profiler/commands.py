@@ -97,7 +97,7 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     color: str,
 ) -> ExitCode:
     """`profiler build`: compile and show the static facts; SOME_CELLS_FAILED where one fails."""
-    from profiler.live.measure import build_plan, variants_of
+    from profiler.live.measure import build_plan
 
     asked = () if arch is None else (f"build.arch={arch}",)
     loaded, plan = _plan(spec, (*overrides, *asked), only)
@@ -105,10 +105,10 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     space = space_of(loaded)
     narrator = Narrator.for_terminal(color=color, quiet=quiet)
     target = _architecture(loaded)
-    narrator.say(f"Building {len(variants_of(plan))} variants for {target} …")
+    narrator.say(f"Building {len(plan.variants)} variants for {target} …")
     builds = build_plan(
         loaded.experiment,
-        variants_of(plan),
+        plan.variants,
         space,
         arch=target,
         build_root=out.resolve() / ".build",
@@ -117,7 +117,7 @@ def show_build(  # noqa: PLR0913 - the flags of the command
     if json_target != "-":
         from profiler.render.console import build_table
 
-        make_console(color).print(build_table(builds, variants_of(plan)))
+        make_console(color).print(build_table(builds, plan.variants))
     failed = any(not build.ok for build in builds)
     return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE
 
@@ -138,7 +138,7 @@ def _architecture(loaded: LoadedSpec) -> str:
 
 
 def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
-    names = {cell.variant.id: cell.variant for cell in plan.cells}
+    names = {variant.id: variant for variant in plan.variants}
     return {
         "schema_version": SCHEMA_VERSION,
         "experiment": plan.experiment,

@@ -140,6 +140,16 @@ class Plan:
     final_blocks: int = 0
     """Blocks in which the finalists are measured again; 0: never."""
 
+    @property
+    def variants(self) -> tuple[Variant, ...]:
+        """Each variant of its cells once, in their order."""
+        return tuple({cell.variant.id: cell.variant for cell in self.cells}.values())
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """Each problem of its cells once, in their order."""
+        return tuple({cell.problem.id: cell.problem for cell in self.cells}.values())
+
 
 class Outcome(StrEnum):
     """What became of a cell."""

@@ -17,7 +17,7 @@ import pandas as pd
 from profiler.analyse.effects import steps
 from profiler.analyse.judge import MOST_FINALISTS, Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS, Reason, undecided
-from profiler.model import Cell, Plan, SessionKind, SessionPlan, Variant
+from profiler.model import Cell, Plan, SessionKind, SessionPlan
 from profiler.plan import block_visits
 from profiler.spec import Experiment
 
@@ -120,7 +120,7 @@ def questions(plan: Plan, experiment: Experiment) -> Questions:
 
 
 def _page_pairs(plan: Plan, kind: str, parameters: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    rivals = [one for one in _variants(plan.cells) if one.id in _rivals(plan)]
+    rivals = [one for one in plan.variants if one.id in _rivals(plan)]
     if kind == "progression":
         return tuple((later.id, earlier.id) for earlier, later in itertools.pairwise(rivals))
     if kind != "ablation":
@@ -207,8 +207,4 @@ def _with_visits(
 
 def _rivals(plan: Plan) -> set[str]:
     """Ids of the variants that may be called the best."""
-    return {one.id for one in _variants(plan.cells)} - {plan.baseline, *plan.references}
-
-
-def _variants(cells: Iterable[Cell]) -> tuple[Variant, ...]:
-    return tuple({cell.variant.id: cell.variant for cell in cells}.values())
+    return {one.id for one in plan.variants} - {plan.baseline, *plan.references}

@@ -97,18 +97,13 @@ def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | 
     return replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
 
 
-def variants_of(plan: Plan) -> tuple[Variant, ...]:
-    """The distinct variants of a plan, in its order."""
-    return tuple({cell.variant.id: cell.variant for cell in plan.cells}.values())
-
-
 def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
     """Build and measure; returns the run folder, which holds everything also when this raises."""
     experiment = live.loaded.experiment
     with watch.stage("build"):
         builds = build_plan(
             experiment,
-            variants_of(live.plan),
+            live.plan.variants,
             live.space,
             arch=live.machine.architecture(experiment.build.arch),
             build_root=live.out / ".build",

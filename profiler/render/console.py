@@ -147,7 +147,7 @@ def _launches_table(plan: Plan) -> Table:
 def _problems_table(plan: Plan) -> Table:
     """Problems with as many variants in a row; many problems by the values of their parameters."""
     table = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
-    problems = {cell.problem.id: cell.problem for cell in plan.cells}
+    problems = {problem.id: problem for problem in plan.problems}
     counts = Counter(cell.problem.id for cell in plan.cells)
     if len(problems) <= _MOST_PROBLEMS:
         _columns(table, "problem")

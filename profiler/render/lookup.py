@@ -64,12 +64,12 @@ class Lookup:
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
         """Variants in the order of the plan."""
-        return tuple({cell.variant.id: cell.variant for cell in self.report.plan.cells}.values())
+        return self.report.plan.variants
 
     @cached_property
     def problems(self) -> tuple[Problem, ...]:
         """Problems in the order of the plan."""
-        return tuple({cell.problem.id: cell.problem for cell in self.report.plan.cells}.values())
+        return self.report.plan.problems
 
     @cached_property
     def problem_key(self) -> str:

@@ -12,8 +12,7 @@ __all__ = ["distinct", "is_number", "problem_key", "readable", "telling", "varyi
 
 def readable(report: Report) -> Report:
     """Shorten generated problem names: see `profiler.problem_names.short_names`."""
-    problems = {cell.problem.id: cell.problem for cell in report.plan.cells}
-    names = short_names(tuple(problems.values()))
+    names = short_names(report.plan.problems)
     cells = tuple(
         replace(cell, problem=replace(cell.problem, name=names[cell.problem.id]))
         for cell in report.plan.cells

@@ -9,7 +9,7 @@ from rich.console import Console
 from run_folders import CREATED, SPEC, failed
 
 from kernels.recipe import Recipe
-from profiler.live.measure import Live, Stopwatch, build_plan, measure, variants_of
+from profiler.live.measure import Live, Stopwatch, build_plan, measure
 from profiler.machine import Machine
 from profiler.model import Cell, Problem
 from profiler.progress import Narrator
@@ -71,10 +71,10 @@ def test_stages_may_lie_in_each_other():
 
 
 def test_variants_of_a_plan_are_each_there_once_in_its_order(place):
-    assert [variant.name for variant in variants_of(place.plan)] == ["plain", "tree", "loop"]
+    assert [variant.name for variant in place.plan.variants] == ["plain", "tree", "loop"]
     more = Cell("x", place.cells[1].variant, Problem("other", "other"))
     plan = replace(place.plan, cells=(more, *place.cells))
-    assert [variant.name for variant in variants_of(plan)] == ["tree", "plain", "loop"]
+    assert [variant.name for variant in plan.variants] == ["tree", "plain", "loop"]
 
 
 def write_space(folder, recipe):
@@ -92,7 +92,7 @@ def test_nothing_is_built_where_there_is_no_recipe(place, tmp_path):
     space = load_space(place.loaded.experiment.workload, place.loaded.base)
     builds = build_plan(
         place.loaded.experiment,
-        variants_of(place.plan),
+        place.plan.variants,
         space,
         arch="sm_90",
         build_root=tmp_path / "build",
@@ -117,7 +117,7 @@ def test_flags_of_the_spec_reach_the_compiler_behind_those_of_the_recipe(place, 
     steps = []
     (build,) = build_plan(
         experiment,
-        variants_of(place.plan)[:1],
+        place.plan.variants[:1],
         space,
         arch="sm_90",
         build_root=tmp_path / "build",
