@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from profiler.errors import EnvironmentUnusable, ExitCode, ParseError, UsageError
 from profiler.gates import Gate
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan, TunedConfig
-from profiler.notices import remedy, severity, text
+from profiler.notices import Notice, remedy, severity, text
 from profiler.output import (
     report_document,
     write_comparison,
@@ -178,7 +178,14 @@ def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: s
         console = make_console(color)
         console.print(final_summary(finished.report))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    _say_notices(finished.report.notices, color)
     return finished.exit_code
+
+
+def _say_notices(notices: Sequence[Notice], color: str) -> None:
+    errors = make_console(color, stderr=True)
+    for notice in notices:
+        errors.print(f"{severity(notice).value}: {text(notice)}", markup=False, soft_wrap=True)
 
 
 def compare_runs(  # noqa: PLR0913 - the flags of the command
@@ -207,8 +214,7 @@ def compare_runs(  # noqa: PLR0913 - the flags of the command
     errors = make_console(color, stderr=True)
     if json_target != "-":
         console.print(comparison_tables(comparison))
-    for notice in comparison.notices:
-        errors.print(f"{severity(notice).value}: {text(notice)}", markup=False, soft_wrap=True)
+    _say_notices(comparison.notices, color)
     if write_page:
         target = page or reports / "compare" / f"{'--'.join(side.name for side in sides)}.html"
         write_comparison(comparison, target)

@@ -27,6 +27,7 @@ class NoticeKind(StrEnum):
     NOT_MEASURED = "not_measured"
     NOT_RECORDED = "not_recorded"
     MISSING_METRICS = "missing_metrics"
+    OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
     NO_BASELINE = "no_baseline"
@@ -112,6 +113,12 @@ WORDS: Mapping[NoticeKind, Words] = {
         "{count} of {total} cells are not in the recording: what is said is of the rest.",
         "Choose what was recorded with --only, or measure on a machine with an NVIDIA GPU and ncu.",
     ),
+    NoticeKind.OTHER_TIMER: Words(
+        Severity.WARNING,
+        "Durations and verdicts are those of {measured}: {planned}, which was to be judged, timed "
+        "nothing. Timers measure different quantities.",
+        "See which session failed or is missing, and measure again.",
+    ),
     NoticeKind.MISSING_METRICS: Words(
         Severity.WARNING,
         "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
@@ -139,8 +146,8 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
         Severity.WARNING,
-        "The baseline strays from itself by more than the margin of {margin} at {problems}, most "
-        "at {worst}: differences below {floor} cannot be seen there.",
+        "The baseline strays from itself by more than the margin of {margin} at "
+        "{problems}{most}: differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
     ),

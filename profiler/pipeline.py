@@ -12,6 +12,7 @@ from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.gates import Gate, not_judged, regressions, tripped_message
 from profiler.live.measure import Live, Stopwatch, measure
 from profiler.machine import Machine, find_machine
+from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan
@@ -90,11 +91,23 @@ def _replayed(request: Request, source: Path) -> Finished:
     loaded = load_spec(request.spec, overrides=kept)
     plan = make_plan(loaded, space_of(loaded), only=request.only)
     finished = assemble(RunFolder(source), loaded, plan, replay=True)
+    if all(one.outcome is Outcome.NOT_MEASURED for one in finished.report.statuses.values()):
+        raise UsageError(
+            f"The recording has none of these {len(plan.cells)} cells.",
+            remedy=f"It has {_recorded_words(RunFolder(source))}: choose of those with --only, or "
+            "measure on a machine with an NVIDIA GPU and ncu.",
+        )
     if not ignored:
         return finished
     notice = Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)})
     report = replace(finished.report, notices=(*finished.report.notices, notice))
     return replace(finished, report=report)
+
+
+def _recorded_words(run: RunFolder) -> str:
+    """What a recording has, as far as a message has room: `--only cell=ID` takes such an id."""
+    cells = tuple(run.record().keys)
+    return f"{len(cells)} others, such as {cells[0]}" if cells else "none at all"
 
 
 def _only_measures(override: str) -> bool:

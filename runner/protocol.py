@@ -7,9 +7,10 @@ the process leaves a journal that names the culprit.
 
 from __future__ import annotations
 
-import gzip
+import contextlib
 import json
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -144,6 +145,8 @@ LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 """Attributes that a launch may carry: what it took to make it, and the device memory that one call
 allocates in all and at one time."""
 
+_GZIP = 16 + zlib.MAX_WBITS
+_PART_BYTES = 1 << 16
 TUNED = "tuned"
 """Attribute that a launch may carry: what a compiler's autotuner tried for it, one mapping for each
 configuration, with the fields of `model.TunedConfig` (`description` in place of `config` where the
@@ -227,16 +230,29 @@ def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
     return str(record["cell"]), int(record["block"]), int(record.get("arm", 0))
 
 
+def _unpacked(packed: bytes) -> bytes:
+    """What can be read of a gzip file that may have been cut off, or damaged on its way."""
+    parts: list[bytes] = []
+    stream = zlib.decompressobj(wbits=_GZIP)
+    with contextlib.suppress(zlib.error):
+        parts.extend(  # those before a damaged one stay
+            stream.decompress(packed[start : start + _PART_BYTES])
+            for start in range(0, len(packed), _PART_BYTES)
+        )
+    return b"".join(parts)
+
+
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the whole records of a journal; a last line cut off by a crash is left out.
 
-    A journal that is absent has no records; one that was compressed (`<name>.gz`) is found.
+    A journal that is absent has no records; one that was compressed (`<name>.gz`) is found, and is
+    read as far as it goes.
     """
     packed = path.with_name(f"{path.name}.gz")
     if path.exists():
         content = path.read_bytes()
     elif packed.exists():
-        content = gzip.decompress(packed.read_bytes())
+        content = _unpacked(packed.read_bytes())
     else:
         return
     for line in content.decode("utf-8", errors="replace").splitlines():

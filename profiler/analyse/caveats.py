@@ -163,7 +163,7 @@ def _noise(
             "problems": _all_or_some([names[problem] for problem in noisy], judged),
             "margin": _percent(delta),
             "floor": _percent(float(effects[worst])),
-            "worst": names[worst],
+            "most": f", most at {names[worst]}" if len(noisy) > 1 else "",
         }
         yield Notice(NoticeKind.NOISE_FLOOR_ABOVE_MARGIN, values)
 

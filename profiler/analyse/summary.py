@@ -33,6 +33,7 @@ SUMMARY_COLUMNS = (
 
 VERDICT_COLUMNS = ("verdict", "reason", "margin", "noise_floor", "detectable")
 """What `with_verdicts` adds: how a ratio was judged; only durations are."""
+_RATIO = ("ratio", "ratio_low", "ratio_high")
 FINAL_METRICS = ("duration_ns", "cycles")
 """What a final measures."""
 
@@ -91,9 +92,17 @@ def summarise_finals(
 
 
 def with_verdicts(summary: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The summary with what is said of each duration against the baseline's."""
-    known = verdicts[["cell", *VERDICT_COLUMNS]].assign(metric="duration_ns")
-    return summary.merge(known, on=["cell", "metric"], how="left")
+    """The summary with what is said of each duration against the baseline's.
+
+    Ratio and interval of a duration are then those of its verdict, so that it has one interval.
+    """
+    own = {name: f"{name}_judged" for name in _RATIO}
+    known = verdicts[["cell", *VERDICT_COLUMNS, *_RATIO]].rename(columns=own)
+    found = summary.merge(known.assign(metric="duration_ns"), on=["cell", "metric"], how="left")
+    judged = found["ratio_judged"].notna()
+    for name, given in own.items():
+        found[name] = found[name].where(~judged, found[given])
+    return found.drop(columns=list(own.values()))
 
 
 def _empty_summary() -> pd.DataFrame:

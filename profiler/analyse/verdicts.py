@@ -40,6 +40,8 @@ DELTA = MARGIN_PCT / 100
 """Smaller differences are SAME, unless an experiment says otherwise."""
 LOOKS = (8, 16, 32)
 """Numbers of blocks after which a sequential run decides; each look spends a third of alpha."""
+MOST_NOISE = 0.10
+"""Noise floor above which nothing is SAME, unless an experiment asks for a margin as wide."""
 FEWEST_BLOCKS = 6
 """The smallest two-sided p value of 5 pairs is 0.0625."""
 
@@ -60,6 +62,8 @@ class Reason(StrEnum):
     """The data agree with a difference on either side of a margin."""
     MANY_COMPARISONS = "many_comparisons"
     """Would be decided alone, but not as one of its family."""
+    NOISE = "noise"
+    """Within a margin that only the noise of the baseline made so wide."""
     CYCLES_UNCLEAR = "cycles_unclear"
     """FASTER or SLOWER in time, not yet decided in cycles."""
     CLOCK = "clock"
@@ -72,6 +76,7 @@ HELPED_BY_BLOCKS = frozenset(
         Reason.FEW_BLOCKS,
         Reason.MORE_BLOCKS_NEEDED,
         Reason.MANY_COMPARISONS,
+        Reason.NOISE,
         Reason.CYCLES_UNCLEAR,
         Reason.CLOCK,
     }
@@ -145,11 +150,14 @@ def compare(
     time = _tested(blocks, "log_ratio", pairs.index, margin, numbers=True)
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin, numbers=False)
     faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
-    in_time = _says(faster, slower, time.same, alpha)
+    noisy = floor > max(np.log1p(MOST_NOISE), np.log1p(delta))
+    same = np.where(noisy, np.nan, time.same)
+    in_time = _says(faster, slower, same, alpha)
     # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
     in_cycles = _says(cycles.faster, cycles.slower, cycles.same, alpha)
-    alone = _says(time.faster, time.slower, time.same, alpha)
+    alone = _says(time.faster, time.slower, same, alpha)
     verdicts, reasons = _judge(in_time, in_cycles, alone, time.blocks, cycles.blocks)
+    reasons[noisy & (time.same < alpha) & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
     return pd.DataFrame(
         {
             "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
@@ -251,6 +259,7 @@ def reason_words(
         Reason.FEW_BLOCKS: f"{blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
         Reason.MORE_BLOCKS_NEEDED: f"{blocks} blocks do not tell it from {limits}{seen}",
         Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
+        Reason.NOISE: f"the baseline strays from itself by {limits}: too far to call it the same",
         Reason.CYCLES_UNCLEAR: f"differs in time, but {blocks} blocks do not show it in cycles",
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.NOT_MEASURED: "not measured",

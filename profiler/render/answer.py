@@ -185,7 +185,7 @@ def _largest_words(lookup: Lookup) -> str:
         return ""
     keys = telling(lookup.problems)
     sizes = any(is_number(one.params.get(key)) for one in lookup.problems for key in keys)
-    return "the largest, " if sizes else "the one that takes longest, "
+    return "the largest, " if sizes else "the one whose quickest takes longest, "
 
 
 def winner_words(lookup: Lookup, winner: Winner) -> Sentence:

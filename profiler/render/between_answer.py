@@ -25,7 +25,8 @@ def sentences(comparison: Comparison, rows: Sequence[Line]) -> tuple[Sentence, .
     step = comparison.last
     if step.withheld is not None:
         why = REFUSED_WORDS[step.withheld]
-        return ((Part("No verdict on durations", strong=True), Part(f": {why}. "), *_middle(rows)),)
+        numbers_only = (Part("No verdict on durations", strong=True), Part(f": {why}. "))
+        return ((*numbers_only, *_middle(rows)), *_retuned_sentence(step, rows))
     return (
         _verdict_sentence(rows, Verdict.SLOWER),
         _verdict_sentence(rows, Verdict.FASTER),
@@ -82,11 +83,14 @@ def _retuned_sentence(step: Step, rows: Sequence[Line]) -> tuple[Sentence, ...]:
     """How often a compiler's autotuner chose otherwise; none where it never did."""
     if not step.retuned:
         return ()
+    opening = Part("The compiler's autotuner chose otherwise at ")
+    count = Part(str(len(step.retuned)), strong=True)
+    total = f" of {len(rows)} cells"
     moved = [line for line in rows if line.verdict in (Verdict.SLOWER, Verdict.FASTER)]
     among = sum(line.cell in step.retuned for line in moved)
-    words = f" of {len(rows)} cells, {among} of the {len(moved)} slower or faster ones among them."
-    opening = Part("The compiler's autotuner chose otherwise at ")
-    return ((opening, Part(str(len(step.retuned)), strong=True), Part(words)),)
+    if moved:
+        total += f", {among} of the {len(moved)} slower or faster ones among them"
+    return ((opening, count, Part(f"{total}.")),)
 
 
 def cards(comparison: Comparison, rows: Sequence[Line]) -> tuple[Card, ...]:
@@ -129,10 +133,11 @@ def _control_card(step: Step) -> Card:
 
 def _changes_card(comparison: Comparison, step: Step) -> Card:
     fields = [one.field for one in comparison.differences]
-    variants = step.cells.drop_duplicates("variant")
-    changed = int((variants["program"] == Program.CHANGED).sum())
+    cells = step.cells
+    changed = cells.loc[cells["program"] == Program.CHANGED, "variant"].nunique()
     words = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
-    answer = f"{changed} variants changed"
+    answer = f"{changed} variant{'' if changed == 1 else 's'} changed"
     if step.retuned:
-        answer += f", {len(step.retuned)} cells tuned otherwise"
+        count = len(step.retuned)
+        answer += f", {count} cell{'s' if count > 1 else ''} tuned otherwise"
     return Card("What else differs?", answer, f"Between the runs: {words}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from profiler.comparison.facts import EXACT
 from profiler.comparison.joined import Comparison
 from profiler.comparison.programs import Program
 from profiler.comparison.steps import Step
-from profiler.comparison.tuning import Retuned
+from profiler.comparison.tuning import Chosen, Retuned
 from profiler.model import Cell, Verdict
 from profiler.render import numbers
 from profiler.render.between_words import (
@@ -26,6 +26,7 @@ from profiler.render.labels import Label, label
 from profiler.render.moved import move_size
 from profiler.render.problems import readable
 from profiler.render.tables import Datum
+from profiler.render.tuning_tables import config_words
 from profiler.render.why import TIME_AGAIN, change_datum
 
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, None, Verdict.SAME, Verdict.NO_DATA)
@@ -136,7 +137,7 @@ def _line(row: Mapping[Any, Any], step: Step, names: Names, changes: tuple[Chang
         program=PROGRAM_WORDS[Program(row["program"])],
         changes=", ".join(
             (
-                *(_retuned_words(one) for one in step.retuned.get(cell, ())),
+                *_retuned_of(step, cell),
                 *(_words(change) for change in changes),
             )
         ),
@@ -199,13 +200,33 @@ def _changes_by_cell(step: Step, names: Names) -> dict[str, tuple[Change, ...]]:
     return {cell: (*found.get(cell, ()), *moved.get(cell, ())) for cell in {**found, **moved}}
 
 
-def _retuned_words(one: Retuned) -> str:
-    """Which settings another configuration has: `autotuner: num_warps 4 → 8`."""
-    settings = (
-        f"{name} {one.older.get(name, 'none')} \u2192 {one.newer.get(name, 'none')}"
-        for name in one.differing
-    )
-    return f"autotuner: {', '.join(settings)}"
+def _retuned_of(step: Step, cell: str) -> Iterator[str]:
+    found = step.retuned.get(cell, ())
+    for one in found:
+        yield _retuned_words(one, alone=len(found) == 1)
+
+
+def _retuned_words(one: Retuned, *, alone: bool) -> str:
+    """What was chosen otherwise: `autotuner: num_warps 4 → 8`; with its kernel, if not the only."""
+    if one.differing:
+        what = ", ".join(
+            f"{name} {_setting(before)} \u2192 {_setting(after)}"
+            for name, before, after in one.differing
+        )
+    else:
+        what = f"{_choices(one.older)} \u2192 {_choices(one.newer)}"
+    where = "" if alone and one.differing else f" {one.operation}"
+    return f"autotuner{where}: {what}"
+
+
+def _setting(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _choices(chosen: Sequence[Chosen]) -> str:
+    """What ran, by the name of its maker where it has one, and its settings."""
+    told = (" ".join((one.choice, config_words(one.config))).strip() for one in chosen)
+    return " and ".join(one or "one configuration" for one in told) or "no such kernel"
 
 
 def _words(change: Change) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.model import Cell, Problem
+from profiler.render import numbers
 from profiler.render.lookup import OUTCOME_WORDS, Lookup
 from profiler.render.main_table import ratio_datum
 from profiler.render.roles import Ranking
@@ -42,7 +43,7 @@ class ByProblem:
 
 
 def by_problem(ranking: Ranking) -> ByProblem | None:
-    """Every cell by problem, the quickest first.
+    """Every cell by problem, finalists first, the quickest first.
 
     None where one problem, one variant or more than `MOST_ROWS` cells are all there is, or where
     neither traffic nor kernels were measured: then the main table says as much.
@@ -71,10 +72,11 @@ def _rows(
 ) -> Iterator[ProblemRow]:
     lookup = ranking.lookup
     winner = lookup.winners.get(problem.id)
-    for variant, _ in ranking.sorted_at(problem, lookup.report.primary):
-        cell = lookup.cells.get((variant.id, problem.id))
-        if cell is None:
-            continue
+    cells = (
+        lookup.cells.get((variant.id, problem.id))
+        for variant, _ in ranking.sorted_at(problem, lookup.report.primary)
+    )
+    for cell in sorted(filter(None, cells), key=lambda one: _place(lookup, one)):
         data = [*_compared(lookup, cell)]
         if traffic:
             data.append(_traffic(lookup, cell))
@@ -82,12 +84,22 @@ def _rows(
             data.append(_number(lookup, cell, "kernels"))
         yield ProblemRow(
             problem.name,
-            variant.name,
-            lookup.marks[variant.id],
-            ranking.role(variant),
+            cell.variant.name,
+            lookup.marks[cell.variant.id],
+            ranking.role(cell.variant),
             _standing(lookup, cell, winner),
             tuple(data),
         )
+
+
+def _place(lookup: Lookup, cell: Cell) -> tuple[bool, float]:
+    """Finalists first, by the final: its times and those of the blocks before are not of one kind.
+
+    All others stay as they stand.
+    """
+    final = lookup.rulings.final_value(cell.id) if lookup.correct(cell) else None
+    sign = -1 if lookup.primary.better == "higher" else 1
+    return (final is None, 0.0 if final is None else sign * final.median)
 
 
 def _standing(lookup: Lookup, cell: Cell, winner: Winner | None) -> Datum:
@@ -110,7 +122,7 @@ def _standing(lookup: Lookup, cell: Cell, winner: Winner | None) -> Datum:
 def _compared(lookup: Lookup, cell: Cell) -> Iterator[Datum]:
     """Time, ratio to the baseline and its verdict."""
     correct = lookup.correct(cell)
-    yield _number(lookup, cell, lookup.report.primary, lookup.primary.unit)
+    yield _time(lookup, cell)
     if lookup.baseline is not None and cell.variant.id == lookup.baseline.id:
         yield Datum("baseline", css="none")
         yield Datum("", css="none")
@@ -118,6 +130,17 @@ def _compared(lookup: Lookup, cell: Cell) -> Iterator[Datum]:
     ruling = lookup.ruling(cell.variant, cell.problem) if correct else NO_RULING
     yield ratio_datum(ruling, correct=correct)
     yield verdict_datum(ruling, "no verdict" if correct else "no correct result")
+
+
+def _time(lookup: Lookup, cell: Cell) -> Datum:
+    """Of the final, where the cell was in it, as its ratio is; else of the timing blocks."""
+    own = lookup.value(cell, lookup.report.primary).median
+    final = lookup.rulings.final_value(cell.id) if lookup.correct(cell) else None
+    if final is None:
+        return _datum(lookup, cell, own, lookup.primary.unit)
+    shown = _datum(lookup, cell, final.median, lookup.primary.unit)
+    before = numbers.show(own, lookup.primary.unit)
+    return replace(shown, title=f"in the final; {before} in the timing blocks")
 
 
 def _traffic(lookup: Lookup, cell: Cell) -> Datum:

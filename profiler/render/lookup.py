@@ -321,7 +321,7 @@ class Lookup:
 
     @cached_property
     def largest_problem(self) -> Problem | None:
-        """The problem that takes longest: the one that single-problem figures show."""
+        """The problem whose quickest cell takes longest: single-problem figures show it."""
         if not self.best_by_problem:
             return None
         return max(

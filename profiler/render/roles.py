@@ -29,10 +29,19 @@ class Ranking:
 
     @cached_property
     def best_standing(self) -> Standing | None:
-        """The variant to recommend for all problems; the baseline only where it stands alone."""
+        """The variant to recommend; the baseline only where it stands alone.
+
+        The first in the order of all, unless another one is best or tied at most of all problems:
+        that may lack some, where the first has them all but wins few.
+        """
         ranked = [row for row in self.standings if row.regret is not None]
-        others = [row for row in ranked if row.variant.id not in self.lookup.references]
-        return next(iter(others or ranked), None)
+        others = [row for row in ranked if row.variant.id not in self.lookup.references] or ranked
+        if not others:
+            return None
+        most = max(others, key=lambda row: len(self.best_or_tied.get(row.variant.id, ())))
+        held = len(self.best_or_tied.get(most.variant.id, ()))
+        wins_most = not tunes(self.lookup) and 2 * held > len(self.lookup.problems)
+        return most if wins_most and not most.complete else others[0]
 
     @cached_property
     def baseline_standing(self) -> Standing | None:

@@ -247,10 +247,11 @@ def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
     if not time:
         return None
     names = sorted(time, key=lambda name: (-time[name], name))
-    heads = [
+    heads = [("all calls", "Calls per launch"), ("all calls: time", "Sum of those of the calls")]
+    heads += [
         head
-        for name in ("all calls", *names)
-        for head in ((name, "Calls per launch"), (f"{name}: time", "Host time per launch, median"))
+        for name in names
+        for head in ((name, "Calls per launch"), (f"{name}: time", _CALL_HINT))
     ]
     lines = tuple(
         Line(one.variant, (_words(one.problem), *_calls_of(table, names)), mark=one.mark)
@@ -263,6 +264,9 @@ def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
         lines,
         words=("problem",),
     )
+
+
+_CALL_HINT = "Host time per launch, median"
 
 
 def _calls_of(table: pd.DataFrame, names: Sequence[str]) -> Iterator[Datum]:

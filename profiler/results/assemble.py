@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
@@ -19,7 +19,7 @@ from profiler.analyse.samples import (
 )
 from profiler.analyse.summary import summarise, with_verdicts
 from profiler.errors import ExitCode, SpecError
-from profiler.metrics import CATALOGUE, expand
+from profiler.metrics import CATALOGUE, expand, most_believed
 from profiler.model import (
     BuildResult,
     Cell,
@@ -102,6 +102,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         baseline=plan.baseline,
         notices=(
             *_replay_notice(replayed),
+            *_other_timer(plan, samples),
             *(_of_recording(one) if replay else one for one in notices),
             *results.notices,
         ),
@@ -128,6 +129,17 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         timelines=_timelines(plan, results, loaded_attempts),
     )
     return Finished(report, _exit_code(results))
+
+
+def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
+    """Say where the timer that the plan believes most gave nothing, and another one stands in."""
+    planned = most_believed(
+        one.collector for one in plan.sessions if one.kind is SessionKind.TIMING
+    )
+    timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
+    measured = most_believed(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
+    if planned is not None and measured not in (None, planned):
+        yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
 
 
 def _of_recording(notice: Notice) -> Notice:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from profiler import pipeline
-from profiler.errors import ExitCode
+from profiler.errors import ExitCode, UsageError
 from profiler.gates import Gate, parse_gate
 from profiler.model import SessionKind, Verdict
 from profiler.progress import Narrator
@@ -128,3 +128,18 @@ def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path):
     assert found["cells"] == plain["cells"]
     wider, _ = replayed(tmp_path, "margin_pct=5")
     assert wider["cells"] != plain["cells"]
+
+
+def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
+    quiet = Console(file=io.StringIO())
+    request = pipeline.Request(
+        spec=ROOT / "experiments/fusion.yaml",
+        out=tmp_path,
+        only="operator=layer_norm",
+        replay=ROOT / "experiments/recordings/fusion",
+        page=False,
+    )
+    with pytest.raises(UsageError, match="has none of these 300 cells") as caught:
+        pipeline.run_experiment(request, Narrator(quiet, quiet), json_target=None)
+    assert "It has 200 others, such as eager..operator=softmax" in caught.value.remedy
+    assert not list(tmp_path.iterdir()), "nothing is written"

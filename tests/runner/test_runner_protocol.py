@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import string
 from dataclasses import replace
@@ -79,6 +80,24 @@ def test_a_record_cut_off_by_a_crash_is_left_out(tmp_path):
         stream.write('{"event":"finis')
 
     assert list(read_journal(path)) == [{"event": "started", "cell": "a"}]
+
+
+def test_a_compressed_journal_is_read_as_far_as_it_goes(tmp_path):
+    records = [{"event": "finished", "cell": f"cell-{n}-{n * 7919}"} for n in range(9000)]
+    packed = gzip.compress("".join(json.dumps(one) + "\n" for one in records).encode())
+    file = tmp_path / "journal.jsonl.gz"
+
+    def read():
+        return list(read_journal(tmp_path / "journal.jsonl"))
+
+    file.write_bytes(packed)
+    assert read() == records
+    file.write_bytes(packed[: len(packed) // 2])
+    half = read()
+    assert 1000 < len(half) < len(records)
+    assert half == records[: len(half)]
+    file.write_bytes(b"no gzip at all")
+    assert read() == []
 
 
 @pytest.mark.parametrize(

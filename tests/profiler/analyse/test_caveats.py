@@ -89,7 +89,7 @@ def test_a_noise_floor_above_the_margin_says_what_cannot_be_seen(found):
     assert values == {
         "floor": "3.00%",
         "margin": "1.00%",
-        "worst": "p",
+        "most": ", most at p",
         "problems": "all 2 problems",
     }
     assert found(baseline="a", samples=samples, delta=0.05) == {}
@@ -253,7 +253,7 @@ def test_many_problems_are_counted_and_the_worst_is_named_in_short(found):
     samples = pd.concat([first, samples_of(again, arm=1)], ignore_index=True)
     values = found(baseline="a", cells=cells, samples=samples)[NoticeKind.NOISE_FLOOR_ABOVE_MARGIN]
     assert values["problems"] == "5 of 6 problems"
-    assert values["worst"] == "256 \u00d7 128"
+    assert values["most"] == ", most at 256 \u00d7 128"
 
 
 def test_a_problem_without_any_measurement_lacks_more_than_the_baseline(found):

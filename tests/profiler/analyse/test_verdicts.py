@@ -326,3 +326,18 @@ class TestRace:
 
     def test_no_times_at_all(self) -> None:
         assert still_in_the_race(self.times({"a": 1.0}).iloc[:0]).empty
+
+
+def test_within_nothing_but_noise_nothing_is_the_same() -> None:
+    noisy = {"noise_floor": np.log1p(0.3)}
+    found = one(WIGGLE, **noisy)
+    assert (found["verdict"], found["reason"]) == (Verdict.UNCLEAR, Reason.NOISE)
+    assert found["margin"] == pytest.approx(0.3)
+    words = reason_words(Reason.NOISE, margin=found["margin"], noise_floor=found["noise_floor"])
+    assert words == "the baseline strays from itself by ±30.00%: too far to call it the same"
+    assert Reason.NOISE in HELPED_BY_BLOCKS
+    clear = one(WIGGLE + 0.5, **noisy)
+    assert clear["verdict"] == Verdict.SLOWER, "what is beyond the noise is beyond it"
+    asked = compare(frame({0: WIGGLE}), pairs(1, **noisy), delta=0.5).loc[0]
+    assert asked["verdict"] == Verdict.SAME, "a margin as wide was asked for"
+    assert one(WIGGLE, noise_floor=np.log1p(0.09))["verdict"] == Verdict.SAME

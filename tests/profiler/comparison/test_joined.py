@@ -160,17 +160,22 @@ def test_code_of_torch_is_the_same_as_far_as_its_version_says(pair, torch, expec
     assert set(pair.compare(newer).last.cells["program"]) == {expected}
 
 
-def tuned_as(run, configs):
-    """Write into the journals of a run what the autotuner chose, by start of the cell's id."""
+def change_journals(run, start, tuned):
+    """Write into the journals of a run what was tuned for the cells that begin like this."""
     for journal in run.glob("raw/*/journal.jsonl"):
         records = [json.loads(line) for line in journal.read_text().splitlines()]
         for record in records:
-            for start, config in configs.items():
-                if str(record.get("cell")).startswith(start):
-                    chosen = {"operation": "sum_0", "choice": "", "config": config, "best": True}
-                    tried = {**chosen, "config": {"num_warps": 1}, "best": False}
-                    record["tuned"] = [tried, chosen]
+            if str(record.get("cell")).startswith(start):
+                record["tuned"] = tuned
         journal.write_text("".join(json.dumps(record) + "\n" for record in records))
+
+
+def tuned_as(run, configs):
+    """Write into the journals of a run which configuration was chosen, by start of a cell's id."""
+    for start, config in configs.items():
+        chosen = {"operation": "sum_0", "choice": "", "config": config, "best": True}
+        tried = {**chosen, "config": {"num_warps": 1}, "best": False}
+        change_journals(run, start, [tried, chosen])
 
 
 def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pair):
@@ -192,7 +197,9 @@ def test_what_the_autotuner_chose_otherwise_is_another_program_and_the_reason(pa
     assert card.answer == "0 variants changed, 2 cells tuned otherwise"
     (step,) = document(found)["steps"]
     (told,) = [cell["retuned"] for cell in step["cells"] if cell["id"] == "wide..large"]
-    older, newer = {"XBLOCK": 512, "num_warps": 8}, {"XBLOCK": 512, "num_warps": 4}
+    older, newer = (
+        [{"choice": "", "config": {"XBLOCK": 512, "num_warps": warps}}] for warps in (8, 4)
+    )
     assert told == [{"operation": "sum_0", "older": older, "newer": newer}]
 
 
@@ -203,6 +210,62 @@ def test_a_setting_that_only_one_of_two_configurations_has_is_told(pair):
     found = pair.compare(newer)
     rows = {line.cell: line for line in lines(found.last, Names.of(found))}
     assert rows["wide..large"].changes == "autotuner: num_stages none \u2192 2"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (
+            [("mm(64x64)", "triton_mm", {"num_warps": 4})],
+            [("mm(64x64)", "addmm", {})],
+            "autotuner mm(64x64): triton_mm num_warps=4 \u2192 addmm",
+        ),
+        (
+            [("mm(64x64)", "bias_addmm", {})],
+            [("mm(64x64)", "addmm", {})],
+            "autotuner mm(64x64): bias_addmm \u2192 addmm",
+        ),
+        (
+            [("sum_0", "", {"X": 1}), ("sum_0", "", {"X": 2})],
+            [("sum_0", "", {"X": 3}), ("sum_0", "", {"X": 2})],
+            "autotuner sum_0: X=1 and X=2 \u2192 X=3 and X=2",
+        ),
+        (
+            [("sum_0", "", {"X": 1}), ("max_1", "", {"X": 1})],
+            [("sum_0", "", {"X": 2}), ("max_1", "", {"X": 4})],
+            "autotuner sum_0: X 1 \u2192 2, autotuner max_1: X 1 \u2192 4",
+        ),
+        (
+            [("triton_red_0", "", {"X": 1})],
+            [("triton_per_0", "", {"X": 1})],
+            "autotuner triton_per_0: no such kernel \u2192 X=1, "
+            "autotuner triton_red_0: X=1 \u2192 no such kernel",
+        ),
+    ],
+)
+def test_other_makers_and_other_kernels_are_other_programs(pair, before, after, words):
+    newer = pair.copy()
+    for run, chosen in ((pair.older, before), (newer, after)):
+        change_journals(
+            run,
+            "wide..",
+            [
+                {"operation": operation, "choice": choice, "config": config, "best": True}
+                for operation, choice, config in chosen
+            ],
+        )
+    found = pair.compare(newer)
+    rows = {line.cell: line for line in lines(found.last, Names.of(found))}
+    assert rows["wide..large"].changes == words
+    assert found.last.cells.at["wide..large", "program"] == Program.RETUNED
+    said = "".join(part.text for one in sentences(found, list(rows.values())) for part in one)
+    assert said.endswith("The compiler's autotuner chose otherwise at 2 of 14 cells.")
+
+
+def test_a_run_that_did_not_record_what_was_tuned_tells_nothing_of_it(pair):
+    newer = pair.copy()
+    tuned_as(newer, {"wide..": {"XBLOCK": 512}})
+    assert pair.compare(newer).last.retuned == {}
 
 
 # ---- refusals ----

@@ -5,7 +5,7 @@ from dataclasses import replace
 import lxml.html
 import pytest
 from synthetic_grid import make_grid
-from synthetic_report import make_report, without
+from synthetic_report import make_report, problems, without
 
 from profiler.model import Outcome, Verdict
 from profiler.render import by_problem as module
@@ -104,3 +104,55 @@ def test_the_page_shows_it(run):
     large = render_page(make_report(variant_count=34))
     assert 'id="by-problem"' not in large
     assert any(one.outcome is Outcome.MEASURED for one in run.statuses.values())
+
+
+def test_finalists_stand_first_with_the_times_of_the_final(monkeypatch):
+    report = make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8)
+    monkeypatch.setattr(module, "_TRAFFIC", ())
+    lookup = Lookup(report)
+    table = by_problem(Ranking(lookup))
+    for problem in lookup.problems:
+        rows = [row for row in table.rows if row.problem == problem.name]
+        names = {variant.name: variant for variant in lookup.variants}
+        cells = [lookup.cells[names[row.variant].id, problem.id] for row in rows]
+        finals = [lookup.rulings.final_value(cell.id) for cell in cells]
+        count = sum(one is not None for one in finals)
+        assert count == 4
+        assert None not in finals[:count]
+        medians = [one.median for one in finals[:count]]
+        assert medians == sorted(medians)
+        assert [row.data[0].raw for row in rows[:count]] == [raw(one) for one in medians]
+        assert all(row.data[0].title.startswith("in the final; ") for row in rows[:count])
+        assert all(not row.data[0].title.startswith("in the final") for row in rows[count:])
+        winner = lookup.winners[problem.id]
+        assert rows[0].variant == winner.cell.variant.name
+
+
+def lacking(report, variant, problem_ids):
+    """The report without a variant's cells at some problems: it cannot run there."""
+    gone = {
+        cell.id
+        for cell in report.plan.cells
+        if cell.variant.id == variant and cell.problem.id in problem_ids
+    }
+    cells = tuple(cell for cell in report.plan.cells if cell.id not in gone)
+    return replace(
+        report,
+        plan=replace(report.plan, cells=cells),
+        statuses={name: one for name, one in report.statuses.items() if name not in gone},
+        samples=report.samples[~report.samples["cell"].isin(gone)],
+        summary=report.summary[~report.summary["cell"].isin(gone)],
+    )
+
+
+def test_who_wins_most_problems_leads_even_where_it_lacks_one():
+    whole = make_report(variant_count=12, problem_list=problems()[:5])
+    ranking = Ranking(Lookup(whole))
+    best = ranking.best
+    assert len(ranking.best_or_tied[best.id]) == 5, "it wins them all"
+    without_one = Ranking(Lookup(lacking(whole, best.id, {problems()[0].id})))
+    assert without_one.best == best
+    assert without_one.best_standing.complete is False
+    half = Ranking(Lookup(lacking(whole, best.id, {one.id for one in problems()[:3]})))
+    assert half.best != best, "best at two of five problems is no leader"
+    assert half.best_standing.complete

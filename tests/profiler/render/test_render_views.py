@@ -491,7 +491,9 @@ def test_problems_that_nobody_measured_are_not_all() -> None:
 
 def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert "At the one that takes longest, " in say(Ranking(Lookup(make_report(3, kinds))))
+    assert "At the one whose quickest takes longest, " in say(
+        Ranking(Lookup(make_report(3, kinds)))
+    )
 
 
 def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:
