@@ -33,7 +33,8 @@ CPU_OPERATOR = "cpu_op"
 PHASE_TIMES = (*GROUP_COLUMNS, "host_ns")
 PHASE_COLUMNS = ("unit", "phase", *PHASE_TIMES)
 """One row per unit and phase of it, in order of both. `unit`: row of the ranges; `phase`: a name,
-WHOLE (all of the unit) or OUTSIDE (what lies in none of its ranges)."""
+WHOLE (all of the unit) or OUTSIDE (what lies in none of its ranges). Of a whole unit `span_ns` is
+the time since the last operation of the unit before."""
 WHOLE, OUTSIDE, NAMELESS = "", "\N{EM DASH}", "without a name"
 
 SUMMARY_COLUMNS = (
@@ -191,7 +192,9 @@ def phase_times(
     size = len(phases) + 1  # the last: outside of all phases
     place = np.where(unit == _NONE, _NONE, unit * size + np.where(phase == _NONE, size - 1, phase))
     parts = group_times(operations, place, len(units.rows) * size)
-    whole = group_times(operations, unit, len(units.rows))
+    whole = _since_the_one_before(
+        group_times(operations, unit, len(units.rows)), operations, unit, ranges, units
+    )
     duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
     host = np.zeros(len(units.rows) * size, np.int64)
     rows = np.flatnonzero(of_range != _NONE)
@@ -211,6 +214,29 @@ def phase_times(
     nothing = (table["operations"] == 0) & (table["host_ns"] == 0)
     table = table[~nothing].sort_values(["n", "order"], kind="stable", ignore_index=True)
     return table[list(PHASE_COLUMNS)]
+
+
+def _since_the_one_before(
+    whole: pd.DataFrame,
+    operations: pd.DataFrame,
+    unit: Integers,
+    ranges: pd.DataFrame,
+    units: Units,
+) -> pd.DataFrame:
+    """Times of whole units whose span begins where the last operation of the one before ended.
+
+    So a unit has the time in which the device waited for its first operation, and shares of units
+    that follow each other add up; that of the first begins with its range on the host.
+    """
+    begins = ranges["start_ns"].to_numpy()[units.rows].astype(np.float64)
+    known = unit != _NONE
+    last = operations.loc[known, "end_ns"].groupby(unit[known]).max()
+    ends = last.reindex(range(len(units.rows))).to_numpy(dtype=np.float64)
+    before = np.concatenate([begins[:1], ends[:-1]])
+    since = np.where(np.isnan(before), begins, before)
+    span = np.fmax(ends - since, whole["span_ns"])  # operations of two units may overlap
+    span = np.where(np.isnan(ends), 0, span).astype(np.int64)
+    return whole.assign(span_ns=span, idle_ns=span - whole["busy_ns"])
 
 
 def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
@@ -321,7 +347,7 @@ class Phased:
     def middle(self, before_ns: float = np.inf) -> int | None:
         """Row of the unit in the middle by its time, of those that end before a time; may be None.
 
-        By the time from its first to its last operation where there are any, else by host time.
+        By its span where it has any operations, else by host time.
         """
         ends = self.timeline.ranges["end_ns"].to_numpy()[self.times["unit"].to_numpy()]
         whole = self.times[(self.times["phase"] == WHOLE).to_numpy() & (ends <= before_ns)]

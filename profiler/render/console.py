@@ -16,7 +16,8 @@ from rich.text import Text
 
 from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.render import numbers
-from profiler.render.answer import sentences
+from profiler.render.answer import Sentence, sentences
+from profiler.render.grid import grid_answer
 from profiler.render.kernel_names import readable_kernel
 from profiler.render.labels import label, shorten
 from profiler.render.launch_counts import GO_ON, launch_counts
@@ -30,6 +31,7 @@ from profiler.render.terminal import columns as _columns
 from profiler.render.terminal import plain as _plain
 from profiler.render.terminal import say_the_rest as _say_the_rest
 from profiler.render.terminal import table as _table
+from profiler.render.waves_console import waves_answer
 from profiler.results.report import Report
 
 _MOST_PROBLEMS = 24
@@ -57,9 +59,18 @@ def final_summary(report: Report) -> RenderableType:
     report = readable(report)
     ranking = Ranking(Lookup(report))
     parts = run_tables(ranking)
-    answer = " ".join("".join(part.text for part in one) for one in sentences(ranking))
+    said = _answer(ranking) or sentences(ranking)
+    answer = " ".join("".join(part.text for part in one) for one in said)
     parts.append(Text(answer, style="bold"))
     return Group(*parts)
+
+
+def _answer(ranking: Ranking) -> tuple[Sentence, ...]:
+    """What pages of some kinds say in place of the general answer; empty on all others."""
+    kind = ranking.lookup.report.kind
+    if kind == "grid":
+        return grid_answer(ranking)
+    return waves_answer(ranking) if kind == "waves" else ()
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:

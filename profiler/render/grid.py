@@ -90,8 +90,7 @@ def grid_view(ranking: Ranking) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
     lookup = ranking.lookup
     report = lookup.report
-    everything = grids(lookup.problems, report.axes, report.split)
-    found = tuple(one for one in everything if _tried(lookup, one)) or everything
+    everything, found = _grids(lookup)
     pairs, kernels = Pairs(lookup, found), Kernels(lookup)
     edges = edges_for([one for rows in pairs.everywhere.values() for one in known(rows)])
     quantities = _quantities(pairs, kernels)
@@ -122,6 +121,17 @@ def grid_view(ranking: Ranking) -> View:
     }
     template = "grid_cells.html" if compact else "cells.html"
     return View("grid.html", "Every shape", parts, template)
+
+
+def grid_answer(ranking: Ranking) -> tuple[Sentence, ...]:
+    """The sentences of the page of grids."""
+    return _sentences(ranking, Pairs(ranking.lookup, _grids(ranking.lookup)[1]))
+
+
+def _grids(lookup: Lookup) -> tuple[tuple[Grid, ...], tuple[Grid, ...]]:
+    """All grids of the problems, and those of them in which any cell was tried."""
+    everything = grids(lookup.problems, lookup.report.axes, lookup.report.split)
+    return everything, tuple(one for one in everything if _tried(lookup, one)) or everything
 
 
 def _tried(lookup: Lookup, grid: Grid) -> bool:

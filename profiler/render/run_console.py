@@ -15,6 +15,7 @@ from profiler.render.roles import Ranking
 from profiler.render.rulings import Ruling, counted, percent, verdict_key
 from profiler.render.terminal import columns, plain, say_the_rest, table
 from profiler.render.timeline_console import timeline_tables
+from profiler.render.waves_console import needs_table
 from profiler.render.winners import Winner
 
 _TOP = 10
@@ -27,7 +28,9 @@ def run_tables(ranking: Ranking) -> list[RenderableType]:
     """The winner of each problem, the variants over all of them, timelines, and what failed."""
     lookup = ranking.lookup
     parts: list[RenderableType] = []
-    if lookup.winners:
+    if lookup.report.kind == "waves":  # the question is about grids, not about a winner
+        parts.append(needs_table(ranking))
+    elif lookup.winners:
         parts.append(_winners_table(ranking))
         if len(lookup.problems) > 1:
             parts.append(_top_table(ranking))

@@ -25,7 +25,10 @@ def timeline_tables(lookup: Lookup) -> list[RenderableType]:
     found = table(f"{section_device(named)} busy share by phase")
     columns(found, "variant", "of")
     columns(found, *(plain(name).plain for name in shares.phases), right=True)
-    words = "Medians; busy: an operation ran, from the first to the last of the phase."
+    words = (
+        "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
+        "since the last of the one before."
+    )
     found.caption = Text(" ".join(filter(None, (words, slowed_words(named)))))
     rows = zip(shares.rows, named, strict=True)
     for row, one in list(rows)[:_MOST_CELLS]:

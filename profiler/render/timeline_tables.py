@@ -148,7 +148,8 @@ def slowed_words(cells: Sequence[NamedTimeline]) -> str:
     recorded, timed = (numbers.show(one, "ns") for one in (worst.found.launch_ns, worst.timed_ns))
     return (
         "Recording slows the host down, so busy shares are lower here than in a run without it: "
-        f"a launch of {worst.name} took {recorded} in the recording and {timed} by the timer."
+        f"a launch of {worst.name} took {recorded} in the recording and {timed} by the timer "
+        "(which hides as much of the host's time as its flush of the caches takes)."
     )
 
 
@@ -202,12 +203,13 @@ def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
             ("lowest to highest", ""),
             (
                 "busy share",
-                "Time in which an operation of it ran, of the time from its first to its last",
+                "Time in which an operation of it ran, of the time from its first to its last; of "
+                "the whole, since the last of the unit before",
             ),
             ("lowest to highest ", ""),
             (
                 "idle",
-                "Time between its first and last operation in which nothing ran at all",
+                "The rest of that time: nothing ran at all",
             ),
             (f"of the {device}'s time", "Busy time of the phase, of that of all"),
             ("host time", "How long its ranges were open on the host"),

@@ -39,22 +39,35 @@ def waves_view(ranking: Ranking) -> View:
     """Times and tail efficiencies over waves, and what each variant needs."""
     lookup = ranking.lookup
     table = tail_efficiency(wave_table(lookup))
-    needs = steady(table)
     parts: dict[str, Any] = {
         "wave_charts": _charts(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.show(100 * GOOD, "%"),
         "wave_rule": _PER_SM,
-        "wave_needs": tuple(_need_row(lookup, one) for one in needs),
+        "wave_needs": need_rows(lookup, table),
         "wave_need_heads": NEED_HEADS,
         "wave_grids": _grid_rows(table),
         "wave_grid_heads": GRID_HEADS,
         **metric_parts(ranking),
     }
-    if needs:
-        said = (_sentence(lookup, one) for one in needs[:_MOST_SENTENCES])
-        parts["sentences"] = (*said, answer.sentences(ranking)[-1])
+    if said := waves_sentences(ranking, table):
+        parts["sentences"] = said
     return View("waves.html", "Times by waves", parts)
+
+
+def waves_sentences(ranking: Ranking, table: pd.DataFrame) -> tuple[Sentence, ...]:
+    """What each variant needs and how many cells were measured; empty without an efficiency.
+
+    `table`: as `tail_efficiency` gives it.
+    """
+    needs = steady(table)[:_MOST_SENTENCES]
+    said = tuple(_sentence(ranking.lookup, one) for one in needs)
+    return (*said, answer.sentences(ranking)[-1]) if said else ()
+
+
+def need_rows(lookup: Lookup, table: pd.DataFrame) -> tuple[Row, ...]:
+    """What each variant needs, in the columns of `NEED_HEADS`."""
+    return tuple(_need_row(lookup, one) for one in steady(table))
 
 
 def wave_table(lookup: Lookup) -> pd.DataFrame:

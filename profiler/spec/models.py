@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
 from typing import Annotated, Any, Literal, Self
@@ -42,7 +43,7 @@ from profiler.spec.values import (
     wrong,
 )
 from profiler.spec.workloads import CommandWorkload, Workload
-from runner.protocol import CAPTURE_VISITS
+from runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 DEFAULT_SEED = 0x5EED
 """Any fixed number will do: it only has to be the same from one run to the next."""
@@ -96,9 +97,17 @@ def _check_dtype(value: str) -> str:
     return value
 
 
+_MISTYPED = 0.8
+"""How much alike two words are (difflib) of which one is the other, mistyped."""
+
+
 def _check_capture(value: str) -> str:
     """Refuse what nsys would take for something else than the name of a range."""
     name, at, domain = check_text(value).partition("@")
+    words = (CAPTURE_VISITS, CAPTURE_PROGRAM)
+    close = difflib.get_close_matches(value.lower(), words, n=1, cutoff=_MISTYPED)
+    if close and value not in words:  # as a range it would cost a session to find out
+        raise wrong(f"must be visits, program, or a range, not {value!r}; did you mean {close[0]}?")
     if not name or "\\" in value or "@" in domain or (at and not domain):
         raise wrong(
             "must be visits, program, or a range as NAME or NAME@DOMAIN without a backslash, "

@@ -165,11 +165,28 @@ class TestPhases:
         assert list(first.index) == [WHOLE, "forward", "backward", OUTSIDE]
         assert first["operations"].tolist() == [4, 2, 1, 1]
         assert first["gpu_ns"].tolist() == [155, 50, 100, 5]
-        assert first["span_ns"].tolist() == [200, 60, 100, 5]
-        assert first["idle_ns"].tolist() == [45, 10, 0, 0]
+        assert first["span_ns"].tolist() == [220, 60, 100, 5]
+        assert first["idle_ns"].tolist() == [65, 10, 0, 0]
         assert first["host_ns"].tolist() == [380, 80, 270, 0]
         second = table[table["unit"] == 6]
         assert second["phase"].tolist() == [WHOLE, "forward", "backward"]
+
+    def test_whole_units_hold_what_the_device_waited_for_between_them(self):
+        rows = [(100 * n, 100 * n + 20, f"launch={n}", -1) for n in range(4)]
+        operations = [(30, 40, "k", 0), (130, 150, "k", 1), (330, 360, "k", 3)]
+        table = rows_of(timeline(rows, operations)).set_index("unit")
+        assert table["span_ns"].tolist() == [40, 110, 0, 60], "the last follows one without any"
+        assert table["busy_ns"].tolist() == [10, 20, 0, 30]
+        assert table["idle_ns"].tolist() == [30, 90, 0, 30]
+        shares = phase_summary(table.reset_index())
+        assert shares["busy_share"].tolist() == pytest.approx([np.median([10 / 40, 20 / 110, 0.5])])
+
+    def test_units_whose_operations_overlap_have_no_negative_times(self):
+        rows = [(0, 9, "launch=0", -1), (10, 19, "launch=1", -1)]
+        operations = [(5, 100, "k", 0), (20, 90, "k", 1)]
+        table = rows_of(timeline(rows, operations))
+        assert table["span_ns"].tolist() == [100, 70]
+        assert table["idle_ns"].tolist() == [5, 0]
 
     def test_parts_add_up_to_the_whole(self):
         table = rows_of(TRAINING)
@@ -220,7 +237,7 @@ class TestPhases:
     def test_the_one_in_the_middle(self):
         rows = [(10 * n, 10 * n + 9, f"launch={n}", -1) for n in range(3)]
         operations = [(0, 8, "k", 0), (10, 11, "k", 1), (20, 25, "k", 2)]
-        assert phased(timeline(rows, operations)).middle() == 2
+        assert phased(timeline(rows, operations)).middle() == 0
         assert phased(timeline(rows, operations)).middle(before_ns=19) == 1
         assert phased(timeline(rows, operations)).middle(before_ns=5) is None
         assert phased(timeline([(0, 5, "launch=0", -1), (6, 9, "launch=1", -1)])).middle() == 1
