@@ -52,6 +52,8 @@ class CommandLine:
             "PROFILER_NCU": str(FAKE_NCU),
             "PROFILER_NSYS": str(FAKE_NSYS),
             "SECRET_TOKEN": SECRET,
+            # What names the user and the machine is as private.
+            **dict.fromkeys(("USER", "LOGNAME", "HOSTNAME"), f"{SECRET}-name"),
             "OMP_NUM_THREADS": "1",
         }
 

@@ -21,6 +21,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import union_categoricals
 
+from profiler.errors import ParseError
 from profiler.parse.nsys_tables import MISSING, Export, Integers, open_export
 from profiler.parse.nvtx_cells import RangeKind
 
@@ -156,12 +157,13 @@ _LAUNCH: Mapping[str, str] = {
 def read_nsys(path: Path) -> Timeline:
     """Read an SQLite export; frames are empty where nothing of the kind was recorded.
 
-    Raises ParseError where the file is no export of nsys, or lacks a column that every known
-    schema has.
+    Raises ParseError where the file is no export of nsys, lacks a column that every known schema
+    has, holds operations or calls that end before they begin, or calls that no operation refers to.
     """
     with open_export(path) as export:
         operations = _operations(export)
         api = _api(export)
+        _check(path, operations, api)
         ends = (frame["end_ns"].max() for frame in (operations, api) if len(frame))
         last = max((int(end) for end in ends), default=0)
         return Timeline(
@@ -170,6 +172,22 @@ def read_nsys(path: Path) -> Timeline:
             api=api,
             nsys=export.fact("EXPORT_PRODUCT_VERSION"),
             schema=export.fact("EXPORT_SCHEMA_VERSION"),
+        )
+
+
+def _check(path: Path, operations: pd.DataFrame, api: pd.DataFrame) -> None:
+    for frame, what in ((operations, "operations"), (api, "calls")):
+        backwards = int((frame["end_ns"] < frame["start_ns"]).sum())
+        if backwards:
+            raise ParseError(
+                f"{path.name}: {backwards} of {len(frame)} {what} end before they begin.",
+                remedy="Export the report again: nsys export --type sqlite.",
+            )
+    if len(operations) and len(api) and operations["correlation"].isna().all():
+        raise ParseError(
+            f"{path.name}: no operation says by which call it was launched (correlationId), so "
+            "none can be given to a range.",
+            remedy="Export the report again: nsys export --type sqlite.",
         )
 
 

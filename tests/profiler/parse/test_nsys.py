@@ -211,6 +211,26 @@ class TestSchemas:
         with pytest.raises(ParseError, match="KERNEL holds a value that is not an integer"):
             read_nsys(export.path)
 
+    def test_an_end_before_the_beginning_is_an_error(self, export):
+        export.kernel(10, 20, 1)
+        export.kernel(40, 30, 2)
+        with pytest.raises(ParseError, match="1 of 2 operations end before they begin"):
+            read_nsys(export.path)
+
+    def test_a_call_that_ends_before_it_begins_is_an_error(self, export):
+        export.call(20, 1, end=10)
+        with pytest.raises(ParseError, match="1 of 1 calls end before they begin"):
+            read_nsys(export.path)
+
+    def test_without_the_calls_of_operations_nothing_could_be_given_to_ranges(self, tmp_path):
+        table = "CUPTI_ACTIVITY_KIND_KERNEL"
+        export = ExportFile(tmp_path / "other.sqlite", drop=[(table, "correlationId")])
+        export.kernel(10, 20, 1)
+        assert len(read_nsys(export.path).operations) == 1, "there are no calls either"
+        export.launch(10, 20, 1)
+        with pytest.raises(ParseError, match=r"other\.sqlite: no operation says by which call"):
+            read_nsys(export.path)
+
 
 class TestWhatIsNoExport:
     def test_absent_file(self, tmp_path):
