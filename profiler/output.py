@@ -76,12 +76,39 @@ def report_document(report: Report) -> dict[str, Any]:
         ],
         "builds": [asdict(build) for build in report.builds],
         "cells": _cells(report),
+        **({"waves": _waves(report)} if report.kind == "waves" else {}),
+    }
+
+
+def _waves(report: Report) -> dict[str, Any]:
+    """Tail efficiency of every grid, and what each variant needs, as the page has it."""
+    from profiler.analyse.waves import steady, tail_efficiency
+    from profiler.render.lookup import Lookup
+    from profiler.render.waves import wave_table
+
+    grids = tail_efficiency(wave_table(Lookup(report)))
+    return {
+        "variants": [
+            {
+                "variant": one.variant,
+                "good_from_waves": one.waves,
+                "good_from_blocks_per_sm": one.blocks_per_sm,
+                "measured_up_to_waves": one.largest_waves,
+                "rule_grids": one.rule_grids,
+                "rule_least_efficiency": one.rule_least,
+                "rule_least_at_waves": one.rule_least_at,
+                "rule_holds": one.rule_holds,
+            }
+            for one in steady(grids)
+        ],
+        "grids": grids.drop(columns=["name", "mark"]).to_dict("records"),
     }
 
 
 def _cells(report: Report) -> list[dict[str, Any]]:
     metrics, finals = _metrics_by_cell(report.summary), _metrics_by_cell(report.finals)
     ranges = _ranges_by_cell(report.range_counters)
+    timelines = _timelines_by_cell(report)
     return [
         {
             "id": cell.id,
@@ -93,6 +120,7 @@ def _cells(report: Report) -> list[dict[str, Any]]:
             "metrics": metrics.get(cell.id, {}),
             "final": finals.get(cell.id),
             **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
+            **({"timeline": timelines.get(cell.id)} if timelines else {}),
         }
         for cell in report.plan.cells
     ]
@@ -120,6 +148,28 @@ def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, flo
         }
         cells.setdefault(str(row["cell"]), {})[str(row["metric"])] = found
     return cells
+
+
+def _timelines_by_cell(report: Report) -> dict[str, dict[str, Any]]:
+    """What repeats in the timeline of each cell, how long it took, and how busy each phase was."""
+    if not report.timelines:
+        return {}
+    from profiler.analyse.phases import OUTSIDE, WHOLE, phase_summary, phased
+
+    names = {WHOLE: "whole", OUTSIDE: "outside"}
+    found = {cell: phased(timeline) for cell, timeline in report.timelines.items()}
+    return {
+        cell: {
+            "collector": one.timeline.collector,
+            "unit": one.units.name,
+            "launch_ns": one.launch_ns,
+            "phases": [
+                {**row, "phase": names.get(row["phase"], row["phase"])}
+                for row in phase_summary(one.times).to_dict("records")
+            ],
+        }
+        for cell, one in found.items()
+    }
 
 
 def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:

@@ -196,6 +196,10 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
     return figure
 
 
+_MOST_TICKS = 24
+"""Labels that an axis has room for, turned by 45 degrees."""
+
+
 @dataclass(frozen=True)
 class _Series:
     """One line: its part in the figure, its variant, and its points (x, y), sorted by x."""
@@ -245,13 +249,26 @@ def _drawn_last(series: _Series) -> int:
 
 
 def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
-    if ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM:
+    logarithmic = ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM
+    if logarithmic:
         axes.set_xscale("log", base=2)
+    ticks = apart(ticks, logarithmic=logarithmic)
     axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if len(ticks) > 6:
         axes.tick_params(axis="x", labelrotation=45)
+
+
+def apart(ticks: Sequence[float], *, logarithmic: bool) -> list[float]:
+    """Those of sorted ticks whose labels have room, the ones that are short to write first."""
+    places = {one: math.log(one) if logarithmic else one for one in ticks}
+    least = (places[ticks[-1]] - places[ticks[0]]) / _MOST_TICKS
+    kept: list[float] = []
+    for one in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
+        if all(abs(places[one] - places[other]) >= least for other in kept):
+            kept.append(one)
+    return sorted(kept)
 
 
 def _scale_y(axes: Axes, *, logarithmic: bool) -> None:

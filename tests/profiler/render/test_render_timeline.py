@@ -17,9 +17,10 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
 from profiler.analyse.cell_timeline import CellTimeline, Original
-from profiler.analyse.phases import LAUNCH, Units, phased
+from profiler.analyse.phases import LAUNCH, Units, phase_summary, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.output import dump, report_document
 from profiler.parse.nsys_attribution import attribute
 from profiler.render import numbers
 from profiler.render.console import final_summary
@@ -406,3 +407,20 @@ def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report:
     only = tuple(one for one in report.plan.sessions if one.kind is SessionKind.TIMELINE)
     plan: Plan = replace(report.plan, sessions=only)
     assert "GPU busy share" in printed(replace(report, kind="versions", plan=plan))
+
+
+def test_programs_get_the_busy_shares_of_the_page() -> None:
+    report = timeline_report([mlp("a", steps=4, layers=2)], count=2)
+    cells = json.loads(dump(report_document(report)))["cells"]
+    having = [cell for cell in cells if cell["timeline"]]
+    assert len(having) == len(report.timelines) == 1
+    told = having[0]["timeline"]
+    (one,) = named_timelines(Lookup(report))
+    assert (told["collector"], told["unit"]) == ("nsys", one.found.units.name)
+    assert told["launch_ns"] == pytest.approx(one.found.launch_ns)
+    summary = phase_summary(one.found.times)
+    names = [row["phase"] for row in told["phases"]]
+    assert names == ["whole", *summary["phase"][1:-1], "outside"]
+    assert [row["busy_share"] for row in told["phases"]] == summary["busy_share"].tolist()
+    plain = json.loads(dump(report_document(make_report(variant_count=3))))
+    assert not any("timeline" in cell for cell in plain["cells"])

@@ -1,14 +1,19 @@
 """The page of grids that are counted in waves."""
 
+import io
+import json
 import math
 from dataclasses import replace
 
 import lxml.html
 import pytest
+from rich.console import Console
 from synthetic_waves import MULTIPROCESSORS, WAVES, make_waves
 
 from profiler.analyse.waves import tail_efficiency
 from profiler.model import Environment, Outcome
+from profiler.output import dump, report_document
+from profiler.render.console import final_summary
 from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
 from profiler.render.waves import wave_table
@@ -109,3 +114,20 @@ def test_no_steady_grid_and_a_rule_that_holds_are_said():
     assert "from 1 waves (1 blocks per SM) on" in first
     assert "At least 4 blocks per SM are enough: the least is 95.0" in first
     assert "from 1 waves (4 blocks per SM) on" in second
+
+
+def test_the_console_and_the_json_answer_the_question_of_the_page(report):
+    stream = io.StringIO()
+    Console(file=stream, width=250, color_system=None, highlight=False).print(final_summary(report))
+    shown = " ".join(stream.getvalue().split())
+    assert "How many blocks fill the GPU" in shown
+    assert "Winner per problem" not in shown
+    assert "keeps at least 90.0 % of the rate of full waves from 8.5 waves" in shown
+    document = json.loads(dump(report_document(report)))["waves"]
+    first, second = document["variants"]
+    assert (first["good_from_waves"], first["good_from_blocks_per_sm"]) == (8.5, 8.5)
+    assert (second["good_from_waves"], second["good_from_blocks_per_sm"]) == (8.5, 34)
+    assert first["rule_holds"] is False
+    assert first["rule_least_efficiency"] == pytest.approx(0.803, abs=0.001)
+    assert len(document["grids"]) == len(wave_table(Lookup(report)))
+    assert {"waves", "blocks", "time_ns", "ideal_ns", "efficiency"} <= set(document["grids"][0])
