@@ -201,7 +201,7 @@ def _sentences(ranking: Ranking, pairs: Pairs) -> tuple[Sentence, ...]:
         ends = f" From {_said_at(lookup, ranked[0])} to {_said_at(lookup, ranked[-1])}."
         name = Part(f"{pair.name}, time", strong=True)
         mean = _mean_words(ranking, pair)
-        found.append((name, Part(f": {mean}{count_words(own)}."), Part(ends)))
+        found.append((name, Part(f": {mean}{count_words(lookup, own)}."), Part(ends)))
     return (*found, answer.sentences(ranking)[-1])
 
 
@@ -233,7 +233,11 @@ def overview(pairs: Pairs) -> tuple[Line, ...]:
                 continue
             ranked = known(found)
             ends = (_end(ranked[0]), _end(ranked[-1])) if ranked else (Datum(), Datum())
-            data = (Datum(pair.name, css="words"), Datum(count_words(found), css="words"), *ends)
+            data = (
+                Datum(pair.name, css="words"),
+                Datum(count_words(pairs.lookup, found), css="words"),
+                *ends,
+            )
             lines.append(Line(grid.name, pairs.lookup.marks[pair.over.id], data))
     return tuple(lines)
 

@@ -162,9 +162,13 @@ def known(found: Iterable[Compared]) -> list[Compared]:
     return sorted(having, key=lambda one: one.said.ratio)
 
 
-def count_words(found: Sequence[Compared]) -> str:
-    """How often each verdict was given, of the problems that both are planned for."""
-    return counts(one.said for one in found if one.over is not None and one.under is not None)
+def count_words(lookup: Lookup, found: Sequence[Compared]) -> str:
+    """How often each verdict was given, of the problems at which both were tried."""
+
+    def tried(cell: Cell | None) -> bool:
+        return cell is not None and lookup.status(cell).outcome is not Outcome.NOT_MEASURED
+
+    return counts(one.said for one in found if tried(one.over) and tried(one.under))
 
 
 def failure(lookup: Lookup, one: Compared) -> tuple[Cell, Outcome] | None:

@@ -294,6 +294,16 @@ def test_the_overview_counts_verdicts(pairs: Pairs) -> None:
         assert shown.text.endswith(f"({one.row} \u00d7 {one.column})")
 
 
+def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: Pairs) -> None:
+    first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.said.ratio > 0)
+    assert first.over is not None
+    status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
+    statuses = {**run.statuses, first.over.id: status}
+    lookup = Lookup(dataclasses.replace(run, statuses=statuses))
+    said = overview(Pairs(lookup, grids(lookup.problems)))[0].data[1].text
+    assert "NO DATA at 3 of 15 problems" in said
+
+
 def test_kernel_lists_by_letter(ranked: Ranking, pairs: Pairs) -> None:
     kernels = Kernels(ranked.lookup)
     found = grid_cells(ranked.lookup, kernels, pairs.grids[0])
