@@ -81,7 +81,7 @@ def panel_figure(count: int) -> tuple[Figure, list[Axes]]:
     """Figure of small multiples with room for a legend above."""
     columns = min(count, PANEL_COLUMNS)
     rows = math.ceil(count / columns)
-    head, gap, foot, left = 0.62, 0.55, 0.5, 0.62
+    head, gap, foot, left = 0.62, 0.55, 0.5, 0.72
     height = head + foot + rows * _PANEL_IN + (rows - 1) * gap
     figure = Figure(figsize=(WIDTH_IN, height))
     pitch = (WIDTH_IN - 0.1) / columns
