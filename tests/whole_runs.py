@@ -43,6 +43,7 @@ class CommandLine:
 
     def __init__(self, folder):
         self.folder = folder
+        self.patience_s = 120
         self.environment = {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
             "HOME": str(folder / "home"),
@@ -73,7 +74,7 @@ class CommandLine:
 
     def __call__(self, *arguments, cwd=None, **environment):
         with self.start(*arguments, cwd=cwd, **environment) as process:
-            out, err = process.communicate(timeout=120)
+            out, err = process.communicate(timeout=self.patience_s)
         assert "Traceback" not in err, err
         return Done(process.returncode, out, err)
 
