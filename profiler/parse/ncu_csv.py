@@ -164,7 +164,8 @@ def _no_table(name: str, scanner: Scanner) -> ParseError:
             f"{name}: no ncu table found; ncu said: {' '.join(said[:_SHOWN_MESSAGES])}"
         )
     where = ": it ends inside the header" if scanner.truncated else ""
-    return ParseError(f"{name}: no ncu table found{where}", remedy=EXPORT_REMEDY)
+    remedy = f"{EXPORT_REMEDY}. `import` also takes timelines and logs of inductor: docs/import.md."
+    return ParseError(f"{name}: no ncu table found{where}", remedy=remedy)
 
 
 def _rule_frame(rules: list[RuleRow]) -> pd.DataFrame:
