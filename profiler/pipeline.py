@@ -12,7 +12,7 @@ from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.gates import Gate, not_judged, regressions, tripped_message
 from profiler.live.measure import Live, Stopwatch, measure
 from profiler.machine import Machine, find_machine
-from profiler.model import Outcome
+from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
 from profiler.output import report_document, write_json_target, write_results
 from profiler.plan import make_plan
@@ -94,8 +94,8 @@ def _replayed(request: Request, source: Path) -> Finished:
     if all(one.outcome is Outcome.NOT_MEASURED for one in finished.report.statuses.values()):
         raise UsageError(
             f"The recording has none of these {len(plan.cells)} cells.",
-            remedy=f"It has {_recorded_words(RunFolder(source))}: choose of those with --only, or "
-            "measure on a machine with an NVIDIA GPU and ncu.",
+            remedy=f"{_recorded_words(RunFolder(source), plan)} Or measure on a machine with an "
+            "NVIDIA GPU and ncu.",
         )
     if not ignored:
         return finished
@@ -104,10 +104,14 @@ def _replayed(request: Request, source: Path) -> Finished:
     return replace(finished, report=report)
 
 
-def _recorded_words(run: RunFolder) -> str:
-    """What a recording has, as far as a message has room: `--only cell=ID` takes such an id."""
-    cells = tuple(run.record().keys)
-    return f"{len(cells)} others, such as {cells[0]}" if cells else "none at all"
+def _recorded_words(run: RunFolder, plan: Plan) -> str:
+    """What else a recording has, in a line: `--only cell=ID` takes such an id."""
+    keys = run.record().keys
+    asked = {cell.id for cell in plan.cells}
+    others = [cell for cell in keys if cell not in asked]
+    if others:
+        return f"It has {len(others)} others, such as {others[0]}: choose of those with --only."
+    return "Its measurements cannot be read: take another copy of it." if keys else "It is empty."
 
 
 def _only_measures(override: str) -> bool:

@@ -146,7 +146,7 @@ LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 allocates in all and at one time."""
 
 _GZIP = 16 + zlib.MAX_WBITS
-_PART_BYTES = 1 << 16
+_PART_BYTES = 64
 TUNED = "tuned"
 """Attribute that a launch may carry: what a compiler's autotuner tried for it, one mapping for each
 configuration, with the fields of `model.TunedConfig` (`description` in place of `config` where the
@@ -231,15 +231,21 @@ def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """What can be read of a gzip file that may have been cut off, or damaged on its way."""
-    parts: list[bytes] = []
+    """What can be read of a gzip file that may have been cut off, or damaged on its way.
+
+    It is fed in small parts: an error costs what the part gave in which it lies.
+    """
+    found: list[bytes] = []
     stream = zlib.decompressobj(wbits=_GZIP)
     with contextlib.suppress(zlib.error):
-        parts.extend(  # those before a damaged one stay
-            stream.decompress(packed[start : start + _PART_BYTES])
-            for start in range(0, len(packed), _PART_BYTES)
-        )
-    return b"".join(parts)
+        for start in range(0, len(packed), _PART_BYTES):
+            part = packed[start : start + _PART_BYTES]
+            while part:
+                found.append(stream.decompress(part))
+                if not stream.eof:
+                    break
+                part, stream = stream.unused_data, zlib.decompressobj(wbits=_GZIP)
+    return b"".join(found)
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

@@ -230,11 +230,16 @@ def _since_the_one_before(
     """
     begins = ranges["start_ns"].to_numpy()[units.rows].astype(np.float64)
     known = unit != _NONE
-    last = operations.loc[known, "end_ns"].groupby(unit[known]).max()
-    ends = last.reindex(range(len(units.rows))).to_numpy(dtype=np.float64)
-    before = np.concatenate([begins[:1], ends[:-1]])
-    since = np.where(np.isnan(before), begins, before)
-    span = np.fmax(ends - since, whole["span_ns"])  # operations of two units may overlap
+    of_unit = operations[known].groupby(unit[known])
+    every = range(len(units.rows))
+    ends = of_unit["end_ns"].max().reindex(every).to_numpy(dtype=np.float64)
+    devices = of_unit["device"].nunique(dropna=False).reindex(every).to_numpy(dtype=np.float64)
+    before = np.concatenate([begins[:1], np.fmax.accumulate(ends)[:-1]])
+    # A unit without operations leaves none to begin from; the host may be ahead of the device.
+    empty_before = np.concatenate([[False], np.isnan(ends)[:-1]])
+    since = np.where(empty_before | np.isnan(before), np.fmax(begins, before), before)
+    # Operations of two units may overlap; the spans of several devices add up, as busy times do.
+    span = np.fmax((ends - since) * devices, whole["span_ns"])
     span = np.where(np.isnan(ends), 0, span).astype(np.int64)
     return whole.assign(span_ns=span, idle_ns=span - whole["busy_ns"])
 

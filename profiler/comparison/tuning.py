@@ -55,11 +55,11 @@ def retuned(older: Side, newer: Side, cell: str) -> tuple[Retuned, ...]:
 
 
 def _chosen(side: Side, cell: str) -> dict[str, tuple[Chosen, ...]]:
-    """What runs, by operation."""
+    """What runs, by operation; of several kernels of one name in an order that says nothing."""
     status = side.report.statuses.get(cell)
     found: dict[str, tuple[Chosen, ...]] = {}
     for each in () if status is None else status.tuned:
         if each.best:
             chosen = Chosen(each.choice, each.config)
             found[each.operation] = (*found.get(each.operation, ()), chosen)
-    return found
+    return {name: tuple(sorted(chosen, key=str)) for name, chosen in found.items()}

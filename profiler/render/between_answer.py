@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import scipy
 
-from profiler.analyse.between_runs import REFUSED_WORDS
+from profiler.analyse.between_runs import REFUSED_WORDS, Reason
 from profiler.comparison.joined import Comparison
 from profiler.comparison.programs import Program
 from profiler.comparison.steps import Step
@@ -128,6 +128,10 @@ def _control_card(step: Step) -> Card:
     mean = numbers.ratio(float(scipy.stats.gmean(own)))
     span = f"{numbers.ratio(own.min())} to {numbers.ratio(own.max())}"
     detail = f"the baseline: {mean} its older duration by itself ({span}); ratios leave that out"
+    without = step.cells.loc[step.cells["reason"] == Reason.NO_CONTROL, "problem"].nunique()
+    if without:
+        total = step.cells["problem"].nunique()
+        detail += f"; at {without} of {total} problems it is another program, and controls nothing"
     return Card(question, step.control, detail)
 
 

@@ -329,6 +329,16 @@ class Lookup:
             key=lambda one: self.best_by_problem[one.id][1].median,
         )
 
+    def largest_of(self, *variants: Variant) -> Problem | None:
+        """The one of `largest_problem` among the problems at which these all are correct."""
+        shared = [
+            one
+            for one in self.problems
+            if one.id in self.best_by_problem
+            and all(self.correct(self.cells.get((variant.id, one.id))) for variant in variants)
+        ]
+        return max(shared, key=lambda one: self.best_by_problem[one.id][1].median, default=None)
+
     def why_missing(self, cell: Cell | None, metric: str) -> str:
         """Say in words why a cell has no value of a metric."""
         if cell is None:

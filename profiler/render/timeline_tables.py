@@ -209,7 +209,7 @@ def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
             ("lowest to highest ", ""),
             (
                 "idle",
-                "The rest of that time: nothing ran at all",
+                "The rest of that time: nothing of it ran; of a phase, nothing at all",
             ),
             (f"of the {device}'s time", "Busy time of the phase, of that of all"),
             ("host time", "How long its ranges were open on the host"),

@@ -75,9 +75,14 @@ class Why:
 
 
 def why(ranking: Ranking) -> Why | None:
-    """Compare the best variant with the baseline at the largest problem; None without either."""
-    problem = ranking.lookup.largest_problem
-    if problem is None or ranking.best is None or ranking.lookup.baseline is None:
+    """Compare the best variant with the baseline at the largest problem that both have.
+
+    None without either, and without such a problem.
+    """
+    if ranking.best is None or ranking.lookup.baseline is None:
+        return None
+    problem = ranking.lookup.largest_of(ranking.best, ranking.lookup.baseline)
+    if problem is None:
         return None
     collected = {metric.name: metric for metric in ranking.lookup.measured_metrics}
     peaks = [collected[name] for name in PEAKS if name in collected]

@@ -14,7 +14,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.summary import summarise_finals, with_verdicts
-from profiler.model import BuildResult, CellStatus, Environment, Outcome, Plan, SessionKind
+from profiler.model import BuildResult, CellStatus, Environment, Outcome, Plan, SessionKind, Verdict
 from profiler.notices import Notice
 
 PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline", "waves")
@@ -109,7 +109,7 @@ class Report:
             frame[(frame["metric"] == "duration_ns") & (frame["variant"] != self.baseline)]
             for frame in (self.summary, self.finals)
         )
-        final = final[final["verdict"].notna()]
+        final = final[final["verdict"].notna() & (final["verdict"] != Verdict.NO_DATA)]
         others = timed[~timed["cell"].isin(final["cell"])]
         return pd.concat([others, final], ignore_index=True) if len(final) else others
 

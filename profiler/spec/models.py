@@ -97,7 +97,7 @@ def _check_dtype(value: str) -> str:
     return value
 
 
-_MISTYPED = 0.8
+_MISTYPED = 0.9
 """How much alike two words are (difflib) of which one is the other, mistyped."""
 
 
@@ -107,7 +107,10 @@ def _check_capture(value: str) -> str:
     words = (CAPTURE_VISITS, CAPTURE_PROGRAM)
     close = difflib.get_close_matches(value.lower(), words, n=1, cutoff=_MISTYPED)
     if close and value not in words:  # as a range it would cost a session to find out
-        raise wrong(f"must be visits, program, or a range, not {value!r}; did you mean {close[0]}?")
+        raise wrong(
+            f"must be visits, program, or a range, not {value!r}; did you mean {close[0]}? "
+            "A range of such a name is written with its domain, NAME@DOMAIN"
+        )
     if not name or "\\" in value or "@" in domain or (at and not domain):
         raise wrong(
             "must be visits, program, or a range as NAME or NAME@DOMAIN without a backslash, "

@@ -425,6 +425,19 @@ def test_what_is_refused(complaints, text: str, line: str) -> None:
     assert line in complaints(text)
 
 
+@pytest.mark.parametrize("given", ["visit", "Visits", "progam", "program "])
+def test_a_mistyped_capture_is_no_range(load, given) -> None:
+    text = MINIMAL + f"collect: {{collectors: [ncu, nsys], timeline: {{capture: '{given}'}}}}\n"
+    with pytest.raises(SpecError, match=r"did you mean (visits|program)"):
+        load(text)
+
+
+@pytest.mark.parametrize("given", ["my_program", "subprogram", "revisits", "visit@app", "step_15"])
+def test_ranges_may_have_almost_any_name(load, given) -> None:
+    text = MINIMAL + f"collect: {{collectors: [ncu, nsys], timeline: {{capture: '{given}'}}}}\n"
+    assert load(text).experiment.collect.timeline.capture == given
+
+
 def test_timelines_have_settings_of_their_own(load) -> None:
     collect = load(MINIMAL).experiment.collect
     assert (collect.timeline.blocks, collect.timeline.launches) == (1, 10)

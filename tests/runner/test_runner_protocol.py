@@ -96,6 +96,13 @@ def test_a_compressed_journal_is_read_as_far_as_it_goes(tmp_path):
     half = read()
     assert 1000 < len(half) < len(records)
     assert half == records[: len(half)]
+    for place in (len(packed) - 6, 9 * len(packed) // 10):  # the checksum, and what lies before
+        file.write_bytes(packed[:place] + bytes([packed[place] ^ 0xFF]) + packed[place + 1 :])
+        damaged = read()
+        assert len(damaged) > 0.8 * len(records)
+        assert damaged[: len(records) // 2] == records[: len(records) // 2]
+    file.write_bytes(packed + packed)
+    assert read() == records + records
     file.write_bytes(b"no gzip at all")
     assert read() == []
 

@@ -1,5 +1,7 @@
 """Launches, what repeats in them, and its phases: small timelines by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -180,6 +182,20 @@ class TestPhases:
         assert table["idle_ns"].tolist() == [30, 90, 0, 30]
         shares = phase_summary(table.reset_index())
         assert shares["busy_share"].tolist() == pytest.approx([np.median([10 / 40, 20 / 110, 0.5])])
+
+    def test_behind_an_empty_unit_a_device_that_was_busy_did_not_wait(self):
+        rows = [(10 * n, 10 * n + 10, f"launch={n}", -1) for n in range(3)]
+        operations = [(100, 1100, "k", 0), (1100, 2100, "k", 2)]
+        table = rows_of(timeline(rows, operations))
+        assert table["span_ns"].tolist() == [1100, 0, 1000]
+        assert table["idle_ns"].tolist() == [100, 0, 0]
+
+    def test_several_devices_have_a_span_each(self):
+        found = timeline([(0, 10, "launch=0", -1)], [(50, 100, "k", 0), (50, 100, "k", 0)])
+        operations = found.operations.assign(device=[0, 1])
+        table = phased(replace(found, operations=operations)).times
+        assert table["busy_ns"].tolist() == [100]
+        assert table["span_ns"].tolist() == [200]
 
     def test_units_whose_operations_overlap_have_no_negative_times(self):
         rows = [(0, 9, "launch=0", -1), (10, 19, "launch=1", -1)]

@@ -228,7 +228,7 @@ def test_a_setting_that_only_one_of_two_configurations_has_is_told(pair):
         (
             [("sum_0", "", {"X": 1}), ("sum_0", "", {"X": 2})],
             [("sum_0", "", {"X": 3}), ("sum_0", "", {"X": 2})],
-            "autotuner sum_0: X=1 and X=2 \u2192 X=3 and X=2",
+            "autotuner sum_0: X=1 and X=2 \u2192 X=2 and X=3",
         ),
         (
             [("sum_0", "", {"X": 1}), ("max_1", "", {"X": 1})],
@@ -260,6 +260,27 @@ def test_other_makers_and_other_kernels_are_other_programs(pair, before, after, 
     assert found.last.cells.at["wide..large", "program"] == Program.RETUNED
     said = "".join(part.text for one in sentences(found, list(rows.values())) for part in one)
     assert said.endswith("The compiler's autotuner chose otherwise at 2 of 14 cells.")
+
+
+def test_kernels_of_one_name_in_another_order_are_the_same(pair):
+    newer = pair.copy()
+    for run, sizes in ((pair.older, (1, 2)), (newer, (2, 1))):
+        both = [{"operation": "k", "choice": "", "config": {"X": n}, "best": True} for n in sizes]
+        change_journals(run, "wide..", both)
+    assert pair.compare(newer).last.retuned == {}
+
+
+def test_a_baseline_that_was_tuned_otherwise_at_one_problem_controls_the_other(pair):
+    newer = pair.copy()
+    tuned_as(pair.older, {"plain..large": {"X": 1}})
+    tuned_as(newer, {"plain..large": {"X": 2}})
+    found = pair.compare(newer)
+    reasons = found.last.cells["reason"]
+    assert set(reasons[reasons.index.str.endswith("large")]) == {Reason.NO_CONTROL}
+    assert Reason.NO_CONTROL not in set(reasons[reasons.index.str.endswith("small")])
+    rows = lines(found.last, Names.of(found))
+    detail = cards(found, rows)[2].detail
+    assert detail.endswith("at 1 of 2 problems it is another program, and controls nothing")
 
 
 def test_a_run_that_did_not_record_what_was_tuned_tells_nothing_of_it(pair):

@@ -14,6 +14,7 @@ from profiler.render.lookup import Lookup
 from profiler.render.numbers import raw
 from profiler.render.page import render_page
 from profiler.render.roles import Ranking
+from profiler.render.why import why
 
 
 def table_of(report):
@@ -156,3 +157,15 @@ def test_who_wins_most_problems_leads_even_where_it_lacks_one():
     half = Ranking(Lookup(lacking(whole, best.id, {one.id for one in problems()[:3]})))
     assert half.best != best, "best at two of five problems is no leader"
     assert half.best_standing.complete
+
+
+def test_where_the_leader_lacks_the_largest_problem_another_one_says_why():
+    whole = make_report(variant_count=12, problem_list=problems()[:5])
+    lookup = Lookup(whole)
+    best, largest = Ranking(lookup).best, lookup.largest_problem
+    part = Ranking(Lookup(lacking(whole, best.id, {largest.id})))
+    assert part.best == best
+    found = why(part)
+    assert found.problem != largest.name
+    assert found.moved, "both have counters there"
+    assert why(Ranking(lookup)).problem == largest.name
