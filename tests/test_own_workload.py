@@ -93,8 +93,8 @@ NVCC = """#!/bin/sh
 # Compiles when told to, and never the same thing twice at a time.
 case " $* " in *" -c "*) ;; *) exec {nvcc} "$@" ;; esac
 busy="{folder}/busy.$(echo "$*" | cksum | cut -d' ' -f1)"
+trap 'rmdir "$busy"; exit 130' INT TERM  # before there is anything to take away again
 mkdir "$busy" || exit 9
-trap 'rmdir "$busy"; exit 130' INT TERM
 touch "{folder}/compiling"
 while [ ! -e "{folder}/go" ]; do sleep 0.05; done
 {nvcc} "$@"
@@ -130,5 +130,6 @@ def test_a_build_that_is_interrupted_or_killed_harms_no_later_one(profiler, proj
     second = profiler.start(*command, **environment)
     (profiler.folder / "go").touch()
     code, out, err = finish(second)
-    assert code == 0, err
-    assert {cell["outcome"] for cell in json.loads(out)["cells"]} == {"measured", "duplicate"}
+    cells = json.loads(out)["cells"]
+    assert code == 0, f"{err}{[(cell['outcome'], cell['cause']) for cell in cells]}"
+    assert {cell["outcome"] for cell in cells} == {"measured", "duplicate"}
