@@ -171,7 +171,8 @@ def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: s
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         target = create_run(out, loaded.experiment.name, now).path
     page = write_results(finished.report, target)
-    write_json_target(report_document(finished.report), json_target)
+    if json_target is not None:
+        write_json_target(report_document(finished.report), json_target)
     if json_target != "-":
         from profiler.render.console import final_summary
 

@@ -178,7 +178,8 @@ def _recording(folder: Path, narrator: Narrator) -> Path:
 
 
 def _tell(report: Report, page: Path | None, narrator: Narrator, json_target: str | None) -> None:
-    write_json_target(report_document(report), json_target)
+    if json_target is not None:  # a document of timelines takes seconds
+        write_json_target(report_document(report), json_target)
     if json_target != "-":
         narrator.results.print(final_summary(report))
     for notice in report.notices:

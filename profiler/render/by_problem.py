@@ -12,6 +12,7 @@ from profiler.render.main_table import ratio_datum
 from profiler.render.roles import Ranking
 from profiler.render.rulings import NO_RULING
 from profiler.render.tables import Datum, outcome_css
+from profiler.render.values import Value
 from profiler.render.verdict_cells import verdict_datum
 from profiler.render.winners import Winner
 
@@ -92,12 +93,17 @@ def _rows(
         )
 
 
+def _final(lookup: Lookup, cell: Cell) -> Value | None:
+    """Time in the final; None where the cell was not in it, or has no correct result."""
+    return lookup.rulings.final_value(cell.id) if lookup.correct(cell) else None
+
+
 def _place(lookup: Lookup, cell: Cell) -> tuple[bool, float]:
     """Finalists first, by the final: its times and those of the blocks before are not of one kind.
 
     All others stay as they stand.
     """
-    final = lookup.rulings.final_value(cell.id) if lookup.correct(cell) else None
+    final = _final(lookup, cell)
     sign = -1 if lookup.primary.better == "higher" else 1
     return (final is None, 0.0 if final is None else sign * final.median)
 
@@ -135,7 +141,7 @@ def _compared(lookup: Lookup, cell: Cell) -> Iterator[Datum]:
 def _time(lookup: Lookup, cell: Cell) -> Datum:
     """Of the final, where the cell was in it, as its ratio is; else of the timing blocks."""
     own = lookup.value(cell, lookup.report.primary).median
-    final = lookup.rulings.final_value(cell.id) if lookup.correct(cell) else None
+    final = _final(lookup, cell)
     if final is None:
         return _datum(lookup, cell, own, lookup.primary.unit)
     shown = _datum(lookup, cell, final.median, lookup.primary.unit)

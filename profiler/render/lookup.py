@@ -322,12 +322,7 @@ class Lookup:
     @cached_property
     def largest_problem(self) -> Problem | None:
         """The problem whose quickest cell takes longest: single-problem figures show it."""
-        if not self.best_by_problem:
-            return None
-        return max(
-            (one for one in self.problems if one.id in self.best_by_problem),
-            key=lambda one: self.best_by_problem[one.id][1].median,
-        )
+        return self.largest_of()
 
     def largest_of(self, *variants: Variant) -> Problem | None:
         """The one of `largest_problem` among the problems at which these all are correct."""
