@@ -37,7 +37,7 @@ def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
     for start in range(0, len(varied), _CHUNK):
         chosen = varied[start : start + _CHUNK]
         low[chosen], high[chosen] = _bootstrap(rows[chosen])
-    return low, high
+    return low, np.maximum(low, high)  # percentiles of nearly equal medians may cross by a rounding
 
 
 def group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tuple[Floats, Floats]:

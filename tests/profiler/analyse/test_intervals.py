@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -55,6 +55,7 @@ def test_many_rows_are_answered_like_few(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(whole, median_intervals(rows))
 
 
+@example([1.0, *[954781772.71639] * 3, 954781773.0, *[954781772.71639] * 2])
 @given(st.lists(st.floats(1e-3, 1e9), min_size=3, max_size=12))
 def test_an_interval_lies_within_the_data_around_its_median(values: list[float]) -> None:
     low, high = median_intervals(np.array([values]))
