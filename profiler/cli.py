@@ -136,9 +136,9 @@ def run(
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
-    from profiler.gates import parse_gate
-    from profiler.pipeline import Request, run_experiment
-    from profiler.progress import Narrator
+    from profiler.commands.run import Request, run_experiment
+    from profiler.findings.gates import parse_gate
+    from profiler.sessions.progress import Narrator
 
     request = Request(
         spec=spec,
@@ -168,7 +168,7 @@ def plan(
     color: Color = "auto",
 ) -> None:
     """Show the cells, what is excluded and why, and the sessions; needs no GPU."""
-    from profiler.commands import show_plan
+    from profiler.commands.others import show_plan
 
     overrides = _overrides(set_, blocks=blocks, baseline=baseline, timeout=None)
     show_plan(spec, overrides=overrides, only=only, json_target=json_, out=out, color=color)
@@ -188,7 +188,7 @@ def build(
     color: Color = "auto",
 ) -> None:
     """Compile every variant and show registers, spills and shared memory; needs no GPU."""
-    from profiler.commands import show_build
+    from profiler.commands.others import show_build
 
     code = show_build(
         spec,
@@ -215,7 +215,7 @@ def report(
     color: Color = "auto",
 ) -> None:
     """Write the page of a run again, from its raw files; needs no GPU."""
-    from profiler.commands import rebuild_report
+    from profiler.commands.others import rebuild_report
 
     raise typer.Exit(rebuild_report(run_folder, out=out, json_target=json_, color=color))
 
@@ -247,8 +247,8 @@ def compare(
     color: Color = "auto",
 ) -> None:
     """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU."""
-    from profiler.commands import compare_runs
-    from profiler.gates import parse_gate
+    from profiler.commands.others import compare_runs
+    from profiler.findings.gates import parse_gate
 
     code = compare_runs(
         runs,
@@ -281,7 +281,7 @@ def import_(
     color: Color = "auto",
 ) -> None:
     """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
-    from profiler.commands import import_files
+    from profiler.commands.others import import_files
 
     import_files(files, json_target=json_, page=out, color=color)
 
@@ -289,7 +289,7 @@ def import_(
 @app.command()
 def doctor(json_: Json = None, color: Color = "auto") -> None:
     """Check everything that a run needs; exit code 3 when something essential is missing."""
-    from profiler.commands import show_doctor
+    from profiler.commands.others import show_doctor
 
     raise typer.Exit(show_doctor(json_target=json_, color=color))
 
@@ -297,7 +297,7 @@ def doctor(json_: Json = None, color: Color = "auto") -> None:
 @app.command("list")
 def list_(out: Out = DEFAULT_OUT, json_: Json = None, color: Color = "auto") -> None:
     """List the runs that are in the reports folder."""
-    from profiler.commands import list_runs
+    from profiler.commands.others import list_runs
 
     list_runs(out, json_target=json_, color=color)
 
@@ -310,7 +310,7 @@ def record(
     ],
 ) -> None:
     """Make a recording of a run: its raw numbers, without paths, names and tool reports."""
-    from profiler.commands import make_recording
+    from profiler.commands.others import make_recording
 
     make_recording(run_folder, target)
 
@@ -318,7 +318,7 @@ def record(
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the experiment file, for editors."""
-    from profiler.commands import show_schema
+    from profiler.commands.others import show_schema
 
     show_schema()
 

@@ -43,7 +43,12 @@ def offenders(room: str, forbidden: tuple[str, ...]) -> list[str]:
 
 
 CUDA = ("torch", "triton", "cupy")
-STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.live.measure")
+STAGES = (
+    "profiler.commands.run",
+    "profiler.cli",
+    "profiler.commands.others",
+    "profiler.sessions.measure",
+)
 
 
 @pytest.mark.parametrize(
@@ -63,19 +68,33 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.li
         ("profiler.model", ("profiler", "pandas", "numpy")),
         ("profiler.errors", ("profiler", "pandas")),
         ("profiler.notices", ("profiler", "pandas")),
-        ("profiler.parse", ("profiler.analyse", "profiler.render", "profiler.execute", *STAGES)),
-        ("profiler.analyse", ("profiler.render", "profiler.execute", "profiler.store", *STAGES)),
+        ("profiler.parse", ("profiler.analyse", "profiler.render", "profiler.sessions", *STAGES)),
+        (
+            "profiler.analyse",
+            ("profiler.render", "profiler.sessions", "profiler.run_folder.folder", *STAGES),
+        ),
         ("profiler.analyse", ("subprocess", "pathlib", "os")),
-        ("profiler.collect", ("profiler.execute", "profiler.render", *STAGES)),
-        ("profiler.execute", ("profiler.render", "profiler.analyse", "profiler.store", *STAGES)),
-        ("profiler.clocks", ("profiler.execute", "profiler.collect", "profiler.render", *STAGES)),
-        ("profiler.clocks", ("subprocess", "profiler.store", "profiler.analyse")),
-        ("profiler.render", ("profiler.execute", "profiler.collect", "profiler.store", *STAGES)),
+        ("profiler.collect", ("profiler.sessions", "profiler.render", *STAGES)),
+        (
+            "profiler.machine.clocks",
+            ("profiler.sessions", "profiler.collect", "profiler.render", *STAGES),
+        ),
+        (
+            "profiler.machine.clocks",
+            ("subprocess", "profiler.run_folder.folder", "profiler.analyse"),
+        ),
+        (
+            "profiler.render",
+            ("profiler.sessions", "profiler.collect", "profiler.run_folder.folder", *STAGES),
+        ),
         ("profiler.render", ("subprocess", "matplotlib.pyplot")),
-        ("profiler.results", ("profiler.render", "profiler.execute", "profiler.live", *STAGES)),
-        ("profiler.live", ("profiler.render", "profiler.pipeline", "profiler.cli")),
-        ("profiler.imports", ("profiler.live", *STAGES)),
-        ("profiler.comparison", ("profiler.render", "profiler.execute", *STAGES)),
+        (
+            "profiler.run_folder.load",
+            ("profiler.render", "profiler.sessions", *STAGES),
+        ),
+        ("profiler.sessions", ("profiler.render", "profiler.commands.run", "profiler.cli")),
+        ("profiler.importers", STAGES),
+        ("profiler.comparison", ("profiler.render", "profiler.sessions", *STAGES)),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
         ("runner", ("pickle", "marshal", "shelve")),
     ],
@@ -86,10 +105,10 @@ def test_rooms_import_only_what_they_may(room: str, forbidden: tuple[str, ...]) 
 
 
 MAY_START_PROCESSES = {
-    "profiler.execute": "sessions and builds",
+    "profiler.sessions": "sessions and builds",
     "profiler.collect.ncu": "asks ncu for its version",
-    "profiler.environment": "asks tools for their versions",
-    "profiler.doctor": "asks torch and nsys what they are and can do, in other processes",
+    "profiler.machine.environment": "asks tools for their versions",
+    "profiler.machine.doctor": "asks torch and nsys what they are and can do, in other processes",
 }
 
 

@@ -79,8 +79,9 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
 
 def test_commands_without_statistics_do_not_load_them():
     code = (
-        "import sys, profiler.commands, profiler.pipeline, profiler.comparison.document\n"
-        "import profiler.render.between_console\n"
+        "import sys, profiler.commands.others, profiler.commands.run\n"
+        "import profiler.comparison.document\n"
+        "import profiler.render.console.runs\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

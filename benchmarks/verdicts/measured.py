@@ -15,12 +15,12 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, times_of
 from profiler.model import Cell, SessionKind, Verdict
-from profiler.plan import make_plan
-from profiler.results.assemble import assemble
-from profiler.results.report import Report
-from profiler.space import space_of
-from profiler.spec import load_spec
-from profiler.store import RunFolder
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.report import Report
 
 HERE = Path(__file__).parent
 SPEC = HERE / "slowdowns" / "experiment.yaml"

@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.metrics import CATALOGUE, TIME, Combine, Metric, ncu_name, raw_combine, raw_sources
+from profiler.metrics.queries import (
+    CATALOGUE,
+    TIME,
+    Combine,
+    Metric,
+    ncu_name,
+    raw_combine,
+    raw_sources,
+)
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]

@@ -31,7 +31,7 @@ import pandas as pd
 from profiler.analyse.combine import Ranges, combine_metric
 from profiler.analyse.samples import SAMPLE_COLUMNS, add_derived
 from profiler.analyse.timeline import merged_name, numbered_prefixes
-from profiler.metrics import CATALOGUE
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import Environment, SessionKind
 from runner import protocol
 

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.combine import Codes, Ranges, combine_metric
-from profiler.catalogue import SECTOR_BYTES
 from profiler.errors import ProfilerError
-from profiler.metrics import CATALOGUE, absent_on, raw_sources
+from profiler.metrics.catalogue import SECTOR_BYTES
+from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
 from profiler.model import (
     BuildResult,
     Cell,

@@ -9,7 +9,7 @@ import pandas as pd
 
 from profiler.analyse.intervals import group_intervals
 from profiler.analyse.samples import check_samples, metric_columns
-from profiler.metrics import DURATIONS, better
+from profiler.metrics.queries import DURATIONS, better
 from profiler.model import Cell, SessionKind
 
 SUMMARY_COLUMNS = (

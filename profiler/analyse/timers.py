@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from profiler.metrics import DURATIONS, most_believed
+from profiler.metrics.queries import DURATIONS, most_believed
 from profiler.model import SessionKind
 
 TIMER_COLUMNS = ("collector", "cell", "median", "reference", "ratio")

@@ -1,6 +1,6 @@
 """Per tool: the command to run, the files that come back, what its errors mean.
 
-Nothing here starts a measurement: `profiler.execute` runs what these modules describe.
+Nothing here starts a measurement: `profiler.sessions` runs what these modules describe.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from profiler.comparison.facts import EXACT
 from profiler.comparison.joined import Comparison
 from profiler.comparison.sides import Side
 from profiler.comparison.steps import Step
-from profiler.gates import Gate, regressions
+from profiler.findings.gates import Gate, regressions
 from profiler.model import SCHEMA_VERSION, Cell
 from profiler.notices import remedy, severity, text
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome
-from profiler.results.assemble import assemble
-from profiler.results.planned import plan_of
-from profiler.results.report import Report
-from profiler.select import select_cells
-from profiler.spec import CommandWorkload, did_you_mean, load_spec
-from profiler.store import SPEC_FILE, RunFolder, RunRecord, runs
+from profiler.planning.cell_filter import select_cells
+from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
+from profiler.run_folder.folder import SPEC_FILE, RunFolder, RunRecord, runs
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.planned import plan_of
+from profiler.run_folder.load.report import Report
 
 _NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
 _FEWEST_RUNS = 2

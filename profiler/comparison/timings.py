@@ -11,7 +11,7 @@ import pandas as pd
 
 from profiler.analyse.verdicts import noise_floors
 from profiler.comparison.sides import Side, correct
-from profiler.metrics import DURATIONS
+from profiler.metrics.queries import DURATIONS
 from profiler.model import SessionKind
 
 _ARM = "arm"

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from profiler.metrics.units import base_unit
 from profiler.parse.ncu_labels import metric_name
 from profiler.parse.ncu_launches import IdentityColumns, Launches, Piece, Words, launch_id
 from profiler.parse.ncu_lines import Header, Scanner, split_row
 from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
 from profiler.parse.ncu_raw import TEXT_METRICS
-from profiler.units import base_unit
 
 
 class RuleRow(NamedTuple):

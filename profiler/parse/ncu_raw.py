@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.errors import ParseError
+from profiler.metrics.units import base_unit, is_known
 from profiler.parse.ncu_launches import (
     IdentityColumns,
     Launches,
@@ -30,7 +31,6 @@ from profiler.parse.ncu_numbers import (
     detect_style,
     parse_number,
 )
-from profiler.units import base_unit, is_known
 
 ATTRIBUTE_PREFIX = "device__attribute_"
 CONSTANT_PREFIXES = (ATTRIBUTE_PREFIX, "c2clink__", "numa__", "nvlink__")

@@ -18,12 +18,12 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from profiler.findings.lookup import Lookup
+from profiler.findings.named_baselines import Comparison
+from profiler.findings.rulings import CSS, ORDER, word
 from profiler.model import SCHEMA_VERSION
-from profiler.render.compare import Comparison
-from profiler.render.labels import Label
-from profiler.render.lookup import Lookup
-from profiler.render.main_table import Facet
-from profiler.render.rulings import CSS, ORDER, word
+from profiler.render.tables.main_table import Facet
+from profiler.render.words.labels import Label
 
 SUMMARY_FIELDS = (
     "n",

@@ -14,13 +14,13 @@ from rich.text import Text
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.phases import phased
 from profiler.analyse.timeline_overview import TimelineOverview
-from profiler.render import numbers
-from profiler.render.labels import shorten
+from profiler.render.console.terminal import columns, plain, say_the_rest, table
 from profiler.render.page import render
-from profiler.render.tables import Datum
-from profiler.render.terminal import columns, plain, say_the_rest, table
-from profiler.render.timeline import TimelineSection, make_section
-from profiler.render.timeline_tables import NamedTimeline
+from profiler.render.tables.rows import Datum
+from profiler.render.timeline.section import TimelineSection, make_section
+from profiler.render.timeline.timeline_tables import NamedTimeline
+from profiler.render.words import numbers
+from profiler.render.words.labels import shorten
 
 MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""

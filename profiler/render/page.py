@@ -15,29 +15,32 @@ from markupsafe import Markup
 from profiler import notices
 from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.errors import UsageError
+from profiler.findings import named_baselines as compare
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
+from profiler.findings.rulings import verdict_choices
 from profiler.model import BuildResult
 from profiler.notices import Notice, NoticeKind, Severity
-from profiler.render import compare, details, embed, main_table, tables
-from profiler.render.ablation import ablation_view
-from profiler.render.answer import sentences
-from profiler.render.autotune import autotune_view
-from profiler.render.by_problem import by_problem
-from profiler.render.cards import cards
-from profiler.render.grid import grid_view
-from profiler.render.lookup import Lookup
-from profiler.render.method import method
-from profiler.render.problems import readable
-from profiler.render.progression import progression_view
-from profiler.render.roles import Ranking
-from profiler.render.rulings import verdict_choices
-from profiler.render.timeline_view import timeline_parts, timeline_view
-from profiler.render.timers import PLAIN_HEADS, timer_table
-from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
-from profiler.render.tuning_tables import HEADS
-from profiler.render.views import View, versions_view
-from profiler.render.waves import waves_view
-from profiler.render.why import why
-from profiler.results.report import PAGE_KINDS, Report
+from profiler.render import embed
+from profiler.render.kinds.ablation import ablation_view
+from profiler.render.kinds.autotune import autotune_view
+from profiler.render.kinds.grid import grid_view
+from profiler.render.kinds.progression import progression_view
+from profiler.render.kinds.timeline import timeline_parts, timeline_view
+from profiler.render.kinds.versions import View, versions_view
+from profiler.render.kinds.waves import waves_view
+from profiler.render.tables import details, main_table
+from profiler.render.tables import rows as tables
+from profiler.render.tables.by_problem import by_problem
+from profiler.render.tables.timers import PLAIN_HEADS, timer_table
+from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
+from profiler.render.tables.tuning_tables import HEADS
+from profiler.render.tables.why import why
+from profiler.render.words.answer import sentences
+from profiler.render.words.cards import cards
+from profiler.render.words.method import method
+from profiler.render.words.problems import readable
+from profiler.run_folder.load.report import PAGE_KINDS, Report
 
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.errors import UsageError
-from profiler.gates import (
+from profiler.findings.gates import (
     Gate,
     can_judge,
     not_judged,

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler import catalogue_page, metrics
 from profiler.errors import UsageError
-from profiler.metrics import CATALOGUE, GROUPS, Combine, PassClass
+from profiler.metrics import queries as metrics
+from profiler.metrics import reference_page as catalogue_page
+from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
@@ -236,4 +237,6 @@ def test_raw_names_have_no_direction() -> None:
 
 def test_the_reference_page_is_in_step_with_the_catalogue() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert page == catalogue_page.page(), "run: python -m profiler.catalogue_page > docs/metrics.md"
+    assert page == catalogue_page.page(), (
+        "run: python -m profiler.metrics.reference_page > docs/metrics.md"
+    )

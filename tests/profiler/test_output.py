@@ -11,8 +11,7 @@ from run_folders import SPEC, Workplace, failed, measured
 
 from profiler import notices
 from profiler.analyse.samples import SAMPLE_COLUMNS
-from profiler.errors import UsageError
-from profiler.output import (
+from profiler.commands.output import (
     SAMPLES_FILE,
     SUMMARY_FILE,
     SUMMARY_JSON_FILE,
@@ -22,8 +21,9 @@ from profiler.output import (
     write_json_target,
     write_results,
 )
-from profiler.results.assemble import assemble
-from profiler.store import PAGE_FILE
+from profiler.errors import UsageError
+from profiler.run_folder.folder import PAGE_FILE
+from profiler.run_folder.load.assemble import assemble
 
 PLAIN, TREE = "plain..small", "tree..small"
 

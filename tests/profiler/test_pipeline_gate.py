@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from profiler import pipeline
+from profiler.commands import run as pipeline
 from profiler.errors import ExitCode, UsageError
-from profiler.gates import Gate, parse_gate
+from profiler.findings.gates import Gate, parse_gate
 from profiler.model import SessionKind, Verdict
-from profiler.progress import Narrator
+from profiler.sessions.progress import Narrator
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "experiments/softmax.yaml"

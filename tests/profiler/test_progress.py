@@ -8,7 +8,7 @@ from rich.console import Console
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Problem, Variant
-from profiler.progress import Narrator, VisitProgress, make_console
+from profiler.sessions.progress import Narrator, VisitProgress, make_console
 from runner import protocol
 
 CELLS = {

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from run_folders import CREATED, H200, failed, ncu_csv
 
-from profiler.commands import make_recording
+from profiler.commands.others import make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
-from profiler.recording import find_recording, write_recording
-from profiler.store import (
+from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
     RunFolder,
@@ -26,6 +25,7 @@ from profiler.store import (
     write_atomic,
     write_json,
 )
+from profiler.run_folder.recording import find_recording, write_recording
 
 
 def everything(folder):
@@ -94,7 +94,7 @@ def test_a_crash_while_compressing_leaves_the_file(tmp_path, monkeypatch):
     def crash(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("profiler.store.shutil.copyfileobj", crash)
+    monkeypatch.setattr("profiler.run_folder.folder.shutil.copyfileobj", crash)
     with pytest.raises(OSError, match="No space"):
         compress(file)
     assert (file.read_text(), everything(tmp_path)) == ("rows", ["ncu.csv"])
@@ -371,7 +371,7 @@ def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("profiler.recording.compress", crash)
+        patch.setattr("profiler.run_folder.recording.compress", crash)
         with pytest.raises(KeyboardInterrupt):
             write_recording(place.run, target, [])
     assert everything(target.parent) == old

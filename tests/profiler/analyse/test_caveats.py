@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.caveats import caveats
 from profiler.analyse.verdicts import FEWEST_BLOCKS
+from profiler.findings.caveats import caveats
 from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, Problem, Variant
 from profiler.notices import NoticeKind, text
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.ranking import Decided, best_per_problem, one_for_all, overall, places
 from profiler.analyse.summary import summarise
+from profiler.findings.ranking import Decided, best_per_problem, one_for_all, overall, places
 from profiler.model import Verdict
 
 

@@ -29,7 +29,7 @@ from profiler.analyse.samples import (
     share_duplicates,
 )
 from profiler.errors import ProfilerError
-from profiler.metrics import CATALOGUE
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import CellStatus, Environment, Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
 

@@ -17,7 +17,7 @@ from profiler.analyse.timers import (
     reference_collector,
     split_plain,
 )
-from profiler.metrics import CATALOGUE, DURATIONS, most_believed
+from profiler.metrics.queries import CATALOGUE, DURATIONS, most_believed
 from profiler.model import SessionKind
 
 A, B = make_cell("a", "p"), make_cell("b", "p")

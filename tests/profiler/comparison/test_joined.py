@@ -7,6 +7,7 @@ import pytest
 from scaled_runs import TIME, change_json
 
 from profiler.analyse.between_runs import Reason
+from profiler.commands.output import dump
 from profiler.comparison.document import comparison_document
 from profiler.comparison.joined import compare_sides
 from profiler.comparison.programs import Program
@@ -14,9 +15,8 @@ from profiler.comparison.sides import find_runs, read_sides
 from profiler.errors import UsageError
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
-from profiler.output import dump
-from profiler.render.between_answer import cards, sentences
-from profiler.render.between_rows import Names, lines
+from profiler.render.runs.answer import cards, sentences
+from profiler.render.runs.rows import Names, lines
 
 
 def verdicts(comparison):

@@ -7,10 +7,10 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, without
 
-from profiler.render.lookup import Lookup
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="session")

@@ -11,15 +11,15 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import Effect, Move
-from profiler.render.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
-from profiler.render.answer import sentences
-from profiler.render.labels import label
-from profiler.render.lookup import Lookup
-from profiler.render.moved import counters, medians_of, move_datum, moved_table
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
+from profiler.findings.steps import excludes_one, measured_steps, step_name, step_summary
+from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.render.steps import excludes_one, measured_steps, step_name, step_summary
-from profiler.results.report import Report
+from profiler.render.tables.moved import counters, medians_of, move_datum, moved_table
+from profiler.render.words.answer import sentences
+from profiler.render.words.labels import label
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")

@@ -11,16 +11,21 @@ import pandas as pd
 import pytest
 from synthetic_report import HOSTILE_NAME, without
 
-from profiler.render.answer import sentences
-from profiler.render.autotune import NEEDS, autotune_view, needs_table
-from profiler.render.behind import BEHIND_EDGES, behind_heats, behind_legend, one_for_all_rows
-from profiler.render.cards import cards
-from profiler.render.effects import effect_table, parameter_effects
-from profiler.render.lookup import Lookup
-from profiler.render.roles import Ranking
-from profiler.render.steps import value_name
-from profiler.render.tables import Heat
-from profiler.results.report import Report
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
+from profiler.findings.steps import value_name
+from profiler.render.kinds.autotune import NEEDS, autotune_view, needs_table
+from profiler.render.tables.behind import (
+    BEHIND_EDGES,
+    behind_heats,
+    behind_legend,
+    one_for_all_rows,
+)
+from profiler.render.tables.effects import effect_table, parameter_effects
+from profiler.render.tables.rows import Heat
+from profiler.render.words.answer import sentences
+from profiler.render.words.cards import cards
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")

@@ -14,10 +14,10 @@ from profiler.comparison.joined import compare_sides
 from profiler.comparison.machines import Machines, machines_of
 from profiler.comparison.sides import read_sides
 from profiler.model import Environment
-from profiler.render.between_console import comparison_tables
-from profiler.render.between_grids import GridRuns, grid_parts
-from profiler.render.between_page import render_comparison
-from profiler.render.between_rows import Names
+from profiler.render.console.runs import comparison_tables
+from profiler.render.runs.grids import GridRuns, grid_parts
+from profiler.render.runs.page import render_comparison
+from profiler.render.runs.rows import Names
 
 SPEC = """\
 name: sums

@@ -14,11 +14,11 @@ from scaled_runs import change_json
 from test_render_browser import opened
 
 from profiler.model import Verdict
-from profiler.render.between_answer import cards, sentences
-from profiler.render.between_console import comparison_tables
-from profiler.render.between_page import render_comparison
-from profiler.render.between_rows import Names, lines
-from profiler.render.history import MOST_PANELS, history_rows, history_table, run_heads
+from profiler.render.console.runs import comparison_tables
+from profiler.render.runs.answer import cards, sentences
+from profiler.render.runs.history import MOST_PANELS, history_rows, history_table, run_heads
+from profiler.render.runs.page import render_comparison
+from profiler.render.runs.rows import Names, lines
 
 HOSTILE = "</td><script>alert(1)</script>"
 

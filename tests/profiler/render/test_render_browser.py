@@ -16,11 +16,11 @@ import pandas as pd
 import pytest
 from synthetic_report import make_report, problems
 
-from profiler.render import compare
-from profiler.render.lookup import Lookup
+from profiler.findings import named_baselines as compare
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (

@@ -7,14 +7,14 @@ import pytest
 from synthetic_grid import make_grid
 from synthetic_report import make_report, problems, without
 
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
 from profiler.model import Outcome, Verdict
-from profiler.render import by_problem as module
-from profiler.render.by_problem import by_problem
-from profiler.render.lookup import Lookup
-from profiler.render.numbers import raw
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.render.why import why
+from profiler.render.tables import by_problem as module
+from profiler.render.tables.by_problem import by_problem
+from profiler.render.tables.why import why
+from profiler.render.words.numbers import raw
 
 
 def table_of(report):

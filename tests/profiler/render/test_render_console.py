@@ -9,9 +9,10 @@ from rich.console import Console, RenderableType
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
-from profiler.render import console, numbers
-from profiler.render.terminal import plain
-from profiler.results.report import Report
+from profiler.render.console import tables as console
+from profiler.render.console.terminal import plain
+from profiler.render.words import numbers
+from profiler.run_folder.load.report import Report
 
 
 def shown(table: RenderableType, width: int = 200) -> str:

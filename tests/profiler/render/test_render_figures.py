@@ -8,11 +8,12 @@ import lxml.etree
 import pandas as pd
 import pytest
 
+from profiler.findings.roles import Ranking
 from profiler.model import Problem
-from profiler.render import charts, figures, svg
-from profiler.render.canvas import Axis
-from profiler.render.labels import label, shorten
-from profiler.render.roles import Ranking
+from profiler.render.figures import charts, svg
+from profiler.render.figures import version_figures as figures
+from profiler.render.figures.canvas import Axis
+from profiler.render.words.labels import label, shorten
 
 
 def parsed(text: str) -> Any:

@@ -11,24 +11,25 @@ import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
 from synthetic_report import without
 
+from profiler.findings.grid_axes import grids
+from profiler.findings.grid_pairs import Pairs, known, said_word
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.render import grid_heats, numbers
-from profiler.render.grid import (
+from profiler.render.kinds.grid import (
     extremes,
     grid_view,
     overview,
     saved_table,
     slice_table,
 )
-from profiler.render.grid_axes import grids
-from profiler.render.grid_cells import Kernels, grid_cells
-from profiler.render.grid_heats import Quantity, metric_heats, pair_heats
-from profiler.render.grid_pairs import Pairs, known, said_word
-from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.problems import readable
-from profiler.render.roles import Ranking
-from profiler.results.report import PAGE_KINDS, Report
+from profiler.render.tables import grid_heats
+from profiler.render.tables.grid_cells import Kernels, grid_cells
+from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heats
+from profiler.render.words import numbers
+from profiler.render.words.problems import readable
+from profiler.run_folder.load.report import PAGE_KINDS, Report
 
 EDGES = grid_heats.WIDE_EDGES
 

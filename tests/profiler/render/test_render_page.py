@@ -19,12 +19,12 @@ from synthetic_report import (
 )
 
 from profiler.errors import UsageError
+from profiler.findings.lookup import OUTCOME_WORDS
 from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.render import embed
-from profiler.render.lookup import OUTCOME_WORDS
 from profiler.render.page import moment, render_page
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 Tree = Any
 

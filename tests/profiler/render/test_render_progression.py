@@ -12,14 +12,11 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import over_problems
-from profiler.render import ladder_figures, svg
-from profiler.render.answer import sentences
-from profiler.render.labels import label
-from profiler.render.ladder import Rung, largest_step, rungs
-from profiler.render.lookup import Lookup
-from profiler.render.moved import counters, medians_of
-from profiler.render.page import render_page
-from profiler.render.progression import (
+from profiler.findings.ladder import Rung, largest_step, rungs
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
+from profiler.render.figures import ladder_figures, svg
+from profiler.render.kinds.progression import (
     LEDGER_HEADS,
     Panel,
     counters_in_words,
@@ -30,8 +27,11 @@ from profiler.render.progression import (
     percent_table,
     progression_view,
 )
-from profiler.render.roles import Ranking
-from profiler.results.report import Report
+from profiler.render.page import render_page
+from profiler.render.tables.moved import counters, medians_of
+from profiler.render.words.answer import sentences
+from profiler.render.words.labels import label
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")

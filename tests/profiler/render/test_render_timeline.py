@@ -19,15 +19,14 @@ from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.phases import LAUNCH, Units, phase_summary, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
+from profiler.commands.output import dump, report_document
+from profiler.findings.lookup import Lookup
 from profiler.model import Plan, SessionKind, SessionPlan
-from profiler.output import dump, report_document
 from profiler.parse.nsys_attribution import attribute
-from profiler.render import numbers
-from profiler.render.console import final_summary
-from profiler.render.lookup import Lookup
+from profiler.render.console.tables import final_summary
 from profiler.render.page import render_page
-from profiler.render.timeline import TimelineSection, make_section, named_timelines
-from profiler.render.timeline_tables import (
+from profiler.render.timeline.section import TimelineSection, make_section, named_timelines
+from profiler.render.timeline.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
     NamedTimeline,
@@ -39,7 +38,8 @@ from profiler.render.timeline_tables import (
     slowed_words,
     tree_table,
 )
-from profiler.results.report import Report
+from profiler.render.words import numbers
+from profiler.run_folder.load.report import Report
 
 REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
 TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")
@@ -371,13 +371,13 @@ def test_a_page_of_timelines_without_any_says_so() -> None:
 def test_a_picture_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     timeline = mlp("c", launches=5, layers=2)
     of_one = len(timeline.operations) // 5
-    monkeypatch.setattr("profiler.render.timeline.MOST_OPERATIONS", int(of_one * 3.5))
+    monkeypatch.setattr("profiler.render.timeline.section.MOST_OPERATIONS", int(of_one * 3.5))
     page = render_page(timeline_report([timeline], count=2))
     assert re.search(r"holds the first 3 launches of 5; \d+ more\s+operations", page)
 
 
 def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.render.timeline.MOST_PICTURES", 1)
+    monkeypatch.setattr("profiler.render.timeline.section.MOST_PICTURES", 1)
     report = timeline_report([mlp("c", launches=2, layers=2)] * 3, count=3)
     tree = lxml.html.document_fromstring(render_page(report))
     assert len(tree.xpath("//*[@data-timeline]")) == 1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from synthetic_timeline import mlp
 
 from profiler.analyse.phases import phased
-from profiler.render.timeline_picture import (
+from profiler.render.timeline.picture import (
     API,
     BAR_COLUMNS,
     GPU,

@@ -7,10 +7,10 @@ import pytest
 from synthetic_report import make_report
 
 from profiler.analyse.timers import timer_medians
+from profiler.findings.lookup import Lookup
 from profiler.model import Outcome
-from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.timers import timer_table
+from profiler.render.tables.timers import timer_table
 
 
 def with_timers(**factors):

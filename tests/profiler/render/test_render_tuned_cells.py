@@ -6,11 +6,11 @@ import lxml.html
 import pytest
 from synthetic_grid import make_grid
 
+from profiler.findings.lookup import Lookup
 from profiler.model import Outcome, TunedConfig
-from profiler.render import tuned_cells as module
-from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.tuned_cells import tuned_cells
+from profiler.render.tables import tuned_cells as module
+from profiler.render.tables.tuned_cells import tuned_cells
 
 KERNEL = "triton_poi_fused_0"
 CHOSEN = TunedConfig(KERNEL, "", {"XBLOCK": 512, "num_warps": 8}, 20_000.0, 18, 0, 64, best=True)

@@ -14,26 +14,27 @@ from rich.console import Console
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.judge import Judge, Rules, times_of
-from profiler.analyse.ranking import Decided
 from profiler.analyse.verdicts import Reason
+from profiler.commands.output import report_document
+from profiler.findings.ladder import rungs
+from profiler.findings.lookup import Lookup
+from profiler.findings.named_baselines import comparisons
+from profiler.findings.ranking import Decided
+from profiler.findings.roles import Ranking
+from profiler.findings.rulings import NO_RULING, SYMBOLS, WORDS, Ruling, counts, symbol
+from profiler.findings.steps import measured_steps
+from profiler.findings.winners import decided
 from profiler.model import Outcome, SessionKind, Verdict
-from profiler.output import report_document
-from profiler.render import console, tables
-from profiler.render.ablation import EFFECT_HEADS
-from profiler.render.answer import sentences
-from profiler.render.behind import behind_heats
-from profiler.render.cards import cards
-from profiler.render.compare import comparisons
-from profiler.render.ladder import rungs
-from profiler.render.lookup import Lookup
-from profiler.render.main_table import main_table
+from profiler.render.console import tables as console
+from profiler.render.kinds.ablation import EFFECT_HEADS
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.render.rulings import NO_RULING, SYMBOLS, WORDS, Ruling, counts, symbol
-from profiler.render.steps import measured_steps
-from profiler.render.verdict_cells import counts_datum, verdict_datum
-from profiler.render.winners import decided
-from profiler.results.report import PAGE_KINDS, Report
+from profiler.render.tables import rows as tables
+from profiler.render.tables.behind import behind_heats
+from profiler.render.tables.main_table import main_table
+from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
+from profiler.render.words.answer import sentences
+from profiler.render.words.cards import cards
+from profiler.run_folder.load.report import PAGE_KINDS, Report
 
 
 @pytest.fixture(scope="module")

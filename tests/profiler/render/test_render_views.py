@@ -10,18 +10,21 @@ import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.analyse.verdicts import Reason
+from profiler.findings import named_baselines as compare
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
+from profiler.findings.rulings import Ruling
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.render import answer, compare, details, main_table, tables
-from profiler.render.answer import sentences
-from profiler.render.cards import cards, doubts
-from profiler.render.charts import colours
-from profiler.render.lookup import Lookup
-from profiler.render.method import method
-from profiler.render.problems import distinct, problem_key, readable, varying
-from profiler.render.roles import Ranking
-from profiler.render.roofline import roofline
-from profiler.render.rulings import Ruling
-from profiler.render.why import why
+from profiler.render.figures.charts import colours
+from profiler.render.figures.roofline import roofline
+from profiler.render.tables import details, main_table
+from profiler.render.tables import rows as tables
+from profiler.render.tables.why import why
+from profiler.render.words import answer
+from profiler.render.words.answer import sentences
+from profiler.render.words.cards import cards, doubts
+from profiler.render.words.method import method
+from profiler.render.words.problems import distinct, problem_key, readable, varying
 
 
 def say(ranking: Ranking) -> str:

@@ -11,12 +11,12 @@ from rich.console import Console
 from synthetic_waves import MULTIPROCESSORS, WAVES, make_waves
 
 from profiler.analyse.waves import tail_efficiency
+from profiler.commands.output import dump, report_document
+from profiler.findings.lookup import Lookup
 from profiler.model import Environment, Outcome
-from profiler.output import dump, report_document
-from profiler.render.console import final_summary
-from profiler.render.lookup import Lookup
+from profiler.render.console.tables import final_summary
+from profiler.render.kinds.waves import wave_table
 from profiler.render.page import render_page
-from profiler.render.waves import wave_table
 
 
 @pytest.fixture(scope="module")

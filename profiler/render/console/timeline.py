@@ -1,0 +1,38 @@
+"""Timelines for the terminal: how busy each variant kept the GPU, by phase."""
+
+from __future__ import annotations
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from profiler.findings.lookup import Lookup
+from profiler.model import SessionKind
+from profiler.render.console.terminal import columns, plain, say_the_rest, table
+from profiler.render.timeline.section import named_timelines
+from profiler.render.timeline.timeline_tables import phase_shares, section_device, slowed_words
+
+_MOST_CELLS = 12
+
+
+def timeline_tables(lookup: Lookup) -> list[RenderableType]:
+    """GPU busy share by cell and phase, where a run only recorded timelines or is about them."""
+    report = lookup.report
+    only = all(one.kind is SessionKind.TIMELINE for one in report.plan.sessions)
+    if not report.timelines or not (only or report.kind == "timeline"):
+        return []
+    named = named_timelines(lookup)
+    shares = phase_shares(named)
+    found = table(f"{section_device(named)} busy share by phase")
+    columns(found, "variant", "of")
+    columns(found, *(plain(name).plain for name in shares.phases), right=True)
+    words = (
+        "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
+        "since the last of the one before."
+    )
+    found.caption = Text(" ".join(filter(None, (words, slowed_words(named)))))
+    rows = zip(shares.rows, named, strict=True)
+    for row, one in list(rows)[:_MOST_CELLS]:
+        shown = (Text(datum.text) for datum in row.data[1:])
+        found.add_row(plain(one.name), plain(one.units), *shown)
+    say_the_rest(found, len(named) - _MOST_CELLS, "cells are in the page")
+    return [found]

@@ -1,0 +1,61 @@
+"""The page of timelines, and what every page with a timeline gets beside its own figures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from profiler.analyse.cell_timeline import Original
+from profiler.findings.lookup import Lookup
+from profiler.findings.roles import Ranking
+from profiler.render.kinds.versions import View, metric_parts
+from profiler.render.timeline.section import make_section, named_timelines
+from profiler.render.timeline.timeline_tables import NamedTimeline
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """What a tool itself wrote."""
+
+    path: str
+    """Relative to the run folder."""
+    cells: str
+    """Whose timelines it holds; empty where they are all of this page."""
+    how: str
+    """What opens it."""
+    command: str
+    """What to type in the run folder; empty where there is nothing to type."""
+
+
+def timeline_view(ranking: Ranking) -> View:
+    """Timelines first, then what was measured of every cell."""
+    return View("timeline_page.html", "Timeline", metric_parts(ranking))
+
+
+def timeline_parts(lookup: Lookup) -> dict[str, Any]:
+    """What the template of timelines needs; `timeline` is None where there is none."""
+    named = named_timelines(lookup)
+    section = make_section(named, lookup.report.range_counters)
+    files = tuple(_files(named))
+    return {"timeline": section, "timeline_files": files}
+
+
+def _files(named: Sequence[NamedTimeline]) -> Iterator[OriginalFile]:
+    """Files in the order of the cells that they hold."""
+    cells: dict[Original, list[str]] = {}
+    for one in named:
+        for original in one.found.timeline.originals:
+            cells.setdefault(original, []).append(one.name)
+    for original, names in cells.items():
+        whose = "" if len(names) == len(named) else "; ".join(names)
+        if original.collector == "nsys":
+            plain = shlex.quote(original.path.removesuffix(".gz"))
+            command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
+            yield OriginalFile(
+                original.path, whose, "unpack it and open it in Nsight Systems.", command
+            )
+        else:
+            how = "open it in Perfetto (ui.perfetto.dev), as it is."
+            yield OriginalFile(original.path, whose, how, "")
