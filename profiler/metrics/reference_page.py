@@ -18,7 +18,8 @@ from profiler.metrics.queries import (
 _HEAD = """\
 # Metrics
 
-This page is written from the catalogue: `python -m profiler.metrics.reference_page > docs/metrics.md`.
+This page is written from the catalogue:
+`python -m profiler.metrics.reference_page > docs/metrics.md`.
 
 `collect.metrics` in a spec takes these names, names of groups, and raw names of ncu such as
 `lts__t_sectors.sum`. A metric that did not come back is named in the cell; it is never shown as 0.
