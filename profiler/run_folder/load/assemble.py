@@ -25,7 +25,6 @@ from profiler.model import (
     Cell,
     CellStatus,
     Environment,
-    Outcome,
     Plan,
     SessionKind,
 )
@@ -74,7 +73,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
     samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
     results = replace(results, statuses=_name_missing(results, samples, unmeasured))
-    ranked = {cell for cell, status in results.statuses.items() if _counts(status)}
+    ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
     rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
     judge = Judge(times_of(samples, results.cells, SessionKind.TIMING), plan.baseline, rules)
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
@@ -238,10 +237,6 @@ def _with_attributes(
 
 def _whole(value: str | float | None) -> int | None:
     return int(value) if isinstance(value, int | float) else None
-
-
-def _counts(status: CellStatus) -> bool:
-    return status.outcome in (Outcome.MEASURED, Outcome.DUPLICATE)
 
 
 def _with_cells(plan: Plan, results: Results) -> Plan:

@@ -14,7 +14,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.summary import summarise_finals, with_verdicts
-from profiler.model import BuildResult, CellStatus, Environment, Outcome, Plan, SessionKind, Verdict
+from profiler.model import BuildResult, CellStatus, Environment, Plan, SessionKind, Verdict
 from profiler.notices import Notice
 
 PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline", "waves")
@@ -115,4 +115,4 @@ class Report:
 
     def _is_correct(self, cell: str) -> bool:
         status = self.statuses.get(cell)
-        return status is not None and status.outcome in (Outcome.MEASURED, Outcome.DUPLICATE)
+        return status is not None and status.outcome.correct
