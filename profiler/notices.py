@@ -30,6 +30,8 @@ class NoticeKind(StrEnum):
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
+    KERNELS_UNCHECKED = "kernels_unchecked"
+    ATTEMPT_LINKED = "attempt_linked"
     NO_BASELINE = "no_baseline"
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
@@ -133,6 +135,18 @@ WORDS: Mapping[NoticeKind, Words] = {
         Severity.WARNING,
         "Session {session} ended early ({cause}); its {kept} samples were kept, what it lacked is "
         "the work of another session.",
+    ),
+    NoticeKind.KERNELS_UNCHECKED: Words(
+        Severity.WARNING,
+        "{session}: the kernels of {count} cells were not compared with what their variants should "
+        "launch.",
+        "Run the same command again: it checks them first.",
+    ),
+    NoticeKind.ATTEMPT_LINKED: Words(
+        Severity.WARNING,
+        "{attempt} was not read: it is or holds a link, and links in a run folder are not "
+        "followed.",
+        "Put the file or folder itself in its place.",
     ),
     NoticeKind.NO_BASELINE: Words(
         Severity.WARNING,

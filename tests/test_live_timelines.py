@@ -41,8 +41,7 @@ def samples(run, collector):
 
 def report_of(run, spec, **arguments):
     folder, loaded = RunFolder(run), load_spec(spec)
-    plan = plan_of(folder, loaded, folder.record())
-    return assemble(folder, loaded, plan, **arguments).report
+    return assemble(folder, loaded, plan_of(folder), **arguments).report
 
 
 def attempts_of(run, session):

@@ -27,7 +27,6 @@ from profiler.planning.plan import make_plan, plan_document
 from profiler.planning.space import space_of
 from profiler.planning.spec import LoadedSpec, json_schema, load_spec
 from profiler.run_folder.folder import (
-    SPEC_FILE,
     RunFolder,
     RunRecord,
     create_run,
@@ -163,9 +162,9 @@ def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: s
 
     run = RunFolder(folder)
     record = run.record()
-    loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
-    replay = is_recording(run)
-    finished = assemble(run, loaded, plan_of(run, loaded, record), replay=replay)
+    loaded = load_spec(run.spec_file, overrides=record.overrides)
+    replay = is_recording(run, record)
+    finished = assemble(run, loaded, plan_of(run), replay=replay)
     target = folder
     if replay:
         now = datetime.now().astimezone().isoformat(timespec="seconds")

@@ -61,14 +61,14 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     source = _machine_or_recording(request, loaded, narrator)
     if isinstance(source, Machine):
         live = Live(
-            loaded,
-            plan,
-            space,
-            source,
-            request.out.resolve(),
-            request.fresh,
-            request.created,
-            request.timeline,
+            loaded=loaded,
+            plan=plan,
+            space=space,
+            machine=source,
+            out=request.out.resolve(),
+            fresh=request.fresh,
+            created=request.created,
+            timeline=request.timeline,
         )
         run = measure(live, narrator, watch)
         finished = assemble(run, loaded, plan)

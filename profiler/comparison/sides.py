@@ -11,7 +11,7 @@ from profiler.errors import UsageError
 from profiler.model import Cell, Outcome
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
-from profiler.run_folder.folder import SPEC_FILE, RunFolder, RunRecord, runs
+from profiler.run_folder.folder import RunFolder, RunRecord, runs
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.load.report import Report
@@ -122,10 +122,8 @@ def _names(folders: Sequence[Path]) -> tuple[str, ...]:
 def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Side:
     run = RunFolder(folder)
     record = run.record()
-    if not (folder / SPEC_FILE).exists():
-        raise UsageError(f"{folder}: damaged: no {SPEC_FILE}")
-    loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
-    plan = plan_of(run, loaded, record)
+    loaded = load_spec(run.spec_file, overrides=record.overrides)
+    plan = plan_of(run)
     if baseline is not None:
         plan = replace(plan, baseline=_variant_id(plan.cells, baseline, name))
     if only is not None:

@@ -3,17 +3,21 @@
     reports/<experiment>/<YYYYmmdd-HHMMSS>/
       run.json     created, seed, environment, workload hash, cell keys, seconds per stage
       spec.yaml    the text as given
-      plan.json    cells, exclusions and sessions, as they were last asked for
+      plan.json    cells, exclusions and sessions, as they were last asked for (in a recording
+                   plan.json.gz)
       build.json   one BuildResult per variant
       compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
-                       ended), job.json, journal.jsonl, ncu.csv(.gz), clocks.csv(.gz),
+                       ended), kernels.json (whether its kernels are those of their variants),
+                       job.json, journal.jsonl, ncu.csv(.gz), clocks.csv(.gz),
                        report.ncu-rep(.gz), stdout.txt, stderr.txt; of a timeline
                        operations.csv.gz, ranges.csv.gz, api.csv.gz, timeline.json, and private/
                        with what its tool wrote, which never leaves the run folder
 
 What became of the cells is never stored apart: it is read from the attempts, each time. So a run
 that was killed at any moment, a finished run and a recording are loaded by the same code.
+
+A run folder is data: whoever reads one imports nothing that it names, and follows no link in it.
 """
 
 from __future__ import annotations
@@ -23,6 +27,7 @@ import json
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -52,6 +57,7 @@ PLAN_FILE = "plan.json"
 BUILD_FILE = "build.json"
 SESSION_FILE = "session.json"
 RESULT_FILE = "result.json"
+KERNELS_FILE = "kernels.json"
 COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
@@ -102,6 +108,8 @@ class RunRecord:
     """`key=value` flags that were laid over the spec."""
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Collector of timelines → AttemptRecord.settings of today."""
+    recording: bool = False
+    """Whether the folder is a recording: made from a run to be replayed elsewhere."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -137,12 +145,24 @@ class AttemptResult:
 
 
 @dataclass(frozen=True)
+class KernelCheck:
+    """What a workload's `check_kernels` said of the cells of an attempt, when it was first read."""
+
+    fell_back: Mapping[str, str] = field(default_factory=dict)
+    """Cell id → why its kernels are not those of its variant."""
+    undecided: tuple[str, ...] = ()
+    """Cells that could not be asked about: their key or the plan had changed since they ran."""
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One attempt as found on disk."""
 
     folder: Path
     record: AttemptRecord
     result: AttemptResult | None
+    kernel_check: KernelCheck | None = None
+    """None where the profiler was stopped before it read the attempt's kernels."""
 
     @property
     def journal(self) -> Path:
@@ -172,9 +192,18 @@ class RunFolder:
         """Keep the spec as it was given."""
         write_atomic(self.path / SPEC_FILE, text)
 
+    @property
+    def spec_file(self) -> Path:
+        """Path of the copy of the spec; raises UsageError where it is absent or a link."""
+        path = self.path / SPEC_FILE
+        _refuse_link(path)
+        if not path.is_file():
+            raise UsageError(f"{self.path}: damaged: no {SPEC_FILE}")
+        return path
+
     def spec_text(self) -> str:
         """The spec as it was given."""
-        return (self.path / SPEC_FILE).read_text(encoding="utf-8")
+        return self.spec_file.read_text(encoding="utf-8")
 
     def write_record(self, record: RunRecord) -> None:
         """Write run.json."""
@@ -205,8 +234,9 @@ class RunFolder:
     def plan(self) -> Plan:
         """Read plan.json."""
         path = self.path / PLAN_FILE
+        packed = path.with_name(f"{path.name}.gz")
         with _expected_content(path):
-            return _plan(_read_json(path))
+            return _plan(_read_json(packed if packed.exists() else path))
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""
@@ -234,14 +264,29 @@ class RunFolder:
         """Keep the exact command line of an attempt."""
         write_atomic(folder / COMMAND_FILE, command + "\n")
 
+    def write_kernel_check(self, folder: Path, check: KernelCheck) -> None:
+        """Keep what was decided about the kernels of an attempt."""
+        write_json(folder / KERNELS_FILE, asdict(check))
+
     def attempt(self, folder: Path) -> Attempt:
         """One attempt of this run."""
         return _attempt(folder)
 
     def attempts(self) -> tuple[Attempt, ...]:
-        """All attempts: by session, and of one session in the order in which they were made."""
-        files = (self.path / "raw").glob(f"*/{SESSION_FILE}")
-        return tuple(_attempt(folder) for folder in sorted((f.parent for f in files), key=_age))
+        """All attempts: by session, and of one session in the order in which they were made.
+
+        Those that are or hold links are not among them, but in `linked_attempts`.
+        """
+        return tuple(_attempt(folder) for folder in self._attempt_folders() if not _linked(folder))
+
+    def linked_attempts(self) -> tuple[str, ...]:
+        """Names of the attempts that are links or hold some: what these name is not read."""
+        return tuple(folder.name for folder in self._attempt_folders() if _linked(folder))
+
+    def _attempt_folders(self) -> list[Path]:
+        raw = self.path / "raw"
+        _refuse_link(raw)
+        return sorted((file.parent for file in raw.glob(f"*/{SESSION_FILE}")), key=_age)
 
 
 def _age(folder: Path) -> tuple[str, int]:
@@ -257,7 +302,28 @@ def _attempt(folder: Path) -> Attempt:
     if (folder / RESULT_FILE).exists():
         with _expected_content(folder / RESULT_FILE):
             result = AttemptResult(**_read_json(folder / RESULT_FILE))
-    return Attempt(folder, record, result)
+    return Attempt(folder, record, result, _kernel_check(folder / KERNELS_FILE))
+
+
+def _kernel_check(path: Path) -> KernelCheck | None:
+    if not path.exists():
+        return None
+    with _expected_content(path):
+        data = _read_json(path)
+        return KernelCheck(dict(data["fell_back"]), tuple(data["undecided"]))
+
+
+def _linked(folder: Path) -> bool:
+    """Whether the folder of an attempt is a link, or one of the files that are read in it."""
+    return folder.is_symlink() or any(path.is_symlink() for path in folder.iterdir())
+
+
+def _refuse_link(path: Path) -> None:
+    if path.is_symlink():
+        raise UsageError(
+            f"{path}: is a link, and links in a run folder are not followed",
+            remedy="Put the file or folder itself in its place.",
+        )
 
 
 def _plan(data: dict[str, Any]) -> Plan:
@@ -286,14 +352,16 @@ def _build(data: dict[str, Any]) -> BuildResult:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    _refuse_link(path)
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        data = json.loads(content.decode("utf-8"))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UsageError(
             f"{path.parent}: not a run folder (no {path.name})",
             remedy="Give the folder of a live run, or a recording; a replay leaves results only.",
         ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+    except (json.JSONDecodeError, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{path}: damaged: {error}") from error
     if not isinstance(data, dict):
         raise UsageError(f"{path}: damaged: not a JSON object")

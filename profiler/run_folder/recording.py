@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -15,6 +17,8 @@ from profiler.run_folder.folder import (
     COMMAND_FILE,
     CSV_FILE,
     JOURNAL_FILE,
+    KERNELS_FILE,
+    PLAN_FILE,
     RESULT_FILE,
     RUN_FILE,
     SESSION_FILE,
@@ -32,7 +36,7 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
     return folder if (folder / RUN_FILE).exists() else None
 
 
-RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE, FACTS_FILE)
+RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, KERNELS_FILE, COMMAND_FILE, FACTS_FILE)
 RECORDED_TABLES = (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE, OPERATIONS_FILE, RANGES_FILE, API_FILE)
 
 
@@ -62,8 +66,11 @@ def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None
 
 
 def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None:
-    for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
+    for name in (SPEC_FILE, PLAN_FILE, BUILD_FILE):
         _copy_text(run.path / name, target / name, private)
+    compress(target / PLAN_FILE, level=9)
+    run_text = json.dumps({**asdict(run.record()), "recording": True}, indent=1, allow_nan=False)
+    write_atomic(target / RUN_FILE, without_private(f"{run_text}\n", private))
     for attempt in run.attempts():
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:

@@ -123,9 +123,18 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
         record = _record(live, run, keys)
         run.write_record(record)
         measurement = Measurement(
-            live.loaded, live.plan, live.machine, run, builds, keys, lock.session_file, narrator
+            loaded=live.loaded,
+            plan=live.plan,
+            machine=live.machine,
+            run=run,
+            builds=builds,
+            keys=keys,
+            hold=lock.session_file,
+            narrator=narrator,
+            space=live.space,
         )
         measurement.save_what_was_left()
+        measurement.check_kernels_of_what_was_left()
         for session in live.plan.sessions:
             with _stages_kept(run, record, watch):
                 _measure_session(live, measurement, session, watch)

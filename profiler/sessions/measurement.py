@@ -18,6 +18,7 @@ from profiler.machine.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
 from profiler.machine.requirements import Machine
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
+from profiler.planning.space import Space
 from profiler.planning.spec import TIMELINE_COLLECTORS, CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import (
     COMPILED_FOLDER,
@@ -34,6 +35,7 @@ from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.sessions.attempt import Session, run_attempt, salvage
+from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_visit
 from profiler.sessions.progress import Narrator, VisitProgress
@@ -57,6 +59,8 @@ class Measurement:
     hold: Path
     """Lock file that is held while anything of a session lives."""
     narrator: Narrator
+    space: Space
+    """The workload's, live: asked about the kernels of each attempt when it is first read."""
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
 
     def save_what_was_left(self) -> None:
@@ -69,6 +73,18 @@ class Measurement:
             if attempt.result is None and log.exists():
                 salvage(self._collector(attempt.record.collector), attempt.folder)
                 compress(log)
+
+    def check_kernels_of_what_was_left(self) -> None:
+        """Decide about the kernels of attempts whose profiler was stopped before it did."""
+        for attempt in self.run.attempts():
+            if attempt.record.visit is None:
+                self._check_kernels(attempt)
+
+    def _check_kernels(self, attempt: Attempt) -> None:
+        """Ask the space about the kernels of an attempt, and write down what it says."""
+        check = check_kernels(self._load(attempt), self.plan, self.space)
+        if check != attempt.kernel_check:
+            self.run.write_kernel_check(attempt.folder, check)
 
     def _save_timeline(self, attempt: Attempt) -> None:
         """Clean what a session left, if this machine still has its tool."""
@@ -208,6 +224,7 @@ class Measurement:
 
         def ended(end: Ended) -> None:
             finish_attempt(end.folder, self._attempt_result(end))
+            self._check_kernels(self.run.attempt(end.folder))
             if end.blamed is not None:
                 progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
 

@@ -27,6 +27,7 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import Results, gather
 from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.kernel_checks import check_kernels
 from runner import protocol
 
 CREATED = "2026-03-04T05:06:07+00:00"
@@ -144,8 +145,8 @@ class Workplace:
         (folder / "workload.py").write_text("import torch\n", encoding="utf-8")
         (folder / "spec.yaml").write_text(spec, encoding="utf-8")
         self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
-        space = load_space(self.loaded.experiment.workload, self.loaded.base)
-        self.plan: Plan = make_plan(self.loaded, space)
+        self.space = load_space(self.loaded.experiment.workload, self.loaded.base)
+        self.plan: Plan = make_plan(self.loaded, self.space)
         self.run = create_run(folder / "reports", self.plan.experiment, CREATED)
         self.begin()
 
@@ -217,7 +218,15 @@ class Workplace:
             (folder / CSV_FILE).write_text(text, encoding="utf-8")
         if result is not None:
             finish_attempt(folder, result)
+            self.check_kernels(folder)
         return folder
+
+    def check_kernels(self, folder: Path) -> None:
+        """Ask the space about the kernels of an attempt, as a session does when it has ended."""
+        attempt = self.run.attempt(folder)
+        if attempt.record.visit is None:
+            loaded = load_attempt(attempt, self.keys, self.environment.compute_capability)
+            self.run.write_kernel_check(folder, check_kernels(loaded, self.plan, self.space))
 
     def measure_all(self) -> None:
         """One attempt per session, in which everything went well."""

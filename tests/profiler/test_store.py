@@ -318,6 +318,7 @@ def test_a_recording_has_only_what_a_replay_needs(telltale, tmp_path):
     names = {Path(name).name for name in everything(tmp_path / "recording")}
     assert names == {
         *("run.json", "spec.yaml", "build.json", "session.json", "result.json", "command.txt"),
+        *("plan.json.gz", "kernels.json"),
         *("journal.jsonl.gz", "ncu.csv.gz"),
     }
 

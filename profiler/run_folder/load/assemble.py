@@ -17,7 +17,7 @@ from profiler.analyse.samples import (
     share_duplicates,
 )
 from profiler.analyse.summary import summarise, with_verdicts
-from profiler.errors import ExitCode, SpecError
+from profiler.errors import ExitCode
 from profiler.findings.caveats import caveats
 from profiler.metrics.queries import CATALOGUE, expand, most_believed
 from profiler.model import (
@@ -29,7 +29,6 @@ from profiler.model import (
     SessionKind,
 )
 from profiler.notices import Notice, NoticeKind
-from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import Loaded, load_attempt
@@ -63,8 +62,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     ]
     private = private_texts(run.path)
     builds = tuple(_public_build(build, private) for build in builds)
-    check_kernels = _space(loaded).check_kernels
-    results = gather(plan, builds, loaded_attempts, capability, check_kernels)
+    results = gather(plan, builds, loaded_attempts, capability)
     results = replace(results, statuses=_public_statuses(results, private))
     environment = _with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)
@@ -102,6 +100,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         notices=(
             *_replay_notice(replayed),
             *_other_timer(plan, samples),
+            *(
+                Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name})
+                for name in run.linked_attempts()
+            ),
             *(_of_recording(one) if replay else one for one in notices),
             *results.notices,
         ),
@@ -156,14 +158,6 @@ def _timelines(
         joined_timelines(counting_timelines(plan, attempts)),
         {cell: twin for cell, twin in twins.items() if twin is not None},
     )
-
-
-def _space(loaded: LoadedSpec) -> Space:
-    """The workload's space; an empty one where the copy of a spec lies far from its workload."""
-    try:
-        return space_of(loaded)
-    except SpecError:
-        return Space()
 
 
 def _of(cells: Sequence[Cell], ids: Collection[str]) -> tuple[Cell, ...]:

@@ -11,6 +11,7 @@ import pandas as pd
 
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.samples import (
+    KERNEL_SEPARATOR,
     empty_samples,
     metric_columns,
     samples_from_command,
@@ -94,6 +95,31 @@ class Loaded:
             for record in self.records
             if record.get("event") == protocol.FINISHED and record.get("phase") == protocol.CHECK
         }
+
+    def kernels(self) -> dict[str, tuple[tuple[str, ...], ...]]:
+        """Every list of kernels that a cell launched, by cell id, in the order of the visits.
+
+        Empty for external commands: each kernel is a cell of its own there.
+        """
+        if self.attempt.record.visit is not None:
+            return {}
+        seen = self.samples[self.samples["kernel_names"] != ""]
+        lists: dict[str, dict[tuple[str, ...], None]] = {}
+        for cell, names in zip(seen["cell"], seen["kernel_names"], strict=True):
+            lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
+        return {cell: tuple(found) for cell, found in lists.items()}
+
+    def fell_back(self) -> dict[str, str]:
+        """Why the kernels of cells are not those of their variants, by cell id."""
+        check = self.attempt.kernel_check
+        fell_back = check.fell_back if check is not None else {}
+        return {cell: reason for cell, reason in fell_back.items() if cell in self.current}
+
+    def unchecked(self) -> frozenset[str]:
+        """Cells whose kernels are known, and of which nobody asked the workload's space."""
+        check = self.attempt.kernel_check
+        cells = frozenset(self.kernels())
+        return cells if check is None else cells & frozenset(check.undecided)
 
     def unseen(self) -> set[str]:
         """Cells that finished a visit in a session that ended well, without a kernel being seen."""

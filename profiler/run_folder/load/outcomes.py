@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,12 +11,11 @@ import pandas as pd
 
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
-    KERNEL_SEPARATOR,
     command_cells,
     empty_samples,
     missing_metrics,
 )
-from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
+from profiler.model import BuildResult, Cell, CellStatus, Outcome, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.load.aliases import twins
@@ -70,8 +69,15 @@ class _Facts:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the first session that has one."""
-        return next(iter(self.failures.values()), None)
+        """The failure of the first session that has one; that it fell back only without another."""
+        found = sorted(self.failures.values(), key=lambda each: each.outcome is Outcome.FELL_BACK)
+        return found[0] if found else None
+
+    def add(self, session: str, failure: Failure) -> None:
+        """Take in a failure, unless the session has an earlier one: of those, the first counts."""
+        known = self.failures.get(session)
+        if known is None or known.outcome is Outcome.FELL_BACK:
+            self.failures[session] = failure
 
 
 def gather(
@@ -79,12 +85,8 @@ def gather(
     builds: Sequence[BuildResult],
     attempts: Sequence[Loaded],
     compute_capability: str | None,
-    check_kernels: CheckKernels = lambda *_: None,
 ) -> Results:
-    """Put the attempts of a run together: one frame of samples, one status per cell.
-
-    `check_kernels` says why the kernels of a cell are not those of its variant, or None.
-    """
+    """Put the attempts of a run together: one frame of samples, one status per cell."""
     samples = _joined(counting_samples(plan, attempts))
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
@@ -108,37 +110,11 @@ def gather(
         cell: replace(status, missing_metrics=lacking.get(cell, ()))
         for cell, status in statuses.items()
     }
-    statuses |= _fallen_back(cells, statuses, samples, check_kernels)
     statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
     attributes = {key: value for each in attempts for key, value in each.attributes.items()}
     notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
     ranges = _first_ranges(counting_ranges(plan, attempts))
     return Results(cells, samples, statuses, notices, attributes, ranges)
-
-
-CheckKernels = Callable[[Params, Params, Sequence[str]], str | None]
-"""From parameters of variant and problem and the names of kernels to a reason."""
-
-
-def _fallen_back(
-    cells: Sequence[Cell],
-    statuses: Mapping[str, CellStatus],
-    samples: pd.DataFrame,
-    check_kernels: CheckKernels,
-) -> dict[str, CellStatus]:
-    """Statuses of measured cells whose kernels are not those of their variants."""
-    seen = samples[samples["kernel_names"] != ""].drop_duplicates("cell")
-    names = dict(zip(seen["cell"], seen["kernel_names"], strict=True))
-    found = {}
-    for cell in cells:
-        status = statuses[cell.id]
-        if cell.id not in names or status.outcome is not Outcome.MEASURED:
-            continue
-        kernels = str(names[cell.id]).split(KERNEL_SEPARATOR)
-        reason = check_kernels(cell.variant.params, cell.problem.params, kernels)
-        if reason is not None:
-            found[cell.id] = replace(status, outcome=Outcome.FELL_BACK, cause=reason)
-    return found
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
@@ -209,7 +185,7 @@ def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
             _take_description(facts, record)
         for cell, failure in _failures_of(loaded):
             if cell in facts:
-                facts[cell].failures.setdefault(session, failure)
+                facts[cell].add(session, failure)
     return facts
 
 
@@ -227,6 +203,8 @@ def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
     for cell in loaded.unseen():
         cause = "its range launched no kernel that the tool saw"
         yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
+    for cell, reason in loaded.fell_back().items():
+        yield cell, Failure(Outcome.FELL_BACK, reason, limit)
 
 
 _DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error", *protocol.LAUNCH_FACTS)
@@ -294,6 +272,9 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
                 "kept": len(loaded.samples),
             }
             notices.append(Notice(NoticeKind.SESSION_DIED, values))
+        if unchecked := loaded.unchecked():
+            values = {"session": loaded.attempt.folder.name, "count": len(unchecked)}
+            notices.append(Notice(NoticeKind.KERNELS_UNCHECKED, values))
     return tuple(notices)
 
 

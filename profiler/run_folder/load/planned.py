@@ -1,27 +1,30 @@
-"""What a run folder was asked to measure; that of a recording is made again from its spec."""
+"""What a run folder or a recording was asked to measure: read from it, never planned again."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from profiler.errors import UsageError
 from profiler.model import Plan
-from profiler.planning.plan import make_plan
-from profiler.planning.space import space_of
-from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import PLAN_FILE, RunFolder, RunRecord
 
 
-def is_recording(run: RunFolder) -> bool:
-    """Whether a folder is a recording: a run folder keeps its plan."""
-    return run.exists() and not (run.path / PLAN_FILE).exists()
+def is_recording(run: RunFolder, record: RunRecord) -> bool:
+    """Whether a folder is a recording; those of earlier versions hold no plan and do not say so."""
+    return record.recording or not _has_plan(run)
 
 
-def plan_of(run: RunFolder, loaded: LoadedSpec, record: RunRecord) -> Plan:
-    """The plan of a run; that of a recording holds the cells recorded.
+def plan_of(run: RunFolder) -> Plan:
+    """The plan of a run or recording, as it was written when it ran.
 
-    Raises SpecError where a recording's workload cannot be found from where it lies.
+    Raises UsageError for a recording of an earlier version: its plan could only be made by the code
+    of its workload, and what is looked at runs nothing.
     """
-    if not is_recording(run):
-        return run.plan()
-    plan = make_plan(loaded, space_of(loaded))
-    return replace(plan, cells=tuple(cell for cell in plan.cells if cell.id in record.keys))
+    if not _has_plan(run):
+        raise UsageError(
+            f"{run.path}: holds no {PLAN_FILE}: recorded by an earlier version",
+            remedy="`profiler run SPEC --replay FOLDER` plans it by an experiment file of yours.",
+        )
+    return run.plan()
+
+
+def _has_plan(run: RunFolder) -> bool:
+    return any((run.path / name).exists() for name in (PLAN_FILE, f"{PLAN_FILE}.gz"))

@@ -2,13 +2,13 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from profiler.commands.others import rebuild_report
-from profiler.errors import ExitCode
-from profiler.planning.spec import load_spec
+from profiler.errors import ExitCode, UsageError
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.planned import is_recording, plan_of
 
@@ -46,15 +46,35 @@ def test_it_has_the_cells_that_were_recorded(made):
 
 def test_the_plan_of_a_run_folder_is_its_own(tmp_path):
     run = RunFolder(RECORDING)
-    record = run.record()
-    plan = plan_of(run, load_spec(RECORDING / "spec.yaml", overrides=record.overrides), record)
-    assert is_recording(run)
+    plan = plan_of(run)
+    assert is_recording(run, run.record())
     copy = RunFolder(tmp_path / "run")
-    copy.write_record(record)
+    copy.write_record(replace(run.record(), recording=False))
     copy.write_plan(plan)
-    assert not is_recording(copy)
-    assert plan_of(copy, load_spec(RECORDING / "spec.yaml"), record) == plan
-    assert not is_recording(RunFolder(tmp_path))
+    assert not is_recording(copy, copy.record())
+    assert plan_of(copy) == plan
+
+
+@pytest.mark.parametrize(
+    "folder", sorted(RECORDING.parent.glob("*/run.json")), ids=lambda f: f.parent.name
+)
+def test_every_recording_holds_its_plan_and_what_became_of_its_kernels(folder):
+    run = RunFolder(folder.parent)
+    assert run.record().recording
+    plan = run.plan()
+    assert {cell.id for cell in plan.cells} == set(run.record().keys)
+    assert {visit.cell for one in plan.sessions for visit in one.visits} <= set(run.record().keys)
+    assert all(attempt.kernel_check is not None for attempt in run.attempts())
+
+
+def test_a_recording_of_an_earlier_version_says_how_it_may_be_read(tmp_path):
+    def as_before(copy):
+        (copy / "plan.json.gz").unlink()
+
+    copy, out = damaged(tmp_path, as_before)
+    with pytest.raises(UsageError, match=r"holds no plan\.json: recorded by an earlier") as caught:
+        document_of(copy, out)
+    assert "--replay FOLDER" in caught.value.remedy
 
 
 def damaged(tmp_path, change, name="timers"):

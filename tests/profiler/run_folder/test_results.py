@@ -1,6 +1,7 @@
 """From attempts on disk to samples and statuses."""
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from run_folders import SPEC, Workplace, external_csv, failed, measured, ncu_csv
@@ -8,9 +9,10 @@ from run_folders import SPEC, Workplace, external_csv, failed, measured, ncu_csv
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
-from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult, RunFolder
+from profiler.planning.space import Space
+from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult, KernelCheck, RunFolder
 from profiler.run_folder.load.attempts import load_attempt
-from profiler.run_folder.load.outcomes import Failure, failures, gather
+from profiler.run_folder.load.outcomes import Failure, failures
 from profiler.run_folder.recording import write_recording
 from runner import protocol
 
@@ -94,7 +96,7 @@ def test_an_attempt_of_a_killed_profiler_is_loaded(place):
     place.attempt(visits=[(PLAIN, 0), (TREE, 0)], result=None)
     results = place.results()
     assert blocks(results) == {PLAIN: [0], TREE: [0]}
-    (notice,) = results.notices
+    (notice, _) = results.notices
     assert notice.kind is NoticeKind.SESSION_DIED
     assert "Session ncu-timing.001 ended early (the profiler was stopped)" in text(notice)
     assert notice.values["kept"] == 2
@@ -107,7 +109,8 @@ def test_a_complaint_of_a_tool_that_was_stopped_is_not_told_twice(place, ended):
     result = {} if ended else {"result": None}
     place.attempt(visits=[(PLAIN, 0)], csv=complaint + csv, **result)
     kinds = [notice.kind for notice in place.results().notices]
-    assert kinds == [NoticeKind.CSV_TOOL_MESSAGE if ended else NoticeKind.SESSION_DIED]
+    stopped = [NoticeKind.SESSION_DIED, NoticeKind.KERNELS_UNCHECKED]
+    assert kinds == ([NoticeKind.CSV_TOOL_MESSAGE] if ended else stopped)
 
 
 def test_a_journal_cut_off_in_the_middle_keeps_what_is_whole(place):
@@ -450,9 +453,9 @@ def test_a_twin_of_what_is_not_measured_is_not_measured(place):
 # ---- kernels that are not those of the variant ---------------------------------------------------
 
 
-def gathered(place, check_kernels):
-    capability = place.environment.compute_capability
-    return gather(place.plan, place.builds, place.load(), capability, check_kernels)
+def says(check_kernels):
+    """A space that says this of kernels."""
+    return Space(SimpleNamespace(check_kernels=check_kernels))
 
 
 def test_a_cell_whose_kernels_are_not_its_own_fell_back(place):
@@ -462,52 +465,84 @@ def test_a_cell_whose_kernels_are_not_its_own_fell_back(place):
         asked.append(kernels)
         return "of another" if len(kernels) > 1 else None
 
+    place.space = says(check_kernels)
     metrics = place.session("ncu-timing").metrics
     place.attempt(visits=[(PLAIN, 0)])
     place.attempt(visits=[(TREE, 0)], csv=ncu_csv([(TREE, 0)], metrics, kernels=2))
-    results = gathered(place, check_kernels)
+    results = place.results()
     assert outcomes(results)[PLAIN] is Outcome.MEASURED
     status = results.statuses[TREE]
     assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "of another")
     assert outcomes(results)[LOOP] is Outcome.NOT_MEASURED
     assert sorted(map(len, asked)) == [1, 2], "nothing was seen of the others"
     assert blocks(results)[TREE] == [0], "what was measured is kept"
+    assert failures(place.plan, place.load())[TREE].stands(1e9), "it is not visited again"
 
 
 def test_the_space_is_given_parameters_and_names_of_kernels(tmp_path):
     spec = SPEC.replace("[plain, tree, loop]", "[{name: plain, params: {way: 1}}]")
     spec = spec.replace("[small, large]", "[{name: small, params: {n: 7}}]")
     place = Workplace(tmp_path / "place", spec)
-    place.attempt(visits=[(PLAIN, 0)])
     asked = []
-    gathered(place, lambda *arguments: asked.append(arguments))
+    place.space = says(lambda *arguments: asked.append(arguments))
+    place.attempt(visits=[(PLAIN, 0)])
     ((variant, problem, kernels),) = asked
     assert (variant, problem) == ({"way": 1}, {"n": 7})
     assert [name.partition("(")[0] for name in kernels] == ["kernel_0"]
 
 
 def test_a_failure_is_not_called_a_fallback(place):
+    place.space = says(lambda *_: "of another")
     place.attempt(visits=[(PLAIN, 0)])
     place.attempt(visits=[(PLAIN, 1)], journal=[failed(PLAIN, "raised")], csv="")
-    results = gathered(place, lambda *_: "of another")
-    assert outcomes(results)[PLAIN] is Outcome.RAISED
+    assert outcomes(place.results())[PLAIN] is Outcome.RAISED
 
 
 def test_the_timer_sees_no_kernels_and_so_nothing_falls_back(tmp_path):
     spec = SPEC.replace("collect: {", "collect: {collectors: timer, ")
     place = Workplace(tmp_path / "timer", spec)
+    place.space = says(lambda *_: "of another")
     journal = measured([(PLAIN, 0)], durations_ns=[1.0])
     place.attempt("timer", visits=[(PLAIN, 0)], journal=journal)
-    assert outcomes(gathered(place, lambda *_: "of another"))[PLAIN] is Outcome.MEASURED
+    assert outcomes(place.results())[PLAIN] is Outcome.MEASURED
 
 
 def test_a_twin_of_what_fell_back_fell_back(place):
     with_twin(place)
+    place.space = says(lambda *_: "of another")
     own = [visit for visit in place.visits("ncu-timing") if not visit[0].startswith("tree")]
     place.attempt(visits=own)
-    status = gathered(place, lambda *_: "of another").statuses[TREE]
+    status = place.results().statuses[TREE]
     assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "of another")
     assert status.duplicate_of == PLAIN
+
+
+def test_kernels_that_nobody_asked_about_are_named_until_somebody_did(place):
+    folder = place.attempt(visits=[(PLAIN, 0), (TREE, 0)], result=None)
+    place.space = says(lambda variant, problem, kernels: "of another")
+    (died, unchecked) = place.results().notices
+    assert died.kind is NoticeKind.SESSION_DIED
+    assert unchecked.kind is NoticeKind.KERNELS_UNCHECKED
+    assert unchecked.values == {"session": "ncu-timing.001", "count": 2}
+    place.check_kernels(folder)
+    assert [notice.kind for notice in place.results().notices] == [NoticeKind.SESSION_DIED]
+    assert outcomes(place.results())[PLAIN] is Outcome.FELL_BACK
+
+
+def test_cells_of_another_key_stay_undecided(place):
+    today = place.keys
+    folder = place.attempt(visits=[(PLAIN, 0), (TREE, 0)], result=None)
+    place.space = says(lambda variant, problem, kernels: "of another")
+    place.keys = {**today, TREE: "edited"}
+    place.check_kernels(folder)
+    check = place.run.attempt(folder).kernel_check
+    assert check == KernelCheck({PLAIN: "of another"}, (TREE,))
+    place.keys = today
+    assert [each.unchecked() for each in place.load()] == [{TREE}]
+    place.space = says(lambda variant, problem, kernels: None)
+    place.check_kernels(folder)
+    check = place.run.attempt(folder).kernel_check
+    assert check == KernelCheck({PLAIN: "of another"}), "what was decided stays"
 
 
 # ---- missing metrics -----------------------------------------------------------------------------
