@@ -85,7 +85,12 @@ STAGES = (
         ),
         (
             "profiler.render",
-            ("profiler.sessions", "profiler.collect", "profiler.run_folder.folder", *STAGES),
+            (
+                "profiler.sessions",
+                *(f"profiler.collect.{name}" for name in ("ncu", "nsys", "timer", "find")),
+                "profiler.run_folder.folder",
+                *STAGES,
+            ),
         ),
         ("profiler.render", ("subprocess", "matplotlib.pyplot")),
         (

@@ -21,7 +21,7 @@ from profiler.analyse.verdicts import (
     noise_floors,
     still_in_the_race,
 )
-from profiler.metrics.queries import most_believed
+from profiler.collect.registry import primary_timer
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
@@ -58,7 +58,7 @@ def times_of(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    rows = rows[rows["collector"] == most_believed(rows["collector"])]
+    rows = rows[rows["collector"] == primary_timer(rows["collector"])]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
@@ -76,7 +76,7 @@ def is_judged(plan: Plan, session: SessionPlan) -> bool:
     Other timers beside it measure the blocks of the first look, and no more.
     """
     timing = [each.collector for each in plan.sessions if each.kind is SessionKind.TIMING]
-    return session.kind is SessionKind.TIMING and session.collector == most_believed(timing)
+    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timing)
 
 
 @dataclass(frozen=True, eq=False)

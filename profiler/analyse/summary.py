@@ -9,7 +9,8 @@ import pandas as pd
 
 from profiler.analyse.intervals import group_intervals
 from profiler.analyse.samples import check_samples, metric_columns
-from profiler.metrics.queries import DURATIONS, better
+from profiler.collect.registry import duration_metrics
+from profiler.metrics.queries import better
 from profiler.model import Cell, SessionKind
 
 SUMMARY_COLUMNS = (
@@ -52,9 +53,9 @@ def summarise(
     A block counts once: the median of its repeats, and of the baseline only its first visit. Each
     metric is taken from one kind of session: timing before counters, the most believed collector
     before others, finals never. Durations of other collectors are metrics of their own
-    (`DURATIONS`). `baseline` is a variant id; `ranked` the ids of the cells that may have a rank,
-    None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell has no
-    row for a metric that it has no sample of.
+    (`duration_metrics`). `baseline` is a variant id; `ranked` the ids of the cells that may have a
+    rank, None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell
+    has no row for a metric that it has no sample of.
     """
     check_samples(samples)
     metrics, values = _by_metric(_first_arms(samples))
@@ -140,8 +141,9 @@ def _by_metric(samples: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
             take(column, column, known & (source == best))
     if "duration_ns" in metrics:
         known = samples["duration_ns"].notna()
-        for rank in sorted(set(source[known]) - {source[known].min(), _COUNTERS}):
-            take(_DURATION_NAMES[rank], "duration_ns", known & (source == rank))
+        durations = tuple(duration_metrics().values())
+        for rank in sorted(set(source[known]) - {source[known].min(), len(durations)}):
+            take(durations[rank], "duration_ns", known & (source == rank))
     values = pd.concat(parts) if parts else pd.DataFrame(columns=["id", "block", "value", "metric"])
     return metrics, values
 
@@ -165,15 +167,12 @@ def _first_arms(samples: pd.DataFrame) -> pd.DataFrame:
     return samples[(samples["arm"] == 0) & (samples["kind"] != SessionKind.FINAL.value)]
 
 
-_DURATION_NAMES = tuple(DURATIONS.values())
-_COUNTERS = len(DURATIONS)
-
-
 def _source_rank(samples: pd.DataFrame) -> pd.Series[int]:
     """Which session to believe first: replayed counter passes last."""
-    rank = samples["collector"].map({name: rank for rank, name in enumerate(DURATIONS)})
-    rank = rank.where(samples["kind"] != SessionKind.COUNTERS.value, _COUNTERS)
-    return rank.fillna(_COUNTERS).astype("int64")
+    ranks = {name: rank for rank, name in enumerate(duration_metrics())}
+    rank = samples["collector"].map(ranks)
+    rank = rank.where(samples["kind"] != SessionKind.COUNTERS.value, len(ranks))
+    return rank.fillna(len(ranks)).astype("int64")
 
 
 def _block_values(values: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from profiler.metrics.queries import DURATIONS, most_believed
+from profiler.collect import cuda_events, nsys, wall_clock
+from profiler.collect.registry import duration_metrics, primary_timer
 from profiler.model import SessionKind
 
 TIMER_COLUMNS = ("collector", "cell", "median", "reference", "ratio")
@@ -16,9 +17,8 @@ OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "m
 PLAIN_COLUMNS = ("cell", "plain", "traced", "reference", "host", "caches", "ratio")
 
 _JUDGED = "duration_ns"
-_TIMER = "timer"
-_PLAIN = "plain_duration_ns"
-_TRACED = "nsys_duration_ns"
+_PLAIN = wall_clock.KIND.metric
+_TRACED = nsys.KIND.metric
 """Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
 
 
@@ -27,18 +27,18 @@ def reference_collector(samples: pd.DataFrame) -> str | None:
     timed = samples[samples["kind"] == SessionKind.TIMING.value]
     if _JUDGED not in timed:
         return None
-    return most_believed(timed.loc[timed[_JUDGED].notna(), "collector"])
+    return primary_timer(timed.loc[timed[_JUDGED].notna(), "collector"])
 
 
 def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
     """Median of each other timer beside `duration_ns`, in ns, and their ratio: `TIMER_COLUMNS`.
 
     One row per cell and collector that timed it beside the one that is believed most; in the order
-    of `DURATIONS`, then of the summary.
+    of the registry, then of the summary.
     """
     reference = _medians(summary, _JUDGED)
     parts = []
-    for collector, metric in DURATIONS.items():
+    for collector, metric in duration_metrics().items():
         if metric != _JUDGED:
             own = _medians(summary, metric)
             both = pd.DataFrame({"median": own, "reference": reference.reindex(own.index)})
@@ -50,7 +50,8 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
 
 def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, float]:
     """What the event timer says of each cell in ns, whether or not it is the one believed most."""
-    metric = _JUDGED if reference_collector(samples) == _TIMER else DURATIONS[_TIMER]
+    events = cuda_events.KIND
+    metric = _JUDGED if reference_collector(samples) == events.name else events.metric
     return {str(cell): float(value) for cell, value in _medians(summary, metric).items()}
 
 

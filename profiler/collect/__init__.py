@@ -37,7 +37,7 @@ class Collector(Protocol):
 
     @property
     def name(self) -> str:
-        """The word for it in plans and jobs: `ncu`, `timer` or another of `DURATIONS`."""
+        """The word for it in plans and jobs: the key of its `CollectorKind`."""
 
     @property
     def wraps_target(self) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text
 from profiler.collect.find import Installed, find_tool
+from profiler.collect.kind import CollectorKind, Need, Records, Tools
 from profiler.collect.timer import diagnose_runner, runner_argv
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
@@ -139,6 +140,34 @@ class Ncu:
             env={"LC_ALL": "C"},  # ncu prints thousands separators by locale
             files={"log": log, "report": report},
         )
+
+
+def _create(tools: Tools) -> Ncu:
+    if tools.ncu is None:
+        raise EnvironmentUnusable("This run was prepared without ncu.", remedy="Run it again.")
+    return Ncu(
+        tools.ncu,
+        cache_control=tools.cache_control,
+        clock_control=tools.clock_control,
+        python=tools.python,
+    )
+
+
+KIND = CollectorKind(
+    name="ncu",
+    alias=None,
+    title="ncu",
+    measures="each kernel alone on the GPU, by its hardware counters, gaps left out; caches are "
+    "flushed before it",
+    records=Records.COUNTERS,
+    metric="duration_ns",
+    judged=True,
+    in_journal=False,
+    create=_create,
+    needs=frozenset({Need.NCU, Need.GPU}),
+    settings=("metrics", "counter_samples", "ncu_timing", "cache_control", "clock_control"),
+    measures_commands=True,
+)
 
 
 def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Path:

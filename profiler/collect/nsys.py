@@ -16,8 +16,10 @@ from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
 from profiler.collect.find import Installed, find_tool
+from profiler.collect.kind import CollectorKind, Need, Records, Tools
+from profiler.collect.nsys_window import NvtxWindow, ProfilerApiWindow, Window
 from profiler.collect.timer import diagnose_runner, runner_argv
-from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 
 PRIVATE_FOLDER = "private"
@@ -51,31 +53,6 @@ _INSTALLED = Installed(
     install="Install it from developer.nvidia.com/nsight-systems (package nsight-systems-cli)",
 )
 _IMPORTER = "QdstrmImporter"
-
-
-@dataclass(frozen=True)
-class NvtxWindow:
-    """Recording begins and ends with the first range of that name, so warm-up is left out."""
-
-    name: str
-    domain: str = ""
-    """Empty for the default domain."""
-
-    def __post_init__(self) -> None:
-        for part in (self.name, self.domain):
-            if "@" in part or "\\" in part:
-                raise UsageError(
-                    f"nsys cannot capture by {part!r}: the name holds an @ or a backslash.",
-                    remedy="Name the range with [A-Za-z0-9_.=-] only.",
-                )
-
-
-@dataclass(frozen=True)
-class ProfilerApiWindow:
-    """Recording begins with cudaProfilerStart and ends with cudaProfilerStop."""
-
-
-Window = NvtxWindow | ProfilerApiWindow
 
 
 @dataclass(frozen=True)
@@ -142,6 +119,30 @@ class Nsys:
         """
         importer = find_importer(self.path)
         return None if importer is None else Command((str(importer), "--version"))
+
+
+def _create(tools: Tools) -> Nsys:
+    if tools.nsys is None:
+        raise EnvironmentUnusable("This run was prepared without nsys.", remedy="Run it again.")
+    return Nsys(tools.nsys, window=tools.nsys_window, python=tools.python)
+
+
+KIND = CollectorKind(
+    name="nsys",
+    alias=None,
+    title="nsys timeline",
+    measures="the kernels of a launch on the timeline of Nsight Systems, launches one after "
+    "another without a flush of caches",
+    records=Records.TIMELINE,
+    metric="nsys_duration_ns",
+    judged=False,
+    in_journal=False,
+    create=_create,
+    needs=frozenset({Need.NSYS}),
+    settings=("timeline",),
+    measures_commands=True,
+    report_file=f"{REPORT}.gz",
+)
 
 
 def find_nsys(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -> Path:

@@ -10,13 +10,13 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.verdicts import noise_floors
+from profiler.collect.registry import duration_metrics
 from profiler.comparison.sides import Side, correct
-from profiler.metrics.queries import DURATIONS
 from profiler.model import SessionKind
 
 _ARM = "arm"
 """Column of samples: 1 for the second visit of a baseline in a block, 0 for all others."""
-_SOURCES = tuple(DURATIONS)
+_SOURCES = tuple(duration_metrics())
 """Collectors by how much they are believed."""
 
 

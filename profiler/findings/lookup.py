@@ -11,10 +11,10 @@ import pandas as pd
 
 from profiler.analyse.summary import block_values
 from profiler.analyse.timers import reference_collector
+from profiler.collect.registry import duration_metrics
 from profiler.findings.rulings import JUDGED, NO_RULING, Ruling, Rulings
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.winners import Winner, find_winners
-from profiler.metrics.queries import DURATIONS
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
 from profiler.render.words.labels import Label, label
 from profiler.render.words.problems import problem_key
@@ -170,7 +170,9 @@ class Lookup:
     def _label(self, name: str) -> Label:
         """Label of a metric; a duration is what the timer that was believed here measures."""
         if name == _DURATION and self._timer is not None:
-            return replace(label(name), definition=label(DURATIONS[self._timer]).definition)
+            return replace(
+                label(name), definition=label(duration_metrics()[self._timer]).definition
+            )
         return label(name)
 
     @cached_property

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+from profiler.collect.kind import Need
 from profiler.collect.ncu import find_ncu, ncu_version, require_version
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version
+from profiler.collect.registry import needed
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.environment import Gpu, architecture_of, find_gpu, probe_environment
 from profiler.model import Environment
@@ -26,20 +28,6 @@ class Machine:
     """`cuda` or `cpu`."""
     ncu: Path | None
     nsys: Path | None = None
-
-    def require_nsys(self) -> Path:
-        """Path of nsys; only asked for where a session of this run needs it."""
-        if self.nsys is None:
-            raise EnvironmentUnusable(
-                "This run was prepared without nsys.", remedy="Start it anew."
-            )
-        return self.nsys
-
-    def require_ncu(self) -> Path:
-        """Path of ncu; only asked for where the experiment has it as a collector."""
-        if self.ncu is None:
-            raise EnvironmentUnusable("This run was prepared without ncu.", remedy="Start it anew.")
-        return self.ncu
 
     def architecture(self, wanted: str) -> str:
         """Architecture to compile for: the one asked for, or that of the GPU here."""
@@ -60,12 +48,12 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
     device = _device(experiment, gpu)
     _require_torch(experiment)
     ncu, version = None, None
-    if "ncu" in collect.collectors:
+    if needed(collect.collectors, Need.NCU):
         ncu = find_ncu()
         version = ncu_version(ncu)
         require_version(version)
     nsys, recorder = None, None
-    if timeline or "nsys" in collect.collectors:
+    if timeline or needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()
         recorder = _usable_nsys(nsys)
     environment = probe_environment(
@@ -113,7 +101,7 @@ def _device(experiment: Experiment, gpu: Gpu | None) -> str:
         return "cpu"
     if gpu is not None:
         return "cuda"
-    if collect.device == "auto" and "ncu" not in collect.collectors:
+    if collect.device == "auto" and not needed(collect.collectors, Need.GPU):
         return "cpu"
     raise EnvironmentUnusable(
         "No NVIDIA GPU is visible on this machine.",

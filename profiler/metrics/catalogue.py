@@ -174,19 +174,6 @@ _TIMING = (
     ),
 )
 
-DURATIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "ncu": "duration_ns",
-        "timer": "timer_duration_ns",
-        "torch_kernels": "profiler_duration_ns",
-        "plain_timer": "plain_duration_ns",
-        "nsys": "nsys_duration_ns",
-        "torch": "torch_duration_ns",
-    }
-)
-"""Every collector that times, the one that is believed most first, and the metric that its
-durations are where another gives `duration_ns`. They are different quantities: never one number."""
-
 _LAUNCHES = (
     Metric(
         "registers",

@@ -10,7 +10,6 @@ from profiler.errors import UsageError
 from profiler.metrics.catalogue import (
     CATALOGUE,
     DEFAULT,
-    DURATIONS,
     GROUPS,
     ISSUED,
     TIME,
@@ -23,7 +22,6 @@ from profiler.metrics.catalogue import (
 __all__ = [
     "CATALOGUE",
     "DEFAULT",
-    "DURATIONS",
     "GROUPS",
     "ISSUED",
     "TIME",
@@ -36,7 +34,6 @@ __all__ = [
     "expand",
     "is_known",
     "is_raw_name",
-    "most_believed",
     "ncu_name",
     "ncu_names",
     "raw_combine",
@@ -206,13 +203,6 @@ def raw_combine(raw: str) -> Combine:
         return Combine.MAX
     by_suffix = {"sum": Combine.SUM, "max": Combine.MAX, "min": Combine.MIN}
     return by_suffix.get(raw.rpartition(".")[2], Combine.WEIGHTED)
-
-
-def most_believed(collectors: Iterable[str]) -> str | None:
-    """Collector whose durations are to be judged, of those that measured; None without any."""
-    found = set(collectors)
-    known = (name for name in (*DURATIONS, *sorted(found)) if name in found)
-    return next(known, None)
 
 
 def better(name: str) -> Better | None:

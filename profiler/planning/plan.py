@@ -10,6 +10,8 @@ import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from profiler.collect.kind import Records
+from profiler.collect.registry import kinds_of
 from profiler.metrics import queries as metrics
 from profiler.model import (
     SCHEMA_VERSION,
@@ -37,16 +39,12 @@ from profiler.planning.matrix import (
 )
 from profiler.planning.space import Space
 from profiler.planning.spec import (
-    TIMELINE_COLLECTORS,
     CommandWorkload,
     Experiment,
     LoadedSpec,
     did_you_mean,
 )
 from profiler.planning.spec.source import FieldPath
-
-NCU_TIMING = "ncu-timing"
-NCU_COUNTERS = "ncu-counters"
 
 
 def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:
@@ -270,24 +268,23 @@ def _sessions(
         visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
         return SessionPlan(name, collector, kind, names, visits)
 
-    for collector in collect.collectors:
-        if collector in TIMELINE_COLLECTORS:
-            continue
-        if collector != "ncu":
-            name = collector.replace("_", "-")
-            yield session(name, collector, SessionKind.TIMING, ("duration_ns",))
-            continue
-        if collect.ncu_timing:
-            yield session(NCU_TIMING, collector, SessionKind.TIMING, timing)
-        else:
-            counters = _with_first(counters, timing)
-        for number, names in enumerate(counters, start=1):
-            name = NCU_COUNTERS if number == 1 else f"{NCU_COUNTERS}-{number}"
-            yield session(name, collector, SessionKind.COUNTERS, names)
+    kinds = kinds_of(collect.collectors)
+    for kind in kinds:
+        if kind.records is Records.TIMES:
+            yield session(kind.session_name, kind.name, SessionKind.TIMING, ("duration_ns",))
+        elif kind.records is Records.COUNTERS:
+            first, counted = f"{kind.session_name}-counters", counters
+            if collect.ncu_timing:
+                yield session(f"{kind.session_name}-timing", kind.name, SessionKind.TIMING, timing)
+            else:
+                counted = _with_first(counters, timing)
+            for number, names in enumerate(counted, start=1):
+                name = first if number == 1 else f"{first}-{number}"
+                yield session(name, kind.name, SessionKind.COUNTERS, names)
     # Last, because nothing that is judged depends on them.
-    for collector in collect.collectors:
-        if collector in TIMELINE_COLLECTORS:
-            yield timeline_session(experiment, collector, cells)
+    for kind in kinds:
+        if kind.records is Records.TIMELINE:
+            yield timeline_session(experiment, kind.name, cells)
 
 
 def _with_first(

@@ -11,9 +11,10 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from profiler.collect.registry import timeline_collectors
 from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment
-from profiler.planning.spec import TIMELINE_COLLECTORS, Experiment
+from profiler.planning.spec import Experiment
 from profiler.sessions.sources import source_hashes
 
 _MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
@@ -37,7 +38,8 @@ def cell_keys(
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
     metrics = {"metrics": sorted(expand(collect.metrics))}
-    others = [name for name in collect.collectors if name not in TIMELINE_COLLECTORS]
+    timelines = timeline_collectors()
+    others = [name for name in collect.collectors if name not in timelines]
     shared = {
         "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
         "workload": experiment.workload.model_dump(mode="json"),

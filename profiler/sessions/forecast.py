@@ -6,9 +6,8 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from profiler.collect.ncu import Ncu
-from profiler.collect.nsys import Nsys
-from profiler.collect.timer import Timer
+from profiler.collect.kind import Tools
+from profiler.collect.registry import COLLECTORS
 from profiler.metrics.queries import ncu_names, several_passes
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.planning.spec import CommandWorkload, Experiment
@@ -83,13 +82,14 @@ def first_command(plan: Plan, experiment: Experiment) -> str:
     if isinstance(experiment.workload, CommandWorkload):
         return " ".join(experiment.workload.command)
     folder = Path("RUN") / "raw" / f"{session.name}.001"
-    if session.collector == "nsys":
-        nsys = Nsys(Path("nsys"), python="python")
-        return shlex.join(nsys.session_command(folder / JOB, folder, ()).argv)
-    if session.collector != "ncu":
-        command = Timer(python="python").session_command(folder / JOB, folder, ())
-        return shlex.join(command.argv)
     collect = experiment.collect
-    ncu = Ncu(Path("ncu"), collect.cache_control, collect.clock_control, python="python")
-    metrics = ncu_names(session.metrics)
-    return shlex.join(ncu.session_command(folder / JOB, folder, metrics).argv)
+    tools = Tools(
+        ncu=Path("ncu"),
+        nsys=Path("nsys"),
+        cache_control=collect.cache_control,
+        clock_control=collect.clock_control,
+        python="python",
+    )
+    collector = COLLECTORS[session.collector].create(tools)
+    command = collector.session_command(folder / JOB, folder, ncu_names(session.metrics))
+    return shlex.join(command.argv)

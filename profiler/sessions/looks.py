@@ -17,6 +17,7 @@ import pandas as pd
 from profiler.analyse.effects import steps
 from profiler.analyse.judge import MOST_FINALISTS, Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS, Reason, undecided
+from profiler.collect.registry import COLLECTORS
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
 from profiler.planning.plan import block_visits
 from profiler.planning.spec import Experiment
@@ -64,7 +65,7 @@ def final_session(
         or (cell.problem.id in problems and cell.variant.id in references)
     ]
     final = SessionPlan(
-        f"{session.collector.replace('_', '-')}-final",
+        f"{COLLECTORS[session.collector].session_name}-final",
         session.collector,
         SessionKind.FINAL,
         session.metrics,

@@ -12,14 +12,16 @@ from pathlib import Path
 import pandas as pd
 
 from profiler.collect import Collector
+from profiler.collect.kind import Need
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
+from profiler.collect.registry import COLLECTORS, needed
 from profiler.machine.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
 from profiler.machine.requirements import Machine
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.space import Space
-from profiler.planning.spec import TIMELINE_COLLECTORS, CommandWorkload, LoadedSpec, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import (
     COMPILED_FOLDER,
     CSV_FILE,
@@ -66,7 +68,7 @@ class Measurement:
     def save_what_was_left(self) -> None:
         """Get results out of what tools left that were killed together with an earlier profiler."""
         for attempt in self.run.attempts():
-            if attempt.result is None and attempt.record.collector in TIMELINE_COLLECTORS:
+            if attempt.result is None and attempt.record.kind == SessionKind.TIMELINE:
                 self._save_timeline(attempt)
                 continue
             log = attempt.folder / CSV_FILE
@@ -89,7 +91,7 @@ class Measurement:
     def _save_timeline(self, attempt: Attempt) -> None:
         """Clean what a session left, if this machine still has its tool."""
         collector = attempt.record.collector
-        if collector == "nsys" and self.machine.nsys is None:
+        if needed([collector], Need.NSYS) and self.machine.nsys is None:
             return
         if attempt.record.settings == self._timelines.settings(collector):
             self._timelines.keep(collector, attempt.folder, ended_well=False)
@@ -179,15 +181,7 @@ class Measurement:
         return self._loaded[attempt.folder]
 
     def _collector(self, name: str) -> Collector:
-        return self._ncu() if name == "ncu" else self._timelines.collector(name)
-
-    def _ncu(self) -> Ncu:
-        collect = self.loaded.experiment.collect
-        return Ncu(
-            self.machine.require_ncu(),
-            cache_control=collect.cache_control,
-            clock_control=collect.clock_control,
-        )
+        return COLLECTORS[name].create(self._timelines.tools)
 
     def _limits(self) -> Limits:
         return Limits(step_s=self.loaded.experiment.collect.time_limit_s)
@@ -244,7 +238,8 @@ class Measurement:
 
     def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
         """Visits that a process may make together."""
-        if session.collector == "nsys" and self._timelines.one_visit_a_process:
+        recorded = COLLECTORS[session.collector].report_file is not None
+        if recorded and self._timelines.one_visit_a_process:
             return [(visit,) for visit in missing]
         return [missing]
 
@@ -276,7 +271,7 @@ class Measurement:
     ) -> protocol.Job:
         """Job with all cells; those that this run has `checked` are not compared once more."""
         collect, timelines = self.loaded.experiment.collect, self._timelines
-        recorded = session.kind is SessionKind.TIMELINE
+        recorded, kind = session.kind is SessionKind.TIMELINE, COLLECTORS[session.collector]
         libraries = {build.variant: build.library for build in self.builds}
         return protocol.Job(
             session=session.name,
@@ -294,7 +289,7 @@ class Measurement:
                 for dtype, bound in self.loaded.experiment.tolerance.items()
             },
             warmups=collect.warmups,
-            repeats=collect.repeats if session.collector == "timer" else 1,
+            repeats=collect.repeats if "repeats" in kind.settings else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
         )
@@ -373,7 +368,10 @@ class Measurement:
                 progress.failed(visit.cell, f"{failure[0]}: {failure[1]}")
 
     def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
-        return self._ncu() if session.collector == "ncu" else self._timelines.nsys()
+        tool = self._collector(session.collector)
+        if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
+            raise TypeError(f"{session.collector} cannot measure an external command")
+        return tool
 
 
 MAX_TIMELINE_VISITS = 300

@@ -7,17 +7,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.collect import Collector
-from profiler.collect.nsys import Nsys, NvtxWindow, ProfilerApiWindow, Window
-from profiler.collect.timer import Timer
+from profiler.collect import nsys
+from profiler.collect.kind import Tools
+from profiler.collect.nsys import Nsys
+from profiler.collect.nsys_window import NvtxWindow, ProfilerApiWindow, Window
+from profiler.collect.registry import COLLECTORS, timeline_collectors
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.requirements import Machine
 from profiler.parse.timeline_files import TimelineFacts
-from profiler.planning.spec import TIMELINE_COLLECTORS, CommandWorkload, Experiment
+from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.sessions.timeline_files import keep_report, keep_traces, prepare_private
 from runner import protocol
 
-NSYS = "nsys"
+NSYS = nsys.KIND.name
+"""The collector of `--timeline`."""
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,18 @@ class TimelineTools:
 
     experiment: Experiment
     machine: Machine
+
+    @property
+    def tools(self) -> Tools:
+        """What the collectors of the run are made with, those without a timeline too."""
+        collect = self.experiment.collect
+        return Tools(
+            ncu=self.machine.ncu,
+            nsys=self.machine.nsys,
+            cache_control=collect.cache_control,
+            clock_control=collect.clock_control,
+            nsys_window=self.nsys_window(),
+        )
 
     @property
     def launches(self) -> int:
@@ -52,14 +67,14 @@ class TimelineTools:
 
     def settings(self, collector: str) -> Mapping[str, Any]:
         """Everything that could change a timeline and is no part of a cell's key."""
-        if collector == NSYS:
+        if COLLECTORS[collector].report_file is not None:
             tool = self.machine.environment.nsys
             return {"launches": self.launches, "capture": self.capture, "nsys": tool}
         return {"launches": self.launches}
 
     def all_settings(self) -> dict[str, Mapping[str, Any]]:
         """Settings of every collector of timelines."""
-        return {collector: self.settings(collector) for collector in TIMELINE_COLLECTORS}
+        return {collector: self.settings(collector) for collector in timeline_collectors()}
 
     def nsys_window(self) -> Window | None:
         """When nsys records."""
@@ -69,14 +84,6 @@ class TimelineTools:
             return ProfilerApiWindow()
         name, _, domain = self.capture.partition("@")
         return NvtxWindow(name, domain)
-
-    def nsys(self) -> Nsys:
-        """What puts a process under nsys."""
-        return Nsys(self.machine.require_nsys(), window=self.nsys_window())
-
-    def collector(self, name: str) -> Collector:
-        """What a session runs under; `torch` needs no tool around the runner."""
-        return self.nsys() if name == NSYS else Timer(name=name)
 
     def prepare(self, folder: Path) -> None:
         """Make room in the folder of an attempt for what nobody else shall see."""
@@ -96,8 +103,9 @@ class TimelineTools:
 
     def _keep(self, collector: str, folder: Path) -> None:
         device = self.machine.device
-        if collector == NSYS:
-            keep_report(self.nsys(), folder, TimelineFacts(collector, device, self._kept()))
+        tool = COLLECTORS[collector].create(self.tools)
+        if isinstance(tool, Nsys):
+            keep_report(tool, folder, TimelineFacts(collector, device, self._kept()))
         else:
             keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
 

@@ -3,6 +3,8 @@
 import pytest
 from run_folders import FAKE_NCU, SPEC
 
+from profiler.collect.kind import Tools
+from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.machine import requirements as machine_module
 from profiler.machine.environment import Gpu, architecture_of
@@ -87,7 +89,7 @@ def test_settings_of_the_tool_belong_to_the_environment(find):
     environment = machine.environment
     assert (environment.ncu, environment.gpu_uuid) == ("2025.3.1.0", "GPU-1")
     assert (environment.cache_control, environment.clock_control) == ("none", "base")
-    assert machine.require_ncu() == FAKE_NCU
+    assert machine.ncu == FAKE_NCU
 
 
 def test_a_timer_controls_neither_clocks_nor_caches(find):
@@ -95,8 +97,9 @@ def test_a_timer_controls_neither_clocks_nor_caches(find):
     environment = machine.environment
     assert (environment.cache_control, environment.clock_control) == (None, None)
     assert environment.ncu is None
+    assert machine.ncu is None
     with pytest.raises(EnvironmentUnusable, match="without ncu"):
-        machine.require_ncu()
+        COLLECTORS["ncu"].create(Tools(ncu=machine.ncu))
 
 
 @pytest.mark.parametrize(

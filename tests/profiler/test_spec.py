@@ -191,7 +191,7 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line() -> None:
         ("wrong.yaml:14: variants.exclude[0].when.block.mn: unknown key", "did you mean 'min'?"),
         ("wrong.yaml:16: collect.blokcs: unknown key", "did you mean 'blocks'?"),
         (
-            "wrong.yaml:17: collect.collectors[0]: must be 'ncu', 'timer', 'torch_kernels'",
+            "wrong.yaml:17: collect.collectors[0]: no such collector: 'ncuu'; did you mean 'ncu'?",
             "did you mean 'ncu'?",
         ),
         ("wrong.yaml:18: collect.metrics[0]: unknown metric", "did you mean 'default'?"),
@@ -413,8 +413,8 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         (
             f"name: x\nworkload: kernels.x\n{VARIANTS}"
             "collect: {collectors: [ncu, nsys], ncu_timing: false}\n",
-            "spec.yaml:4: collect: ncu_timing: false leaves nothing that is judged; add timer to "
-            "collect.collectors",
+            "spec.yaml:4: collect: ncu_timing: false leaves nothing that is judged; add "
+            "cuda_events to collect.collectors",
         ),
         *(
             (

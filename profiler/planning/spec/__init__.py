@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from profiler.errors import SpecError
 from profiler.planning.spec.faults import faults_of, written_path
 from profiler.planning.spec.models import (
-    TIMELINE_COLLECTORS,
     Build,
     Collect,
     Experiment,
@@ -28,7 +27,6 @@ from profiler.planning.spec.values import did_you_mean
 from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
 
 __all__ = [
-    "TIMELINE_COLLECTORS",
     "Build",
     "Collect",
     "CommandWorkload",

@@ -12,11 +12,15 @@ from pydantic import (
     BeforeValidator,
     Field,
     GetJsonSchemaHandler,
+    PlainValidator,
     Strict,
+    WithJsonSchema,
     model_validator,
 )
 from pydantic_core import CoreSchema
 
+from profiler.collect.kind import Records
+from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.model import MARGIN_PCT
 from profiler.planning.spec.rules import Rules
@@ -205,17 +209,24 @@ class Problems(SpecModel):
         return self
 
 
+def _collector(value: object) -> str:
+    """Key of a collector that may be given by its alias."""
+    name = canonical_name(value) if isinstance(value, str) else None
+    if name is None:
+        raise wrong(f"no such collector: {value!r}{did_you_mean(value, spellings())}")
+    return name
+
+
+CollectorName = Annotated[
+    str, PlainValidator(_collector), WithJsonSchema({"type": "string", "enum": list(spellings())})
+]
 Collectors = Annotated[
-    tuple[Literal["ncu", "timer", "torch_kernels", "plain_timer", "nsys", "torch"], ...],
+    tuple[CollectorName, ...],
     Field(min_length=1),
     BeforeValidator(as_list),
     AfterValidator(unique),
     OrSingle(),
 ]
-
-
-TIMELINE_COLLECTORS = ("nsys", "torch")
-"""Those that record timelines."""
 
 
 def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
@@ -263,10 +274,12 @@ class Collect(SpecModel):
 
     collectors: Collectors = Field(
         default=("ncu",),
-        description="`ncu`: hardware counters; `timer`: CUDA events, or the process clock on a "
-        "CPU; `torch_kernels`: kernel time of torch.profiler; `plain_timer`: wall clock around "
-        "three launches, as a quick benchmark does. The first of these that is asked for is "
-        "judged. `nsys` and `torch` (torch.profiler) record timelines and are never judged.",
+        description="`ncu`: hardware counters; `cuda_events` (or `timer`): CUDA events, or the "
+        "process clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
+        "torch.profiler; `wall_clock` (or `plain_timer`): wall clock around three launches, as a "
+        "quick benchmark does. The first of these, in this order, that is asked for is judged. "
+        "`nsys` and `profiler_timeline` (or `torch`) record timelines and are never judged. See "
+        "docs/collectors.md.",
     )
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."
@@ -314,10 +327,11 @@ class Collect(SpecModel):
 
     @model_validator(mode="after")
     def _something_is_judged(self) -> Self:
-        others = set(self.collectors) - {"ncu", *TIMELINE_COLLECTORS}
-        if not self.ncu_timing and not others:
+        judged = [kind for kind in kinds_of(self.collectors) if kind.judged]
+        if not self.ncu_timing and all(kind.records is Records.COUNTERS for kind in judged):
             raise wrong(
-                "ncu_timing: false leaves nothing that is judged; add timer to collect.collectors"
+                "ncu_timing: false leaves nothing that is judged; add cuda_events to "
+                "collect.collectors"
             )
         return self
 
@@ -435,9 +449,10 @@ class Experiment(SpecModel):
     def _command_needs_ncu(self) -> Self:
         if not isinstance(self.workload, CommandWorkload):
             return self
-        if not {"ncu", "nsys"}.issuperset(self.collect.collectors):
+        if not all(kind.measures_commands for kind in kinds_of(self.collect.collectors)):
+            able = [kind.name for kind in COLLECTORS.values() if kind.measures_commands]
             raise wrong(
-                "collect.collectors: an external command is measured by ncu or nsys; "
+                f"collect.collectors: an external command is measured by {' or '.join(able)}; "
                 "a timer needs a workload in Python"
             )
         return self

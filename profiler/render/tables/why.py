@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from profiler.collect.registry import duration_metrics
 from profiler.findings.roles import Ranking
 from profiler.metrics.catalogue import STALL_PREFIX
-from profiler.metrics.queries import DURATIONS
 from profiler.model import Problem
 from profiler.render.figures.charts import Chart, Words, pair_chart, pair_table
 from profiler.render.figures.roofline import Roofline, roofline
@@ -31,7 +31,7 @@ PEAKS = (
     "l2_hit_pct",
 )
 TIME_AGAIN = frozenset(
-    {*DURATIONS.values(), "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
+    {*duration_metrics().values(), "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
     | {"memory_efficiency_pct"}
 )
 """Metrics that say again which is best, by the same clock: they explain nothing."""

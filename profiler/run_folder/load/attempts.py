@@ -18,6 +18,7 @@ from profiler.analyse.samples import (
     samples_from_journal,
     samples_from_launches,
 )
+from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.machine.clocks import (
     CLOCKS_FILE,
@@ -33,9 +34,6 @@ from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from runner import protocol
-
-_OWN_TIMERS = frozenset({"timer", "torch_kernels", "plain_timer"})
-"""Collectors whose durations the runner measures itself: they stand in the journal."""
 
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
@@ -206,7 +204,8 @@ def _samples(
     compute_capability: str | None,
 ) -> pd.DataFrame:
     record = attempt.record
-    if record.collector in _OWN_TIMERS:
+    kind = COLLECTORS.get(record.collector)
+    if kind is not None and kind.in_journal:
         return samples_from_journal(
             records, session=record.session, collector=record.collector, kind=record.kind
         )

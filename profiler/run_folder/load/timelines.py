@@ -15,6 +15,8 @@ from profiler.analyse.timeline_samples import (
     samples_from_program,
     samples_from_timeline,
 )
+from profiler.collect.nsys import PRIVATE_FOLDER
+from profiler.collect.registry import COLLECTORS
 from profiler.model import Visit
 from profiler.parse.nsys import Timeline
 from profiler.parse.timeline_files import TimelineFacts, read_timeline
@@ -24,8 +26,6 @@ from runner import protocol
 
 FIRST_BLOCK = 0
 """The block whose timeline is shown."""
-
-_REPORT = "report.nsys-rep.gz"
 
 Record = Mapping[str, Any]
 
@@ -121,10 +121,11 @@ def _originals(
     attempt: Attempt, visit: Visit, facts: TimelineFacts, records: Iterable[Record]
 ) -> tuple[Original, ...]:
     """What the tool itself wrote of a visit, by the name that it has when its attempt has ended."""
-    files = (_REPORT,) if facts.collector == "nsys" else _traces(visit, records)
-    return tuple(
-        Original(facts.collector, f"raw/{attempt.folder.name}/private/{file}") for file in files
-    )
+    kind = COLLECTORS.get(facts.collector)
+    report = kind.report_file if kind is not None else None
+    private = (f"{PRIVATE_FOLDER}/{trace}" for trace in _traces(visit, records))
+    files = (report,) if report is not None else tuple(private)
+    return tuple(Original(facts.collector, f"raw/{attempt.folder.name}/{file}") for file in files)
 
 
 def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
@@ -151,7 +152,7 @@ def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
 
 
 def joined_timelines(attempts: Iterable[Mapping[str, CellTimeline]]) -> dict[str, CellTimeline]:
-    """One timeline per cell: the first that was made, nsys before torch, with torch's operators.
+    """One timeline per cell: that of the first collector, with the operators of the others.
 
     `attempts`: by cell, what each of them has that counts.
     """
@@ -178,8 +179,9 @@ def shared_timelines(
 
 
 def _joined(by_collector: Mapping[str, CellTimeline]) -> CellTimeline:
-    nsys, torch = by_collector.get("nsys"), by_collector.get("torch")
-    if nsys is not None and torch is not None:
-        originals = (*nsys.originals, *torch.originals)
-        return replace(nsys, operators=torch.operators, originals=originals)
-    return next(iter(by_collector.values()))
+    order = tuple(COLLECTORS)
+    known = sorted((name for name in by_collector if name in order), key=order.index)
+    timelines = [by_collector[name] for name in (*known, *(by_collector.keys() - set(known)))]
+    first = next((each for each in timelines if len(each.operators)), timelines[0])
+    originals = tuple(original for each in timelines for original in each.originals)
+    return replace(timelines[0], operators=first.operators, originals=originals)

@@ -17,7 +17,8 @@ from profiler.analyse.timers import (
     reference_collector,
     split_plain,
 )
-from profiler.metrics.queries import CATALOGUE, DURATIONS, most_believed
+from profiler.collect.registry import duration_metrics, primary_timer
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import SessionKind
 
 A, B = make_cell("a", "p"), make_cell("b", "p")
@@ -49,7 +50,7 @@ def compared(samples):
 
 def test_each_timer_is_a_metric_of_its_own():
     summary = summarise(SIX, cells=CELLS).set_index(["cell", "metric"])["median"]
-    assert {name: summary[A.id, metric] for name, metric in DURATIONS.items()} == {
+    assert {name: summary[A.id, metric] for name, metric in duration_metrics().items()} == {
         "ncu": 10.0,
         "timer": 12.0,
         "torch_kernels": 11.0,
@@ -61,18 +62,18 @@ def test_each_timer_is_a_metric_of_its_own():
 
 def test_one_timer_is_judged_and_the_rest_never_mixed_in():
     for left_out in range(4):
-        names = list(DURATIONS)[left_out:]
+        names = list(duration_metrics())[left_out:]
         samples = SIX[SIX["collector"].isin(names)]
         found = times_of(samples, CELLS, SessionKind.TIMING)
         own = SIX.loc[SIX["collector"] == names[0], "duration_ns"]
         assert list(found["duration_ns"]) == list(own)
-        assert reference_collector(samples) == most_believed(reversed(names)) == names[0]
+        assert reference_collector(samples) == primary_timer(reversed(names)) == names[0]
         others = set(compared(samples)["collector"])
         assert others == set(names[1:])
 
 
 def test_every_duration_is_in_the_catalogue():
-    for name, metric in DURATIONS.items():
+    for name, metric in duration_metrics().items():
         assert CATALOGUE[metric].unit == "ns"
         assert (CATALOGUE[metric].source == "ncu") == (name == "ncu")
 

@@ -1,0 +1,82 @@
+"""What a collector is: one object that everything else asks, instead of comparing names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from profiler.collect import Collector
+from profiler.collect.nsys_window import Window
+
+
+class Records(StrEnum):
+    """What the sessions of a collector give, and so which sessions it makes."""
+
+    COUNTERS = "counters"
+    """Durations in a timing session, and hardware counters in sessions of their own."""
+    TIMES = "times"
+    """Durations, in one timing session."""
+    TIMELINE = "timeline"
+    """Every operation of a few launches on a time axis, in one session."""
+
+
+class Need(StrEnum):
+    """What a collector cannot do without."""
+
+    NCU = "ncu"
+    NSYS = "nsys"
+    GPU = "GPU"
+    TORCH = "torch"
+
+
+@dataclass(frozen=True)
+class Tools:
+    """What the collectors of a run are made with."""
+
+    ncu: Path | None = None
+    nsys: Path | None = None
+    """None where no session of the run needs it."""
+    cache_control: str = "all"
+    clock_control: str = "none"
+    nsys_window: Window | None = None
+    """Part of the program that nsys records; None: all of it."""
+    python: str | None = None
+    """Interpreter of the runner; None: that of the orchestrator."""
+
+
+@dataclass(frozen=True)
+class CollectorKind:
+    """One collector: everything that the rest of the project has to know of it."""
+
+    name: str
+    """Its key in specs, plans, journals and frames."""
+    alias: str | None
+    """Another key that specs may use; None where `name` is the field's own word."""
+    title: str
+    """What pages call it."""
+    measures: str
+    """What its durations are, as a sentence without its subject, for the docs."""
+    records: Records
+    metric: str
+    """Name in the catalogue of its durations, where another collector gives `duration_ns`."""
+    judged: bool
+    """Whether its durations may be those that verdicts are about."""
+    in_journal: bool
+    """Whether the runner measures its samples itself, so that they stand in the journal."""
+    create: Callable[[Tools], Collector]
+    """What a session runs under: its command, and what its errors mean."""
+    needs: frozenset[Need] = frozenset()
+    settings: tuple[str, ...] = ()
+    """Keys under `collect` that change what it does."""
+    measures_commands: bool = False
+    """Whether it can measure an external command; others need the runner."""
+    report_file: str | None = None
+    """Of a timeline: the tool's own file in the folder of an attempt, once it has ended; None where
+    each visit leaves a trace that the journal names."""
+
+    @property
+    def session_name(self) -> str:
+        """Name of its session of times; its final is called `<session_name>-final`."""
+        return self.name.replace("_", "-")

@@ -1,0 +1,52 @@
+"""The reference page of collectors, written from the registry (`docs/collectors.md`)."""
+
+from __future__ import annotations
+
+import sys
+
+from profiler.collect.kind import CollectorKind, Records
+from profiler.collect.registry import COLLECTORS
+
+_HEAD = """\
+# Collectors
+
+This page is written from the registry:
+`python -m profiler.collect.reference_page > docs/collectors.md`.
+
+`collect.collectors` in a spec takes these names. Their durations are different quantities and are
+never mixed: the first of them, in this order, that measured gives `duration_ns`, and verdicts are
+about it. What another one measured is a metric of its own.
+
+To add one: a file in `profiler/collect/` with a `KIND`, a line in `profiler/collect/registry.py`,
+a stopwatch in `runner/timing.py` where the runner times it, and its metric in the catalogue.
+"""
+
+_RECORDS = {
+    Records.COUNTERS: "a session of timing blocks, and sessions of hardware counters",
+    Records.TIMES: "a session of timing blocks",
+    Records.TIMELINE: "a session of timelines, after all others",
+}
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    return _HEAD + "".join(_entry(kind) for kind in COLLECTORS.values())
+
+
+def _entry(kind: CollectorKind) -> str:
+    facts = [
+        ("also called", f"`{kind.alias}`" if kind.alias is not None else ""),
+        ("sessions", _RECORDS[kind.records]),
+        ("judged", "yes" if kind.judged else "never"),
+        ("metric beside another", f"`{kind.metric}`"),
+        ("samples", "in the runner's journal" if kind.in_journal else "in the tool's files"),
+        ("needs", ", ".join(sorted(kind.needs))),
+        ("settings", ", ".join(f"`collect.{name}`" for name in kind.settings)),
+        ("external commands", "yes" if kind.measures_commands else "no"),
+    ]
+    lines = "".join(f"- {key}: {value}\n" for key, value in facts if value)
+    return f"\n## `{kind.name}`\n\n**{kind.title}**: {kind.measures}.\n\n{lines}"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

@@ -1,0 +1,61 @@
+"""Every collector there is. Another one is a file with a `KIND`, and a line here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from profiler.collect import cuda_events, ncu, nsys, profiler_kernels, profiler_timeline, wall_clock
+from profiler.collect.kind import CollectorKind, Need, Records
+
+COLLECTORS: dict[str, CollectorKind] = {
+    kind.name: kind
+    for kind in (
+        ncu.KIND,
+        cuda_events.KIND,
+        profiler_kernels.KIND,
+        wall_clock.KIND,
+        nsys.KIND,
+        profiler_timeline.KIND,
+    )
+}
+"""By name. The first of those that measured is the primary timer: verdicts are about its durations.
+The durations of collectors are different quantities: never one number."""
+
+
+def canonical_name(name: str) -> str | None:
+    """Key of the collector that a spec calls so, by its key or its alias; None for no collector."""
+    by_alias = {kind.alias: kind.name for kind in COLLECTORS.values() if kind.alias is not None}
+    return name if name in COLLECTORS else by_alias.get(name)
+
+
+def spellings() -> tuple[str, ...]:
+    """Every word that a spec may use for a collector, aliases last."""
+    aliases = (kind.alias for kind in COLLECTORS.values())
+    return (*COLLECTORS, *(alias for alias in aliases if alias is not None))
+
+
+def kinds_of(names: Iterable[str]) -> tuple[CollectorKind, ...]:
+    """Collectors by their keys, in the same order."""
+    return tuple(COLLECTORS[name] for name in names)
+
+
+def needed(names: Iterable[str], need: Need) -> bool:
+    """Whether one of these collectors cannot do without something."""
+    return any(need in kind.needs for kind in kinds_of(names))
+
+
+def timeline_collectors() -> tuple[str, ...]:
+    """Keys of the collectors that record timelines."""
+    return tuple(name for name, kind in COLLECTORS.items() if kind.records is Records.TIMELINE)
+
+
+def duration_metrics() -> Mapping[str, str]:
+    """Metric of the durations of each collector, by its key, the primary timer first."""
+    return {name: kind.metric for name, kind in COLLECTORS.items()}
+
+
+def primary_timer(names: Iterable[str]) -> str | None:
+    """Collector whose durations are judged, of those that measured; None without any."""
+    measured = set(names)
+    in_order = (name for name in (*COLLECTORS, *sorted(measured)) if name in measured)
+    return next(in_order, None)

@@ -1,0 +1,96 @@
+"""The registry of collectors: one entry is all that a collector needs outside of the runner."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from run_folders import SPEC, Workplace, measured
+
+from profiler.collect import registry
+from profiler.collect.kind import Records
+from profiler.collect.reference_page import page
+from profiler.collect.timer import Timer
+from profiler.errors import SpecError
+from profiler.metrics.queries import CATALOGUE
+from profiler.model import Outcome
+from profiler.planning.spec import json_schema
+from profiler.run_folder.load.assemble import assemble
+from runner import timing
+from runner.device import CpuDevice
+
+ROOT = Path(__file__).parents[3]
+
+
+def spec_with(*collectors):
+    return SPEC.replace("collect: {", f"collect: {{collectors: [{', '.join(collectors)}], ")
+
+
+@pytest.fixture
+def sundial(monkeypatch):
+    """A collector that nobody knows of but the registry."""
+    kind = replace(
+        registry.COLLECTORS["plain_timer"],
+        name="sun_dial",
+        alias="shadow",
+        create=lambda tools: Timer(tools.python, "sun_dial"),
+    )
+    monkeypatch.setitem(registry.COLLECTORS, kind.name, kind)
+    return kind
+
+
+def test_the_samples_of_a_new_collector_are_measured_cells(sundial, tmp_path):
+    place = Workplace(tmp_path / "place", spec_with("shadow"))
+    (session,) = place.plan.sessions
+    assert (session.name, session.collector) == ("sun-dial", "sun_dial")
+    visits = place.visits("sun-dial")
+    place.attempt("sun-dial", journal=measured(visits, durations_ns=[5.0, 6.0, 7.0]))
+    report = assemble(place.run, place.loaded, place.plan).report
+    assert {status.outcome for status in report.statuses.values()} == {Outcome.MEASURED}
+    times = report.summary[report.summary["metric"] == "duration_ns"]
+    assert set(times["median"]) == {6.0}
+
+
+@pytest.mark.parametrize(
+    ("alias", "key"),
+    [
+        ("cuda_events", "timer"),
+        ("wall_clock", "plain_timer"),
+        ("profiler_kernels", "torch_kernels"),
+        ("profiler_timeline", "torch"),
+    ],
+)
+def test_an_alias_is_the_same_collector(tmp_path, alias, key):
+    first = Workplace(tmp_path / "first", spec_with("ncu", alias))
+    second = Workplace(tmp_path / "second", spec_with("ncu", key))
+    assert first.plan == second.plan
+    assert first.keys == second.keys
+
+
+def test_a_collector_given_twice_by_two_names_is_refused(tmp_path):
+    with pytest.raises(SpecError, match="'timer' stands in the list twice"):
+        Workplace(tmp_path / "place", spec_with("timer", "cuda_events"))
+
+
+def test_no_such_collector(tmp_path):
+    with pytest.raises(
+        SpecError, match=r"no such collector: 'cuda_event'; did you mean 'cuda_events'"
+    ):
+        Workplace(tmp_path / "place", spec_with("cuda_event"))
+
+
+def test_editors_know_every_spelling():
+    assert str(list(registry.spellings())) in str(json_schema())
+
+
+@pytest.mark.parametrize("kind", registry.COLLECTORS.values(), ids=lambda kind: kind.name)
+def test_every_collector_is_whole(kind):
+    assert kind.metric in CATALOGUE
+    recorded = kind.records is Records.TIMELINE
+    assert recorded == (kind.name in timing.WITHOUT_STOPWATCH)
+    assert recorded or timing.make_stopwatch(kind.name, CpuDevice(), 1)
+    assert not (recorded and kind.judged), "timelines decide no verdict"
+
+
+def test_the_page_of_collectors_is_in_step():
+    written = (ROOT / "docs/collectors.md").read_text("utf-8")
+    assert written == page(), "python -m profiler.collect.reference_page > docs/collectors.md"
