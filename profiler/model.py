@@ -139,6 +139,12 @@ class Plan:
     question is answered drop out."""
     final_blocks: int = 0
     """Blocks in which the finalists are measured again; 0: never."""
+    questions: tuple[str, ...] = ("best", "baseline")
+    """What the timing is asked (`planning.questions`): cells whose questions are answered drop out
+    after a look, and only `best` has a final."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """Pairs of variants (ids, the later one first) that are compared at every problem, beside those
+    with the baseline."""
 
     @property
     def variants(self) -> tuple[Variant, ...]:
@@ -149,6 +155,12 @@ class Plan:
     def problems(self) -> tuple[Problem, ...]:
         """Each problem of its cells once, in their order."""
         return tuple({cell.problem.id: cell.problem for cell in self.cells}.values())
+
+    @property
+    def rivals(self) -> tuple[Variant, ...]:
+        """The variants that may be called the best: neither the baseline nor another reference."""
+        references = {self.baseline, *self.references}
+        return tuple(variant for variant in self.variants if variant.id not in references)
 
 
 class Outcome(StrEnum):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from profiler.collect.kind import Records
@@ -37,6 +38,7 @@ from profiler.planning.matrix import (
     nothing_left,
     value_text,
 )
+from profiler.planning.questions import pairs_asked
 from profiler.planning.space import Space
 from profiler.planning.spec import (
     CommandWorkload,
@@ -67,7 +69,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
     _check_page_grid(loaded, expanded)
     if only is not None:
         cells = select_cells(cells, only, baseline.id)
-    return Plan(
+    plan = Plan(
         experiment=experiment.name,
         seed=experiment.collect.seed,
         cells=cells,
@@ -77,7 +79,10 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
         references=_references(loaded, expanded),
         looks=_looks(experiment),
         final_blocks=experiment.collect.final_blocks,
+        questions=experiment.asked,
     )
+    pairs = pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters)
+    return replace(plan, pairs=pairs)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -89,6 +94,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "baseline": plan.baseline,
         "looks": list(plan.looks),
         "final_blocks": plan.final_blocks,
+        "questions": list(plan.questions),
+        "pairs": [list(pair) for pair in plan.pairs],
         "cells": [_cell_document(cell) for cell in plan.cells],
         "excluded": [
             {

@@ -327,17 +327,21 @@ def _refuse_link(path: Path) -> None:
 
 
 def _plan(data: dict[str, Any]) -> Plan:
-    cells = tuple(
-        Cell(cell["id"], Variant(**cell["variant"]), Problem(**cell["problem"]))
-        for cell in data["cells"]
-    )
-    excluded = tuple(
-        Exclusion(**{**each, "examples": tuple(each["examples"])}) for each in data["excluded"]
-    )
-    sessions = tuple(_session(session) for session in data["sessions"])
-    parts = {"cells": cells, "excluded": excluded, "sessions": sessions}
-    lists = {name: tuple(data.get(name, ())) for name in ("references", "looks")}
-    return Plan(**{**data, **parts, **lists})
+    parts: dict[str, Any] = {
+        "cells": tuple(
+            Cell(cell["id"], Variant(**cell["variant"]), Problem(**cell["problem"]))
+            for cell in data["cells"]
+        ),
+        "excluded": tuple(
+            Exclusion(**{**each, "examples": tuple(each["examples"])}) for each in data["excluded"]
+        ),
+        "sessions": tuple(_session(session) for session in data["sessions"]),
+        "pairs": tuple((later, earlier) for later, earlier in data.get("pairs", ())),
+    }
+    for name in ("references", "looks", "questions"):
+        if name in data:
+            parts[name] = tuple(data[name])
+    return Plan(**{**data, **parts})
 
 
 def _session(data: dict[str, Any]) -> SessionPlan:

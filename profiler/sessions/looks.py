@@ -7,30 +7,18 @@ run that was stopped goes on with the same cells.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pandas as pd
 
-from profiler.analyse.effects import steps
 from profiler.analyse.judge import MOST_FINALISTS, Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS, Reason, undecided
 from profiler.collect.registry import COLLECTORS
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
 from profiler.planning.plan import block_visits
-from profiler.planning.spec import Experiment
-
-
-@dataclass(frozen=True)
-class Questions:
-    """What an experiment asks beside which variant is best and whether it beats the baseline."""
-
-    pairs: tuple[tuple[str, str], ...] = ()
-    """Pairs of variants (ids) to compare at every problem."""
-    delta: float = DELTA
-    """Smaller relative differences of duration are the same."""
+from profiler.planning.questions import Question
 
 
 def later_session(
@@ -38,24 +26,25 @@ def later_session(
     session: SessionPlan,
     samples: pd.DataFrame,
     look: int,
-    questions: Questions,
+    *,
+    delta: float = DELTA,
 ) -> SessionPlan:
     """The visits that a look adds to a timing session; none where every question is answered.
 
     `look` counts from 1, the second number of `plan.looks`. `samples` may hold more than the blocks
-    before it, but nothing of cells that failed.
+    before it, but nothing of cells that failed. Relative differences below `delta` are the same.
     """
     first, last = plan.looks[look - 1], plan.looks[look]
-    judge = _judge(plan, samples, first, questions.delta)
-    cells = _open_cells(plan, judge, questions.pairs)
+    judge = _judge(plan, samples, first, delta)
+    cells = _open_cells(plan, judge)
     return _with_visits(plan, session, cells, range(first, last))
 
 
 def final_session(
-    plan: Plan, session: SessionPlan, samples: pd.DataFrame, questions: Questions
+    plan: Plan, session: SessionPlan, samples: pd.DataFrame, *, delta: float = DELTA
 ) -> SessionPlan:
     """The finalists of each problem, its references among them, measured once more."""
-    chosen = _finalists(plan, _judge(plan, samples, None, questions.delta))
+    chosen = _finalists(plan, _judge(plan, samples, None, delta))
     problems = {problem for problem, _ in chosen}
     references = {plan.baseline, *plan.references}
     cells = [
@@ -74,12 +63,12 @@ def final_session(
     return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
 
 
-def timeline_cells(plan: Plan, samples: pd.DataFrame, questions: Questions) -> tuple[Cell, ...]:
+def timeline_cells(plan: Plan, samples: pd.DataFrame, *, delta: float = DELTA) -> tuple[Cell, ...]:
     """Cells that a timeline is worth most of: the finalists of each problem and their baseline.
 
     All cells where nothing was timed that could tell.
     """
-    judge = _judge(plan, samples, None, questions.delta)
+    judge = _judge(plan, samples, None, delta)
     if judge.times.empty:
         return plan.cells
     chosen = _finalists(plan, judge)
@@ -105,29 +94,14 @@ def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
 
 
 def has_final(plan: Plan) -> bool:
-    """Whether there is a winner to measure again: not where too few blocks could tell."""
+    """Whether there is a winner to measure again: not where too few blocks could tell.
+
+    Nor where nobody asks for one.
+    """
+    if Question.BEST not in plan.questions:
+        return False
     enough = min(plan.final_blocks, plan.looks[-1] if plan.looks else 0)
     return enough >= FEWEST_BLOCKS and len({cell.variant.id for cell in plan.cells}) > 1
-
-
-def questions(plan: Plan, experiment: Experiment) -> Questions:
-    """Read off an experiment's page what it asks.
-
-    A progression compares each version with the one before it, an ablation those that differ in
-    one parameter.
-    """
-    pairs = _page_pairs(plan, experiment.page.kind, experiment.page.parameters)
-    return Questions(pairs, experiment.margin_pct / 100)
-
-
-def _page_pairs(plan: Plan, kind: str, parameters: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    rivals = [one for one in plan.variants if one.id in _rivals(plan)]
-    if kind == "progression":
-        return tuple((later.id, earlier.id) for earlier, later in itertools.pairwise(rivals))
-    if kind != "ablation":
-        return ()
-    pairs = (pair for step in steps(rivals, parameters or None) for pair in step.pairs)
-    return tuple((after.id, before.id) for before, after in pairs)
 
 
 def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) -> Judge:
@@ -135,22 +109,29 @@ def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) 
     return Judge(times, plan.baseline, Rules(len(plan.looks), delta))
 
 
-def _open_cells(plan: Plan, judge: Judge, asked: Collection[tuple[str, str]]) -> tuple[Cell, ...]:
+def _open_cells(plan: Plan, judge: Judge) -> tuple[Cell, ...]:
     """Cells that a question is about which the blocks so far do not answer, and their baselines."""
-    race = judge.contenders(_rivals(plan))
-    leading = race[race["contender"]]
-    in_race = leading.groupby("problem")["variant"].transform("size") > 1
-    open_ids = _cell_ids(plan, leading[in_race])
-    winners = _cell_ids(plan, leading[~in_race])
-    open_ids |= _undecided(judge, _with_baselines(plan, winners))
-    open_ids |= _outnumbered(judge, plan.cells)
-    open_ids |= _undecided(judge, _pairs_of(plan, asked))
+    open_ids = _undecided(judge, _pairs_of(plan, plan.pairs))
+    if Question.BEST in plan.questions:
+        open_ids |= _in_the_race(plan, judge)
+    if Question.BASELINE in plan.questions:
+        open_ids |= _outnumbered(judge, plan.cells)
     problems = {cell.problem.id for cell in plan.cells if cell.id in open_ids}
     return _comparable(
         cell
         for cell in plan.cells
         if cell.id in open_ids or (cell.variant.id == plan.baseline and cell.problem.id in problems)
     )
+
+
+def _in_the_race(plan: Plan, judge: Judge) -> set[str]:
+    """Ids of cells that may be the best of several, and of winners not told from the baseline."""
+    race = judge.contenders(_rivals(plan))
+    leading = race[race["contender"]]
+    several = leading.groupby("problem")["variant"].transform("size") > 1
+    winners = _cell_ids(plan, leading[~several])
+    undecided_winners = _undecided(judge, _with_baselines(plan, winners))
+    return _cell_ids(plan, leading[several]) | undecided_winners
 
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
@@ -208,4 +189,4 @@ def _with_visits(
 
 def _rivals(plan: Plan) -> set[str]:
     """Ids of the variants that may be called the best."""
-    return {one.id for one in plan.variants} - {plan.baseline, *plan.references}
+    return {variant.id for variant in plan.rivals}

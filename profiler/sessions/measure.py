@@ -25,7 +25,6 @@ from profiler.sessions.looks import (
     final_session,
     has_final,
     later_session,
-    questions,
     timeline_cells,
 )
 from profiler.sessions.measurement import Measurement
@@ -158,8 +157,8 @@ def _measure_timeline(live: Live, measurement: Measurement, watch: Stopwatch) ->
     if any(session.collector == NSYS for session in live.plan.sessions):
         return
     experiment = live.loaded.experiment
-    asked = questions(live.plan, experiment)
-    cells = timeline_cells(live.plan, measurement.samples(), asked)
+    delta = experiment.margin_pct / 100
+    cells = timeline_cells(live.plan, measurement.samples(), delta=delta)
     session = timeline_session(experiment, NSYS, cells)
     with watch.stage(session.name):
         measurement.measure(session, f"{session.name}, timeline of the finalists")
@@ -173,13 +172,14 @@ def _measure_session(
         measurement.measure(session, _look_title(live.plan, session, 0))
         if not is_judged(live.plan, session):
             return
-        asked = questions(live.plan, live.loaded.experiment)
+        delta = live.loaded.experiment.margin_pct / 100
         for look in range(1, len(live.plan.looks)):
-            later = later_session(live.plan, session, measurement.samples(), look, asked)
+            samples = measurement.samples()
+            later = later_session(live.plan, session, samples, look, delta=delta)
             if later.visits:
                 measurement.measure(later, _look_title(live.plan, session, look))
     if has_final(live.plan):
-        final = final_session(live.plan, session, measurement.samples(), asked)
+        final = final_session(live.plan, session, measurement.samples(), delta=delta)
         with watch.stage(final.name):
             if final.visits:
                 measurement.measure(final)

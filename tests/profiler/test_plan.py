@@ -635,6 +635,8 @@ def test_the_document() -> None:
         "baseline",
         "looks",
         "final_blocks",
+        "questions",
+        "pairs",
         "cells",
         "excluded",
         "sessions",

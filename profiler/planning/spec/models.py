@@ -23,6 +23,7 @@ from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.model import MARGIN_PCT
+from profiler.planning.questions import Question, questions_of
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
@@ -442,8 +443,31 @@ class Experiment(SpecModel):
         description="By dtype of the output, with `default` for the rest. Default: the "
         "workload's own.",
     )
+    questions: (
+        Annotated[
+            tuple[Question, ...],
+            Field(min_length=1),
+            BeforeValidator(as_list),
+            AfterValidator(unique),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="What the timing shall answer; cells go on to the next look while a question "
+        "about them is open. `best`: which variant is the best at each problem, and whether it "
+        "differs from the baseline; `baseline`: which others differ from the baseline; `steps`: "
+        "whether each variant differs from the one before it; `effects`: whether variants that "
+        "differ in one parameter (of `page.parameters`) do. Only `best` has a final. Default: "
+        "`best` and `baseline`; with a page of kind `progression` also `steps`, of kind "
+        "`ablation` also `effects`.",
+    )
     page: Page = Field(default_factory=Page, description="Which page to write.")
     build: Build = Field(default_factory=Build, description="Compiler settings.")
+
+    @property
+    def asked(self) -> tuple[Question, ...]:
+        """Questions of the experiment, those of its kind of page where it names none."""
+        return questions_of(self.questions, self.page.kind)
 
     @model_validator(mode="after")
     def _command_needs_ncu(self) -> Self:

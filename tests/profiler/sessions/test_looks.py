@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -12,17 +13,17 @@ import pytest
 
 from profiler.analyse.judge import is_judged
 from profiler.analyse.samples import empty_samples
+from profiler.analyse.verdicts import DELTA
+from profiler.errors import SpecError
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
 from profiler.sessions.looks import (
     MOST_FINALISTS,
-    Questions,
     final_session,
     has_final,
     later_session,
-    questions,
 )
 
 WIGGLE = np.array([-3, 1, -1, 2, -2, 3, 0.5, -0.5]) / 1000
@@ -65,13 +66,16 @@ class Bench:
         self,
         samples: pd.DataFrame,
         look: int = 1,
-        asked: Questions | None = None,
+        delta: float = DELTA,
     ) -> SessionPlan:
         session = self.plan.sessions[0]
-        return later_session(self.plan, session, samples, look, asked or Questions())
+        return later_session(self.plan, session, samples, look, delta=delta)
+
+    def without_pairs(self) -> Bench:
+        return Bench(replace(self.plan, pairs=()))
 
     def final(self, samples: pd.DataFrame) -> SessionPlan:
-        return final_session(self.plan, self.plan.sessions[0], samples, Questions())
+        return final_session(self.plan, self.plan.sessions[0], samples)
 
 
 def visited(session: SessionPlan) -> set[str]:
@@ -92,7 +96,7 @@ def bench(tmp_path):
         (tmp_path / "spec.yaml").write_text(text)
         loaded = load_spec(tmp_path / "spec.yaml")
         made = Bench(make_plan(loaded, Space()))
-        made.questions = questions(made.plan, loaded.experiment)
+        made.margin = loaded.experiment.margin_pct / 100
         return made
 
     return make
@@ -163,8 +167,7 @@ def test_where_all_are_slower_than_the_baseline_nothing_is_open(bench):
 def test_the_same_as_the_baseline_is_an_answer(bench):
     made = bench()
     times = {"base": 1000.0, "one": 1000.5, "two": 1400.0, "three": 1600.0}
-    wide = Questions(delta=0.05)
-    assert made.look(made.samples(times), asked=wide).visits == ()
+    assert made.look(made.samples(times), delta=0.05).visits == ()
 
 
 def test_noise_that_decides_nothing_keeps_all_of_them(bench):
@@ -182,9 +185,9 @@ def test_problems_are_looked_at_one_by_one(bench):
 
 def test_a_margin_decides_what_is_apart(bench):
     made = bench(margin_pct="30.0")
-    assert made.questions.delta == pytest.approx(0.3)
+    assert made.margin == pytest.approx(0.3)
     samples = made.samples(DECIDED)
-    assert variants_of(made.look(samples, asked=made.questions)) == {"base", "one", "two"}
+    assert variants_of(made.look(samples, delta=made.margin)) == {"base", "one", "two"}
 
 
 def test_references_are_never_rivals(bench):
@@ -271,34 +274,59 @@ def test_problems_of_a_single_cell_have_no_later_looks(bench):
 
 def test_a_progression_asks_about_each_step(bench):
     made = bench(page="{kind: progression, references: [three]}")
-    assert made.questions == Questions((("two", "one"),), 0.01)
+    assert made.plan.pairs == (("two", "one"),)
     made = bench("[base, v1, v2, v3, v4]", page="{kind: progression}")
-    assert made.questions.pairs == (("v2", "v1"), ("v3", "v2"), ("v4", "v3"))
+    assert made.plan.pairs == (("v2", "v1"), ("v3", "v2"), ("v4", "v3"))
     # v4 is best and ahead of the baseline; v1 and v2 are not told apart.
     times = {"base": 1000.0, "v1": 900.0, "v2": 891.0, "v3": 800.0, "v4": 500.0}
     samples = made.samples(times)
-    assert variants_of(made.look(samples, asked=made.questions)) == {"base", "v1", "v2"}
-    assert made.look(samples).visits == ()
+    assert variants_of(made.look(samples)) == {"base", "v1", "v2"}
+    assert made.without_pairs().look(samples).visits == ()
 
 
 def test_an_ablation_asks_about_each_change_of_one_parameter(bench):
     variants = "[{name: base, how: lib}, {x: 1, y: 1}, {x: 2, y: 1}, {x: 1, y: 2}]"
     made = bench(variants, page="{kind: ablation}")
-    asked = {frozenset(pair) for pair in made.questions.pairs}
+    asked = {frozenset(pair) for pair in made.plan.pairs}
     assert asked == {frozenset(("x=1.y=1", "x=2.y=1")), frozenset(("x=1.y=1", "x=1.y=2"))}
-    assert ("x=2.y=1", "x=1.y=1") in made.questions.pairs  # after, before
+    assert ("x=2.y=1", "x=1.y=1") in made.plan.pairs  # after, before
     only = bench(variants, page="{kind: ablation, parameters: [y]}")
-    assert only.questions.pairs == (("x=1.y=2", "x=1.y=1"),)
+    assert only.plan.pairs == (("x=1.y=2", "x=1.y=1"),)
     times = {"base": 1000.0, "x=1.y=1": 800.0, "x=2.y=1": 792.0, "x=1.y=2": 500.0}
     samples = made.samples(times)
-    found = variants_of(made.look(samples, asked=made.questions))
+    found = variants_of(made.look(samples))
     assert found == {"base", "x=1.y=1", "x=2.y=1"}
-    assert made.look(samples, asked=only.questions).visits == ()
+    assert only.look(samples).visits == ()
 
 
 def test_other_pages_ask_about_the_best_only(bench):
-    assert bench(page="{kind: versions}").questions == Questions((), 0.01)
-    assert bench(page="{kind: autotune}").questions.pairs == ()
+    assert bench(page="{kind: versions}").plan.questions == ("best", "baseline")
+    assert bench(page="{kind: autotune}").plan.pairs == ()
+
+
+def test_a_page_decides_what_is_asked_only_where_the_spec_does_not(bench):
+    ladder = bench(page="{kind: versions}", questions="[best, steps]").plan
+    assert ladder.questions == ("best", "steps")
+    assert ladder.pairs == (("two", "one"), ("three", "two"))
+    shown = bench(page="{kind: progression}", questions="best").plan
+    assert (shown.questions, shown.pairs) == (("best",), ())
+
+
+def test_what_nobody_asks_about_gets_no_further_look(bench):
+    close = DECIDED | {"two": 707.0}  # by the margin behind the best: neither same nor slower
+    asking_best, asking_steps = bench(questions="best"), bench(questions="[steps]")
+    samples = asking_best.samples(close)
+    assert variants_of(asking_best.look(samples)) == {"base", "one", "two"}
+    assert has_final(asking_best.plan)
+    assert variants_of(asking_steps.look(samples)) == {"base", "one", "two"}, "a step is open"
+    decided = asking_steps.samples(DECIDED)
+    assert asking_steps.look(decided).visits == ()
+    assert not has_final(asking_steps.plan), "nobody asked which one is the best"
+
+
+def test_no_such_question(bench):
+    with pytest.raises(SpecError, match=r"questions.*'best', 'baseline', 'steps' or 'effects'"):
+        bench(questions="[winner]")
 
 
 def test_a_step_whose_version_is_excluded_at_a_problem_is_not_asked_there(bench):
@@ -309,7 +337,7 @@ def test_a_step_whose_version_is_excluded_at_a_problem_is_not_asked_there(bench)
         page="{kind: progression}",
     )
     samples = made.samples({"base": 1000.0, "v1": 900.0, "v2": 891.0, "v3": 500.0})
-    later = made.look(samples, asked=made.questions)
+    later = made.look(samples)
     assert visited(later) == {"base..p", "v1..p", "v2..p"}
 
 

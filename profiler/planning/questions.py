@@ -1,0 +1,61 @@
+"""What an experiment asks of its timing: decides which cells later looks and the final measure."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+
+from profiler.model import Variant
+
+
+class Question(StrEnum):
+    """One question that `questions` of a spec may name."""
+
+    BEST = "best"
+    """Which variant is the best at each problem, and whether it differs from the baseline."""
+    BASELINE = "baseline"
+    """Which other variants differ from the baseline."""
+    STEPS = "steps"
+    """Whether each variant differs from the one before it."""
+    EFFECTS = "effects"
+    """Whether variants that differ in one parameter differ in duration."""
+
+
+_ALWAYS = (Question.BEST, Question.BASELINE)
+DEFAULT_QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
+    {
+        "progression": (*_ALWAYS, Question.STEPS),
+        "ablation": (*_ALWAYS, Question.EFFECTS),
+    }
+)
+"""By kind of page, where a spec names none; the other kinds ask `best` and `baseline`."""
+
+
+def questions_of(asked: Sequence[Question] | None, page_kind: str) -> tuple[Question, ...]:
+    """Questions of an experiment: those it names, else those of its kind of page."""
+    return DEFAULT_QUESTIONS.get(page_kind, _ALWAYS) if asked is None else tuple(asked)
+
+
+def pairs_asked(
+    variants: Sequence[Variant], questions: Sequence[Question], parameters: Sequence[str]
+) -> tuple[tuple[str, str], ...]:
+    """Pairs of variant ids that `steps` and `effects` compare, the later one first.
+
+    `variants` without baseline and references; `parameters`: those whose effects are asked for,
+    all where there are none.
+    """
+    pairs: list[tuple[str, str]] = []
+    if Question.STEPS in questions:
+        pairs += [(later.id, earlier.id) for earlier, later in itertools.pairwise(variants)]
+    if Question.EFFECTS in questions:
+        pairs += _effect_pairs(variants, parameters)
+    return tuple(dict.fromkeys(pairs))
+
+
+def _effect_pairs(variants: Sequence[Variant], parameters: Sequence[str]) -> list[tuple[str, str]]:
+    from profiler.analyse.effects import steps  # noqa: PLC0415 - brings SciPy, which takes long
+
+    made = steps(variants, parameters or None)
+    return [(after.id, before.id) for step in made for before, after in step.pairs]
