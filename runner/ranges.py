@@ -19,19 +19,21 @@ def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[N
 
     Push/pop ranges belong to a thread: what another thread launches is outside of it.
     """
-    return _range(range_name(cell, block, arm))
+    return named_range(range_name(cell, block, arm), NVTX_DOMAIN)
 
 
 def launch_range(number: int) -> AbstractContextManager[None]:
     """Mark one launch of a visit, inside the range of the visit."""
-    return _range(launch_range_name(number))
+    return named_range(launch_range_name(number), NVTX_DOMAIN)
 
 
 @contextmanager
-def _range(name: str) -> Iterator[None]:
-    domain = nvtx.get_domain(NVTX_DOMAIN)
+def named_range(name: str, domain_name: str | None) -> Iterator[None]:
+    """Open a push/pop range around the body; None: in NVTX's default domain."""
+    domain = nvtx.get_domain(domain_name)
     domain.push_range(domain.get_event_attributes(message=name))
     try:
+        # Not without a listener: it is an operator that is dispatched, some microseconds each.
         listens = torch_profiler._is_profiler_enabled
         with torch_profiler.record_function(name) if listens else nullcontext():
             yield

@@ -263,7 +263,7 @@ def open_session(job: Job, journal: Journal) -> Session:
         visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
-    return Session(job, workload, device, visits, journal)
+    return Session(job=job, workload=workload, device=device, visits=visits, journal=journal)
 
 
 def _tell(line: str) -> None:

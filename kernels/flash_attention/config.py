@@ -29,9 +29,6 @@ FLAG_FIELDS = (
 ELEMENT_BYTES = 2
 FRAGMENT_WIDTH = 8
 """Columns of one 8x8 matrix, which is what one row address of ldmatrix loads."""
-MMA_ROWS = 16
-MMA_DEPTH = 16
-"""Rows and depth of mma.sync.m16n8k16."""
 MAX_REGISTERS = 255
 """Registers that a thread may have: CUDA C++ programming guide, technical specifications."""
 

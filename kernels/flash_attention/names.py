@@ -67,12 +67,6 @@ def short_form(config: Config) -> str:
     return f"({sizes}): " + "+".join((*before, f"load_{tiles}_tiles", *after))
 
 
-def demangled_form(config: Config, *, typed: bool = False) -> str:
-    """Write the struct as a demangled kernel name has it, with or without the types."""
-    values = (_demangled_value(name, getattr(config, name), typed=typed) for name in FIELDS)
-    return f"{_STRUCT}{{{', '.join(values)}}}"
-
-
 def _sizes(text: str) -> dict[str, Value]:
     values = [value.strip() for value in text.split(",")]
     if len(values) != len(_SIZES):
@@ -137,13 +131,3 @@ def _type_of(name: str) -> str:
     if name == "dtype":
         return "c10::ScalarType"
     return "bool" if name in FLAG_FIELDS else "int"
-
-
-def _demangled_value(name: str, value: Value, *, typed: bool) -> str:
-    if name == "dtype":
-        text = str(DTYPE_CODES[str(value)])
-    elif isinstance(value, bool):
-        text = str(int(value)) if typed else str(value).lower()
-    else:
-        text = str(value)
-    return f"({_type_of(name)}){text}" if typed else text

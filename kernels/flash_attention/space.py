@@ -196,15 +196,6 @@ def attention_flops(size: Sizes) -> float:
     return float(size.batch * size.heads * (4 * pairs * size.head_dim + 6 * pairs))
 
 
-def total_flops(size: Sizes, block_rows: int, block_cols: int) -> float:
-    """Operations of a kernel with these tiles, the rescaling in each of its steps included."""
-    row_blocks, col_blocks = size.seq_len // block_rows, size.seq_len // block_cols
-    step = 4 * block_rows * block_cols * size.head_dim
-    step += block_rows * (4 * block_cols + size.head_dim + 4)
-    block = col_blocks * step + block_rows * size.head_dim
-    return float(size.batch * size.heads * row_blocks * block)
-
-
 def least_bytes(size: Sizes) -> float:
     """Least traffic to device memory: Q, K and V read once, O written once."""
     return 4.0 * size.batch * size.seq_len * size.heads * size.head_dim * ELEMENT_BYTES

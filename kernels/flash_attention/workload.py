@@ -6,8 +6,8 @@ lengths are equal, and scores are scaled by 1 / sqrt(head_dim).
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
+from ctypes import c_int, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from kernels.flash_attention.space import (
     least_bytes,
     sizes,
 )
+from kernels.library import CudaLibrary
 
 Launch = Callable[[], torch.Tensor]
 
@@ -240,13 +241,8 @@ class _LibraryLaunch:
     def __init__(self, library: Path, attention: Attention) -> None:
         self._attention = attention
         self.outputs = (attention.output,)
-        loaded = ctypes.CDLL(str(library))
-        self._launch = loaded.flash_attention_launch
-        self._launch.argtypes = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
-        self._launch.restype = ctypes.c_int
-        self._error_string = loaded.flash_attention_error_string
-        self._error_string.argtypes = (ctypes.c_int,)
-        self._error_string.restype = ctypes.c_char_p
+        self._library = CudaLibrary(library, error_string="flash_attention_error_string")
+        self._library.declare("flash_attention_launch", (*[c_void_p] * 4, *[c_int] * 3, c_void_p))
         tensors = (attention.query, attention.key, attention.value, attention.output)
         self._arguments = (
             *(tensor.data_ptr() for tensor in tensors),
@@ -255,8 +251,5 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._attention.output.device).cuda_stream
-        error = self._launch(*self._arguments, stream)
-        if error:
-            words = self._error_string(error).decode()
-            raise RuntimeError(f"flash_attention_launch failed: {words} (code {error})")
+        self._library.call("flash_attention_launch", *self._arguments, stream)
         return self._attention.output

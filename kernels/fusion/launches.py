@@ -62,12 +62,12 @@ def make_launch(call: Call, device: torch.device, compiled: Compiled | None = No
     """Wrap a call with what is known of it; on a CUDA device it is called twice for its memory."""
     memory = memory_of(call, device)
     return FusionLaunch(
-        call,
-        None if compiled is None else compiled.seconds,
-        None if compiled is None else compiled.cached,
-        None if memory is None else memory.buffer_bytes,
-        None if memory is None else memory.peak_bytes,
-        () if compiled is None else compiled.tuned,
+        call=call,
+        compile_seconds=None if compiled is None else compiled.seconds,
+        compile_cached=None if compiled is None else compiled.cached,
+        buffer_bytes=None if memory is None else memory.buffer_bytes,
+        peak_bytes=None if memory is None else memory.peak_bytes,
+        tuned=() if compiled is None else compiled.tuned,
     )
 
 

@@ -89,24 +89,24 @@ def _matrices(  # noqa: PLR0913 - the table below gives them by name
         return matrices * cells + rows * size["dim0"] + columns * size["dim1"]
 
     return Operator(
-        group,
-        implementations,
-        _MATRIX,
-        lambda size: float(flops * size["dim0"] * size["dim1"]),
-        elements,
-        dtypes,
-        layouts,
+        group=group,
+        implementations=implementations,
+        sizes=_MATRIX,
+        flops=lambda size: float(flops * size["dim0"] * size["dim1"]),
+        elements=elements,
+        dtypes=dtypes,
+        layouts=layouts,
     )
 
 
 def _product(after: int, addends: int) -> Operator:
     """(dim0 x inner) @ (inner x dim1), then `after` operations per element of the result."""
     return Operator(
-        "matmul",
-        _FUSED,
-        _PRODUCT,
-        lambda size: float((2 * size["inner"] + after) * size["dim0"] * size["dim1"]),
-        lambda size: (
+        group="matmul",
+        implementations=_FUSED,
+        sizes=_PRODUCT,
+        flops=lambda size: float((2 * size["inner"] + after) * size["dim0"] * size["dim1"]),
+        elements=lambda size: (
             size["inner"] * (size["dim0"] + size["dim1"])
             + (1 + addends) * size["dim0"] * size["dim1"]
         ),
@@ -116,11 +116,11 @@ def _product(after: int, addends: int) -> Operator:
 def _two_products() -> Operator:
     """(dim0 x inner) @ (inner x dim1) @ (dim1 x inner)."""
     return Operator(
-        "matmul",
-        _FUSED,
-        _PRODUCT,
-        lambda size: float(4 * size["inner"] * size["dim0"] * size["dim1"]),
-        lambda size: 2 * size["inner"] * (size["dim0"] + size["dim1"]),
+        group="matmul",
+        implementations=_FUSED,
+        sizes=_PRODUCT,
+        flops=lambda size: float(4 * size["inner"] * size["dim0"] * size["dim1"]),
+        elements=lambda size: 2 * size["inner"] * (size["dim0"] + size["dim1"]),
     )
 
 
@@ -137,7 +137,9 @@ def _convolution(after: int, addends: int, vectors: int = 0) -> Operator:
     def flops(size: Sizes) -> float:
         return float((2 * size["channels"] * KERNEL_SIZE**2 + after) * images(size))
 
-    return Operator("convolution", _FUSED, _IMAGES, flops, elements)
+    return Operator(
+        group="convolution", implementations=_FUSED, sizes=_IMAGES, flops=flops, elements=elements
+    )
 
 
 def _attention_flops(size: Sizes) -> float:
@@ -167,12 +169,12 @@ OPERATORS: Mapping[str, Operator] = {
     "conv_relu": _convolution(after=1, addends=0),
     "conv_batch_norm": _convolution(after=2, addends=0, vectors=4),
     "attention": Operator(
-        "mixed",
-        (EAGER, COMPILE, *SDPA_BACKENDS),
-        _ATTENTION,
-        _attention_flops,
-        _attention_elements,
-        _HALF_FIRST,
+        group="mixed",
+        implementations=(EAGER, COMPILE, *SDPA_BACKENDS),
+        sizes=_ATTENTION,
+        flops=_attention_flops,
+        elements=_attention_elements,
+        dtypes=_HALF_FIRST,
     ),
     "bias_dropout_add": _matrices(
         "mixed", _WRITTEN, 2, 3, columns=1, dtypes=_SINGLE_FIRST, layouts=LAYOUTS

@@ -6,14 +6,15 @@ accumulates in float32.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping
+from ctypes import c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from kernels.library import CudaLibrary
 from kernels.softmax.space import DTYPES
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -120,20 +121,9 @@ class _LibraryLaunch:
     def __init__(self, library: Path, inputs: Inputs) -> None:
         self._inputs = inputs
         self.outputs = (inputs.output,)
-        loaded = ctypes.CDLL(str(library))
-        self._launch = loaded.softmax_launch
-        self._launch.argtypes = (
-            ctypes.c_void_p,
-            ctypes.c_void_p,
-            ctypes.c_int64,
-            ctypes.c_int64,
-            ctypes.c_int,
-            ctypes.c_void_p,
-        )
-        self._launch.restype = ctypes.c_int
-        self._error_string = loaded.softmax_error_string
-        self._error_string.argtypes = (ctypes.c_int,)
-        self._error_string.restype = ctypes.c_char_p
+        self._library = CudaLibrary(library, error_string="softmax_error_string")
+        types = (*[c_void_p] * 2, *[c_int64] * 2, c_int, c_void_p)
+        self._library.declare("softmax_launch", types)
         self._arguments = (
             inputs.values.data_ptr(),
             inputs.output.data_ptr(),
@@ -143,10 +133,7 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._inputs.values.device).cuda_stream
-        error = self._launch(*self._arguments, stream)
-        if error:
-            words = self._error_string(error).decode()
-            raise RuntimeError(f"softmax_launch failed: {words} (cudaError {error})")
+        self._library.call("softmax_launch", *self._arguments, stream)
         return self._inputs.output
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from kernels.library import CudaLibrary
 from kernels.waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
 
 FACTOR = 1.0 - 2.0**-15
@@ -93,7 +94,7 @@ class WavesLaunch:
 
     def __init__(self, library: Path, variant: Params, waves: float, starts: torch.Tensor) -> None:
         self._starts = starts
-        self._library = _load(library)
+        self._library = CudaLibrary(library, error_string="waves_error_string")
         self.shape = self._query()
         values = tuning(variant)
         if self.shape.blocks_per_sm != values["blocks_per_sm"]:
@@ -118,29 +119,13 @@ class WavesLaunch:
     def __call__(self) -> torch.Tensor:
         """Launch on torch's current stream."""
         stream = torch.cuda.current_stream(self._starts.device).cuda_stream
-        self._require(
-            self._library.waves_launch(*self._arguments, ctypes.c_void_p(stream)), "waves_launch"
-        )
+        self._library.call("waves_launch", *self._arguments, ctypes.c_void_p(stream))
         return self.outputs[0]
 
     def _query(self) -> Shape:
         found = [ctypes.c_int() for _ in range(3)]
-        self._require(
-            self._library.waves_shape(*(ctypes.byref(each) for each in found)), "waves_shape"
-        )
+        self._library.call("waves_shape", *(ctypes.byref(each) for each in found))
         return Shape(*(each.value for each in found))
-
-    def _require(self, error: int, what: str) -> None:
-        if error:
-            words = self._library.waves_error_string(error).decode()
-            raise RuntimeError(f"{what} failed: {words} (cudaError {error})")
-
-
-def _load(library: Path) -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(library))
-    loaded.waves_error_string.argtypes = (ctypes.c_int,)
-    loaded.waves_error_string.restype = ctypes.c_char_p
-    return loaded
 
 
 def _multiprocessors(inputs: torch.Tensor) -> int:

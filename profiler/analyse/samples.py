@@ -134,7 +134,7 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
     return _with_metrics(identity, ranges, metrics, compute_capability)
 
 
-def _visit(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
+def visit_of_ranges(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
     """Cell, block and arm of the innermost range that is ours."""
     for item in reversed(tuple(ranges or ())):
         if item.domain == protocol.NVTX_DOMAIN:
@@ -152,7 +152,7 @@ def _number_visits(
     numbers: dict[_Visit, int] = {}
     codes: list[int] = []
     for ranges in nvtx:
-        visit = _visit(ranges)
+        visit = visit_of_ranges(ranges)
         ours = visit is not None and (allowed is None or visit in allowed)
         codes.append(numbers.setdefault(visit, len(numbers)) if visit and ours else -1)
     return list(numbers), np.array(codes, dtype=np.intp)

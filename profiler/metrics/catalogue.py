@@ -415,6 +415,8 @@ _SEVERAL_PASSES = (
 )
 
 STALL_PREFIX = "stall_"
+NOT_WAITING = frozenset({"selected", "not_selected"})
+"""Reasons of warps that could run: they say that there is enough work, not what is in its way."""
 
 STALL_CAUSES: Mapping[str, str] = MappingProxyType(
     {

@@ -87,35 +87,35 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
     """
     experiment = loaded.experiment
     variants = _Stage(
-        loaded,
-        "variant",
-        "variants",
-        experiment.variants.exclude,
-        space.check_variant,
-        lambda params: space.variant_name(params) or default_name(params),
+        loaded=loaded,
+        word="variant",
+        section="variants",
+        rules=experiment.variants.exclude,
+        check=space.check_variant,
+        name=lambda params: space.variant_name(params) or default_name(params),
     )
     problems = _Stage(
-        loaded,
-        "problem",
-        "problems",
-        experiment.problems.exclude,
-        space.check_problem,
-        default_name,
+        loaded=loaded,
+        word="problem",
+        section="problems",
+        rules=experiment.problems.exclude,
+        check=space.check_problem,
+        name=default_name,
     )
     kept_variants = variants.run(list(_variant_candidates(loaded, space)))
     kept_problems = problems.run(list(_problem_candidates(loaded)))
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
     return Expanded(
-        tuple(
+        variants=tuple(
             Variant(identify(name, each.params), name, each.params, each.note)
             for name, each in kept_variants
         ),
-        tuple(
+        problems=tuple(
             Problem(identify(name, each.params), name, each.params) for name, each in kept_problems
         ),
-        (*variants.tally.exclusions(), *problems.tally.exclusions()),
-        variants.aliases,
-        variants.left_out,
+        excluded=(*variants.tally.exclusions(), *problems.tally.exclusions()),
+        aliases=variants.aliases,
+        left_out=variants.left_out,
     )
 
 

@@ -273,7 +273,7 @@ def _sessions(
         blocks = range(collect.blocks[0] if timed else collect.counter_samples)
         twice = baseline if timed else None
         visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
-        return SessionPlan(name, collector, kind, names, visits)
+        return SessionPlan(name=name, collector=collector, kind=kind, metrics=names, visits=visits)
 
     kinds = kinds_of(collect.collectors)
     for kind in kinds:
@@ -307,7 +307,13 @@ def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cel
     collect = experiment.collect
     blocks = range(collect.timeline.blocks)
     visits = tuple(block_visits(cells, collector, blocks, seed=collect.seed))
-    return SessionPlan(collector, collector, SessionKind.TIMELINE, ("duration_ns",), visits)
+    return SessionPlan(
+        name=collector,
+        collector=collector,
+        kind=SessionKind.TIMELINE,
+        metrics=("duration_ns",),
+        visits=visits,
+    )
 
 
 def block_visits(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -112,11 +112,6 @@ def journal_visits(folder: Path) -> frozenset[Visit]:
     return frozenset(
         Visit(*visit) for visit in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
     )
-
-
-def problems(cells: Sequence[protocol.JobCell]) -> Mapping[str, str]:
-    """Problem of each cell, by id."""
-    return {cell.id: cell.problem for cell in cells}
 
 
 def _job(job: protocol.Job, visits: Sequence[Visit], journal: Path) -> protocol.Job:

@@ -54,11 +54,11 @@ def final_session(
         or (cell.problem.id in problems and cell.variant.id in references)
     ]
     final = SessionPlan(
-        f"{COLLECTORS[session.collector].session_name}-final",
-        session.collector,
-        SessionKind.FINAL,
-        session.metrics,
-        (),
+        name=f"{COLLECTORS[session.collector].session_name}-final",
+        collector=session.collector,
+        kind=SessionKind.FINAL,
+        metrics=session.metrics,
+        visits=(),
     )
     return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
 

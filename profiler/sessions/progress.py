@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -17,8 +16,6 @@ from runner import protocol
 
 _PIPE_WIDTH = 200
 """Columns where nothing says how wide the reader is: a file or a log."""
-
-Color = Literal["auto", "always", "never"]
 
 
 class _Console(Console):

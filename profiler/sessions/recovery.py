@@ -86,7 +86,13 @@ def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no t
     Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or where
     two attempts in a row bring nothing new; Interrupted where the session was ended from outside.
     """
-    state = _State(session, problem_of, collector, measured, has_samples)
+    state = _State(
+        session=session,
+        problem_of=problem_of,
+        collector=collector,
+        read_measured=measured,
+        has_samples=has_samples,
+    )
     state.missing = tuple(visits)
     while state.missing:
         batch = chunk(state.missing, problem_of, limit)

@@ -100,7 +100,9 @@ def load_spec(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
         faults.sort(key=lambda each: each[0].line)
         lines = [_line(fault, field, document, parsed) for fault, field in faults]
         raise SpecError("\n".join(dict.fromkeys(lines)))
-    return LoadedSpec(experiment, document.text, path, document, parsed)
+    return LoadedSpec(
+        experiment=experiment, text=document.text, path=path, document=document, overrides=parsed
+    )
 
 
 def _line(fault: Fault, field: FieldPath, document: Document, overrides: Sequence[Override]) -> str:

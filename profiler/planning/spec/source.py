@@ -108,7 +108,7 @@ def read_document(path: Path) -> Document:
             f"{path}:{root.start_mark.line + 1}: the top level must be a mapping (`name: …`), "
             f"not {kind_of(data)}"
         )
-    return Document(path, text, data, root, faults)
+    return Document(path=path, text=text, data=data, root=root, faults=faults)
 
 
 def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:

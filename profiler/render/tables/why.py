@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from profiler.collect.registry import duration_metrics
 from profiler.findings.roles import Ranking
-from profiler.metrics.catalogue import STALL_PREFIX
+from profiler.metrics.catalogue import NOT_WAITING, STALL_PREFIX
 from profiler.model import Problem
 from profiler.render.figures.charts import Chart, Words, pair_chart, pair_table
 from profiler.render.figures.roofline import Roofline, roofline
@@ -16,8 +16,6 @@ from profiler.render.tables.rows import Datum, with_unit
 from profiler.render.words import numbers
 from profiler.render.words.labels import Label
 
-# Reasons of warps that could run: nothing was in their way.
-_NOT_WAITING = (f"{STALL_PREFIX}selected", f"{STALL_PREFIX}not_selected")
 MOST_MOVED = 12
 MOST_STALLS = 8
 PEAKS = (
@@ -115,7 +113,8 @@ def _largest_stalls(ranking: Ranking, problem: Problem, metrics: list[Label]) ->
     stalls = [
         metric
         for metric in metrics
-        if metric.name.startswith(STALL_PREFIX) and metric.name not in _NOT_WAITING
+        if metric.name.startswith(STALL_PREFIX)
+        and metric.name.removeprefix(STALL_PREFIX) not in NOT_WAITING
     ]
     if not stalls:
         return []

@@ -128,6 +128,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
             environment,
             [cell.id for cell in results.cells],
         ),
+        ncu_rules=results.ncu_rules,
         timelines=_timelines(plan, results, loaded_attempts),
     )
     return Finished(report, _exit_code(results))

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.range_counters import empty_range_visits, range_visits
+from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
     KERNEL_SEPARATOR,
     empty_samples,
@@ -57,6 +58,8 @@ class Loaded:
     """As `read_clocks` gives it; without rows where nothing was sampled."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits; without rows where the workload pushed none."""
+    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
+    """Advice of ncu's rules, columns `analyse.rules.RULE_COLUMNS`; none on a raw page."""
     timeline: VisitTimelines | None = None
     """What a session of timelines recorded; None of others."""
 
@@ -153,14 +156,15 @@ def load_attempt(
     table, notices = _read_csv(attempt)
     samples = _samples(attempt, records, table, compute_capability)
     return Loaded(
-        attempt,
-        _with_values(_of_cells(samples, attempt, current)),
-        records,
-        frozenset(current),
-        notices,
-        table.attributes if table is not None else {},
-        read_clocks(attempt.folder / CLOCKS_FILE),
-        _ranges(attempt, records, table, compute_capability, current),
+        attempt=attempt,
+        samples=_with_values(_of_cells(samples, attempt, current)),
+        records=records,
+        current=frozenset(current),
+        notices=notices,
+        attributes=table.attributes if table is not None else {},
+        clocks=read_clocks(attempt.folder / CLOCKS_FILE),
+        ranges=_ranges(attempt, records, table, compute_capability, current),
+        ncu_rules=_rules(attempt, table, current),
     )
 
 
@@ -175,11 +179,11 @@ def _load_timelines(
     except ParseError:
         notices = _unreadable(attempt, FACTS_FILE)
     return Loaded(
-        attempt,
-        empty_samples() if found is None else _with_values(found.samples),
-        records,
-        frozenset(current),
-        notices,
+        attempt=attempt,
+        samples=empty_samples() if found is None else _with_values(found.samples),
+        records=records,
+        current=frozenset(current),
+        notices=notices,
         clocks=read_clocks(attempt.folder / CLOCKS_FILE),
         timeline=found or VisitTimelines(),
     )
@@ -252,6 +256,15 @@ def _ranges(
         finished=set(protocol.finished_visits(records)),
     )
     return visits[visits["cell"].isin(current)]
+
+
+def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.DataFrame:
+    """Advice on the cells whose key is still the same."""
+    if table is None:
+        return empty_rules()
+    own = attempt.record.visit
+    rules = cell_rules(table.rules, table.launches, Visit(**own) if own is not None else None)
+    return rules[rules["cell"].isin(current)]
 
 
 def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:

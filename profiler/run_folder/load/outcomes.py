@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.range_counters import empty_range_visits
+from profiler.analyse.rules import empty_rules
 from profiler.analyse.samples import (
     command_cells,
     empty_samples,
@@ -35,6 +36,8 @@ class Results:
     notices: tuple[Notice, ...]
     attributes: Mapping[str, str | float]
     """What the tool says about the GPU: `device__attribute_*`."""
+    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
+    """Advice of ncu's rules, columns `analyse.rules.RULE_COLUMNS`."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
 
@@ -114,7 +117,21 @@ def gather(
     attributes = {key: value for each in attempts for key, value in each.attributes.items()}
     notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
     ranges = _first_ranges(counting_ranges(plan, attempts))
-    return Results(cells, samples, statuses, notices, attributes, ranges)
+    return Results(
+        cells=cells,
+        samples=samples,
+        statuses=statuses,
+        notices=notices,
+        attributes=attributes,
+        ncu_rules=_all_rules(attempts),
+        ranges=ranges,
+    )
+
+
+def _all_rules(attempts: Sequence[Loaded]) -> pd.DataFrame:
+    """Every different advice; an attempt that was repeated gives the same."""
+    filled = [each.ncu_rules for each in attempts if len(each.ncu_rules)]
+    return pd.concat(filled).drop_duplicates(ignore_index=True) if filled else empty_rules()
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

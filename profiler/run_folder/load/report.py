@@ -13,6 +13,7 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.rules import empty_rules
 from profiler.analyse.summary import summarise_finals, with_verdicts
 from profiler.model import BuildResult, CellStatus, Environment, Plan, SessionKind, Verdict
 from profiler.notices import Notice
@@ -81,6 +82,9 @@ class Report:
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
     """By cell id; cells without one are not in it. Where nsys and torch both recorded a cell, it is
     that of nsys with the operators of torch."""
+    ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
+    """Advice of ncu's rules by cell and kernel, columns `analyse.rules.RULE_COLUMNS`; without rows
+    where ncu printed its raw page only."""
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
     and a column per metric; empty where the counters were not collected by range."""

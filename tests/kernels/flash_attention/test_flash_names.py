@@ -2,8 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.flash_attention.config import CHOICES, FLAG_FIELDS, TILE_FIELDS, make_config, refusal
-from kernels.flash_attention.names import demangled_form, parse, short_form
+from kernels.flash_attention.config import (
+    CHOICES,
+    FIELDS,
+    FLAG_FIELDS,
+    TILE_FIELDS,
+    make_config,
+    refusal,
+)
+from kernels.flash_attention.names import DTYPE_CODES, parse, short_form
 
 LEGAL = (
     st.fixed_dictionaries(
@@ -19,6 +26,24 @@ LEGAL = (
 )
 
 EXAMPLE = "(BF16, 128, 64, 64, 4): async+eager+swizzled+load_0_2_2_tiles+buffer+opt_softmax"
+
+
+def demangled_form(config, *, typed=False):
+    """The struct as a demangled kernel name has it, with or without the types."""
+    values = (demangled_value(name, getattr(config, name), typed=typed) for name in FIELDS)
+    return f"FlashForwardKernelConfig{{{', '.join(values)}}}"
+
+
+def demangled_value(name, value, *, typed):
+    flag = isinstance(value, bool)
+    kind = "(c10::ScalarType)" if name == "dtype" else "(bool)" if flag else "(int)"
+    if name == "dtype":
+        text = str(DTYPE_CODES[value])
+    elif flag:
+        text = str(int(value)) if typed else str(value).lower()
+    else:
+        text = str(value)
+    return f"{kind}{text}" if typed else text
 
 
 @given(LEGAL)

@@ -10,7 +10,7 @@ from profiler.collect.ncu import LOG, Ncu, has_rows
 from profiler.collect.timer import Timer
 from profiler.model import Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.sessions.attempt import Session, journal_visits, problems, run_attempt
+from profiler.sessions.attempt import Session, journal_visits, run_attempt
 from profiler.sessions.recovery import run_visits
 from profiler.sessions.watchdog import Limits
 from runner.protocol import Job, JobCell, parse_range_name
@@ -43,7 +43,7 @@ def measure(tmp_path):
         return run_visits(
             visits,
             session="timing",
-            problem_of=problems(cells),
+            problem_of={cell.id: cell.problem for cell in cells},
             collector=collector,
             attempt=attempt,
             measured=row_visits if collector.name == "ncu" else journal_visits,

@@ -11,7 +11,7 @@ from profiler.collect.ncu import LOG
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Outcome, Visit
 from profiler.notices import NoticeKind, text
-from profiler.sessions.attempt import journal_visits, problems, run_attempt
+from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import Cause, Culprit, SessionResult
 from profiler.sessions.recovery import chunk, ending, run_visits, signal_of
 from runner.protocol import parse_range_name
@@ -47,7 +47,7 @@ def recover(tmp_path, make_session):
         recovered = run_visits(
             visits,
             session="timing",
-            problem_of=problems(session.job.cells),
+            problem_of={cell.id: cell.problem for cell in session.job.cells},
             collector=collector,
             attempt=attempt,
             measured=csv_visits if collector.name == "ncu" else journal_visits,

@@ -1,0 +1,41 @@
+"""The advice of ncu's own rules, by cell."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from profiler.analyse.samples import visit_of_ranges
+from profiler.model import Visit
+
+RULE_COLUMNS = (
+    *("cell", "kernel", "section", "rule", "type", "text"),
+    *("speedup_type", "speedup_pct"),
+)
+"""`type`: `INF`, `OPT` or `WRN`; `speedup_pct`: ncu's estimate in percent, NaN where it gives none;
+`speedup_type`: `global`, of the launch, or `local`, of the part that the rule looks at."""
+
+
+def empty_rules() -> pd.DataFrame:
+    """A frame of rules without rows."""
+    return pd.DataFrame(columns=list(RULE_COLUMNS)).astype({"speedup_pct": "float64"})
+
+
+def cell_rules(
+    rules: pd.DataFrame, launches: pd.DataFrame, visit: Visit | None = None
+) -> pd.DataFrame:
+    """Every different advice on each kernel of each cell: `RULE_COLUMNS`.
+
+    `rules` and `launches` are those of `parse.ncu_csv.NcuTable`. `visit`: the one that the whole
+    file is of, where an external command was measured; else ranges say which launch is whose.
+    """
+    if rules.empty:
+        return empty_rules()
+    of_launch = launches.iloc[rules["launch"].to_numpy()].reset_index(drop=True)
+    visits = [visit_of_ranges(ranges) for ranges in of_launch["nvtx"]]
+    cells = [each[0] if each is not None else None for each in visits]
+    if visit is not None:
+        cells = [visit.cell] * len(visits)
+    found = rules.reset_index(drop=True).rename(columns={"description": "text"})
+    cell = pd.Series(cells, dtype=object)
+    found = found.assign(cell=cell, kernel=of_launch["kernel"]).dropna(subset=["cell"])
+    return found[list(RULE_COLUMNS)].drop_duplicates(ignore_index=True)
