@@ -75,13 +75,10 @@ STAGES = (
         ),
         ("profiler.analyse", ("subprocess", "pathlib", "os")),
         ("profiler.collect", ("profiler.sessions", "profiler.render", *STAGES)),
+        ("profiler.machine", ("profiler.sessions", "profiler.render", *STAGES)),
         (
-            "profiler.machine.clocks",
-            ("profiler.sessions", "profiler.collect", "profiler.render", *STAGES),
-        ),
-        (
-            "profiler.machine.clocks",
-            ("subprocess", "profiler.run_folder.folder", "profiler.analyse"),
+            "profiler.machine.clock_sampler",
+            ("subprocess", "profiler.collect", "profiler.run_folder", "profiler.analyse"),
         ),
         (
             "profiler.render",
@@ -112,6 +109,8 @@ def test_rooms_import_only_what_they_may(room: str, forbidden: tuple[str, ...]) 
 MAY_START_PROCESSES = {
     "profiler.sessions": "sessions and builds",
     "profiler.collect.ncu": "asks ncu for its version",
+    "profiler.machine.compilers": "asks nvcc what it can build",
+    "profiler.machine.tool_output": "asks tools for their versions, exports what nsys recorded",
     "profiler.machine.environment": "asks tools for their versions",
     "profiler.machine.doctor": "asks torch and nsys what they are and can do, in other processes",
 }

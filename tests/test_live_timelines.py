@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from whole_runs import SECRET, TESTS, attempts, visits_of, wait_for
 
-from profiler.machine.clocks import THROTTLING, measured_visits
+from profiler.analyse.clocks import THROTTLING, measured_visits
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble

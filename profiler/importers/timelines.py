@@ -23,11 +23,11 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline_overview import TimelineOverview, overview
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
-from profiler.sessions.tool_output import printed
 from runner import protocol
 
 NSYS, TORCH = "nsys", "torch.profiler"

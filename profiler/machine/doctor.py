@@ -25,8 +25,8 @@ from profiler.machine.environment import (
     nvcc_version,
     package_version,
 )
-from profiler.sessions.lock import is_free
-from profiler.sessions.timeline_files import importer_fault, nsys_version
+from profiler.machine.gpu_lock import is_free
+from profiler.machine.nsys_install import importer_fault, nsys_version
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
 """A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large

@@ -12,11 +12,11 @@ from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version
 from profiler.collect.registry import needed
 from profiler.errors import EnvironmentUnusable
+from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import Gpu, architecture_of, find_gpu, probe_environment
+from profiler.machine.nsys_install import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.planning.spec import Experiment, ModuleWorkload
-from profiler.sessions.build import find_nvcc
-from profiler.sessions.timeline_files import importer_fault, nsys_version
 
 
 @dataclass(frozen=True)

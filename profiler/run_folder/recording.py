@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from profiler.errors import UsageError
-from profiler.machine.clocks import CLOCKS_FILE
+from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.run_folder.folder import (
     BUILD_FILE,

@@ -34,7 +34,7 @@ class Session:
     """Names of the tool."""
     limits: Limits
     hold: Path | None = None
-    """Lock file that is held while anything of a session lives (`lock.GpuLock.session_file`)."""
+    """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
     compiled: Path | None = None
     """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,11 +18,10 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-import ninja
-
 from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
 from kernels.recipe import Recipe
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.errors import ParseError
+from profiler.machine.compilers import check_arch, find_compiler, find_ninja
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash
 from profiler.parse.ptxas import parse_ptxas_log
@@ -31,15 +29,10 @@ from profiler.parse.ptxas import parse_ptxas_log
 FACTS_FILE = "facts.json"
 FACTS_VERSION = 1
 """To be raised when the parsers read something else from the same build."""
-DEFAULT_TOOLKIT = "/usr/local/cuda"
-"""Where NVIDIA's installers put the toolkit, often without touching PATH."""
 ERROR_LINES = 30
 """Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
 
-_ARCH = re.compile(r"sm_\d{2,3}[af]?")
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
-_NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
-"""nvcc reads more flags from these; conda, for one, names the host compiler there."""
 _NINJA_STATUS = "[%f/%t] "
 
 Progress = Callable[[int, int], None]
@@ -82,57 +75,6 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     return _with_duplicates(results, launch_params or {})
 
 
-def find_nvcc() -> Path:
-    """Give the path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
-
-    Raises EnvironmentUnusable where it is nowhere.
-    """
-    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), DEFAULT_TOOLKIT]
-    candidates = [shutil.which("nvcc")]
-    candidates += [shutil.which("nvcc", path=str(Path(root) / "bin")) for root in roots if root]
-    for candidate in candidates:
-        if candidate is not None:
-            return Path(candidate)
-    raise EnvironmentUnusable(
-        "nvcc was not found on PATH, below CUDA_HOME, or in /usr/local/cuda",
-        remedy="Install the CUDA toolkit, or put its bin folder on PATH.",
-    )
-
-
-def nvcc_version(nvcc: Path) -> str:
-    """Text of `nvcc --version`; raises EnvironmentUnusable where nvcc does not run."""
-    return _ask(nvcc, "--version")
-
-
-def find_compiler() -> Compiler:
-    """Find nvcc and what its output depends on; raises EnvironmentUnusable."""
-    nvcc = find_nvcc()
-    flags = [f"{name}={os.environ[name]}" for name in _NVCC_VARIABLES if os.environ.get(name)]
-    return Compiler(nvcc, "\n".join((nvcc_version(nvcc), *flags)))
-
-
-def check_arch(arch: str, nvcc: Path) -> None:
-    """Raise UsageError unless this nvcc builds for `arch` (`sm_90`, `sm_90a`, …)."""
-    if _ARCH.fullmatch(arch) is None:
-        raise UsageError(f"{arch!r} is no GPU architecture", remedy="Write it like sm_90.")
-    known = _ask(nvcc, "--list-gpu-code").split()
-    # The list leaves out the architecture-specific (a) and family-specific (f) forms.
-    if arch.rstrip("af") not in known:
-        raise UsageError(
-            f"this nvcc cannot build for {arch}", remedy=f"It knows: {', '.join(known)}."
-        )
-
-
-def find_ninja() -> Path:
-    """Give the path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
-    found = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
-    if found is None:
-        raise EnvironmentUnusable(
-            "the program ninja was not found", remedy="python -m pip install --force ninja"
-        )
-    return Path(found)
-
-
 # One variant: a library that was planned, a reason why it cannot be, or nothing to build.
 _Build = Library | str | None
 
@@ -158,16 +100,6 @@ def _locked(path: Path) -> Iterator[int]:
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield stream.fileno()
-
-
-def _ask(nvcc: Path, option: str) -> str:
-    try:
-        done = subprocess.run([nvcc, option], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise EnvironmentUnusable(
-            f"{nvcc} {option} failed: {error}", remedy="Repair the CUDA toolkit."
-        ) from error
-    return done.stdout.strip()
 
 
 def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
+from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.model import BuildResult, Plan, SessionPlan, Variant
 from profiler.planning.plan import timeline_session
@@ -20,7 +21,6 @@ from profiler.run_folder.folder import RunFolder, RunRecord, create_run, resumab
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.launch_params import launch_params
-from profiler.sessions.lock import gpu_lock
 from profiler.sessions.looks import (
     final_session,
     has_final,

@@ -11,15 +11,17 @@ from pathlib import Path
 
 import pandas as pd
 
+from profiler.analyse.clocks import MAX_REPEATS
 from profiler.collect import Collector
 from profiler.collect.kind import Need
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, needed
-from profiler.machine.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
+from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.requirements import Machine
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
+from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.planning.space import Space
 from profiler.planning.spec import CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import (

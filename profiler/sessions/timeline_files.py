@@ -21,22 +21,18 @@ from profiler.collect.nsys import (
     Nsys,
     diagnose,
     export_failed,
-    missing_library,
-    read_version,
-    version_command,
 )
 from profiler.errors import EnvironmentUnusable, ParseError
+from profiler.machine.nsys_install import importer_fault
+from profiler.machine.tool_output import printed
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
 from profiler.parse.timeline_visits import inside, visits
 from profiler.sessions.attempt import JOURNAL
-from profiler.sessions.tool_output import printed, ran
 from runner import protocol
 
 _EXPORT_TIMEOUT_S = 1800.0
-_CANNOT_START = (126, 127)
-"""Exit codes of a program that could not be loaded."""
 _TRACES = "trace.*.json*"
 README_FILE = "README.txt"
 _README = """\
@@ -50,33 +46,6 @@ its export; trace.*.json.gz open in Perfetto or chrome://tracing.
 What the profiler shows was taken out of them into operations.csv.gz, ranges.csv.gz and api.csv.gz
 beside this folder.
 """
-
-
-def nsys_version(path: Path) -> str:
-    """Version of an nsys; raises EnvironmentUnusable where it cannot be run or does not say."""
-    return read_version(printed(version_command(path)))
-
-
-def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
-    """Say why the importer of an nsys cannot start: a library that it lacks, most often.
-
-    None where it starts, whatever it answers (that of another release may not know the question),
-    and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.
-    """
-    command = nsys.importer_command()
-    if command is None:
-        return None
-    try:
-        returncode, words = ran(command)
-    except EnvironmentUnusable as error:
-        return error
-    missing = missing_library(words)
-    if missing is not None or returncode not in _CANNOT_START:
-        return missing
-    return EnvironmentUnusable(
-        f"its importer does not start: {words.strip()[:300]}",
-        remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
-    )
 
 
 def prepare_private(folder: Path) -> None:

@@ -7,29 +7,31 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profiler.errors import ParseError
-from profiler.machine.clocks import (
-    CLOCK_COLUMNS,
-    CLOCKS_FILE,
+from profiler.analyse.clocks import (
     MAX_REPEATS,
-    PERIOD_S,
     THROTTLING,
     VISIT_COLUMNS,
     ClockFacts,
-    ClockSampler,
     Reason,
     Repeats,
     clock_facts,
     clock_notices,
-    empty_clocks,
     measured_visits,
     plan_repeats,
-    read_clocks,
     reason_names,
     throttled_visits,
     with_whole_blocks,
 )
+from profiler.errors import ParseError
+from profiler.machine.clock_sampler import ClockSampler
 from profiler.notices import NoticeKind, text
+from profiler.parse.clock_file import (
+    CLOCK_COLUMNS,
+    CLOCKS_FILE,
+    PERIOD_S,
+    empty_clocks,
+    read_clocks,
+)
 from profiler.run_folder.folder import compress
 
 WAIT_S = 30.0
@@ -203,7 +205,7 @@ def test_a_folder_that_cannot_be_written_costs_the_samples_only(tmp_path):
 
 
 def test_nvml_that_hangs_neither_holds_the_session_nor_writes_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("profiler.machine.clocks._PATIENCE_S", 0.0)
+    monkeypatch.setattr("profiler.machine.clock_sampler._PATIENCE_S", 0.0)
     nvml, hanging, answer = FakeNvml(), threading.Event(), threading.Event()
 
     def hang(*_):

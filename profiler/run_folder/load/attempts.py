@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.clocks import measured_visits, throttled_visits
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
@@ -21,15 +22,9 @@ from profiler.analyse.samples import (
 )
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
-from profiler.machine.clocks import (
-    CLOCKS_FILE,
-    empty_clocks,
-    measured_visits,
-    read_clocks,
-    throttled_visits,
-)
 from profiler.model import SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt

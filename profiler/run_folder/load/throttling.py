@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.machine.clocks import (
+from profiler.analyse.clocks import (
     Repeats,
     VisitKey,
     clock_facts,

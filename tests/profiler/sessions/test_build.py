@@ -12,9 +12,11 @@ import pytest
 from kernels.recipe import Recipe
 from kernels.softmax import space
 from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.machine import compilers
+from profiler.machine.compilers import check_arch, find_nvcc, nvcc_version
 from profiler.model import Variant
 from profiler.sessions import build
-from profiler.sessions.build import build_variants, check_arch, find_nvcc, nvcc_version
+from profiler.sessions.build import build_variants
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
@@ -221,7 +223,7 @@ def without_nvcc(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("CUDA_HOME", str(tmp_path))
     monkeypatch.delenv("CUDA_PATH", raising=False)
-    monkeypatch.setattr(build, "DEFAULT_TOOLKIT", str(tmp_path))
+    monkeypatch.setattr(compilers, "DEFAULT_TOOLKIT", str(tmp_path))
 
 
 def test_nvcc_missing(monkeypatch, tmp_path):

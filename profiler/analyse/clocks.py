@@ -1,46 +1,26 @@
-"""The clocks of the GPU while a session runs, and which of its visits were throttled.
+"""Which visits of a session were throttled, and which of their measurements counts.
 
-NVML is read in the orchestrator, never in the measured process: the kernel, its launches and its
-CUDA context share nothing with the reader but the driver. What was read lies beside the journal of
-the attempt (`clocks.csv`) and holds times and numbers, nothing that names the machine.
-
-Everything below the sampler is a pure function of that file and the journal, so that a run folder
-says at any time which visits were throttled, which of their measurements counts, and which are to
-be measured again.
+Pure functions of what was sampled (`parse.clock_file`) and of the journal, so that a run folder
+says at any time which visits are to be measured again.
 """
 
 from __future__ import annotations
 
-import csv
-import gzip
-import io
-import threading
-import time
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from enum import IntFlag
-from pathlib import Path
-from types import ModuleType, TracebackType
-from typing import Any, Self, TextIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.errors import ParseError
-from profiler.machine.environment import ask_nvml, open_gpu
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.clock_file import PERIOD_S, in_order
 from runner import protocol
 
-CLOCKS_FILE = "clocks.csv"
-CLOCK_COLUMNS = ("time_s", "sm_mhz", "memory_mhz", "reasons", "temperature_c", "power_w")
 VISIT_COLUMNS = ("cell", "block", "arm", "start_s", "end_s")
-
-PERIOD_S = 0.02
-"""Seconds from one sample to the next. A visit under ncu takes about 70 ms (2784 of them in 190 s
-in the softmax recording), so that most have several samples, for 50 short polls a second."""
 
 MAX_REPEATS = 2
 """How often a throttled block is measured again. A hot GPU stays hot while it is kept busy: what
@@ -49,14 +29,6 @@ two more tries in later sessions do not cure is a property of the machine, and i
 SPREAD_LIMIT = 0.05
 """Change of the SM clock within a session that is worth a warning. Durations follow the clock, and
 differences between kernels that people care about begin below it."""
-
-_SILENT_POLLS = 50
-"""Polls in a row without any answer after which the GPU is taken for gone: about a second."""
-
-_PATIENCE_S = 5.0
-"""How long to wait for the last poll: NVML can hang with a GPU that is lost."""
-
-_MILLIWATTS_PER_WATT = 1000.0
 
 Rows = npt.NDArray[Any]
 VisitKey = tuple[str, int, int]
@@ -103,205 +75,6 @@ def reason_names(bits: int) -> tuple[str, ...]:
     return tuple(known.get(1 << n, f"bit_{n}") for n in positions if bits >> n & 1)
 
 
-# ---- while a session runs ----
-
-
-class ClockSampler:
-    """Writes the clocks of one GPU to `<folder>/clocks.csv` for as long as the context lasts.
-
-    `gpu` is a UUID or an index, None (a run on the CPU) samples nothing. Each row is handed to the
-    system as it is read, so that a kill loses none. No trouble with NVML or the disk ever reaches
-    the session: it ends the sampling, and `trouble` tells what it was. Where nothing could be read
-    there is no file. For one use; `nvml` is pynvml.
-    """
-
-    def __init__(
-        self,
-        folder: Path,
-        gpu: str | None,
-        *,
-        nvml: ModuleType | None = None,
-        period_s: float = PERIOD_S,
-    ) -> None:
-        self.trouble: str | None = None
-        """Why there are no samples, or none after some time; None where all went well."""
-        self.rows = 0
-        """Samples written so far."""
-        self._path = folder / CLOCKS_FILE
-        self._gpu = gpu
-        self._nvml = nvml
-        self._period_s = period_s
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="clock-sampler", daemon=True)
-
-    def __enter__(self) -> Self:
-        if self._gpu is None:
-            self.trouble = "no GPU is measured"
-            return self
-        try:
-            self._thread.start()
-        except RuntimeError as error:  # the system has no thread left to give
-            self.trouble = str(error)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._stop.set()
-        if self._thread.ident is None:
-            return
-        self._thread.join(_PATIENCE_S)
-        if self._thread.is_alive():
-            self.trouble = "NVML did not answer any more"
-
-    def _run(self) -> None:
-        try:
-            # In this thread, because starting NVML can take longer than starting a session may.
-            with open_gpu(self._gpu, self._nvml) as opened:
-                if opened is None:
-                    self.trouble = "NVML does not know the GPU, or is not installed"
-                else:
-                    self._sample(*opened)
-        except OSError as error:  # by its words alone: the message would name the folder
-            self.trouble = f"{CLOCKS_FILE} cannot be written: {error.strerror}"
-        except Exception as error:
-            # Whatever it is, the session goes on without clocks.
-            self.trouble = f"{type(error).__name__}: {error}"
-
-    def _sample(self, nvml: Any, handle: Any) -> None:
-        silent = 0
-        with _Table(self._path) as table:
-            for _ in self._ticks():
-                row = _poll(nvml, handle)
-                if self._stop.is_set():  # the file may be packed away while NVML still answers
-                    return
-                if row is None:
-                    silent += 1
-                    if silent == _SILENT_POLLS:
-                        self.trouble = "NVML gave no answer about the GPU"
-                        return
-                    continue
-                silent = 0
-                table.append(row)
-                self.rows += 1
-
-    def _ticks(self) -> Iterator[None]:
-        """Come back every period, whatever the polls take; a missed tick is not made up for."""
-        due = time.monotonic()
-        while True:
-            yield
-            due = max(due + self._period_s, time.monotonic())
-            if self._stop.wait(due - time.monotonic()):
-                return
-
-
-def _poll(nvml: Any, handle: Any) -> tuple[Any, ...] | None:
-    """One row in the order of CLOCK_COLUMNS; None where NVML answers nothing at all."""
-    now = time.time()
-    milliwatts = ask_nvml(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
-    answers = (
-        ask_nvml(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
-        ask_nvml(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM),
-        ask_nvml(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle),
-        ask_nvml(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
-        None if milliwatts is None else milliwatts / _MILLIWATTS_PER_WATT,
-    )
-    return None if all(answer is None for answer in answers) else (f"{now:.6f}", *answers)
-
-
-class _Table:
-    """A CSV file that begins with its first row; missing is empty."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stream: TextIO | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._stream is not None:
-            self._stream.close()
-
-    def append(self, row: Sequence[Any]) -> None:
-        if self._stream is None:
-            self._stream = self._path.open("a", buffering=1, encoding="utf-8", newline="")
-            if self._stream.tell() == 0:
-                self._write(self._stream, CLOCK_COLUMNS)
-        self._write(self._stream, row)
-
-    @staticmethod
-    def _write(stream: TextIO, row: Sequence[Any]) -> None:
-        csv.writer(stream, lineterminator="\n").writerow(row)
-
-
-# ---- afterwards ----
-
-
-def empty_clocks() -> pd.DataFrame:
-    """A frame of clocks without rows."""
-    return _typed(pd.DataFrame(columns=list(CLOCK_COLUMNS), dtype=str))
-
-
-def read_clocks(path: Path) -> pd.DataFrame:
-    """Read `clocks.csv` or its `.gz`, whichever is there; no file gives no rows.
-
-    Columns are CLOCK_COLUMNS: seconds since the epoch, MHz, MHz, bits of `Reason` (Int64), degrees
-    Celsius, watts. Missing is NaN (NA for the reasons). Rows are in the order of time; a last row
-    that a kill cut off, and rows that are no numbers, are left out. Raises ParseError where the
-    file is damaged as a whole.
-    """
-    try:
-        text = _text(path)
-    except (OSError, EOFError, zlib.error) as error:
-        raise ParseError(f"{path.name}: damaged: {error}") from error
-    whole = text[: text.rfind("\n") + 1]
-    if not whole:
-        return empty_clocks()
-    try:
-        table = pd.read_csv(io.StringIO(whole), dtype=str, on_bad_lines="skip")
-    except (ValueError, pd.errors.ParserError) as error:
-        raise ParseError(f"{path.name}: not a table: {error}") from error
-    if "time_s" not in table.columns:
-        raise ParseError(f"{path.name}: has no column time_s")
-    return _typed(table.reindex(columns=list(CLOCK_COLUMNS)))
-
-
-def _text(path: Path) -> str:
-    """Content of a file, or of its gzip under the name with `.gz`; empty where neither is."""
-    packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
-    plain = packed.with_suffix("")
-    if plain.exists():
-        content = plain.read_bytes()
-    elif packed.exists():
-        content = gzip.decompress(packed.read_bytes())
-    else:
-        content = b""
-    return content.decode("utf-8", errors="replace")
-
-
-def _typed(table: pd.DataFrame) -> pd.DataFrame:
-    numbers = pd.DataFrame(
-        {
-            name: pd.to_numeric(table[name], errors="coerce").astype("float64")
-            for name in CLOCK_COLUMNS
-        }
-    )
-    bits = numbers["reasons"]
-    numbers["reasons"] = bits.where((bits >= 0) & (bits % 1 == 0)).astype("Int64")
-    numbers = numbers[np.isfinite(numbers["time_s"])]
-    return _in_order(numbers)
-
-
-def _in_order(clocks: pd.DataFrame) -> pd.DataFrame:
-    """By time: the system's clock may be set back while a session runs."""
-    ordered: pd.DataFrame = clocks.sort_values("time_s", kind="stable", ignore_index=True)
-    return ordered
-
-
 def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """When a journal says that each visit was measured: VISIT_COLUMNS, one row per whole visit.
 
@@ -341,7 +114,7 @@ class _Windows:
     """
 
     def __init__(self, clocks: pd.DataFrame, visits: pd.DataFrame, period_s: float) -> None:
-        self.samples = _in_order(clocks)
+        self.samples = in_order(clocks)
         times = self.samples["time_s"].to_numpy(dtype="float64")
         starts = visits["start_s"].to_numpy(dtype="float64") - period_s
         ends = visits["end_s"].to_numpy(dtype="float64") + period_s

@@ -1,0 +1,158 @@
+"""Sampling the clocks of the GPU while a session runs.
+
+NVML is read in the orchestrator, never in the measured process: the kernel, its launches and its
+CUDA context share nothing with the reader but the driver.
+"""
+
+from __future__ import annotations
+
+import csv
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType, TracebackType
+from typing import Any, Self, TextIO
+
+from profiler.machine.environment import ask_nvml, open_gpu
+from profiler.parse.clock_file import CLOCK_COLUMNS, CLOCKS_FILE, PERIOD_S
+
+_SILENT_POLLS = 50
+"""Polls in a row without any answer after which the GPU is taken for gone: about a second."""
+
+_PATIENCE_S = 5.0
+"""How long to wait for the last poll: NVML can hang with a GPU that is lost."""
+
+_MILLIWATTS_PER_WATT = 1000.0
+
+
+class ClockSampler:
+    """Writes the clocks of one GPU to `<folder>/clocks.csv` for as long as the context lasts.
+
+    `gpu` is a UUID or an index, None (a run on the CPU) samples nothing. Each row is handed to the
+    system as it is read, so that a kill loses none. No trouble with NVML or the disk ever reaches
+    the session: it ends the sampling, and `trouble` tells what it was. Where nothing could be read
+    there is no file. For one use; `nvml` is pynvml.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        gpu: str | None,
+        *,
+        nvml: ModuleType | None = None,
+        period_s: float = PERIOD_S,
+    ) -> None:
+        self.trouble: str | None = None
+        """Why there are no samples, or none after some time; None where all went well."""
+        self.rows = 0
+        """Samples written so far."""
+        self._path = folder / CLOCKS_FILE
+        self._gpu = gpu
+        self._nvml = nvml
+        self._period_s = period_s
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="clock-sampler", daemon=True)
+
+    def __enter__(self) -> Self:
+        if self._gpu is None:
+            self.trouble = "no GPU is measured"
+            return self
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # the system has no thread left to give
+            self.trouble = str(error)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stop.set()
+        if self._thread.ident is None:
+            return
+        self._thread.join(_PATIENCE_S)
+        if self._thread.is_alive():
+            self.trouble = "NVML did not answer any more"
+
+    def _run(self) -> None:
+        try:
+            # In this thread, because starting NVML can take longer than starting a session may.
+            with open_gpu(self._gpu, self._nvml) as opened:
+                if opened is None:
+                    self.trouble = "NVML does not know the GPU, or is not installed"
+                else:
+                    self._sample(*opened)
+        except OSError as error:  # by its words alone: the message would name the folder
+            self.trouble = f"{CLOCKS_FILE} cannot be written: {error.strerror}"
+        except Exception as error:
+            # Whatever it is, the session goes on without clocks.
+            self.trouble = f"{type(error).__name__}: {error}"
+
+    def _sample(self, nvml: Any, handle: Any) -> None:
+        silent = 0
+        with _Table(self._path) as table:
+            for _ in self._ticks():
+                row = _poll(nvml, handle)
+                if self._stop.is_set():  # the file may be packed away while NVML still answers
+                    return
+                if row is None:
+                    silent += 1
+                    if silent == _SILENT_POLLS:
+                        self.trouble = "NVML gave no answer about the GPU"
+                        return
+                    continue
+                silent = 0
+                table.append(row)
+                self.rows += 1
+
+    def _ticks(self) -> Iterator[None]:
+        """Come back every period, whatever the polls take; a missed tick is not made up for."""
+        due = time.monotonic()
+        while True:
+            yield
+            due = max(due + self._period_s, time.monotonic())
+            if self._stop.wait(due - time.monotonic()):
+                return
+
+
+def _poll(nvml: Any, handle: Any) -> tuple[Any, ...] | None:
+    """One row in the order of CLOCK_COLUMNS; None where NVML answers nothing at all."""
+    now = time.time()
+    milliwatts = ask_nvml(nvml, nvml.nvmlDeviceGetPowerUsage, handle)
+    answers = (
+        ask_nvml(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
+        ask_nvml(nvml, nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_MEM),
+        ask_nvml(nvml, nvml.nvmlDeviceGetCurrentClocksEventReasons, handle),
+        ask_nvml(nvml, nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+        None if milliwatts is None else milliwatts / _MILLIWATTS_PER_WATT,
+    )
+    return None if all(answer is None for answer in answers) else (f"{now:.6f}", *answers)
+
+
+class _Table:
+    """A CSV file that begins with its first row; missing is empty."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stream: TextIO | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def append(self, row: Sequence[Any]) -> None:
+        if self._stream is None:
+            self._stream = self._path.open("a", buffering=1, encoding="utf-8", newline="")
+            if self._stream.tell() == 0:
+                self._write(self._stream, CLOCK_COLUMNS)
+        self._write(self._stream, row)
+
+    @staticmethod
+    def _write(stream: TextIO, row: Sequence[Any]) -> None:
+        csv.writer(stream, lineterminator="\n").writerow(row)

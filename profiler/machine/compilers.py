@@ -1,0 +1,82 @@
+"""Finding nvcc and ninja, and asking nvcc what it can build."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import ninja
+
+from kernels.build import Compiler
+from profiler.errors import EnvironmentUnusable, UsageError
+
+DEFAULT_TOOLKIT = "/usr/local/cuda"
+"""Where NVIDIA's installers put the toolkit, often without touching PATH."""
+
+_ARCH = re.compile(r"sm_\d{2,3}[af]?")
+_NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+"""nvcc reads more flags from these; conda, for one, names the host compiler there."""
+
+
+def find_nvcc() -> Path:
+    """Give the path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
+
+    Raises EnvironmentUnusable where it is nowhere.
+    """
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), DEFAULT_TOOLKIT]
+    candidates = [shutil.which("nvcc")]
+    candidates += [shutil.which("nvcc", path=str(Path(root) / "bin")) for root in roots if root]
+    for candidate in candidates:
+        if candidate is not None:
+            return Path(candidate)
+    raise EnvironmentUnusable(
+        "nvcc was not found on PATH, below CUDA_HOME, or in /usr/local/cuda",
+        remedy="Install the CUDA toolkit, or put its bin folder on PATH.",
+    )
+
+
+def nvcc_version(nvcc: Path) -> str:
+    """Text of `nvcc --version`; raises EnvironmentUnusable where nvcc does not run."""
+    return _ask(nvcc, "--version")
+
+
+def find_compiler() -> Compiler:
+    """Find nvcc and what its output depends on; raises EnvironmentUnusable."""
+    nvcc = find_nvcc()
+    flags = [f"{name}={os.environ[name]}" for name in _NVCC_VARIABLES if os.environ.get(name)]
+    return Compiler(nvcc, "\n".join((nvcc_version(nvcc), *flags)))
+
+
+def check_arch(arch: str, nvcc: Path) -> None:
+    """Raise UsageError unless this nvcc builds for `arch` (`sm_90`, `sm_90a`, …)."""
+    if _ARCH.fullmatch(arch) is None:
+        raise UsageError(f"{arch!r} is no GPU architecture", remedy="Write it like sm_90.")
+    known = _ask(nvcc, "--list-gpu-code").split()
+    # The list leaves out the architecture-specific (a) and family-specific (f) forms.
+    if arch.rstrip("af") not in known:
+        raise UsageError(
+            f"this nvcc cannot build for {arch}", remedy=f"It knows: {', '.join(known)}."
+        )
+
+
+def find_ninja() -> Path:
+    """Give the path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
+    found = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
+    if found is None:
+        raise EnvironmentUnusable(
+            "the program ninja was not found", remedy="python -m pip install --force ninja"
+        )
+    return Path(found)
+
+
+def _ask(nvcc: Path, option: str) -> str:
+    try:
+        done = subprocess.run([nvcc, option], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EnvironmentUnusable(
+            f"{nvcc} {option} failed: {error}", remedy="Repair the CUDA toolkit."
+        ) from error
+    return done.stdout.strip()

@@ -1,0 +1,84 @@
+"""The clocks of a GPU while a session ran, as they lie beside the journal of its attempt.
+
+The file holds times and numbers, nothing that names the machine.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from profiler.errors import ParseError
+
+CLOCKS_FILE = "clocks.csv"
+CLOCK_COLUMNS = ("time_s", "sm_mhz", "memory_mhz", "reasons", "temperature_c", "power_w")
+
+PERIOD_S = 0.02
+"""Seconds from one sample to the next. A visit under ncu takes about 70 ms (2784 of them in 190 s
+in the softmax recording), so that most have several samples, for 50 short polls a second."""
+
+
+def empty_clocks() -> pd.DataFrame:
+    """A frame of clocks without rows."""
+    return _typed(pd.DataFrame(columns=list(CLOCK_COLUMNS), dtype=str))
+
+
+def read_clocks(path: Path) -> pd.DataFrame:
+    """Read `clocks.csv` or its `.gz`, whichever is there; no file gives no rows.
+
+    Columns are CLOCK_COLUMNS: seconds since the epoch, MHz, MHz, bits of `Reason` (Int64), degrees
+    Celsius, watts. Missing is NaN (NA for the reasons). Rows are in the order of time; a last row
+    that a kill cut off, and rows that are no numbers, are left out. Raises ParseError where the
+    file is damaged as a whole.
+    """
+    try:
+        text = _text(path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ParseError(f"{path.name}: damaged: {error}") from error
+    whole = text[: text.rfind("\n") + 1]
+    if not whole:
+        return empty_clocks()
+    try:
+        table = pd.read_csv(io.StringIO(whole), dtype=str, on_bad_lines="skip")
+    except (ValueError, pd.errors.ParserError) as error:
+        raise ParseError(f"{path.name}: not a table: {error}") from error
+    if "time_s" not in table.columns:
+        raise ParseError(f"{path.name}: has no column time_s")
+    return _typed(table.reindex(columns=list(CLOCK_COLUMNS)))
+
+
+def _text(path: Path) -> str:
+    """Content of a file, or of its gzip under the name with `.gz`; empty where neither is."""
+    packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
+    plain = packed.with_suffix("")
+    if plain.exists():
+        content = plain.read_bytes()
+    elif packed.exists():
+        content = gzip.decompress(packed.read_bytes())
+    else:
+        content = b""
+    return content.decode("utf-8", errors="replace")
+
+
+def _typed(table: pd.DataFrame) -> pd.DataFrame:
+    numbers = pd.DataFrame(
+        {
+            name: pd.to_numeric(table[name], errors="coerce").astype("float64")
+            for name in CLOCK_COLUMNS
+        }
+    )
+    bits = numbers["reasons"]
+    numbers["reasons"] = bits.where((bits >= 0) & (bits % 1 == 0)).astype("Int64")
+    numbers = numbers[np.isfinite(numbers["time_s"])]
+    return in_order(numbers)
+
+
+def in_order(clocks: pd.DataFrame) -> pd.DataFrame:
+    """By time: the system's clock may be set back while a session runs."""
+    ordered: pd.DataFrame = clocks.sort_values("time_s", kind="stable", ignore_index=True)
+    return ordered
