@@ -102,12 +102,15 @@ class Judge:
             }
         )
 
-    def against(self, pairs: Iterable[Pair]) -> pd.DataFrame:
+    def against(
+        self, pairs: Iterable[Pair], questions: Sequence[str] | None = None
+    ) -> pd.DataFrame:
         """The verdict on each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
 
-        Pairs of a problem are judged together, as one family of comparisons. A pair that later
-        looks left out is judged as at its last one, with the family as it stood after as many
-        blocks. Without blocks in common: NO DATA.
+        Pairs of a problem are judged together, as one family of comparisons; with `questions`, one
+        for each pair, those of a problem and a question. A pair that later looks left out is judged
+        as at its last one, with the family as it stood after as many blocks. Without blocks in
+        common: NO DATA.
         """
         asked = pd.DataFrame(list(pairs), columns=["cell", "against"]).astype(object)
         problem_of = self.times.drop_duplicates("cell").set_index("cell")["problem"]
@@ -115,6 +118,8 @@ class Judge:
         asked["noise_floor"] = asked["problem"].map(self.floors["duration_ns"])
         asked["cycles_noise_floor"] = asked["problem"].map(self.floors["cycles"])
         asked["family"] = asked["problem"]
+        if questions is not None:
+            asked["family"] = [*zip(questions, asked["problem"], strict=True)]
         verdicts = self._at_last_looks(self._paired(asked), asked)
         found: pd.DataFrame = asked[["cell", "against", "problem"]].join(verdicts[list(COLUMNS)])
         return found

@@ -31,12 +31,6 @@ SUMMARY_COLUMNS = (
 )
 """`variant` and `problem` are ids; `n` is the number of blocks."""
 
-VERDICT_COLUMNS = ("verdict", "reason", "margin", "noise_floor", "detectable")
-"""What `with_verdicts` adds: how a ratio was judged; only durations are."""
-_RATIO = ("ratio", "ratio_low", "ratio_high")
-FINAL_METRICS = ("duration_ns", "cycles")
-"""What a final measures."""
-
 _KEY = ["metric", "cell"]
 
 
@@ -79,30 +73,14 @@ def summarise_finals(
     baseline: str | None = None,
     ranked: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """Summarise durations and cycles of the blocks in which finalists were measured again.
+    """Summarise what was measured in the blocks in which finalists were measured again.
 
     Rows as those of `summarise`, ranks among the finalists; empty without a final.
     """
     own = samples[samples["kind"] == SessionKind.FINAL.value]
-    others = [name for name in metric_columns(own) if name not in FINAL_METRICS]
     # To `summarise` these blocks are timing like any other: it leaves out what is called a final.
-    blocks = own.drop(columns=others).assign(kind=SessionKind.TIMING.value)
-    found = summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
-    return found[found["metric"].isin(FINAL_METRICS)].reset_index(drop=True)
-
-
-def with_verdicts(summary: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The summary with what is said of each duration against the baseline's.
-
-    Ratio and interval of a duration are then those of its verdict, so that it has one interval.
-    """
-    own = {name: f"{name}_judged" for name in _RATIO}
-    known = verdicts[["cell", *VERDICT_COLUMNS, *_RATIO]].rename(columns=own)
-    found = summary.merge(known.assign(metric="duration_ns"), on=["cell", "metric"], how="left")
-    judged = found["ratio_judged"].notna()
-    for name, given in own.items():
-        found[name] = found[name].where(~judged, found[given])
-    return found.drop(columns=list(own.values()))
+    blocks = own.assign(kind=SessionKind.TIMING.value)
+    return summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
 
 
 def _empty_summary() -> pd.DataFrame:

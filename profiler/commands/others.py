@@ -159,6 +159,7 @@ def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: s
 
     Those of a recording go to a new folder under `out`: a recording stays as it is.
     """
+    from profiler.findings.find import find
     from profiler.run_folder.load.assemble import assemble
 
     run = RunFolder(folder)
@@ -170,16 +171,17 @@ def rebuild_report(folder: Path, *, out: Path, json_target: str | None, color: s
     if replay:
         now = datetime.now().astimezone().isoformat(timespec="seconds")
         target = create_run(out, loaded.experiment.name, now).path
-    page = write_results(finished.report, target)
+    findings = find(finished.report)
+    page = write_results(findings, target)
     if json_target is not None:
-        write_json_target(report_document(finished.report), json_target)
+        write_json_target(report_document(findings), json_target)
     if json_target != "-":
         from profiler.render.console.tables import final_summary
 
         console = make_console(color)
-        console.print(final_summary(finished.report))
+        console.print(final_summary(findings))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
-    _say_notices(finished.report.notices, color)
+    _say_notices(findings.notices, color)
     return finished.exit_code
 
 

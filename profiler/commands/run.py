@@ -10,6 +10,9 @@ from pathlib import Path
 from profiler import notices
 from profiler.commands.output import report_document, write_json_target, write_results
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.findings.document import judged_table
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
 from profiler.findings.gates import Gate, not_judged, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
@@ -20,7 +23,6 @@ from profiler.planning.spec import LoadedSpec, load_spec
 from profiler.render.console.tables import final_summary
 from profiler.run_folder.folder import RunFolder, create_run, require_folder
 from profiler.run_folder.load.assemble import Finished, assemble, tool_words
-from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import find_recording
 from profiler.sessions.measure import Live, Stopwatch, measure
 from profiler.sessions.progress import Narrator
@@ -76,10 +78,11 @@ def run_experiment(request: Request, narrator: Narrator, *, json_target: str | N
     else:
         finished = _replayed(request, source)
         folder = create_run(request.out, loaded.experiment.name, request.created).path
-    page = write_results(finished.report, folder, page=request.page)
-    _tell(finished.report, page, narrator, json_target)
+    findings = find(finished.report)
+    page = write_results(findings, folder, page=request.page)
+    _tell(findings, page, narrator, json_target)
     narrator.say(_time_line(watch, time.monotonic() - started, live=isinstance(source, Machine)))
-    if _passes(finished.report, request.gate, narrator):
+    if _passes(findings, request.gate, narrator):
         return finished.exit_code
     return ExitCode.GATE_TRIPPED
 
@@ -120,11 +123,11 @@ def _only_measures(override: str) -> bool:
     return key == "collect" or (key.startswith("collect.") and key not in _SHOWN_SETTINGS)
 
 
-def _passes(report: Report, gate: Gate | None, narrator: Narrator) -> bool:
+def _passes(findings: Findings, gate: Gate | None, narrator: Narrator) -> bool:
     """Whether no cell trips the gate; says which do, and what could not be judged."""
     if gate is None:
         return True
-    cells = report.judged
+    cells = judged_table(findings)
     found = regressions(cells, gate)
     if len(found):
         narrator.warn(tripped_message(found, gate))
@@ -177,12 +180,14 @@ def _recording(folder: Path, narrator: Narrator) -> Path:
     return folder
 
 
-def _tell(report: Report, page: Path | None, narrator: Narrator, json_target: str | None) -> None:
+def _tell(
+    findings: Findings, page: Path | None, narrator: Narrator, json_target: str | None
+) -> None:
     if json_target is not None:  # a document of timelines takes seconds
-        write_json_target(report_document(report), json_target)
+        write_json_target(report_document(findings), json_target)
     if json_target != "-":
-        narrator.results.print(final_summary(report))
-    for notice in report.notices:
+        narrator.results.print(final_summary(findings))
+    for notice in findings.notices:
         narrator.say(f"{notices.severity(notice).value}: {notices.text(notice)}")
     if page is not None:
         (narrator.progress if json_target == "-" else narrator.results).print(

@@ -16,7 +16,7 @@ IDLE_PCT = 60.0
 CLOSE_PCT = 10.0
 """Compute and memory this close to each other count as balanced, as in the same rule."""
 
-_NOT_WAITING = frozenset({"selected", "not_selected"})
+NOT_WAITING = frozenset({"selected", "not_selected"})
 """Reasons of warps that could run: they say that there is enough work, not what is in its way."""
 
 
@@ -99,7 +99,7 @@ def _stalls(medians: dict[str, float]) -> tuple[Stall, ...]:
         for name, value in medians.items()
         if name.startswith(STALL_PREFIX) and value > 0
     }
-    waits = {reason: value for reason, value in waits.items() if reason not in _NOT_WAITING}
+    waits = {reason: value for reason, value in waits.items() if reason not in NOT_WAITING}
     total = sum(waits.values())
     longest = sorted(waits.items(), key=lambda item: -item[1])
     return tuple(Stall(reason, value, 100 * value / total) for reason, value in longest)

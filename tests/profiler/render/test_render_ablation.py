@@ -18,7 +18,7 @@ from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_vi
 from profiler.render.page import render_page
 from profiler.render.tables.moved import counters, medians_of, move_datum, moved_table
 from profiler.render.words.answer import sentences
-from profiler.render.words.labels import label
+from profiler.metrics.labels import label
 from profiler.run_folder.load.report import Report
 
 

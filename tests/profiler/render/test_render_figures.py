@@ -13,7 +13,7 @@ from profiler.model import Problem
 from profiler.render.figures import charts, svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
-from profiler.render.words.labels import label, shorten
+from profiler.metrics.labels import label, shorten
 
 
 def parsed(text: str) -> Any:

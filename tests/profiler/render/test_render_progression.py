@@ -30,7 +30,7 @@ from profiler.render.kinds.progression import (
 from profiler.render.page import render_page
 from profiler.render.tables.moved import counters, medians_of
 from profiler.render.words.answer import sentences
-from profiler.render.words.labels import label
+from profiler.metrics.labels import label
 from profiler.run_folder.load.report import Report
 
 

@@ -8,9 +8,6 @@ from functools import cache
 
 from profiler.metrics.queries import CATALOGUE, ncu_name
 
-LONGEST_NAME = 44
-"""Characters of a name that figures have room for."""
-
 _UNITS_BY_SUFFIX = (  # of raw ncu names
     (".pct", "%"),
     (".pct_of_peak_sustained_elapsed", "%"),
@@ -50,14 +47,6 @@ def label(name: str) -> Label:
 def labels(names: Iterable[str]) -> tuple[Label, ...]:
     """Find the labels of several metrics."""
     return tuple(label(name) for name in names)
-
-
-def shorten(name: str, longest: int = LONGEST_NAME) -> str:
-    """Cut a name in its middle, so that the two ends that tell variants apart both stay."""
-    if len(name) <= longest:
-        return name
-    half = (longest - 1) // 2
-    return f"{name[:half]}\u2026{name[-half:]}"
 
 
 def _unit_by_suffix(name: str) -> str:
