@@ -7,8 +7,7 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, without
 
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import Report
 
@@ -19,8 +18,8 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="session")
-def ranking(report: Report) -> Ranking:
-    return Ranking(Lookup(report))
+def ranking(report: Report) -> Findings:
+    return Findings(Findings(report))
 
 
 @pytest.fixture(scope="session")

@@ -11,14 +11,18 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import Effect, Move
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
-from profiler.findings.steps import excludes_one, measured_steps, step_name, step_summary
+from profiler.findings.findings import Findings
+from profiler.findings.steps import (
+    excludes_one,  # TODO
+    measured_steps,  # TODO
+    step_name,  # TODO
+    step_summary,  # TODO
+)
+from profiler.metrics.labels import label
 from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
 from profiler.render.page import render_page
 from profiler.render.tables.moved import counters, medians_of, move_datum, moved_table
 from profiler.render.words.answer import sentences
-from profiler.metrics.labels import label
 from profiler.run_folder.load.report import Report
 
 
@@ -28,27 +32,27 @@ def ablated(report: Report) -> Report:
 
 
 @pytest.fixture(scope="module")
-def ablation(ablated: Report) -> Ranking:
-    return Ranking(Lookup(ablated))
+def ablation(ablated: Report) -> Findings:
+    return Findings(Findings(ablated))
 
 
-def test_only_the_named_parameters_are_stepped_through(ablation: Ranking) -> None:
+def test_only_the_named_parameters_are_stepped_through(ablation: Findings) -> None:
     assert [step_name(one.step) for one in measured_steps(ablation.lookup)] == ["vec: 1 \u2192 4"]
 
 
 def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
-    lookup = Lookup(without(ablated, parameters=()))
-    names = {one.step.parameter for one in measured_steps(lookup)}
+    findings = Findings(without(ablated, parameters=()))
+    names = {one.step.parameter for one in measured_steps(findings)}
     assert names == {"kernel", "block", "vec"}
 
 
 def test_named_references_are_not_paired(ablated: Report) -> None:
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
-    assert measured_steps(Lookup(without(ablated, plan=plan))) == ()
+    assert measured_steps(Findings(without(ablated, plan=plan))) == ()
 
 
-def test_each_step_has_a_row_for_each_problem(ablation: Ranking) -> None:
+def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
     (one,) = ablation_view(ablation).parts["ablations"]
     assert [row.name for row in one.rows] == [each.name for each in ablation.lookup.problems]
     assert all(len(row.data) == len(EFFECT_HEADS) for row in one.rows)
@@ -60,7 +64,7 @@ def test_each_step_has_a_row_for_each_problem(ablation: Ranking) -> None:
             assert high < 1
 
 
-def test_the_answer_names_each_step_with_its_range(ablation: Ranking) -> None:
+def test_the_answer_names_each_step_with_its_range(ablation: Findings) -> None:
     first, *_ = ["".join(part.text for part in one) for one in sentences(ablation)]
     assert first.startswith("vec: 1 \u2192 4: 0.")
     assert "the time over 12 problems (geometric mean; from 0." in first
@@ -71,22 +75,22 @@ def test_the_answer_names_each_step_with_its_range(ablation: Ranking) -> None:
 
 def test_one_problem_has_its_interval_in_the_sentence() -> None:
     small = make_report(30, problem_list=problems()[:1])
-    lookup = Lookup(without(small, kind="ablation", parameters=("vec",)))
-    (found,) = measured_steps(lookup)
-    words = step_summary(lookup, found)
-    assert f"at {lookup.problems[0].name} [" in words
+    findings = Findings(without(small, kind="ablation", parameters=("vec",)))
+    (found,) = measured_steps(findings)
+    words = step_summary(findings, found)
+    assert f"at {findings.problems[0].name} [" in words
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
 
 
 def test_many_steps_are_counted_in_the_answer() -> None:
     # Many variants make many steps; each is drawn over the problems, of which two are enough.
     many = make_report(34, problem_list=problems()[:2])
-    ranking = Ranking(Lookup(without(many, kind="ablation")))
-    said = ["".join(part.text for part in one) for one in sentences(ranking)]
-    total = len(measured_steps(ranking.lookup))
+    findings = Findings(Findings(without(many, kind="ablation")))
+    said = ["".join(part.text for part in one) for one in sentences(findings)]
+    total = len(measured_steps(findings))
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
-    parts = ablation_view(ranking).parts
+    parts = ablation_view(findings).parts
     assert len(parts["ablations"]) == min(total, MOST_STEPS)
     assert parts["left_out_steps"] == total - len(parts["ablations"])
 
@@ -97,21 +101,21 @@ def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
     assert not excludes_one(Effect("p", 1, 0.9))
 
 
-def test_counters_that_follow_from_the_time_explain_nothing(ablation: Ranking) -> None:
+def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) -> None:
     names = {metric.name for metric in counters(ablation.lookup)}
     assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
     assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
 
 
-def test_counters_stand_by_how_far_they_moved(ablation: Ranking) -> None:
-    lookup = ablation.lookup
-    (found,) = measured_steps(lookup)
-    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
-    table = moved_table(lookup, found.step, medians)
+def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
+    findings = ablation.lookup
+    (found,) = measured_steps(findings)
+    medians = {metric: medians_of(findings, metric) for metric in counters(findings)}
+    table = moved_table(findings, found.step, medians)
     assert table is not None
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
     still = {label("instructions"): medians[label("instructions")]}
-    assert moved_table(lookup, found.step, still) is None
+    assert moved_table(findings, found.step, still) is None
 
 
 def test_percentages_change_in_points_and_counts_by_a_factor() -> None:

@@ -17,8 +17,7 @@ import pytest
 from synthetic_report import make_report, problems
 
 from profiler.findings import named_baselines as compare
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import Report
 
@@ -126,7 +125,7 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
     table = pd.read_csv(io.StringIO(result["csv"]))
     assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
     found = table.dropna(subset="metric").set_index(["cell", "metric"])
-    wanted = Lookup(small).summary.set_index(["cell", "metric"])
+    wanted = Findings(small).summary.set_index(["cell", "metric"])
     wanted = wanted[wanted["median"].notna()]
     assert set(found.index) == set(wanted.index)
     for name in ("n", "median", "mean", "min", "max", "low", "high", "ratio", "rank"):
@@ -135,9 +134,9 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
         pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
     assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
     said = table[table["metric"] == "duration_ns"].set_index("cell")["verdict"]
-    lookup = Lookup(small)
-    for cell, ruling in lookup.against_baseline.items():
-        assert said[cell] == (ruling.verdict and ruling.verdict.value)
+    findings = Findings(small)
+    for cell, pair in findings.against_baseline.items():
+        assert said[cell] == (pair.verdict and pair.verdict.value)
     assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
 
 
@@ -146,18 +145,18 @@ def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> Non
     assert data["schema_version"] == 1
     cells = {cell["id"]: cell for cell in data["cells"]}
     assert list(cells) == [cell.id for cell in small.plan.cells]
-    lookup = Lookup(small)
+    findings = Findings(small)
     for cell in small.plan.cells:
         shown = cells[cell.id]
         assert shown["variant"] == cell.variant.id
         assert shown["problem"] == cell.problem.id
-        assert shown["outcome"] == str(lookup.status(cell).outcome)
+        assert shown["outcome"] == str(findings.status(cell).outcome)
         assert set(shown["against"]) == {"reference", "best", "first", "previous"}
-        said = lookup.against_baseline.get(cell.id)
+        said = findings.against_baseline.get(cell.id)
         if said is not None and said.verdict is not None:
             assert shown["against"]["reference"]["verdict"] == said.verdict.value
-        for metric in lookup.measured_metrics:
-            value = lookup.value(cell, metric.name)
+        for metric in findings.metrics:
+            value = findings.value(cell, metric.name)
             assert (metric.name in shown["metrics"]) == value.known
             if value.known:
                 found = shown["metrics"][metric.name]
@@ -198,7 +197,7 @@ def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report)
     assert known == sorted(known, reverse=True)
     assert "\u2013" not in values[: len(known)], "missing ones are last"
     ratios = next(
-        one.rulings for one in compare.comparisons(Ranking(Lookup(small))) if one.key == "best"
+        one.verdicts for one in compare.comparisons(Findings(Findings(small))) if one.key == "best"
     )
     for row in rows(tree):
         cell = small.plan.cells[int(row.get("data-cell"))]

@@ -7,8 +7,7 @@ import pytest
 from synthetic_grid import make_grid
 from synthetic_report import make_report, problems, without
 
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
 from profiler.model import Outcome, Verdict
 from profiler.render.page import render_page
 from profiler.render.tables import by_problem as module
@@ -18,7 +17,7 @@ from profiler.render.words.numbers import raw
 
 
 def table_of(report):
-    return by_problem(Ranking(Lookup(report)))
+    return by_problem(Findings(Findings(report)))
 
 
 @pytest.fixture(scope="module")
@@ -32,28 +31,28 @@ def table(run):
 
 
 def test_every_cell_stands_under_its_problem_with_its_numbers(run, table):
-    lookup = Lookup(run)
+    findings = Findings(run)
     assert table.heads == ("duration", "ratio", "verdict", "DRAM bytes", "kernels")
     assert table.against == "eager"
     assert len(table.rows) == len(run.plan.cells) == 96
     places = {(row.problem, row.variant): row for row in table.rows}
     for cell in run.plan.cells:
         row = places[cell.problem.name, cell.variant.name]
-        if not lookup.correct(cell):
+        if not findings.correct(cell):
             assert {one.raw for one in row.data} == {None}
             continue
-        moved = [lookup.value(cell, f"dram_{way}_bytes").median for way in ("read", "write")]
+        moved = [findings.value(cell, f"dram_{way}_bytes").median for way in ("read", "write")]
         assert float(row.data[3].raw) == pytest.approx(sum(moved), rel=1e-4)
-        assert float(row.data[4].raw) == lookup.value(cell, "kernels").median
+        assert float(row.data[4].raw) == findings.value(cell, "kernels").median
 
 
 def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(run, table):
-    lookup = Lookup(run)
+    findings = Findings(run)
     said = set()
-    for problem in lookup.problems:
+    for problem in findings.problems:
         rows = [row for row in table.rows if row.problem == problem.name]
         first, *others = (row.standing.text for row in rows)
-        winner = lookup.winners[problem.id]
+        winner = findings.winners[problem.id]
         assert rows[0].variant == winner.cell.variant.name
         assert (first == "fastest") == winner.best
         assert first.split(",")[0] in ("fastest", "lowest")
@@ -69,16 +68,16 @@ def test_a_failed_cell_says_its_outcome(run, table):
 
 
 def test_verdicts_are_those_of_the_rest_of_the_page(run, table):
-    lookup = Lookup(run)
+    findings = Findings(run)
     rows = {(row.problem, row.variant): row for row in table.rows}
     compared = 0
     for cell in run.plan.cells:
-        if cell.variant.id == "eager" or not lookup.correct(cell):
+        if cell.variant.id == "eager" or not findings.correct(cell):
             continue
         row = rows[cell.problem.name, cell.variant.name]
-        ruling = lookup.ruling(cell.variant, cell.problem)
-        assert (row.data[2].text, row.data[1].raw) == (ruling.word, raw(ruling.ratio))
-        compared += ruling.verdict in (Verdict.FASTER, Verdict.SLOWER)
+        pair = findings.verdict(cell.variant, cell.problem)
+        assert (row.data[2].text, row.data[1].raw) == (word_of(pair), raw(pair.ratio))
+        compared += pair.verdict in (Verdict.FASTER, Verdict.SLOWER)
     assert compared > 20
 
 
@@ -110,13 +109,13 @@ def test_the_page_shows_it(run):
 def test_finalists_stand_first_with_the_times_of_the_final(monkeypatch):
     report = make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8)
     monkeypatch.setattr(module, "_TRAFFIC", ())
-    lookup = Lookup(report)
-    table = by_problem(Ranking(lookup))
-    for problem in lookup.problems:
+    findings = Findings(report)
+    table = by_problem(Findings(findings))
+    for problem in findings.problems:
         rows = [row for row in table.rows if row.problem == problem.name]
-        names = {variant.name: variant for variant in lookup.variants}
-        cells = [lookup.cells[names[row.variant].id, problem.id] for row in rows]
-        finals = [lookup.rulings.final_value(cell.id) for cell in cells]
+        names = {variant.name: variant for variant in findings.variants}
+        cells = [findings.cells[names[row.variant].id, problem.id] for row in rows]
+        finals = [findings.verdicts.final_value(cell.id) for cell in cells]
         count = sum(one is not None for one in finals)
         assert count == 4
         assert None not in finals[:count]
@@ -125,7 +124,7 @@ def test_finalists_stand_first_with_the_times_of_the_final(monkeypatch):
         assert [row.data[0].raw for row in rows[:count]] == [raw(one) for one in medians]
         assert all(row.data[0].title.startswith("in the final; ") for row in rows[:count])
         assert all(not row.data[0].title.startswith("in the final") for row in rows[count:])
-        winner = lookup.winners[problem.id]
+        winner = findings.winners[problem.id]
         assert rows[0].variant == winner.cell.variant.name
 
 
@@ -148,24 +147,24 @@ def lacking(report, variant, problem_ids):
 
 def test_who_wins_most_problems_leads_even_where_it_lacks_one():
     whole = make_report(variant_count=12, problem_list=problems()[:5])
-    ranking = Ranking(Lookup(whole))
-    best = ranking.best
-    assert len(ranking.best_or_tied[best.id]) == 5, "it wins them all"
-    without_one = Ranking(Lookup(lacking(whole, best.id, {problems()[0].id})))
+    findings = Findings(Findings(whole))
+    best = findings.best
+    assert len(findings.contenders[best.id]) == 5, "it wins them all"
+    without_one = Findings(Findings(lacking(whole, best.id, {problems()[0].id})))
     assert without_one.best == best
     assert without_one.best_standing.complete is False
-    half = Ranking(Lookup(lacking(whole, best.id, {one.id for one in problems()[:3]})))
+    half = Findings(Findings(lacking(whole, best.id, {one.id for one in problems()[:3]})))
     assert half.best != best, "best at two of five problems is no leader"
     assert half.best_standing.complete
 
 
 def test_where_the_leader_lacks_the_largest_problem_another_one_says_why():
     whole = make_report(variant_count=12, problem_list=problems()[:5])
-    lookup = Lookup(whole)
-    best, largest = Ranking(lookup).best, lookup.largest_problem
-    part = Ranking(Lookup(lacking(whole, best.id, {largest.id})))
+    findings = Findings(whole)
+    best, largest = Findings(findings).best, findings.largest_problem
+    part = Findings(Findings(lacking(whole, best.id, {largest.id})))
     assert part.best == best
     found = why(part)
     assert found.problem != largest.name
     assert found.moved, "both have counters there"
-    assert why(Ranking(lookup)).problem == largest.name
+    assert why(Findings(findings)).problem == largest.name

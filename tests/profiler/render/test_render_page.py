@@ -19,11 +19,11 @@ from synthetic_report import (
 )
 
 from profiler.errors import UsageError
-from profiler.findings.lookup import OUTCOME_WORDS
 from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.render import embed
 from profiler.render.page import moment, render_page
+from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.run_folder.load.report import Report
 
 Tree = Any

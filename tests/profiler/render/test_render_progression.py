@@ -9,12 +9,13 @@ from typing import Any
 import lxml.html
 import pandas as pd
 import pytest
+from profiler.findings.ladder import rungs  # TODO
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import over_problems
-from profiler.findings.ladder import Rung, largest_step, rungs
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
+from profiler.findings.steps import Rung, largest_step
+from profiler.metrics.labels import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
     LEDGER_HEADS,
@@ -30,7 +31,6 @@ from profiler.render.kinds.progression import (
 from profiler.render.page import render_page
 from profiler.render.tables.moved import counters, medians_of
 from profiler.render.words.answer import sentences
-from profiler.metrics.labels import label
 from profiler.run_folder.load.report import Report
 
 
@@ -41,17 +41,17 @@ def laddered() -> Report:
 
 
 @pytest.fixture(scope="module")
-def climbing(laddered: Report) -> Ranking:
-    return Ranking(Lookup(laddered))
+def climbing(laddered: Report) -> Findings:
+    return Findings(Findings(laddered))
 
 
 @pytest.fixture(scope="module")
-def ladder(climbing: Ranking) -> tuple[Rung, ...]:
+def ladder(climbing: Findings) -> tuple[Rung, ...]:
     return rungs(climbing)
 
 
 def test_versions_stand_in_the_order_of_the_spec_without_references(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     assert [one.variant for one in ladder] == list(climbing.lookup.variants[1:])
     assert [one.number for one in ladder] == list(range(1, 13))
@@ -73,7 +73,7 @@ def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, 
 
 
 def test_percent_is_performance_of_the_reference(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     rung = ladder[2]
     value = climbing.lookup.at(rung.variant, climbing.lookup.problems[0], "duration_ns")
@@ -86,8 +86,8 @@ def test_percent_is_performance_of_the_reference(
 
 def test_percent_of_a_rate_goes_the_other_way(laddered: Report) -> None:
     rates = laddered.summary[laddered.summary["metric"] == "gbps"].assign(ratio=0.5)
-    ranking = Ranking(Lookup(without(laddered, primary="gbps", summary=rates)))
-    assert {one for one in rungs(ranking)[0].percents if math.isfinite(one)} == {50.0}
+    findings = Findings(Findings(without(laddered, primary="gbps", summary=rates)))
+    assert {one for one in rungs(findings)[0].percents if math.isfinite(one)} == {50.0}
 
 
 def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
@@ -99,7 +99,7 @@ def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
 
 
 def test_the_ladder_has_no_tread_without_a_result(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     table = ladder_table(climbing.lookup, ladder)
     assert len(table) == len([one for one in ladder if one.measured])
@@ -108,7 +108,7 @@ def test_the_ladder_has_no_tread_without_a_result(
 
 
 def test_every_version_has_a_line_in_the_ledger(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     lines = ledger(climbing.lookup, ladder)
     assert [one.number for one in lines] == list(range(1, 13))
@@ -120,10 +120,10 @@ def test_every_version_has_a_line_in_the_ledger(
     assert lines[1].row.data[3].css.startswith("verdict is-")
 
 
-def test_counters_in_words_say_few_stalls(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:
-    lookup = climbing.lookup
-    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
-    problem = lookup.largest_problem
+def test_counters_in_words_say_few_stalls(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
+    findings = climbing.lookup
+    medians = {metric: medians_of(findings, metric) for metric in counters(findings)}
+    problem = findings.largest_problem
     assert problem is not None
     words = counters_in_words(ladder[3], problem, medians)
     assert 1 <= words.count("Stall:") <= 2
@@ -131,7 +131,7 @@ def test_counters_in_words_say_few_stalls(climbing: Ranking, ladder: tuple[Rung,
     assert counters_in_words(ladder[0], problem, medians) == ""
 
 
-def test_small_multiples_share_their_places(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:
+def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
     problem = climbing.lookup.largest_problem
     assert problem is not None
     panels = panels_of(climbing.lookup)
@@ -145,7 +145,7 @@ def test_small_multiples_share_their_places(climbing: Ranking, ladder: tuple[Run
 
 
 def test_dram_traffic_is_read_and_written_together(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     problem = climbing.lookup.largest_problem
     assert problem is not None
@@ -155,7 +155,7 @@ def test_dram_traffic_is_read_and_written_together(
     assert table["value"].tolist() == [pytest.approx(sum(part.median for part in parts))]
 
 
-def test_the_answer_says_where_the_ladder_leads(climbing: Ranking) -> None:
+def test_the_answer_says_where_the_ladder_leads(climbing: Findings) -> None:
     first, *_ = ["".join(part.text for part in one) for one in sentences(climbing)]
     assert first.startswith("The ladder of 12 versions goes from ")
     assert "of torch.softmax and ends at" in first
@@ -164,15 +164,15 @@ def test_the_answer_says_where_the_ladder_leads(climbing: Ranking) -> None:
 
 def test_one_version_is_no_ladder() -> None:
     report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
-    ranking = Ranking(Lookup(report))
-    assert progression_view(ranking).parts["ladder"] is None
-    assert not any("ladder" in part.text for one in sentences(ranking) for part in one)
+    findings = Findings(Findings(report))
+    assert progression_view(findings).parts["ladder"] is None
+    assert not any("ladder" in part.text for one in sentences(findings) for part in one)
 
 
 def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     plan = dataclasses.replace(laddered.plan, baseline=None)
-    ranking = Ranking(Lookup(without(laddered, baseline=None, plan=plan)))
-    parts = progression_view(ranking).parts
+    findings = Findings(Findings(without(laddered, baseline=None, plan=plan)))
+    parts = progression_view(findings).parts
     assert parts["percents"] is None
     assert parts["ladder"] is not None
 

@@ -20,7 +20,7 @@ from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.phases import LAUNCH, Units, phase_summary, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.commands.output import dump, report_document
-from profiler.findings.lookup import Lookup
+from profiler.findings.findings import Findings
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.parse.nsys_attribution import attribute
 from profiler.render.console.tables import final_summary
@@ -47,7 +47,7 @@ NO_COUNTERS = pd.DataFrame()
 
 
 def section_of(report: Report) -> TimelineSection | None:
-    return make_section(named_timelines(Lookup(report)), report.range_counters)
+    return make_section(named_timelines(Findings(report)), report.range_counters)
 
 
 def texts(table: SmallTable, name: str) -> list[list[str]]:
@@ -173,7 +173,7 @@ def test_many_kernels_are_cut_and_the_rest_is_counted() -> None:
 def test_calls_of_each_form_per_launch() -> None:
     eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
     report = timeline_report([eager, graph], count=2)
-    table = call_table(named_timelines(Lookup(report)))
+    table = call_table(named_timelines(Findings(report)))
     assert table is not None
     heads = [name for name, _ in table.heads]
     by_cell = [
@@ -189,7 +189,7 @@ def test_calls_of_each_form_per_launch() -> None:
 
 def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
     report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
-    named = named_timelines(Lookup(report))
+    named = named_timelines(Findings(report))
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
     section = section_of(report)
@@ -214,7 +214,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
 
 def test_phases_of_every_cell() -> None:
     report = timeline_report([mlp("a"), mlp("b", gpu=False)], count=2)
-    table = phase_table(named_timelines(Lookup(report)))
+    table = phase_table(named_timelines(Findings(report)))
     first = report.plan.cells[0].variant.name
     assert [row[1] for row in texts(table, first)] == [
         "whole step_*",
@@ -415,7 +415,7 @@ def test_programs_get_the_busy_shares_of_the_page() -> None:
     having = [cell for cell in cells if cell["timeline"]]
     assert len(having) == len(report.timelines) == 1
     told = having[0]["timeline"]
-    (one,) = named_timelines(Lookup(report))
+    (one,) = named_timelines(Findings(report))
     assert (told["collector"], told["unit"]) == ("nsys", one.found.units.name)
     assert told["launch_ns"] == pytest.approx(one.found.launch_ns)
     summary = phase_summary(one.found.times)
