@@ -11,15 +11,12 @@ import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
 from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
-
-if TYPE_CHECKING:
-    from profiler.findings.gates import Gate
 
 
 class Commands(TyperGroup):
@@ -119,12 +116,6 @@ def _overrides(
     return (*(settings or ()), *flags)
 
 
-def _gate(fail_on: str | None) -> Gate | None:
-    from profiler.findings.gates import parse_gate
-
-    return None if fail_on is None else parse_gate(fail_on)
-
-
 @app.command()
 def run(
     spec: Spec,
@@ -152,8 +143,7 @@ def run(
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
-    from profiler.commands.run import RunRequest, run_experiment
-    from profiler.sessions.progress import ProgressReporter
+    from profiler.commands.run import RunRequest, run_command
 
     request = RunRequest(
         spec=spec,
@@ -165,11 +155,13 @@ def run(
         replay=replay,
         json_target=json_,
         page=not no_report,
-        gate=_gate(fail_on),
+        fail_on=fail_on,
         timeline=timeline,
+        quiet=quiet,
+        verbose=verbose,
+        color=color,
     )
-    reporter = ProgressReporter.for_terminal(color=color, quiet=quiet, verbose=verbose)
-    raise typer.Exit(run_experiment(request, reporter))
+    raise typer.Exit(run_command(request))
 
 
 @app.command()
@@ -278,7 +270,7 @@ def compare(
         reports=reports,
         only=only,
         baseline=baseline,
-        gate=_gate(fail_on),
+        fail_on=fail_on,
         json_target=json_,
         page=out,
         write_page=not no_report,

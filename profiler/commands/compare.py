@@ -28,7 +28,8 @@ class CompareRequest:
     """Where runs are looked for by name."""
     only: str | None = None
     baseline: str | None = None
-    gate: Gate | None = None
+    fail_on: str | None = None
+    """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
     json_target: str | None = None
     page: Path | None = None
     """Where the page goes; None: under `reports`."""
@@ -41,19 +42,21 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     from profiler.comparison.document import comparison_document
     from profiler.comparison.joined import compare_sides
     from profiler.comparison.sides import find_runs, read_sides
+    from profiler.findings.gates import parse_gate
     from profiler.render.console.runs import comparison_tables
 
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
     folders = find_runs(request.runs, request.reports)
     sides = read_sides(folders, baseline=request.baseline, only=request.only)
     comparison = compare_sides(sides)
-    write_json_target(comparison_document(comparison, request.gate), request.json_target)
+    write_json_target(comparison_document(comparison, gate), request.json_target)
     console = make_console(request.color, stderr=request.json_target == "-")
     if request.json_target != "-":
         console.print(comparison_tables(comparison))
     print_notices(comparison.notices, request.color)
     if request.write_page:
         _write_page(comparison, request, console)
-    return _gate_code(comparison, request)
+    return _exit_code(comparison, gate, request.color)
 
 
 def _write_page(comparison: Comparison, request: CompareRequest, console: Console) -> None:
@@ -65,19 +68,16 @@ def _write_page(comparison: Comparison, request: CompareRequest, console: Consol
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
-def _gate_code(comparison: Comparison, request: CompareRequest) -> ExitCode:
-    """Exit code by the gate; the cells that trip it, or could not be judged, go to stderr."""
+def _exit_code(comparison: Comparison, gate: Gate | None, color: str) -> ExitCode:
+    """GATE_TRIPPED where a cell trips the gate; stderr names it, or what could not be judged."""
     from profiler.findings.gates import not_judged, regressions, tripped_message
 
-    if request.gate is None:
+    if gate is None:
         return ExitCode.COMPLETE
-    slower = regressions(comparison.judged, request.gate)
-    message = (
-        tripped_message(slower, request.gate)
-        if len(slower)
-        else not_judged(comparison.judged, request.gate)
-    )
+    cells = comparison.judged
+    slower = regressions(cells, gate)
+    message = tripped_message(slower, gate) if len(slower) else not_judged(cells, gate)
     if message:
-        errors = make_console(request.color, stderr=True)
+        errors = make_console(color, stderr=True)
         errors.print(message, style="yellow", markup=False, soft_wrap=True)
     return ExitCode.GATE_TRIPPED if len(slower) else ExitCode.COMPLETE

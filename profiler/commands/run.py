@@ -11,7 +11,7 @@ from pathlib import Path
 from profiler import notices
 from profiler.commands.output import report_document, write_json_target, write_results
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
-from profiler.findings.gates import Gate, not_judged, regressions, tripped_message
+from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
@@ -44,10 +44,13 @@ class RunRequest:
     replay: Path | None = None
     json_target: str | None = None
     page: bool = True
-    gate: Gate | None = None
-    """When the finished run fails (exit code 5)."""
+    fail_on: str | None = None
+    """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
     timeline: bool = False
     """Whether the finalists get a timeline by nsys."""
+    quiet: bool = False
+    verbose: bool = False
+    color: str = "auto"
     created: str = field(
         default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
     )
@@ -77,9 +80,18 @@ class _Results:
         return self.finished.report
 
 
+def run_command(request: RunRequest) -> ExitCode:
+    """Run an experiment with its progress on this process's own streams."""
+    reporter = ProgressReporter.for_terminal(
+        color=request.color, quiet=request.quiet, verbose=request.verbose
+    )
+    return run_experiment(request, reporter)
+
+
 def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     """Plan, measure or replay, write the page, print the answer; returns the exit code."""
     started = time.monotonic()
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
     planned = _plan(request, request.overrides)
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
@@ -90,7 +102,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     page = write_results(results.report, results.folder, page=request.page)
     _print_results(results.report, page, reporter, request.json_target)
     reporter.say(_time_line(results.stages, time.monotonic() - started))
-    return _exit_code(results, request.gate, reporter)
+    return _exit_code(results, gate, reporter)
 
 
 def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from profiler.commands import run as run_command
+from profiler.commands import run as run_module
+from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import ExitCode, UsageError
-from profiler.findings.gates import Gate, parse_gate
 from profiler.model import SessionKind, Verdict
 from profiler.sessions.progress import ProgressReporter
 
@@ -35,7 +35,7 @@ def replay(tmp_path, monkeypatch):
     """Replay softmax without its final; `change` is laid over the summary. Gives code, stderr."""
 
     def run(gate, change):
-        real = run_command.assemble
+        real = run_module.assemble
 
         def assembled(*args, **more):
             finished = real(*args, **more)
@@ -47,20 +47,20 @@ def replay(tmp_path, monkeypatch):
             )
             return dataclasses.replace(finished, report=report)
 
-        monkeypatch.setattr(run_command, "assemble", assembled)
+        monkeypatch.setattr(run_module, "assemble", assembled)
         out, err = io.StringIO(), io.StringIO()
         reporter = ProgressReporter(
             Console(file=out, width=200), Console(file=err, width=200), quiet=True
         )
-        request = run_command.RunRequest(
+        request = RunRequest(
             spec=SPEC,
             out=tmp_path,
             only="columns=4096,rows=512",
             replay=ROOT / "experiments/recordings/softmax",
             page=False,
-            gate=gate,
+            fail_on=gate,
         )
-        return run_command.run_experiment(request, reporter), err.getvalue()
+        return run_experiment(request, reporter), err.getvalue()
 
     return run
 
@@ -76,7 +76,7 @@ def replay(tmp_path, monkeypatch):
     ],
 )
 def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
-    found, err = replay(parse_gate(gate), lambda summary: judged(summary, verdict))
+    found, err = replay(gate, lambda summary: judged(summary, verdict))
     assert found == code
     assert (f"  {SLOW}: +100.0 % [+90.0, +110.0]" in err) == (code is ExitCode.GATE_TRIPPED)
     if code is ExitCode.COMPLETE:
@@ -84,7 +84,9 @@ def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, v
 
 
 def test_a_run_without_verdicts_is_not_judged(replay):
-    found, err = replay(Gate(), lambda summary: summary.drop(columns="verdict", errors="ignore"))
+    found, err = replay(
+        "regression", lambda summary: summary.drop(columns="verdict", errors="ignore")
+    )
     assert found == ExitCode.COMPLETE
     assert "nothing was judged" in err
 
@@ -102,7 +104,7 @@ def replayed(tmp_path, *overrides):
         Console(file=out, width=200), Console(file=err, width=200), quiet=False
     )
     target = tmp_path / "replay.json"
-    request = run_command.RunRequest(
+    request = RunRequest(
         spec=SPEC,
         out=tmp_path,
         overrides=overrides,
@@ -111,7 +113,7 @@ def replayed(tmp_path, *overrides):
         replay=ROOT / "experiments/recordings/softmax",
         page=False,
     )
-    run_command.run_experiment(request, reporter)
+    run_experiment(request, reporter)
     return json.loads(target.read_text()), " ".join(err.getvalue().split())
 
 
@@ -137,7 +139,7 @@ def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path):
 
 def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
     quiet = Console(file=io.StringIO())
-    request = run_command.RunRequest(
+    request = RunRequest(
         spec=ROOT / "experiments/fusion.yaml",
         out=tmp_path,
         only="operator=layer_norm",
@@ -145,6 +147,6 @@ def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
         page=False,
     )
     with pytest.raises(UsageError, match="has none of these 300 cells") as caught:
-        run_command.run_experiment(request, ProgressReporter(quiet, quiet))
+        run_experiment(request, ProgressReporter(quiet, quiet))
     assert "It has 200 others, such as eager..operator=softmax" in caught.value.remedy
     assert not list(tmp_path.iterdir()), "nothing is written"
