@@ -331,6 +331,20 @@ def record(
     raise typer.Exit(make_recording(RecordRequest(run_folder=run_folder, target=target)))
 
 
+@app.command(hidden=True)
+def gallery(
+    recordings: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A folder of recordings, e.g. that of this project."),
+    ],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Where the pages are written.")],
+) -> None:
+    """Write the page of every recording in a folder, and an index of them (`make gallery`)."""
+    from profiler.commands.gallery import GalleryRequest, make_gallery
+
+    raise typer.Exit(make_gallery(GalleryRequest(recordings=recordings, out=out)))
+
+
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the experiment file, for editors."""

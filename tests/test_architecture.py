@@ -221,6 +221,24 @@ def test_no_eval_no_shell_no_unsafe_yaml() -> None:
             assert not shell, f"{file}: shell="
 
 
+KEPT_IN_THE_GALLERY = ("README.md", "autotune.html")
+
+
+def test_links_of_the_docs_lead_to_what_is_kept() -> None:
+    """`make gallery` writes pages that are not in the repository: no link may lead there."""
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    texts += [ROOT / "reports/gallery/README.md", ROOT / "experiments/recordings/README.md"]
+    links = 0
+    for file in texts:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
+            target = (file.parent / link).resolve()
+            assert target.exists(), f"{file.name}: {link}"
+            if target.parent == ROOT / "reports/gallery":
+                assert target.name in KEPT_IN_THE_GALLERY, f"{file.name}: {link}"
+            links += 1
+    assert links > 20
+
+
 def test_no_utils() -> None:
     assert not [file for file in SOURCES if re.search(r"util|helper|misc|common", file.stem)]
 
