@@ -36,8 +36,6 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     run = RunFolder(request.run_folder)
     finished = read_run(run)
     page = write_results(finished.report, _results_folder(run, request.out))
-    if request.json_target is not None:  # a document of timelines takes seconds
-        write_json_target(report_document(finished.report), request.json_target)
     if request.json_target != "-":
         from profiler.render.console.tables import final_summary
 
@@ -45,6 +43,8 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
         console.print(final_summary(finished.report))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
     print_notices(finished.report.notices, request.color)
+    if request.json_target is not None:  # a document of timelines takes seconds
+        write_json_target(report_document(finished.report), request.json_target)
     return finished.exit_code
 
 

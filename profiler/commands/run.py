@@ -220,9 +220,7 @@ def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
 def _print_results(
     report: Report, page: Path | None, reporter: ProgressReporter, json_target: str | None
 ) -> None:
-    """Print the summary and the notices, and write JSON where it is asked for."""
-    if json_target is not None:  # a document of timelines takes seconds
-        write_json_target(report_document(report), json_target)
+    """Print the summary and the notices; then write JSON, which may fail, where it is asked for."""
     if json_target != "-":
         reporter.results.print(final_summary(report))
     for notice in report.notices:
@@ -230,6 +228,8 @@ def _print_results(
     if page is not None:
         console = reporter.progress if json_target == "-" else reporter.results
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    if json_target is not None:  # a document of timelines takes seconds
+        write_json_target(report_document(report), json_target)
 
 
 def _time_line(stages: Mapping[str, float] | None, total_s: float) -> str:
