@@ -208,7 +208,8 @@ class RunFolder:
         if not self.exists():
             return False
         mark = _read_json(self.path / RUN_FILE).get("recording")
-        return mark is True or (mark is None and not (self.path / PLAN_FILE).exists())
+        planned = any((self.path / name).exists() for name in (PLAN_FILE, f"{PLAN_FILE}.gz"))
+        return mark is True or (mark is None and not planned)
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json, so that a page can be made again without the workload."""
