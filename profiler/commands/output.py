@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.errors import UsageError
+from profiler.commands.targets import write_json_file, write_stdout
 from profiler.model import SCHEMA_VERSION, CellStatus
-from profiler.notices import remedy, severity, text
+from profiler.notices import Notice, remedy, severity, text
 from profiler.planning.plan import plan_document
 from profiler.run_folder.folder import PAGE_FILE, write_atomic
+from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from profiler.comparison.joined import Comparison
     from profiler.findings.findings import Findings
     from profiler.run_folder.load.report import Report
 
@@ -43,17 +42,11 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Pat
     return folder / PAGE_FILE
 
 
-def write_comparison(comparison: Comparison, target: Path) -> None:
-    """Write the page of a comparison; raises UsageError where it cannot be written."""
-    from profiler.render.runs.page import render_comparison
-
-    try:
-        write_atomic(target, render_comparison(comparison))
-    except OSError as error:
-        raise UsageError(
-            f"{target}: the page cannot be written: {error.strerror}",
-            remedy="Choose another path with --out.",
-        ) from error
+def print_notices(found: Sequence[Notice], color: str) -> None:
+    """Print notices to stderr, one in a line."""
+    errors = make_console(color, stderr=True)
+    for notice in found:
+        errors.print(f"{severity(notice).value}: {text(notice)}", markup=False, soft_wrap=True)
 
 
 def report_document(findings: Findings) -> dict[str, Any]:
@@ -178,9 +171,6 @@ def write_json_target(document: Mapping[str, Any], target: str | None) -> None:
     if target is None:
         return
     if target == "-":
-        sys.stdout.write(dump(document))
-        return
-    try:
-        write_atomic(Path(target), dump(document))
-    except OSError as error:
-        raise UsageError(f"--json {target}: {error.strerror}") from error
+        write_stdout(dump(document))
+    else:
+        write_json_file(Path(target), dump(document))

@@ -1,7 +1,7 @@
 """The run folder: the only place where a run keeps anything, written so that a kill loses nothing.
 
     reports/<experiment>/<YYYYmmdd-HHMMSS>/
-      run.json     created, seed, environment, workload hash, cell keys, seconds per stage
+      run.json     created, seed, environment, cell keys, seconds per stage, whether a recording
       spec.yaml    the text as given
       plan.json    cells, exclusions and sessions, as they were last asked for
       build.json   one BuildResult per variant
@@ -102,6 +102,8 @@ class RunRecord:
     """`key=value` flags that were laid over the spec."""
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Collector of timelines → AttemptRecord.settings of today."""
+    recording: bool = False
+    """Whether this is a copy by `profiler record`, which a newer one may replace."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -130,8 +132,8 @@ class AttemptResult:
     """How an attempt ended, as written after it; absent when the orchestrator was killed."""
 
     cause: str
-    seconds: float
     """Why it ended: `finished`, `died`, `timed_out`, `context_lost`."""
+    seconds: float
     failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
 
@@ -197,6 +199,17 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""
         return (self.path / RUN_FILE).exists()
+
+    def is_recording(self) -> bool:
+        """Whether `profiler record` wrote this folder; raises UsageError where run.json is damaged.
+
+        Recordings older than the mark in run.json have no plan, and runs have one.
+        """
+        if not self.exists():
+            return False
+        mark = _read_json(self.path / RUN_FILE).get("recording")
+        planned = any((self.path / name).exists() for name in (PLAN_FILE, f"{PLAN_FILE}.gz"))
+        return mark is True or (mark is None and not planned)
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json, so that a page can be made again without the workload."""
@@ -266,7 +279,8 @@ def _plan(data: dict[str, Any]) -> Plan:
         for cell in data["cells"]
     )
     excluded = tuple(
-        Exclusion(**{**each, "examples": tuple(each["examples"])}) for each in data["excluded"]
+        Exclusion(**{**exclusion, "examples": tuple(exclusion["examples"])})
+        for exclusion in data["excluded"]
     )
     sessions = tuple(_session(session) for session in data["sessions"])
     parts = {"cells": cells, "excluded": excluded, "sessions": sessions}
@@ -302,7 +316,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _expected_content(path: Path) -> Iterator[None]:
-    """Say of which file it is that it lacks what this version writes."""
+    """Name the file in the error where it lacks what this version writes."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:
@@ -344,7 +358,7 @@ def compress(path: Path, *, level: int = 1) -> None:
 
 
 def require_folder(out: Path) -> None:
-    """Raise UsageError where runs cannot be written: before an hour of measuring, not after it."""
+    """Raise UsageError where runs cannot be written, before an hour of measuring is lost."""
     nearest = out.resolve()
     while not nearest.exists():
         nearest = nearest.parent
@@ -396,11 +410,16 @@ def _began(folder: Path) -> tuple[str, int]:
 
 
 def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
-    """The newest run of the experiment, if at least one of its cells has the key of today."""
+    """The newest run of the experiment, if at least one of its cells has the key of today.
+
+    Recordings are passed over: they are finished.
+    """
     for run in reversed(runs(out, experiment)):
         try:
             record = run.record()
         except UsageError:
+            continue
+        if record.recording:
             continue
         if any(record.keys.get(cell) == key for cell, key in keys.items()):
             return run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -32,6 +33,7 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
     return folder if (folder / RUN_FILE).exists() else None
 
 
+_OTHER_FOLDER = "Name another folder, or take this one away first."
 RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE, FACTS_FILE)
 RECORDED_TABLES = (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE, OPERATIONS_FILE, RANGES_FILE, API_FILE)
 
@@ -42,17 +44,20 @@ def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None
     Of a timeline the cleaned files, and nothing of its private folder.
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
-    replaced in every file that is copied, the CSV too. A recording that is there already is only
-    replaced when the new one is whole. Raises UsageError where one folder would hold the other.
+    replaced in every file that is copied, the CSV too.
+
+    An older recording of the same experiment is replaced, once the new one is whole. Raises
+    UsageError where the target holds anything else, and where one folder would hold the other.
     """
-    here, there = run.path.resolve(), target.resolve()
-    if here == there or here in there.parents or there in here.parents:
-        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
+    experiment = run.record().experiment
+    target = target.resolve()  # through a link: what it points to is replaced, not the link
+    _require_replaceable(run, target, experiment)
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         _write_recorded(run, staging, private)
         staging.chmod(0o755)
+        _require_replaceable(run, target, experiment)  # somebody may have begun a run there
         if target.exists():
             shutil.rmtree(target)
         staging.replace(target)
@@ -61,9 +66,37 @@ def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None
         raise
 
 
+def _require_replaceable(run: RunFolder, target: Path, experiment: str) -> None:
+    """Raise UsageError unless a recording may stand here: nobody measures the numbers again."""
+    source = run.path.resolve()
+    if source == target or source in target.parents or target in source.parents:
+        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise UsageError(f"{target}: not a folder", remedy=_OTHER_FOLDER)
+    if not any(target.iterdir()):
+        return
+    older = RunFolder(target)
+    if not older.is_recording():
+        raise UsageError(
+            f"{target}: holds {'a run' if older.exists() else 'files'} and no recording: "
+            "it is not replaced",
+            remedy=_OTHER_FOLDER,
+        )
+    if older.record().experiment != experiment:
+        raise UsageError(
+            f"{target}: a recording of {older.record().experiment}, not of {experiment}: "
+            "it is not replaced",
+            remedy=_OTHER_FOLDER,
+        )
+
+
 def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None:
     for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
         _copy_text(run.path / name, target / name, private)
+    recording = RunFolder(target)
+    recording.write_record(replace(recording.record(), recording=True))
     for attempt in run.attempts():
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:

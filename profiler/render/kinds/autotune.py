@@ -15,14 +15,14 @@ from profiler.render.figures import effect_figures
 from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts, ratio_legend
-from profiler.render.tables.slowdowns import (
-    ONE_FOR_ALL_HEADS,
-    slowdown_heats,
-    slowdown_legend,
-    one_for_all_rows,
-)
 from profiler.render.tables.effects import parameter_effects
 from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.slowdowns import (
+    ONE_FOR_ALL_HEADS,
+    one_for_all_rows,
+    slowdown_heats,
+    slowdown_legend,
+)
 from profiler.render.words import numbers
 
 _REGISTERS = "registers"

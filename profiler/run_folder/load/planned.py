@@ -8,12 +8,12 @@ from profiler.model import Plan
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.folder import PLAN_FILE, RunFolder, RunRecord
+from profiler.run_folder.folder import RunFolder, RunRecord
 
 
 def is_recording(run: RunFolder) -> bool:
-    """Whether a folder is a recording: a run folder keeps its plan."""
-    return run.exists() and not (run.path / PLAN_FILE).exists()
+    """Whether `profiler record` wrote a folder."""
+    return run.is_recording()
 
 
 def plan_of(run: RunFolder, loaded: LoadedSpec, record: RunRecord) -> Plan:

@@ -1,6 +1,6 @@
 """What a page is made from: everything about one run, as plain data that needs no GPU to show.
 
-The pipeline fills a `Report` from a run folder or a recording; `profiler.render` reads it.
+A `Report` is filled from a run folder or a recording; `profiler.render` reads it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands.others import rebuild_report
+from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
@@ -19,7 +19,7 @@ RECORDING = Path(__file__).parents[3] / "experiments/recordings/async_copy"
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     before = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
-    code = rebuild_report(RECORDING, out=folder, json_target=str(folder / "it.json"), color="never")
+    code = rebuild_report(ReportRequest(RECORDING, folder, str(folder / "it.json"), "never"))
     after = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
     return folder, code, before == after
 
@@ -66,7 +66,7 @@ def damaged(tmp_path, change, name="timers"):
 
 
 def document_of(copy, out):
-    code = rebuild_report(copy, out=out, json_target=str(out / "it.json"), color="never")
+    code = rebuild_report(ReportRequest(copy, out, str(out / "it.json"), "never"))
     return code, json.loads((out / "it.json").read_text())
 
 

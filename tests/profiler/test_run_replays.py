@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from profiler.commands import run as pipeline
+from profiler.commands import run as run_module
+from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import ExitCode, UsageError
-from profiler.findings.gates import Gate, parse_gate
 from profiler.model import SessionKind, Verdict
-from profiler.sessions.progress import Narrator
+from profiler.sessions.progress import ProgressReporter
 
 ROOT = Path(__file__).parents[2]
 SPEC = ROOT / "experiments/softmax.yaml"
@@ -35,7 +35,7 @@ def replay(tmp_path, monkeypatch):
     """Replay softmax without its final; `change` is laid over the summary. Gives code, stderr."""
 
     def run(gate, change):
-        real = pipeline.assemble
+        real = run_module.assemble
 
         def assembled(*args, **more):
             finished = real(*args, **more)
@@ -47,18 +47,20 @@ def replay(tmp_path, monkeypatch):
             )
             return dataclasses.replace(finished, report=report)
 
-        monkeypatch.setattr(pipeline, "assemble", assembled)
+        monkeypatch.setattr(run_module, "assemble", assembled)
         out, err = io.StringIO(), io.StringIO()
-        narrator = Narrator(Console(file=out, width=200), Console(file=err, width=200), quiet=True)
-        request = pipeline.Request(
+        reporter = ProgressReporter(
+            Console(file=out, width=200), Console(file=err, width=200), quiet=True
+        )
+        request = RunRequest(
             spec=SPEC,
             out=tmp_path,
             only="columns=4096,rows=512",
             replay=ROOT / "experiments/recordings/softmax",
             page=False,
-            gate=gate,
+            fail_on=gate,
         )
-        return pipeline.run_experiment(request, narrator, json_target=None), err.getvalue()
+        return run_experiment(request, reporter), err.getvalue()
 
     return run
 
@@ -74,7 +76,7 @@ def replay(tmp_path, monkeypatch):
     ],
 )
 def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
-    found, err = replay(parse_gate(gate), lambda summary: judged(summary, verdict))
+    found, err = replay(gate, lambda summary: judged(summary, verdict))
     assert found == code
     assert (f"  {SLOW}: +100.0 % [+90.0, +110.0]" in err) == (code is ExitCode.GATE_TRIPPED)
     if code is ExitCode.COMPLETE:
@@ -82,7 +84,9 @@ def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, v
 
 
 def test_a_run_without_verdicts_is_not_judged(replay):
-    found, err = replay(Gate(), lambda summary: summary.drop(columns="verdict", errors="ignore"))
+    found, err = replay(
+        "regression", lambda summary: summary.drop(columns="verdict", errors="ignore")
+    )
     assert found == ExitCode.COMPLETE
     assert "nothing was judged" in err
 
@@ -96,17 +100,20 @@ def test_without_a_gate_nothing_is_said_of_one(replay):
 def replayed(tmp_path, *overrides):
     """Document of a replay of softmax with these overrides, and what stderr said."""
     out, err = io.StringIO(), io.StringIO()
-    narrator = Narrator(Console(file=out, width=200), Console(file=err, width=200), quiet=False)
-    request = pipeline.Request(
+    reporter = ProgressReporter(
+        Console(file=out, width=200), Console(file=err, width=200), quiet=False
+    )
+    target = tmp_path / "replay.json"
+    request = RunRequest(
         spec=SPEC,
         out=tmp_path,
         overrides=overrides,
+        json_target=str(target),
         only="columns=4096,rows=512",
         replay=ROOT / "experiments/recordings/softmax",
         page=False,
     )
-    target = tmp_path / "replay.json"
-    pipeline.run_experiment(request, narrator, json_target=str(target))
+    run_experiment(request, reporter)
     return json.loads(target.read_text()), " ".join(err.getvalue().split())
 
 
@@ -132,7 +139,7 @@ def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path):
 
 def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
     quiet = Console(file=io.StringIO())
-    request = pipeline.Request(
+    request = RunRequest(
         spec=ROOT / "experiments/fusion.yaml",
         out=tmp_path,
         only="operator=layer_norm",
@@ -140,6 +147,6 @@ def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
         page=False,
     )
     with pytest.raises(UsageError, match="has none of these 300 cells") as caught:
-        pipeline.run_experiment(request, Narrator(quiet, quiet), json_target=None)
+        run_experiment(request, ProgressReporter(quiet, quiet))
     assert "It has 200 others, such as eager..operator=softmax" in caught.value.remedy
     assert not list(tmp_path.iterdir()), "nothing is written"
