@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -12,13 +11,10 @@ import pandas as pd
 
 from profiler.analyse.combine import Codes, Ranges, combine_metric
 from profiler.errors import ProfilerError
-from profiler.metrics.catalogue import SECTOR_BYTES
 from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
 from profiler.model import (
-    BuildResult,
     Cell,
     CellStatus,
-    Environment,
     Problem,
     SessionKind,
     Visit,
@@ -310,94 +306,7 @@ def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Seq
         yield protocol.visit_of(record), record.get("durations_ns") or ()
 
 
-# ---- what follows from samples -------------------------------------------------------------------
-
-
-def add_derived(
-    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], environment: Environment
-) -> pd.DataFrame:
-    """Add those derived metrics of the catalogue for which the samples hold what they need.
-
-    FLOPs and bytes are those that the workload stated for the cell. Returns a new frame.
-    """
-    flops = _stated(samples, {key: status.flops for key, status in statuses.items()})
-    least = _stated(samples, {key: status.bytes for key, status in statuses.items()})
-    duration = _numbers(samples, "duration_ns")
-    moved = _numbers(samples, "dram_read_bytes") + _numbers(samples, "dram_write_bytes")
-    peak = environment.peak_dram_bytes_per_s or np.nan
-    asked = _of_visit(samples, "l2_bytes") / SECTOR_BYTES
-    derived = {
-        "l2_hit_pct": 100 * _divide(_numbers(samples, "l2_hit_sectors"), asked),
-        "tflops": _divide(flops, duration) / 1e3,
-        "gbps": _divide(least, duration),
-        "dram_gbps": _divide(moved, duration),
-        "peak_dram_pct": 100 * _divide(moved, duration) * 1e9 / peak,
-        "memory_efficiency_pct": 100 * _divide(least, moved),
-        "arithmetic_intensity": _divide(flops, moved),
-        "sm_clock_ghz": _divide(_numbers(samples, "cycles"), duration),
-    }
-    known = {name: values for name, values in derived.items() if values.notna().any()}
-    return samples.assign(**known)
-
-
-def add_build_facts(
-    samples: pd.DataFrame, builds: Mapping[str, BuildResult], names: Iterable[str]
-) -> pd.DataFrame:
-    """Add what ptxas said of the kernels of each cell: the largest where there are several.
-
-    `builds` by cell id; `names` are fields of `KernelFacts`. Returns a new frame, without columns
-    that would hold nothing.
-    """
-    facts = {
-        name: samples["cell"].map({cell: _largest(build, name) for cell, build in builds.items()})
-        for name in names
-    }
-    known = {name: fact.astype("float64") for name, fact in facts.items() if fact.notna().any()}
-    return samples.assign(**known)
-
-
-def add_status_facts(
-    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], names: Iterable[str]
-) -> pd.DataFrame:
-    """Add what the runner said of each cell; `names` are metrics whose source is the runner.
-
-    Returns a new frame, without columns that would hold nothing.
-    """
-    found = {name: _stated(samples, _status_values(statuses, name)) for name in names}
-    known = {name: values for name, values in found.items() if values.notna().any()}
-    return samples.assign(**known)
-
-
-def _status_values(statuses: Mapping[str, CellStatus], name: str) -> dict[str, float | None]:
-    field = {"compile_s": "compile_seconds"}.get(name, name)
-    return {cell: getattr(status, field) for cell, status in statuses.items()}
-
-
-def _largest(build: BuildResult, name: str) -> float:
-    values = [getattr(kernel, name) for kernel in build.kernels]
-    return max((float(value) for value in values if value is not None), default=math.nan)
-
-
-def _stated(samples: pd.DataFrame, by_cell: Mapping[str, float | None]) -> pd.Series[Any]:
-    return samples["cell"].map(by_cell).astype("float64")
-
-
-def _numbers(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
-    if name not in samples.columns:
-        return pd.Series(np.nan, index=samples.index, dtype="float64")
-    return samples[name].astype("float64")
-
-
-def _of_visit(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """A metric's own value, or that of the same visit in another session of the same kind."""
-    own = _numbers(samples, name)
-    visit = [samples[key] for key in ("kind", "cell", "block", "arm")]
-    return own.where(own.notna(), own.groupby(visit).transform("mean"))
-
-
-def _divide(numerator: pd.Series[Any], denominator: pd.Series[Any]) -> pd.Series[Any]:
-    """Quotient; NaN, not infinity, where the denominator is 0."""
-    return numerator / denominator.where(denominator != 0)
+# ---- missing metrics and shared samples ----------------------------------------------------------
 
 
 def missing_metrics(
@@ -420,7 +329,7 @@ def missing_metrics(
 
 def _is_expected(name: str) -> bool:
     metric = CATALOGUE.get(name)
-    return metric is None or metric.source in {"ncu", "computed"}
+    return metric is None or metric.source in {"ncu", "counted", "derived"}
 
 
 def share_duplicates(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:

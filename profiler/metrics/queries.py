@@ -135,11 +135,12 @@ def ncu_names(names: Iterable[str], compute_capability: str | None = None) -> tu
 
 
 def _with_needs(names: Iterable[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    """Metrics in their order, each behind those that its formula reads, and those behind theirs."""
+    ordered: dict[str, None] = {}
     for name in names:
-        metric = CATALOGUE.get(name)
-        found.update(dict.fromkeys((*(metric.needs if metric else ()), name)))
-    return tuple(found)
+        needs = CATALOGUE[name].needs if name in CATALOGUE else ()
+        ordered.update(dict.fromkeys((*_with_needs(needs), name)))
+    return tuple(ordered)
 
 
 def _companions(name: str) -> tuple[str, ...]:

@@ -8,14 +8,10 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.range_counters import range_counters
-from profiler.analyse.samples import (
-    add_build_facts,
-    add_derived,
-    add_status_facts,
-    share_duplicates,
-)
+from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise, with_verdicts
 from profiler.errors import ExitCode, SpecError
 from profiler.findings.caveats import caveats
