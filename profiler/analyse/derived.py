@@ -55,10 +55,18 @@ def add_build_facts(
     `builds` by cell id. Returns a new frame.
     """
     facts = {
-        name: _by_cell(samples, {cell: _build_fact(build, name) for cell, build in builds.items()})
+        name: _by_cell(samples, {cell: build_fact(build, name) for cell, build in builds.items()})
         for name in names
     }
     return _with_columns(samples, facts)
+
+
+def build_fact(build: BuildResult, name: str) -> float | None:
+    """Value of a metric that the build knows, over its kernels; None where none has it."""
+    metric = CATALOGUE[name]
+    facts = [getattr(kernel, metric.fact or name) for kernel in build.kernels]
+    values = [float(fact) for fact in facts if fact is not None]
+    return _OVER_KERNELS[metric.combine](values) if values else None
 
 
 def add_status_facts(
@@ -141,13 +149,6 @@ def _stated(
 
 def _by_cell(samples: pd.DataFrame, values: Mapping[str, float | None]) -> pd.Series[Any]:
     return samples["cell"].map(values).astype("float64")
-
-
-def _build_fact(build: BuildResult, name: str) -> float | None:
-    metric = CATALOGUE[name]
-    facts = [getattr(kernel, metric.fact or name) for kernel in build.kernels]
-    values = [float(fact) for fact in facts if fact is not None]
-    return _OVER_KERNELS[metric.combine](values) if values else None
 
 
 def _with_columns(samples: pd.DataFrame, columns: Mapping[str, pd.Series[Any]]) -> pd.DataFrame:

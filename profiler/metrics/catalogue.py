@@ -100,7 +100,8 @@ class Metric:
     formula: Formula | None = None
     """What a derived metric is computed by; None for all others."""
     fact: str | None = None
-    """Field that the value is taken from: of `KernelFacts` (`ptxas`) or `CellStatus` (`runner`)."""
+    """Field that the value is taken from: of `CellStatus` (`runner`) or of `KernelFacts` (`ptxas`;
+    also where the build knows what ncu measures)."""
     aliases: tuple[str, ...] = ()
     """Other raw ncu names of the same quantity, as older versions or other sections write it."""
     decimals: int = 0
@@ -211,6 +212,7 @@ _LAUNCHES = (
         "register/thread",
         PassClass.STATIC,
         "Registers per thread; the largest where a range has several kernels.",
+        fact="registers",
         ncu={DEFAULT: "launch__registers_per_thread"},
         combine=Combine.MAX,
     ),
@@ -220,6 +222,7 @@ _LAUNCHES = (
         "byte/block",
         PassClass.STATIC,
         "Shared memory per block that the kernel declares with a fixed size.",
+        fact="shared_bytes",
         ncu={DEFAULT: "launch__shared_mem_per_block_static"},
         combine=Combine.MAX,
     ),
