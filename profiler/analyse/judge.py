@@ -21,7 +21,7 @@ from profiler.analyse.verdicts import (
     noise_floors,
     still_in_the_race,
 )
-from profiler.metrics.queries import most_believed
+from profiler.metrics.queries import primary_timer
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
@@ -58,7 +58,7 @@ def times_of(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    rows = rows[rows["collector"] == most_believed(rows["collector"])]
+    rows = rows[rows["collector"] == primary_timer(rows["collector"])]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
@@ -76,7 +76,7 @@ def is_judged(plan: Plan, session: SessionPlan) -> bool:
     Other timers beside it measure the blocks of the first look, and no more.
     """
     timing = [each.collector for each in plan.sessions if each.kind is SessionKind.TIMING]
-    return session.kind is SessionKind.TIMING and session.collector == most_believed(timing)
+    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +102,7 @@ class Judge:
             }
         )
 
-    def against(self, pairs: Iterable[Pair]) -> pd.DataFrame:
+    def compare(self, pairs: Iterable[Pair]) -> pd.DataFrame:
         """The verdict on each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
 
         Pairs of a problem are judged together, as one family of comparisons. A pair that later
@@ -154,7 +154,7 @@ class Judge:
     def with_baseline(self, cells: Sequence[Cell]) -> pd.DataFrame:
         """The verdict on every cell against the baseline of its problem."""
         of_problem = {one.problem.id: one.id for one in cells if one.variant.id == self.baseline}
-        return self.against(
+        return self.compare(
             (cell.id, of_problem[cell.problem.id])
             for cell in cells
             if cell.variant.id != self.baseline and cell.problem.id in of_problem

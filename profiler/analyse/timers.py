@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from profiler.metrics.queries import DURATIONS, most_believed
+from profiler.metrics.queries import DURATIONS, primary_timer
 from profiler.model import SessionKind
 
 TIMER_COLUMNS = ("collector", "cell", "median", "reference", "ratio")
@@ -27,7 +27,7 @@ def reference_collector(samples: pd.DataFrame) -> str | None:
     timed = samples[samples["kind"] == SessionKind.TIMING.value]
     if _JUDGED not in timed:
         return None
-    return most_believed(timed.loc[timed[_JUDGED].notna(), "collector"])
+    return primary_timer(timed.loc[timed[_JUDGED].notna(), "collector"])
 
 
 def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ the number of comparisons. Cycles have to agree: a clock that moved is no proper
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -34,6 +34,7 @@ from profiler.model import MARGIN_PCT, Verdict
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
 
 ALPHA = 0.05
 DELTA = MARGIN_PCT / 100
@@ -100,7 +101,7 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class _Tested:
+class _PairTests:
     """One quantity (time or cycles) of all pairs, each (pairs,); NaN where it was not tested."""
 
     blocks: npt.NDArray[np.int64]
@@ -113,7 +114,7 @@ class _Tested:
     same: Floats
 
     @classmethod
-    def empty(cls, pairs: int) -> _Tested:
+    def empty(cls, pairs: int) -> _PairTests:
         numbers: dict[str, Any] = {each.name: np.full(pairs, np.nan) for each in fields(cls)}
         return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
 
@@ -152,11 +153,11 @@ def compare(
     faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
     noisy = floor > max(np.log1p(MOST_NOISE), np.log1p(delta))
     same = np.where(noisy, np.nan, time.same)
-    in_time = _says(faster, slower, same, alpha)
+    in_time = verdicts_of(faster, slower, same, alpha)
     # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
-    in_cycles = _says(cycles.faster, cycles.slower, cycles.same, alpha)
-    alone = _says(time.faster, time.slower, same, alpha)
-    verdicts, reasons = _judge(in_time, in_cycles, alone, time.blocks, cycles.blocks)
+    in_cycles = verdicts_of(cycles.faster, cycles.slower, cycles.same, alpha)
+    alone = verdicts_of(time.faster, time.slower, same, alpha)
+    verdicts, reasons = _with_cycles(in_time, in_cycles, alone, time.blocks, cycles.blocks)
     reasons[noisy & (time.same < alpha) & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
     return pd.DataFrame(
         {
@@ -301,9 +302,9 @@ def _rows(
 
 def _tested(
     blocks: pd.DataFrame, column: str, pairs: pd.Index[Any], margins: Floats, *, numbers: bool
-) -> _Tested:
+) -> _PairTests:
     """The tests of one column; with `numbers` also intervals, which cost the most time."""
-    found = _Tested.empty(len(pairs))
+    found = _PairTests.empty(len(pairs))
     if column not in blocks:
         return found
     for chosen, exact in _rows(blocks, column, pairs):
@@ -321,8 +322,8 @@ def _tested(
     return found
 
 
-def _says(faster: Floats, slower: Floats, same: Floats, alpha: float) -> npt.NDArray[np.object_]:
-    """What p values say. NaN compares as false: not tested is UNCLEAR."""
+def verdicts_of(faster: Floats, slower: Floats, same: Floats, alpha: float) -> Objects:
+    """Verdict of each pair by its p values (pairs,); UNCLEAR where these are NaN: not tested."""
     verdicts = _constant(Verdict.UNCLEAR, len(faster))
     verdicts[same < alpha] = Verdict.SAME
     verdicts[slower < alpha / 2] = Verdict.SLOWER
@@ -330,13 +331,13 @@ def _says(faster: Floats, slower: Floats, same: Floats, alpha: float) -> npt.NDA
     return verdicts
 
 
-def _judge(
-    in_time: npt.NDArray[np.object_],
-    in_cycles: npt.NDArray[np.object_],
-    alone: npt.NDArray[np.object_],
+def _with_cycles(
+    in_time: Objects,
+    in_cycles: Objects,
+    alone: Objects,
     blocks: npt.NDArray[np.int64],
     cycles_blocks: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+) -> tuple[Objects, Objects]:
     """Verdict and reason of each pair; later rules overrule earlier ones."""
     counted = cycles_blocks > 0
     differs = (in_time == Verdict.FASTER) | (in_time == Verdict.SLOWER)
@@ -345,7 +346,7 @@ def _judge(
     pending = differs & counted & (in_cycles == Verdict.UNCLEAR)
     clash = differs & counted & (in_cycles != Verdict.UNCLEAR) & (in_cycles != in_time)
     clash |= same & cycles_differ
-    rules: list[tuple[Flags, Reason]] = [
+    rules = [
         ((in_time == Verdict.UNCLEAR) & (alone != Verdict.UNCLEAR), Reason.MANY_COMPARISONS),
         (differs, Reason.DECIDED),
         (differs & ~counted, Reason.DECIDED_BY_TIME),
@@ -359,13 +360,18 @@ def _judge(
     verdicts = in_time.copy()
     verdicts[pending | clash] = Verdict.UNCLEAR
     verdicts[blocks == 0] = Verdict.NO_DATA
-    reasons = _constant(Reason.MORE_BLOCKS_NEEDED, len(in_time))
-    for chosen, reason in rules:
-        reasons[chosen] = reason
-    return verdicts, reasons
+    return verdicts, reasons_of(rules, Reason.MORE_BLOCKS_NEEDED)
 
 
-def _constant(value: StrEnum, count: int) -> npt.NDArray[np.object_]:
+def reasons_of(rules: Sequence[tuple[Flags, StrEnum]], default: StrEnum) -> Objects:
+    """Reason of each pair: that of the last rule whose flags (pairs,) are set for it."""
+    reasons = _constant(default, len(rules[0][0]))
+    for flags, reason in rules:
+        reasons[flags] = reason
+    return reasons
+
+
+def _constant(value: StrEnum, count: int) -> Objects:
     """An array of one member; np.full would make plain strings of it."""
     array = np.empty(count, dtype=object)
     array.fill(value)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.effects import Effect, Step, over_problems
+from profiler.analyse.effects import Effect, ParameterStep, over_problems
 from profiler.findings.lookup import Lookup
 from profiler.findings.roles import Ranking
 from profiler.findings.rulings import Ruling
@@ -50,7 +50,7 @@ def rungs(ranking: Ranking) -> tuple[Rung, ...]:
     before = dict(zip((one.id for one in measured[1:]), measured, strict=False))
     step = _found(lookup, [(before[one.id], one) for one in measured[1:]])
     whole = _found(lookup, [(measured[0], one) for one in measured])
-    nothing = Found(Step("version", "", "", ()), (), ())
+    nothing = Found(ParameterStep("version", "", "", ()), (), ())
     means = {row.variant.id: row.geometric_mean for row in ranking.standings}
     return tuple(
         Rung(
@@ -74,7 +74,7 @@ def _measured(lookup: Lookup, variant: Variant) -> bool:
 
 def _found(lookup: Lookup, pairs: Sequence[tuple[Variant, Variant]]) -> dict[str, Found]:
     """Effects and what is said of them, by the id of the second of each pair."""
-    chosen = [Step("version", pair[0].name, pair[1].name, (pair,)) for pair in pairs]
+    chosen = [ParameterStep("version", pair[0].name, pair[1].name, (pair,)) for pair in pairs]
     found = found_steps(lookup, chosen)
     return {pair[1].id: one for pair, one in zip(pairs, found, strict=True)}
 

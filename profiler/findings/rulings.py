@@ -12,7 +12,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.analyse.effects import Steps, judge_steps
+from profiler.analyse.effects import ParameterStep, judge_steps
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
 from profiler.analyse.verdicts import ALPHA, FEWEST_BLOCKS, Reason, reason_words
 from profiler.findings.values import NAN, Value
@@ -269,7 +269,9 @@ class Rulings:
             return other_way.reversed
         return self._told.setdefault(pair, ruling)
 
-    def of_steps(self, chosen: Steps, problems: Sequence[str]) -> tuple[tuple[Ruling, ...], ...]:
+    def of_steps(
+        self, chosen: Sequence[ParameterStep], problems: Sequence[str]
+    ) -> tuple[tuple[Ruling, ...], ...]:
         """What is said of each step at each problem (ids), in this order; of the timing blocks."""
         if not self.given:
             return tuple((NO_RULING,) * len(problems) for _ in chosen)
@@ -295,7 +297,7 @@ class Rulings:
 
 
 def _rulings(judge: Judge, pairs: Sequence[Pair]) -> list[Ruling]:
-    return _read(judge.against(pairs), judge.rules.looks) if pairs else []
+    return _read(judge.compare(pairs), judge.rules.looks) if pairs else []
 
 
 def _read(frame: pd.DataFrame, looks: int) -> list[Ruling]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.effects import Effect, Step, Value, effects, over_problems, steps
+from profiler.analyse.effects import Effect, ParameterStep, Value, effects, over_problems, steps
 from profiler.findings.lookup import Lookup
 from profiler.findings.rulings import NO_RULING, Ruling, counts
 from profiler.render.words import numbers
@@ -15,7 +15,7 @@ from profiler.render.words import numbers
 class Found:
     """A step with its effect and what is said of it, by problem in the order of the plan."""
 
-    step: Step
+    step: ParameterStep
     effects: tuple[Effect, ...]
     rulings: tuple[Ruling, ...]
 
@@ -26,7 +26,7 @@ def measured_steps(lookup: Lookup) -> tuple[Found, ...]:
     return tuple(one for one in found_steps(lookup, chosen) if over_problems(one.effects).pairs)
 
 
-def found_steps(lookup: Lookup, chosen: Sequence[Step]) -> tuple[Found, ...]:
+def found_steps(lookup: Lookup, chosen: Sequence[ParameterStep]) -> tuple[Found, ...]:
     """Effects of these steps, and what is said of them; where there is no pair, nothing is."""
     problems = [problem.id for problem in lookup.problems]
     found = effects(chosen, lookup.blocks, problems)
@@ -89,7 +89,7 @@ def excludes_one(effect: Effect) -> bool:
     return effect.low > 1 or effect.high < 1
 
 
-def step_name(step: Step) -> str:
+def step_name(step: ParameterStep) -> str:
     """Parameter and both values, as a row is called."""
     return f"{step.parameter}: {value_name(step.before)} \u2192 {value_name(step.after)}"
 

@@ -36,9 +36,9 @@ __all__ = [
     "expand",
     "is_known",
     "is_raw_name",
-    "most_believed",
     "ncu_name",
     "ncu_names",
+    "primary_timer",
     "raw_combine",
     "raw_sources",
     "several_passes",
@@ -209,11 +209,11 @@ def raw_combine(raw: str) -> Combine:
     return by_suffix.get(raw.rpartition(".")[2], Combine.WEIGHTED)
 
 
-def most_believed(collectors: Iterable[str]) -> str | None:
-    """Collector whose durations are to be judged, of those that measured; None without any."""
-    found = set(collectors)
-    known = (name for name in (*DURATIONS, *sorted(found)) if name in found)
-    return next(known, None)
+def primary_timer(collectors: Iterable[str]) -> str | None:
+    """Collector whose durations are compared, of those that measured; None without any."""
+    measured = set(collectors)
+    by_priority = (*DURATIONS, *sorted(measured))
+    return next((name for name in by_priority if name in measured), None)
 
 
 def better(name: str) -> Better | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.effects import Effect, Medians, Step, moves, over_problems
+from profiler.analyse.effects import Effect, Medians, ParameterStep, moves, over_problems
 from profiler.findings.ladder import Rung, rungs
 from profiler.findings.lookup import OUTCOME_WORDS, Lookup
 from profiler.findings.roles import Ranking
@@ -329,7 +329,9 @@ def counters_in_words(rung: Rung, problem: Problem, medians: Mapping[Label, Medi
     """The counters that moved most with a step at one problem; empty where none did."""
     if rung.before is None:
         return ""
-    step = Step("version", rung.before.name, rung.variant.name, ((rung.before, rung.variant),))
+    step = ParameterStep(
+        "version", rung.before.name, rung.variant.name, ((rung.before, rung.variant),)
+    )
     found = []
     for metric, values in medians.items():
         (move,) = moves(step, values, [problem.id])

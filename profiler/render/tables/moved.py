@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-from profiler.analyse.effects import Medians, Move, Step, moves
+from profiler.analyse.effects import Medians, Move, ParameterStep, moves
 from profiler.findings.lookup import Lookup
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
@@ -40,7 +40,9 @@ def medians_of(lookup: Lookup, metric: Label) -> Medians:
     return found
 
 
-def moved_table(lookup: Lookup, step: Step, medians: Mapping[Label, Medians]) -> Heat | None:
+def moved_table(
+    lookup: Lookup, step: ParameterStep, medians: Mapping[Label, Medians]
+) -> Heat | None:
     """The counters that moved most, over the problems in the middle; None where none did."""
     problems = [problem.id for problem in lookup.problems]
     found = []

@@ -15,7 +15,7 @@ from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise, with_verdicts
 from profiler.errors import ExitCode, SpecError
 from profiler.findings.caveats import caveats
-from profiler.metrics.queries import CATALOGUE, expand, most_believed
+from profiler.metrics.queries import CATALOGUE, expand, primary_timer
 from profiler.model import (
     BuildResult,
     Cell,
@@ -129,11 +129,11 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
     """Say where the timer that the plan believes most gave nothing, and another one stands in."""
-    planned = most_believed(
+    planned = primary_timer(
         one.collector for one in plan.sessions if one.kind is SessionKind.TIMING
     )
     timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
-    measured = most_believed(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
+    measured = primary_timer(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
     if planned is not None and measured not in (None, planned):
         yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
 

@@ -163,7 +163,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Ranking, measured_again: Re
     pair = (winner.id, baseline.id)
     ruling = lookup.rulings.of([pair])[pair]
     times = times_of(measured_again.samples, measured_again.plan.cells, SessionKind.FINAL)
-    row = Judge(times, "torch", Rules(looks=1)).against([pair]).iloc[0]
+    row = Judge(times, "torch", Rules(looks=1)).compare([pair]).iloc[0]
     assert ruling.final
     assert (ruling.verdict, ruling.ratio) == (row["verdict"], row["ratio"])
     assert lookup.against_baseline[winner.id].ratio == pytest.approx(ruling.ratio)
@@ -270,7 +270,7 @@ def test_every_named_baseline_asks_the_same_judge(ranking: Ranking) -> None:
             for cell, other in found[key].others.items()
             if other and other != cell and cell not in twins and other not in twins
         ]
-        alone = judge.against(pairs[:1]).iloc[0]
+        alone = judge.compare(pairs[:1]).iloc[0]
         assert found[key].rulings[pairs[0][0]].ratio == alone["ratio"]
     own = lookup.cells["torch", lookup.problems[0].id]
     assert found["reference"].rulings[own.id].verdict is None
