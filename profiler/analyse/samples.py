@@ -83,9 +83,9 @@ def empty_samples() -> pd.DataFrame:
 
 
 def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
-    """A frame of samples whose numbers have the type that they have in every other."""
-    whole = dict.fromkeys(("block", "arm", "repeat"), "int64")
-    return samples.astype({**whole, "kernels": "float64"})
+    """Samples with the numeric types that every frame of samples has."""
+    integers = dict.fromkeys(("block", "arm", "repeat"), "int64")
+    return samples.astype({**integers, "kernels": "float64"})
 
 
 # ---- from ncu ------------------------------------------------------------------------------------
@@ -131,10 +131,10 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
 
 
 def _visit(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
-    """Cell, block and arm of the innermost range that is ours."""
-    for item in reversed(tuple(ranges or ())):
-        if item.domain == protocol.NVTX_DOMAIN:
-            visit = protocol.parse_range_name(item.name)
+    """Cell, block and arm of the innermost range that the runner opened."""
+    for nvtx_range in reversed(tuple(ranges or ())):
+        if nvtx_range.domain == protocol.NVTX_DOMAIN:
+            visit = protocol.parse_range_name(nvtx_range.name)
             if visit is not None:
                 return visit
     return None
@@ -143,7 +143,7 @@ def _visit(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
 def _number_visits(
     nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
 ) -> tuple[list[_Visit], Codes]:
-    """Visits in order of appearance, and the number of each launch's visit; -1 for none of ours."""
+    """Visits in order of appearance, and the index of each launch's visit; -1 for none."""
     allowed = None if finished is None else set(finished)
     numbers: dict[_Visit, int] = {}
     codes: list[int] = []
@@ -184,7 +184,7 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     metrics: Sequence[str],
     compute_capability: str | None = None,
 ) -> pd.DataFrame:
-    """One row per launch of an external command, told apart by kernel, grid and block.
+    """One row per launch of an external command, its cell by kernel, grid and block.
 
     Each combination is a cell of its own, `<cell>..<kernel>..g<grid>..b<block>`; its launches are
     numbered as repeats.
@@ -223,7 +223,7 @@ def _shape(size: object) -> str:
 
 
 def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The cells that external commands turned out to have, one per kernel, grid and block.
+    """Cells of external commands: one per kernel, grid and block that they launched.
 
     All keep their variant. Where a command gave several combinations, each is a problem of its own,
     named by what differs between them (`launch_kernel`, `launch_grid`, `launch_block`): so the
@@ -244,7 +244,7 @@ def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, .
 
 
 def _part_problem(problem: Problem, launched: Launched, all_parts: Collection[Launched]) -> Problem:
-    """A problem with what tells one part of its command from the others; itself for one part."""
+    """The problem of one part of a command, with the parameters in which parts differ."""
     differing = {
         name: launched[index]
         for index, name in enumerate(LAUNCHED)
@@ -274,9 +274,9 @@ def friendly_from_raw(launches: pd.DataFrame) -> pd.DataFrame:
             continue
         values = pd.Series(np.nan, index=launches.index, dtype="float64")
         for raw in present:
-            own = pd.to_numeric(launches[raw], errors="coerce").astype("float64")
+            numbers = pd.to_numeric(launches[raw], errors="coerce").astype("float64")
             scale = 1.0 if raw == name else CATALOGUE[name].scale
-            values = values.where(values.notna(), own * scale)
+            values = values.where(values.notna(), numbers * scale)
         columns[name] = values
     return pd.DataFrame(columns, index=launches.index)
 
@@ -323,8 +323,8 @@ def missing_metrics(
         names = [name for name in names if name not in absent]
     values = samples.reindex(columns=["cell", *names])
     present = values[names].notna().groupby(values["cell"], sort=False).any()
-    lacking = ((str(cell), row[~row].index) for cell, row in present.iterrows())
-    return {cell: tuple(map(str, lost)) for cell, lost in lacking if len(lost)}
+    absent_by_cell = ((str(cell), row[~row].index) for cell, row in present.iterrows())
+    return {cell: tuple(map(str, names)) for cell, names in absent_by_cell if len(names)}
 
 
 def _is_expected(name: str) -> bool:
@@ -333,16 +333,19 @@ def _is_expected(name: str) -> bool:
 
 
 def share_duplicates(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
-    """Give cells with the machine code of another the samples of the one that was measured.
+    """Samples with a copy for each alias: a cell with the machine code of a measured one.
 
-    Returns a new frame with the copied rows at its end; nothing is copied for a cell that has
-    samples of its own.
+    A new frame with the copies at its end; nothing is copied for a cell that has samples of its
+    own.
     """
     measured = set(samples["cell"])
-    twins = {
+    aliases = {
         status.cell: status.duplicate_of
         for status in statuses.values()
         if status.duplicate_of in measured and status.cell not in measured
     }
-    copies = [samples[samples["cell"] == twin].assign(cell=cell) for cell, twin in twins.items()]
+    copies = [
+        samples[samples["cell"] == original].assign(cell=alias)
+        for alias, original in aliases.items()
+    ]
     return pd.concat([samples, *copies], ignore_index=True) if copies else samples.copy()

@@ -102,7 +102,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class _PairTests:
-    """One quantity (time or cycles) of all pairs, each (pairs,); NaN where it was not tested."""
+    """Tests of one quantity (time or cycles), each (pairs,); NaN where it was not tested."""
 
     blocks: npt.NDArray[np.int64]
     median: Floats
@@ -115,14 +115,15 @@ class _PairTests:
 
     @classmethod
     def empty(cls, pairs: int) -> _PairTests:
-        numbers: dict[str, Any] = {each.name: np.full(pairs, np.nan) for each in fields(cls)}
+        """Nothing tested."""
+        numbers: dict[str, Any] = {item.name: np.full(pairs, np.nan) for item in fields(cls)}
         return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
 
 
 def compare(
     blocks: pd.DataFrame, pairs: pd.DataFrame, *, delta: float = DELTA, looks: int = 1
 ) -> pd.DataFrame:
-    """The verdict on each pair, and the numbers behind it.
+    """Verdict of each pair with the numbers behind it, in columns `COLUMNS`.
 
     `blocks` has one row per pair and block: `pair`, `log_ratio` and, where cycles were counted,
     `log_cycles`. What is not finite was not measured. `pairs` has one row per pair, its index being
@@ -146,8 +147,8 @@ def compare(
     alpha = ALPHA / looks
     floor = _column(pairs, "noise_floor")
     margin = np.fmax(np.log1p(delta), floor)
-    own = np.fmax(np.log1p(delta), _column(pairs, "cycles_noise_floor"))
-    cycles_margin = np.where(np.isnan(_column(pairs, "cycles_noise_floor")), margin, own)
+    cycles_floor = _column(pairs, "cycles_noise_floor")
+    cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(np.log1p(delta), cycles_floor))
     time = _tested(blocks, "log_ratio", pairs.index, margin, numbers=True)
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin, numbers=False)
     faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
@@ -180,7 +181,7 @@ def compare(
 
 
 def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[Any]:
-    """How far the median strays where nothing differs, for each value of `of` (e.g. the problem).
+    """Noise floor of each value of `of` (e.g. the problem): how far the median of no change moves.
 
     `differences` are those of the two arms of the baseline, A and A', one per block: log ratios, or
     percentage points. The floor has their unit: the 95th percentile of |bootstrapped median|. NaN
@@ -189,14 +190,14 @@ def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[A
     frame = pd.DataFrame({"pair": of.to_numpy(), "value": differences.to_numpy(dtype=np.float64)})
     keys = pd.Index(of.unique(), name=of.name)
     floors = np.full(len(keys), np.nan)
-    for chosen, rows in _rows(frame, "value", keys):
+    for indices, rows in _rows(frame, "value", keys):
         if rows.shape[1] >= FEWEST_BLOCKS:
-            floors[chosen] = median_floors(rows)
+            floors[indices] = median_floors(rows)
     return pd.Series(floors, index=keys, name="noise_floor")
 
 
 def undecided(comparisons: pd.DataFrame) -> pd.Index[Any]:
-    """The pairs of a result of `compare` that a later look may decide."""
+    """Index of the pairs in a result of `compare` that a later look may decide."""
     open_reasons = comparisons["reason"].isin(list(HELPED_BY_BLOCKS))
     return comparisons.index[(comparisons["verdict"] == Verdict.UNCLEAR) & open_reasons]
 
@@ -208,7 +209,7 @@ def still_in_the_race(
     delta: float = DELTA,
     looks: int = len(LOOKS),
 ) -> pd.DataFrame:
-    """Which variants may still be the best of their problem: those that later looks go on with.
+    """Variants by problem that may still be its best: later looks go on with them.
 
     `times` has one row per problem, variant and block: `problem variant block duration_ns`.
     `floors` are noise floors by problem. The result has one row per problem and variant that was
@@ -219,25 +220,26 @@ def still_in_the_race(
     `FEWEST_BLOCKS` blocks in common nobody leaves.
     """
     timed = times[(times["duration_ns"] > 0) & np.isfinite(times["duration_ns"])]
-    found: pd.DataFrame = (
+    race: pd.DataFrame = (
         timed.groupby(["problem", "variant"], sort=False)["duration_ns"]
         .agg(["count", "median"])
         .reset_index()
     )
-    most = found["count"] == found.groupby("problem")["count"].transform("max")
-    best = found[most].groupby("problem")["median"].idxmin()
-    found["best"] = found.index.isin(best)
-    leader = found.loc[found["best"], ["problem", "variant"]].merge(timed)
+    most = race["count"] == race.groupby("problem")["count"].transform("max")
+    best = race[most].groupby("problem")["median"].idxmin()
+    race["best"] = race.index.isin(best)
+    leader = race.loc[race["best"], ["problem", "variant"]].merge(timed)
     paired = (
         timed.merge(leader, on=["problem", "block"], suffixes=("", "_best"))
-        .merge(found[["problem", "variant"]].reset_index(names="pair"))
+        .merge(race[["problem", "variant"]].reset_index(names="pair"))
         .assign(log_ratio=lambda rows: np.log(rows["duration_ns"] / rows["duration_ns_best"]))
     )
-    known = pd.Series(dtype=float) if floors is None else floors
-    margins = np.fmax(np.log1p(delta), found["problem"].map(known).to_numpy(dtype=np.float64))
-    tested = _tested(paired, "log_ratio", found.index, margins, numbers=False)
-    found["contender"] = ~(tested.slower < ALPHA / looks / 2)
-    return found.drop(columns=["count", "median"])
+    by_problem = pd.Series(dtype=float) if floors is None else floors
+    noise = race["problem"].map(by_problem).to_numpy(dtype=np.float64)
+    margins = np.fmax(np.log1p(delta), noise)
+    tests = _tested(paired, "log_ratio", race.index, margins, numbers=False)
+    race["contender"] = ~(tests.slower < ALPHA / looks / 2)
+    return race.drop(columns=["count", "median"])
 
 
 def reason_words(
@@ -252,7 +254,7 @@ def reason_words(
     unknown = " (noise floor not known)" if np.isnan(noise_floor) else ""
     limits = "the margin" if np.isnan(margin) else f"±{margin:.2%}{unknown}"
     seen = "" if np.isnan(detectable) else f"; would likely see {detectable:.2%}"
-    words = {
+    sentences = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
         Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
         Reason.WITHIN_MARGIN: f"within {limits}{seen}",
@@ -265,7 +267,7 @@ def reason_words(
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.NOT_MEASURED: "not measured",
     }
-    return words[reason]
+    return sentences[reason]
 
 
 def _column(pairs: pd.DataFrame, name: str) -> Floats:
@@ -283,7 +285,7 @@ def _families(pairs: pd.DataFrame) -> npt.NDArray[np.int64]:
 def _rows(
     frame: pd.DataFrame, column: str, pairs: pd.Index[Any]
 ) -> Iterator[tuple[npt.NDArray[np.int64], Floats]]:
-    """Finite values of a column as matrices of equal numbers of blocks: (which pairs, rows).
+    """Finite values of a column as matrices of equal numbers of blocks: (indices of pairs, rows).
 
     Values are in ascending order, so that the order of blocks changes nothing, not even by chance.
     """
@@ -296,30 +298,30 @@ def _rows(
     counts = np.bincount(owner, minlength=len(pairs))
     starts = np.cumsum(counts) - counts
     for n in np.unique(counts[counts > 0]):
-        chosen = np.flatnonzero(counts == n)
-        yield chosen, values[starts[chosen, np.newaxis] + np.arange(n)]
+        indices = np.flatnonzero(counts == n)
+        yield indices, values[starts[indices, np.newaxis] + np.arange(n)]
 
 
 def _tested(
     blocks: pd.DataFrame, column: str, pairs: pd.Index[Any], margins: Floats, *, numbers: bool
 ) -> _PairTests:
-    """The tests of one column; with `numbers` also intervals, which cost the most time."""
-    found = _PairTests.empty(len(pairs))
+    """Tests of one column of log ratios; with `numbers` also intervals, which cost most time."""
+    tested = _PairTests.empty(len(pairs))
     if column not in blocks:
-        return found
-    for chosen, exact in _rows(blocks, column, pairs):
+        return tested
+    for indices, exact in _rows(blocks, column, pairs):
         rows = exact.round(DIGITS)
         n = rows.shape[1]
-        found.blocks[chosen] = n
-        found.median[chosen] = np.median(rows, axis=1)
+        tested.blocks[indices] = n
+        tested.median[indices] = np.median(rows, axis=1)
         if numbers:
-            found.low[chosen], found.high[chosen] = median_intervals(rows)
-            found.detectable[chosen] = detectable_effects(rows, margins[chosen])
+            tested.low[indices], tested.high[indices] = median_intervals(rows)
+            tested.detectable[indices] = detectable_effects(rows, margins[indices])
         if n >= FEWEST_BLOCKS:
-            tests = margin_tests(rows, margins[chosen])
-            found.faster[chosen], found.slower[chosen] = tests.faster, tests.slower
-            found.same[chosen] = tests.same
-    return found
+            tests = margin_tests(rows, margins[indices])
+            tested.faster[indices], tested.slower[indices] = tests.faster, tests.slower
+            tested.same[indices] = tests.same
+    return tested
 
 
 def verdicts_of(faster: Floats, slower: Floats, same: Floats, alpha: float) -> Objects:
