@@ -115,30 +115,31 @@ def _head(file: Path) -> bytes:
 
 def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
     is_trace = not _is_report(file) and _is_trace(_head(file))
-    found = read_traces([file]) if is_trace else _read_nsys(file, environ)
-    timeline = _whole(file.name, "torch" if is_trace else "nsys", attribute(found))
+    recorded = read_traces([file]) if is_trace else _read_nsys(file, environ)
+    timeline = _file_timeline(file.name, "torch" if is_trace else "nsys", attribute(recorded))
     return ImportedTimeline(
         file=file.name,
         tool=TORCH if is_trace else NSYS,
-        version=found.nsys,
-        schema=found.schema,
+        version=recorded.nsys,
+        schema=recorded.schema,
         timeline=timeline,
         overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
     )
 
 
-def _whole(name: str, collector: str, found: Attribution) -> CellTimeline:
+def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellTimeline:
     """Everything of a file, on a time axis that begins with its first event."""
-    frames = (found.operations, found.ranges, found.api)
+    operations, ranges, api = attribution.operations, attribution.ranges, attribution.api
+    frames = (operations, ranges, api)
     origin = min((int(frame["start_ns"].min()) for frame in frames if len(frame)), default=0)
-    launches = map(protocol.parse_launch_range_name, found.ranges["name"].dropna().astype(str))
+    launches = map(protocol.parse_launch_range_name, ranges["name"].dropna().astype(str))
     return CellTimeline(
         cell=name,
         collector=collector,
-        operations=_since(origin, found.operations),
-        ranges=_since(origin, found.ranges),
-        stacks=found.stacks,
-        api=_since(origin, found.api),
+        operations=_since(origin, operations),
+        ranges=_since(origin, ranges),
+        stacks=attribution.stacks,
+        api=_since(origin, api),
         launches=sum(number is not None for number in launches),
         operators=pd.DataFrame(columns=list(protocol.OPERATOR_FIELDS)),
     )
@@ -187,8 +188,8 @@ def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> 
             f"{report.name}), and import that.",
         ) from error
     export = folder / "export.sqlite"
-    words = printed(convert_command(nsys, report.resolve(), export), _EXPORT_TIMEOUT_S)
-    failed = convert_failed(export, report.name, words)
+    output = printed(convert_command(nsys, report.resolve(), export), _EXPORT_TIMEOUT_S)
+    failed = convert_failed(export, report.name, output)
     if failed is not None:
         raise failed
     return export
@@ -201,31 +202,33 @@ def timelines_document(imported: Sequence[ImportedTimeline]) -> dict[str, Any]:
     """The timelines as JSON; a value that is absent is null, never 0."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "timelines": [_document(each) for each in imported],
+        "timelines": [_document(timeline) for timeline in imported],
     }
 
 
-def _document(each: ImportedTimeline) -> dict[str, Any]:
-    found = each.overview
+def _document(imported: ImportedTimeline) -> dict[str, Any]:
+    summary = imported.overview
     return {
-        "file": each.file,
-        "tool": each.tool,
-        "tool_version": each.version,
-        "file_schema": each.schema,
-        "operations": found.operations,
-        "span_ns": found.span_ns,
-        "busy_ns": found.busy_ns,
-        "devices": found.devices,
-        "kernels": _records(found.kernels),
-        "other_operations": _records(found.others),
-        "ranges": _records(found.ranges),
+        "file": imported.file,
+        "tool": imported.tool,
+        "tool_version": imported.version,
+        "file_schema": imported.schema,
+        "operations": summary.operations,
+        "span_ns": summary.span_ns,
+        "busy_ns": summary.busy_ns,
+        "devices": summary.devices,
+        "kernels": _records(summary.kernels),
+        "other_operations": _records(summary.others),
+        "ranges": _records(summary.ranges),
         "idle_gaps": {
-            "count": len(found.gaps),
-            "total_ns": int(found.gaps["idle_ns"].sum()),
-            "longest": _records(found.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS),
+            "count": len(summary.gaps),
+            "total_ns": int(summary.gaps["idle_ns"].sum()),
+            "longest": _records(
+                summary.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS
+            ),
         },
-        "launch_latency": _records(found.latency),
-        "api": _records(found.api),
+        "launch_latency": _records(summary.latency),
+        "api": _records(summary.api),
     }
 
 

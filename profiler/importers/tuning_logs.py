@@ -19,9 +19,9 @@ def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
     if not all(is_inductor_log(text) for text in texts):
         return None
     return tuple(
-        each
+        configuration
         for file, text in zip(files, texts, strict=True)
-        for each in parse_inductor_log(text, file.name)
+        for configuration in parse_inductor_log(text, file.name)
     )
 
 
@@ -41,15 +41,15 @@ def tuning_document(tuned: Sequence[TunedConfig]) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "configurations": [
             {
-                "operation": each.operation,
-                "choice": each.choice,
-                "config": dict(each.config),
-                "time_ns": each.time_ns,
-                "registers": each.registers,
-                "spills": each.spills,
-                "shared_bytes": each.shared_bytes,
-                "best": each.best,
+                "operation": item.operation,
+                "choice": item.choice,
+                "config": dict(item.config),
+                "time_ns": item.time_ns,
+                "registers": item.registers,
+                "spills": item.spills,
+                "shared_bytes": item.shared_bytes,
+                "best": item.best,
             }
-            for each in tuned
+            for item in tuned
         ],
     }

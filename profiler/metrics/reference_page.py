@@ -60,8 +60,8 @@ _COMBINE = {
 def page() -> str:
     """The whole page as Markdown."""
     parts = [_HEAD, *_groups()]
-    for pass_class, (title, words) in _CLASSES.items():
-        parts.append(f"\n## {title}\n\n{words}\n")
+    for pass_class, (title, explanation) in _CLASSES.items():
+        parts.append(f"\n## {title}\n\n{explanation}\n")
         parts.extend(
             _entry(metric) for metric in CATALOGUE.values() if metric.pass_class is pass_class
         )
