@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager
 
-import nvtx
-from torch.autograd import profiler as torch_profiler
+from runner.ranges import annotated_range
 
 
-@contextmanager
-def mark(name: str) -> Iterator[None]:
+def mark(name: str) -> AbstractContextManager[None]:
     """Mark what the body launches as one part of a launch (`forward`, `layer 3`).
 
     Nsight tools see a push/pop range of the default NVTX domain, torch.profiler a user annotation
@@ -18,12 +15,4 @@ def mark(name: str) -> Iterator[None]:
     about a microsecond. Ranges nest. It belongs outside of functions that torch.compile compiles:
     inside, it would break their graph.
     """
-    domain = nvtx.get_domain(None)
-    domain.push_range(domain.get_event_attributes(message=name))
-    try:
-        # Not without a listener: it is an operator that is dispatched, some microseconds each.
-        listens = torch_profiler._is_profiler_enabled
-        with torch_profiler.record_function(name) if listens else nullcontext():
-            yield
-    finally:
-        domain.pop_range()
+    return annotated_range(None, name)

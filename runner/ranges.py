@@ -19,19 +19,24 @@ def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[N
 
     Push/pop ranges belong to a thread: what another thread launches is outside of it.
     """
-    return _range(range_name(cell, block, arm))
+    return annotated_range(NVTX_DOMAIN, range_name(cell, block, arm))
 
 
 def launch_range(number: int) -> AbstractContextManager[None]:
     """Mark one launch of a visit, inside the range of the visit."""
-    return _range(launch_range_name(number))
+    return annotated_range(NVTX_DOMAIN, launch_range_name(number))
 
 
 @contextmanager
-def _range(name: str) -> Iterator[None]:
-    domain = nvtx.get_domain(NVTX_DOMAIN)
+def annotated_range(domain_name: str | None, name: str) -> Iterator[None]:
+    """Open a push/pop range in an NVTX domain (None: the default one) around the body.
+
+    While torch.profiler records, it sees a user annotation of the same name.
+    """
+    domain = nvtx.get_domain(domain_name)
     domain.push_range(domain.get_event_attributes(message=name))
     try:
+        # Not without a listener: it is an operator that is dispatched, some microseconds each.
         listens = torch_profiler._is_profiler_enabled
         with torch_profiler.record_function(name) if listens else nullcontext():
             yield

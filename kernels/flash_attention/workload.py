@@ -25,6 +25,7 @@ from kernels.flash_attention.space import (
     least_bytes,
     sizes,
 )
+from kernels.library import KernelLibrary
 
 Launch = Callable[[], torch.Tensor]
 
@@ -149,16 +150,16 @@ def expected_attention(
     """
     batch, length, heads, head_dim = query.shape
     operands = [
-        each.transpose(1, 2).reshape(batch * heads, length, head_dim)
-        for each in (query, key, value)
+        tensor.transpose(1, 2).reshape(batch * heads, length, head_dim)
+        for tensor in (query, key, value)
     ]
     result = torch.empty_like(operands[0])
     error = 0.0
     step = max(1, _SCORE_ELEMENTS // length**2)
     for start in range(0, batch * heads, step):
-        part = [each[start : start + step] for each in operands]
+        part = [operand[start : start + step] for operand in operands]
         result[start : start + step] = _plain_attention(*part)
-        precise = _plain_attention(*(each.float() for each in part))
+        precise = _plain_attention(*(operand.float() for operand in part))
         error = max(error, float((result[start : start + step] - precise).abs().max()))
     return result.view(batch, heads, length, head_dim).transpose(1, 2), ERROR_FACTOR * error
 
@@ -180,7 +181,8 @@ def device_limits(device: torch.device) -> DeviceLimits:
 def guard_device(config: Config, limits: DeviceLimits) -> None:
     """Raise ValueError where a device cannot run a configuration."""
     if limits.capability < MIN_CAPABILITY:
-        have, need = (".".join(map(str, each)) for each in (limits.capability, MIN_CAPABILITY))
+        versions = (limits.capability, MIN_CAPABILITY)
+        have, need = (".".join(map(str, version)) for version in versions)
         raise ValueError(f"the kernel needs compute capability {need}, the device has {have}")
     if config.shared_bytes > limits.shared_bytes:
         raise ValueError(
@@ -225,7 +227,7 @@ class _TorchLaunch:
 
     def __init__(self, attention: Attention, backend: SDPBackend) -> None:
         tensors = (attention.query, attention.key, attention.value)
-        self._operands = tuple(each.transpose(1, 2) for each in tensors)
+        self._operands = tuple(tensor.transpose(1, 2) for tensor in tensors)
         self._backend = backend
 
     def __call__(self) -> torch.Tensor:
@@ -235,18 +237,13 @@ class _TorchLaunch:
 
 
 class _LibraryLaunch:
-    """One built library: loads it, sets its types, and launches on torch's current stream."""
+    """The launch function of one built library, on torch's current stream."""
 
     def __init__(self, library: Path, attention: Attention) -> None:
         self._attention = attention
         self.outputs = (attention.output,)
-        loaded = ctypes.CDLL(str(library))
-        self._launch = loaded.flash_attention_launch
-        self._launch.argtypes = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
-        self._launch.restype = ctypes.c_int
-        self._error_string = loaded.flash_attention_error_string
-        self._error_string.argtypes = (ctypes.c_int,)
-        self._error_string.restype = ctypes.c_char_p
+        types = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
+        self._launch = KernelLibrary(library, "flash_attention").function("launch", *types)
         tensors = (attention.query, attention.key, attention.value, attention.output)
         self._arguments = (
             *(tensor.data_ptr() for tensor in tensors),
@@ -255,8 +252,5 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._attention.output.device).cuda_stream
-        error = self._launch(*self._arguments, stream)
-        if error:
-            words = self._error_string(error).decode()
-            raise RuntimeError(f"flash_attention_launch failed: {words} (code {error})")
+        self._launch(*self._arguments, stream)
         return self._attention.output

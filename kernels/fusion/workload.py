@@ -103,7 +103,7 @@ class _SdpaCall:
     """torch's causal attention by one of its backends."""
 
     def __init__(self, inputs: Inputs, backend: SDPBackend) -> None:
-        self._operands = tuple(each.transpose(1, 2) for each in inputs.split)
+        self._operands = tuple(tensor.transpose(1, 2) for tensor in inputs.split)
         self._backend = backend
 
     def __call__(self) -> torch.Tensor:
