@@ -5,12 +5,11 @@ Each is an NVTX range and, while torch.profiler records, a user annotation of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager
 
 import nvtx
-from torch.autograd import profiler as torch_profiler
 
+from kernels.marks import annotated_range
 from runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 
@@ -25,23 +24,6 @@ def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[N
 def launch_range(number: int) -> AbstractContextManager[None]:
     """Mark one launch of a visit, inside the range of the visit."""
     return annotated_range(NVTX_DOMAIN, launch_range_name(number))
-
-
-@contextmanager
-def annotated_range(domain_name: str | None, name: str) -> Iterator[None]:
-    """Open a push/pop range in an NVTX domain (None: the default one) around the body.
-
-    While torch.profiler records, it sees a user annotation of the same name.
-    """
-    domain = nvtx.get_domain(domain_name)
-    domain.push_range(domain.get_event_attributes(message=name))
-    try:
-        # Not without a listener: it is an operator that is dispatched, some microseconds each.
-        listens = torch_profiler._is_profiler_enabled
-        with torch_profiler.record_function(name) if listens else nullcontext():
-            yield
-    finally:
-        domain.pop_range()
 
 
 def tool_listens() -> bool:

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.attention import SDPBackend
 
 from kernels.flash_attention.config import Config, Params
 from kernels.flash_attention.space import (
@@ -26,6 +25,7 @@ from kernels.flash_attention.space import (
     sizes,
 )
 from kernels.library import KernelLibrary
+from kernels.sdpa import SdpaLaunch
 
 Launch = Callable[[], torch.Tensor]
 
@@ -119,7 +119,8 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
     """
     attention = inputs.attention(dtype_of(variant, problem))
     if "implementation" in variant:
-        return _TorchLaunch(attention, BACKENDS[str(variant["implementation"])])
+        backend = BACKENDS[str(variant["implementation"])]
+        return SdpaLaunch(attention.query, attention.key, attention.value, backend=backend)
     config = config_of(variant)
     if inputs.device.type != "cuda":
         raise RuntimeError(f"our kernels need a CUDA device and cannot run on {inputs.device.type}")
@@ -220,20 +221,6 @@ def _guard_sizes(config: Config, shape: tuple[int, ...]) -> None:
     for name, rows in (("B_r", config.B_r), ("B_c", config.B_c)):
         if shape[1] % rows:
             raise ValueError(f"a length of {shape[1]} is no multiple of {name} = {rows}")
-
-
-class _TorchLaunch:
-    """torch's attention by one of its backends."""
-
-    def __init__(self, attention: Attention, backend: SDPBackend) -> None:
-        tensors = (attention.query, attention.key, attention.value)
-        self._operands = tuple(tensor.transpose(1, 2) for tensor in tensors)
-        self._backend = backend
-
-    def __call__(self) -> torch.Tensor:
-        query, key, value = self._operands
-        with sdpa_kernel(self._backend):
-            return scaled_dot_product_attention(query, key, value).transpose(1, 2)
 
 
 class _LibraryLaunch:

@@ -8,7 +8,6 @@ names of the machine, of which `profiler.parse.chrome_trace` takes none.
 from __future__ import annotations
 
 import gzip
-import math
 import shutil
 import tempfile
 import zlib
@@ -23,7 +22,9 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline_overview import TimelineOverview, overview
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
+from profiler.parse.byte_lines import GZIP_MAGIC
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
@@ -33,7 +34,6 @@ from runner import protocol
 NSYS, TORCH = "nsys", "torch.profiler"
 
 _SQLITE = b"SQLite format 3\0"
-_GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _TRACE_EVENTS = b'"traceEvents"'
 _HEAD_BYTES = 1 << 18
@@ -108,7 +108,11 @@ def _head(file: Path) -> bytes:
         with file.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
         # A file that was cut has a head, too.
-        return zlib.decompressobj(_GZIP_FORMAT).decompress(head) if head[:2] == _GZIP else head
+        return (
+            zlib.decompressobj(_GZIP_FORMAT).decompress(head)
+            if head.startswith(GZIP_MAGIC)
+            else head
+        )
     except (OSError, zlib.error):
         return b""
 
@@ -174,7 +178,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
 
 def _is_packed(file: Path) -> bool:
     with file.open("rb") as stream:
-        return stream.read(len(_GZIP)) == _GZIP
+        return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
 def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:
@@ -234,16 +238,4 @@ def _document(imported: ImportedTimeline) -> dict[str, Any]:
 
 def _records(frame: pd.DataFrame, most: int | None = None) -> list[dict[str, Any]]:
     rows = (frame if most is None else frame.head(most)).astype(object).to_dict("records")
-    return [{str(name): _json(value) for name, value in row.items()} for row in rows]
-
-
-def _json(value: Any) -> Any:
-    if value is None or value is pd.NA:
-        return None
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    return value
+    return [{str(name): json_value(value) for name, value in row.items()} for row in rows]

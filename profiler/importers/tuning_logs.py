@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from profiler.model import SCHEMA_VERSION, TunedConfig
+from profiler.parse.byte_lines import unpacked
 from profiler.parse.inductor import is_inductor_log, parse_inductor_log
-
-_GZIP = b"\x1f\x8b"
 
 
 def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
@@ -28,11 +27,9 @@ def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
 def _text(file: Path) -> str:
     """Text of a file, compressed by gzip or not; empty where it cannot be read."""
     try:
-        content = file.read_bytes()
-        content = gzip.decompress(content) if content.startswith(_GZIP) else content
-    except (OSError, EOFError):
+        return unpacked(file.read_bytes()).decode("utf-8", errors="replace")
+    except (OSError, EOFError, zlib.error):
         return ""
-    return content.decode("utf-8", errors="replace")
 
 
 def tuning_document(tuned: Sequence[TunedConfig]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ Categories, arguments and units: kineto (libkineto/src/output_json.cpp and Cupti
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import zlib
@@ -32,6 +31,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
+from profiler.parse.byte_lines import unpacked
 from profiler.parse.nsys import (
     API_COLUMNS,
     API_VERSION,
@@ -57,7 +57,6 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
 }
 _READ = frozenset({_RANGE, _OPERATOR, *_CALLS, *_ON_DEVICE})
 
-_GZIP = b"\x1f\x8b"
 _NAME = re.compile(r'("name": ")(.*?)("\s*(?:,\s*"(?:pid|ts|args)":|\n))')
 _CALL_STACK = re.compile(r'"Call stack": ".*"(?=, "Ev Idx": \d|,?\s*$)', re.MULTILINE)
 """The two strings that can make a trace invalid: kineto escapes no quotes in names, and torch's
@@ -177,9 +176,7 @@ def _read_trace(path: Path) -> _Trace:
 
 def _content(path: Path) -> object:
     try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if data.startswith(_GZIP) else data
-        text = data.decode("utf-8", errors="replace")
+        text = unpacked(path.read_bytes()).decode("utf-8", errors="replace")
         try:
             return _json(text)
         except json.JSONDecodeError:
