@@ -9,7 +9,7 @@ from statistics import median
 
 from profiler.analyse.effects import Medians as Medians
 from profiler.analyse.effects import Move as Move
-from profiler.analyse.effects import Step as Step
+from profiler.analyse.effects import ParameterStep as ParameterStep
 from profiler.analyse.effects import moves
 from profiler.findings.findings import Findings
 from profiler.findings.limits import NOT_WAITING, Limit, limit
@@ -78,7 +78,7 @@ def medians_of(findings: Findings, metrics: Sequence[Label]) -> dict[Label, Medi
 
 
 def moved_counters(
-    step: Step, medians: Mapping[Label, Medians], problems: Sequence[str]
+    step: ParameterStep, medians: Mapping[Label, Medians], problems: Sequence[str]
 ) -> list[CounterMove]:
     """The counters that moved with a step, those that moved most first."""
     found = [

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.analyse.effects import Step, steps
+from profiler.analyse.effects import ParameterStep, steps
 from profiler.analyse.judge import Judge
 from profiler.analyse.timers import reference_collector
 from profiler.findings.aliases import alias_variants, sample_sources
@@ -366,14 +366,14 @@ class _Verdicts:
         return tuple(one for one in self.programs.rivals if one.id in measured)
 
     @cached_property
-    def parameter_steps(self) -> tuple[Step, ...]:
+    def parameter_steps(self) -> tuple[ParameterStep, ...]:
         kind, parameters = self.programs.report.kind, self.programs.report.parameters
         if kind == "ablation":
             return steps(self.programs.configurations, parameters or None)
         return steps(self.programs.rivals) if kind == "autotune" else ()
 
     @property
-    def single_steps(self) -> tuple[Step, ...]:
+    def single_steps(self) -> tuple[ParameterStep, ...]:
         versions = self.ladder_versions
         return (*ladder_steps(versions), *cumulative_steps(versions), *self.parameter_steps)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.analyse.effects import Effect as Effect
-from profiler.analyse.effects import Step as Step
+from profiler.analyse.effects import ParameterStep as ParameterStep
 from profiler.analyse.effects import effects, judge_steps, over_problems
 from profiler.analyse.judge import Judge, Pair
 from profiler.analyse.summary import block_values
@@ -29,7 +29,7 @@ BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
 class StepEffect:
     """A step with its effect and its verdict, by problem in the order of the plan."""
 
-    step: Step
+    step: ParameterStep
     effects: tuple[Effect, ...]
     verdicts: tuple[PairVerdict, ...]
     overall: Effect
@@ -69,7 +69,7 @@ class StepFinder:
     sources: Mapping[str, str]
     blocks: BlockValues
 
-    def effects_of(self, chosen: Sequence[Step]) -> tuple[StepEffect, ...]:
+    def effects_of(self, chosen: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
         """Effect and verdict of each step at each problem; where there is no pair, no verdict."""
         by_blocks = effects(chosen, self.blocks, self.problems)
         verdicts = self._verdicts(chosen)
@@ -78,7 +78,7 @@ class StepFinder:
             for step, row, verdict_row in zip(chosen, by_blocks, verdicts, strict=True)
         )
 
-    def _verdicts(self, chosen: Sequence[Step]) -> list[tuple[PairVerdict, ...]]:
+    def _verdicts(self, chosen: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
         if self.report.primary != JUDGED:
             return [(NO_VERDICT,) * len(self.problems) for _ in chosen]
         several = [step for step in chosen if len(step.pairs) > 1]
@@ -88,11 +88,11 @@ class StepFinder:
             for step in chosen
         ]
 
-    def _pair_verdicts(self, step: Step) -> tuple[PairVerdict, ...]:
+    def _pair_verdicts(self, step: ParameterStep) -> tuple[PairVerdict, ...]:
         pairs = pair_of_step(step, self.problems, self.cells)
         return tuple(NO_VERDICT if pair is None else self.verdicts.of(*pair) for pair in pairs)
 
-    def _mean_verdicts(self, chosen: Sequence[Step]) -> list[tuple[PairVerdict, ...]]:
+    def _mean_verdicts(self, chosen: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
         if not chosen:
             return []
         ids = {key: self.sources.get(cell.id, cell.id) for key, cell in self.cells.items()}
@@ -103,7 +103,7 @@ class StepFinder:
 
 
 def pair_of_step(
-    step: Step, problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+    step: ParameterStep, problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> tuple[Pair | None, ...]:
     """Cell ids (after, before) of a step of one pair, by problem; None where one is not correct."""
     before, after = step.pairs[0]
@@ -114,7 +114,7 @@ def pair_of_step(
 
 
 def pairs_of_steps(
-    chosen: Sequence[Step], problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+    chosen: Sequence[ParameterStep], problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> tuple[Pair, ...]:
     """The pairs of cells that steps of a single pair compare."""
     single = [step for step in chosen if len(step.pairs) == 1]
@@ -122,7 +122,9 @@ def pairs_of_steps(
     return tuple(pair for row in rows for pair in row if pair is not None)
 
 
-def _step_effect(step: Step, row: Sequence[Effect], verdicts: Sequence[PairVerdict]) -> StepEffect:
+def _step_effect(
+    step: ParameterStep, row: Sequence[Effect], verdicts: Sequence[PairVerdict]
+) -> StepEffect:
     single = len(step.pairs) == 1
     shown = tuple(
         _as_judged(effect, verdict) if single else effect
@@ -164,21 +166,21 @@ def block_values_of(
 # ---- ladders -------------------------------------------------------------------------------------
 
 
-def ladder_steps(measured: Sequence[Variant]) -> tuple[Step, ...]:
+def ladder_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
     """From each version with a correct result to the next."""
     return tuple(
-        Step("version", before.name, after.name, ((before, after),))
+        ParameterStep("version", before.name, after.name, ((before, after),))
         for before, after in itertools.pairwise(measured)
     )
 
 
-def cumulative_steps(measured: Sequence[Variant]) -> tuple[Step, ...]:
+def cumulative_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
     """From the first version with a correct result to each other, the next one left out.
 
     That step is the second rung's own.
     """
     return tuple(
-        Step("version", measured[0].name, after.name, ((measured[0], after),))
+        ParameterStep("version", measured[0].name, after.name, ((measured[0], after),))
         for after in measured[1:]
     )
 
@@ -227,7 +229,7 @@ def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
         else Effect(problem, 0)
         for problem in finder.problems
     )
-    step = Step("version", variant.name, variant.name, ((variant, variant),))
+    step = ParameterStep("version", variant.name, variant.name, ((variant, variant),))
     return StepEffect(step, row, (NO_VERDICT,) * len(row), over_problems(row))
 
 

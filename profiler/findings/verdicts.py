@@ -157,7 +157,7 @@ def _judged(
     if not questions:
         return {}
     pairs = [(sources.get(cell, cell), sources.get(other, other)) for cell, other in questions]
-    frame = judge.against(pairs, questions=list(questions.values()))
+    frame = judge.compare(pairs, questions=list(questions.values()))
     return dict(zip(questions, read_verdicts(frame, judge.rules.looks), strict=True))
 
 

@@ -154,7 +154,7 @@ def _open_cells(plan: Plan, judge: Judge, asked: Collection[tuple[str, str]]) ->
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
     """Ids of both cells of every pair that more blocks may decide."""
-    found = judge.against(pairs)
+    found = judge.compare(pairs)
     rows = found.loc[undecided(found)]
     return {*rows["cell"], *rows["against"]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from profiler.findings.counters import CounterMove, Medians, Move, Step, moved_counters
+from profiler.findings.counters import CounterMove, Medians, Move, ParameterStep, moved_counters
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import Label
 from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
@@ -15,7 +15,9 @@ MOST_MOVED = 14
 _NO_VARIANT = -1
 
 
-def moved_table(findings: Findings, step: Step, medians: Mapping[Label, Medians]) -> Heat | None:
+def moved_table(
+    findings: Findings, step: ParameterStep, medians: Mapping[Label, Medians]
+) -> Heat | None:
     """The counters that moved most with a step; None where none did."""
     moved = moved_counters(step, medians, [problem.id for problem in findings.problems])
     if not moved:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profiler.findings.findings import Findings
-from profiler.findings.steps import Effect, Step, StepEffect
+from profiler.findings.steps import Effect, ParameterStep, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import counts, reason_and_blocks
@@ -68,7 +68,7 @@ def effect_excludes_one(effect: Effect) -> bool:
     return effect.low > 1 or effect.high < 1
 
 
-def step_name(step: Step) -> str:
+def step_name(step: ParameterStep) -> str:
     """Parameter and both values, as a row is called."""
     return f"{step.parameter}: {value_name(step.before)} \u2192 {value_name(step.after)}"
 

@@ -8,17 +8,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
-from profiler.analyse.samples import (
-    add_build_facts,
-    add_derived,
-    add_status_facts,
-    share_duplicates,
-)
+from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.errors import ExitCode, SpecError
-from profiler.metrics.queries import CATALOGUE, expand, most_believed
+from profiler.metrics.queries import CATALOGUE, expand, primary_timer
 from profiler.model import (
     BuildResult,
     CellStatus,
@@ -119,11 +115,11 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
     """Say where the timer that the plan believes most gave nothing, and another one stands in."""
-    planned = most_believed(
+    planned = primary_timer(
         one.collector for one in plan.sessions if one.kind is SessionKind.TIMING
     )
     timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
-    measured = most_believed(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
+    measured = primary_timer(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
     if planned is not None and measured not in (None, planned):
         yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
 
