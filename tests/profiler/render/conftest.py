@@ -7,6 +7,7 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, without
 
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import Report
@@ -19,7 +20,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="session")
 def ranking(report: Report) -> Findings:
-    return Findings(Findings(report))
+    return find(report)
 
 
 @pytest.fixture(scope="session")

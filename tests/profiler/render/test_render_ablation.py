@@ -11,18 +11,14 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import Effect, Move
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.steps import (
-    excludes_one,  # TODO
-    measured_steps,  # TODO
-    step_name,  # TODO
-    step_summary,  # TODO
-)
 from profiler.metrics.labels import label
 from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
 from profiler.render.page import render_page
 from profiler.render.tables.moved import counters, medians_of, move_datum, moved_table
 from profiler.render.words.answer import sentences
+from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
 from profiler.run_folder.load.report import Report
 
 
@@ -33,7 +29,7 @@ def ablated(report: Report) -> Report:
 
 @pytest.fixture(scope="module")
 def ablation(ablated: Report) -> Findings:
-    return Findings(Findings(ablated))
+    return find(ablated)
 
 
 def test_only_the_named_parameters_are_stepped_through(ablation: Findings) -> None:
@@ -41,15 +37,15 @@ def test_only_the_named_parameters_are_stepped_through(ablation: Findings) -> No
 
 
 def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
-    findings = Findings(without(ablated, parameters=()))
-    names = {one.step.parameter for one in measured_steps(findings)}
+    findings = find(without(ablated, parameters=()))
+    names = {one.step.parameter for one in findings.parameter_steps}
     assert names == {"kernel", "block", "vec"}
 
 
 def test_named_references_are_not_paired(ablated: Report) -> None:
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
-    assert measured_steps(Findings(without(ablated, plan=plan))) == ()
+    assert measured_steps(find(without(ablated, plan=plan))) == ()
 
 
 def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
@@ -75,8 +71,8 @@ def test_the_answer_names_each_step_with_its_range(ablation: Findings) -> None:
 
 def test_one_problem_has_its_interval_in_the_sentence() -> None:
     small = make_report(30, problem_list=problems()[:1])
-    findings = Findings(without(small, kind="ablation", parameters=("vec",)))
-    (found,) = measured_steps(findings)
+    findings = find(without(small, kind="ablation", parameters=("vec",)))
+    (found,) = findings.parameter_steps
     words = step_summary(findings, found)
     assert f"at {findings.problems[0].name} [" in words
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
@@ -85,9 +81,9 @@ def test_one_problem_has_its_interval_in_the_sentence() -> None:
 def test_many_steps_are_counted_in_the_answer() -> None:
     # Many variants make many steps; each is drawn over the problems, of which two are enough.
     many = make_report(34, problem_list=problems()[:2])
-    findings = Findings(Findings(without(many, kind="ablation")))
+    findings = find(without(many, kind="ablation"))
     said = ["".join(part.text for part in one) for one in sentences(findings)]
-    total = len(measured_steps(findings))
+    total = len(findings.parameter_steps)
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
     parts = ablation_view(findings).parts
@@ -96,9 +92,9 @@ def test_many_steps_are_counted_in_the_answer() -> None:
 
 
 def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
-    assert excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
-    assert not excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
-    assert not excludes_one(Effect("p", 1, 0.9))
+    assert effect_excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
+    assert not effect_excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
+    assert not effect_excludes_one(Effect("p", 1, 0.9))
 
 
 def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) -> None:
@@ -109,7 +105,7 @@ def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) 
 
 def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
     findings = ablation.lookup
-    (found,) = measured_steps(findings)
+    (found,) = findings.parameter_steps
     medians = {metric: medians_of(findings, metric) for metric in counters(findings)}
     table = moved_table(findings, found.step, medians)
     assert table is not None
@@ -130,7 +126,7 @@ def test_the_page_says_went_with() -> None:
     small = without(
         make_report(13, problem_list=problems()[:2]), kind="ablation", parameters=("vec",)
     )
-    tree: Any = lxml.html.document_fromstring(render_page(small))
+    tree: Any = lxml.html.document_fromstring(render_page(find(small)))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:2] == ["All steps", "vec: 1 \u2192 4"]
     assert tree.xpath("//h4[text()='Counters that went with it']")

@@ -17,13 +17,14 @@ from profiler.render.tables.behind import (
 )
 from synthetic_report import HOSTILE_NAME, without
 
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.steps import value_name  # TODO
 from profiler.render.kinds.autotune import NEEDS, autotune_view, needs_table
 from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.rows import Heat
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards
+from profiler.render.words.steps import value_name
 from profiler.run_folder.load.report import Report
 
 
@@ -34,7 +35,7 @@ def tuned(report: Report) -> Report:
 
 @pytest.fixture(scope="module")
 def tuning(tuned: Report) -> Findings:
-    return Findings(Findings(tuned))
+    return find(tuned)
 
 
 def whole_heat(findings: Findings) -> Heat:
@@ -46,7 +47,7 @@ def whole_heat(findings: Findings) -> Heat:
 
 def with_reference(tuned: Report, variant: str) -> Findings:
     plan = dataclasses.replace(tuned.plan, references=(variant,))
-    return Findings(Findings(without(tuned, plan=plan)))
+    return find(without(tuned, plan=plan))
 
 
 def test_rows_stand_by_their_worst_case_and_references_below(tuning: Findings) -> None:
@@ -137,7 +138,7 @@ def test_steps_of_parameters_are_named_in_words(tuning: Findings) -> None:
 def test_nothing_to_pair_is_no_section(report: Report) -> None:
     cells = [cell for cell in report.plan.cells if cell.variant.id == "torch"]
     alone = without(report, plan=dataclasses.replace(report.plan, cells=tuple(cells)))
-    assert parameter_effects(Findings(Findings(without(alone, kind="autotune")))) is None
+    assert parameter_effects(find(without(alone, kind="autotune"))) is None
     assert effect_table([]).empty
 
 
@@ -154,7 +155,7 @@ def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
     both = [
         rows.assign(metric=f"shared_{kind}_bytes", median=1536.0) for kind in ("static", "dynamic")
     ]
-    findings = Findings(Findings(without(tuned, summary=pd.concat([tuned.summary, *both]))))
+    findings = find(without(tuned, summary=pd.concat([tuned.summary, *both])))
     problem = findings.largest_problem
     assert problem is not None
     table = needs_table(findings, problem)
@@ -169,7 +170,7 @@ def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str])
     assert {"Time against what a launch needs", "How much came through"} <= set(heads)
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
     assert HOSTILE_NAME in heat.text_content()
-    assert autotune_view(Findings(Findings(tuned))).template == "autotune.html"
+    assert autotune_view(find(tuned)).template == "autotune.html"
 
 
 def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> None:
@@ -181,7 +182,7 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> Non
     ]
     plan = dataclasses.replace(tuned.plan, cells=tuple(cells))
     kept = tuned.summary["cell"].isin([cell.id for cell in cells])
-    findings = Findings(Findings(without(tuned, plan=plan, summary=tuned.summary[kept])))
+    findings = find(without(tuned, plan=plan, summary=tuned.summary[kept]))
     first, second = behind_heats(findings)
     assert {first.name, second.name} == {"dtype = fp16", "dtype = fp32"}
     for one in (first, second):

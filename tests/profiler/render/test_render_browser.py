@@ -16,8 +16,7 @@ import pandas as pd
 import pytest
 from synthetic_report import make_report, problems
 
-from profiler.findings import named_baselines as compare
-from profiler.findings.findings import Findings
+from profiler.findings.find import find
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import Report
 
@@ -81,7 +80,9 @@ def small() -> Report:
 @pytest.fixture(scope="module")
 def file(small: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(render_page(small).replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    path.write_text(
+        render_page(find(small)).replace("</body>", f"{PROBE}</body>"), encoding="utf-8"
+    )
     return path
 
 
@@ -125,7 +126,7 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
     table = pd.read_csv(io.StringIO(result["csv"]))
     assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
     found = table.dropna(subset="metric").set_index(["cell", "metric"])
-    wanted = Findings(small).summary.set_index(["cell", "metric"])
+    wanted = find(small).summary.set_index(["cell", "metric"])
     wanted = wanted[wanted["median"].notna()]
     assert set(found.index) == set(wanted.index)
     for name in ("n", "median", "mean", "min", "max", "low", "high", "ratio", "rank"):
@@ -134,7 +135,7 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
         pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
     assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
     said = table[table["metric"] == "duration_ns"].set_index("cell")["verdict"]
-    findings = Findings(small)
+    findings = find(small)
     for cell, pair in findings.against_baseline.items():
         assert said[cell] == (pair.verdict and pair.verdict.value)
     assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
@@ -145,7 +146,7 @@ def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> Non
     assert data["schema_version"] == 1
     cells = {cell["id"]: cell for cell in data["cells"]}
     assert list(cells) == [cell.id for cell in small.plan.cells]
-    findings = Findings(small)
+    findings = find(small)
     for cell in small.plan.cells:
         shown = cells[cell.id]
         assert shown["variant"] == cell.variant.id
@@ -196,9 +197,7 @@ def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report)
     known = [float(text) for text in values if text != "\u2013"]
     assert known == sorted(known, reverse=True)
     assert "\u2013" not in values[: len(known)], "missing ones are last"
-    ratios = next(
-        one.verdicts for one in compare.comparisons(Findings(Findings(small))) if one.key == "best"
-    )
+    ratios = next(one.verdicts for one in find(small).baselines if one.key == "best")
     for row in rows(tree):
         cell = small.plan.cells[int(row.get("data-cell"))]
         text = row.xpath("string(td[contains(@class, 'ratio')])")

@@ -7,7 +7,7 @@ import pytest
 from synthetic_grid import make_grid
 from synthetic_report import make_report, problems, without
 
-from profiler.findings.findings import Findings
+from profiler.findings.find import find
 from profiler.model import Outcome, Verdict
 from profiler.render.page import render_page
 from profiler.render.tables import by_problem as module
@@ -17,7 +17,7 @@ from profiler.render.words.numbers import raw
 
 
 def table_of(report):
-    return by_problem(Findings(Findings(report)))
+    return by_problem(find(report))
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def table(run):
 
 
 def test_every_cell_stands_under_its_problem_with_its_numbers(run, table):
-    findings = Findings(run)
+    findings = find(run)
     assert table.heads == ("duration", "ratio", "verdict", "DRAM bytes", "kernels")
     assert table.against == "eager"
     assert len(table.rows) == len(run.plan.cells) == 96
@@ -47,7 +47,7 @@ def test_every_cell_stands_under_its_problem_with_its_numbers(run, table):
 
 
 def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(run, table):
-    findings = Findings(run)
+    findings = find(run)
     said = set()
     for problem in findings.problems:
         rows = [row for row in table.rows if row.problem == problem.name]
@@ -68,7 +68,7 @@ def test_a_failed_cell_says_its_outcome(run, table):
 
 
 def test_verdicts_are_those_of_the_rest_of_the_page(run, table):
-    findings = Findings(run)
+    findings = find(run)
     rows = {(row.problem, row.variant): row for row in table.rows}
     compared = 0
     for cell in run.plan.cells:
@@ -97,7 +97,7 @@ def test_tables_that_say_nothing_new_are_left_out(run, monkeypatch):
 
 
 def test_the_page_shows_it(run):
-    tree = lxml.html.document_fromstring(render_page(run))
+    tree = lxml.html.document_fromstring(render_page(find(run)))
     rows = tree.xpath('//table[@id="by-problem"]/tbody/tr')
     assert len(rows) == 96
     assert all(len(row) == 8 for row in rows)
@@ -109,8 +109,8 @@ def test_the_page_shows_it(run):
 def test_finalists_stand_first_with_the_times_of_the_final(monkeypatch):
     report = make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8)
     monkeypatch.setattr(module, "_TRAFFIC", ())
-    findings = Findings(report)
-    table = by_problem(Findings(findings))
+    findings = find(report)
+    table = by_problem(find(findings))
     for problem in findings.problems:
         rows = [row for row in table.rows if row.problem == problem.name]
         names = {variant.name: variant for variant in findings.variants}
@@ -147,24 +147,24 @@ def lacking(report, variant, problem_ids):
 
 def test_who_wins_most_problems_leads_even_where_it_lacks_one():
     whole = make_report(variant_count=12, problem_list=problems()[:5])
-    findings = Findings(Findings(whole))
+    findings = find(whole)
     best = findings.best
     assert len(findings.contenders[best.id]) == 5, "it wins them all"
-    without_one = Findings(Findings(lacking(whole, best.id, {problems()[0].id})))
+    without_one = find(lacking(whole, best.id, {problems()[0].id}))
     assert without_one.best == best
     assert without_one.best_standing.complete is False
-    half = Findings(Findings(lacking(whole, best.id, {one.id for one in problems()[:3]})))
+    half = find(lacking(whole, best.id, {one.id for one in problems()[:3]}))
     assert half.best != best, "best at two of five problems is no leader"
     assert half.best_standing.complete
 
 
 def test_where_the_leader_lacks_the_largest_problem_another_one_says_why():
     whole = make_report(variant_count=12, problem_list=problems()[:5])
-    findings = Findings(whole)
-    best, largest = Findings(findings).best, findings.largest_problem
-    part = Findings(Findings(lacking(whole, best.id, {largest.id})))
+    findings = find(whole)
+    best, largest = find(findings).best, findings.largest_problem
+    part = find(lacking(whole, best.id, {largest.id}))
     assert part.best == best
     found = why(part)
     assert found.problem != largest.name
     assert found.moved, "both have counters there"
-    assert why(Findings(findings)).problem == largest.name
+    assert why(find(findings)).problem == largest.name

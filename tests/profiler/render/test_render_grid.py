@@ -11,11 +11,11 @@ import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
 from synthetic_report import without
 
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.grid_axes import grids
 from profiler.findings.grid_pairs import (
     GridPairs,
-    said_word,  # TODO
     with_ratio,
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict
@@ -31,7 +31,7 @@ from profiler.render.tables import grid_heats
 from profiler.render.tables.grid_cells import Kernels, grid_cells
 from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heats
 from profiler.render.words import numbers
-from profiler.render.words.problems import readable
+from profiler.render.words.verdicts import word_with_margin
 from profiler.run_folder.load.report import PAGE_KINDS, Report
 
 EDGES = grid_heats.WIDE_EDGES
@@ -44,7 +44,7 @@ def run() -> Report:
 
 @pytest.fixture(scope="module")
 def ranked(run: Report) -> Findings:
-    return Findings(Findings(run))
+    return find(run)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def pairs(ranked: Findings) -> GridPairs:
 
 @pytest.fixture(scope="module")
 def html(run: Report) -> Any:
-    return lxml.html.document_fromstring(render_page(run))
+    return lxml.html.document_fromstring(render_page(find(run)))
 
 
 def _problems(*rows: dict[str, Any]) -> list[Problem]:
@@ -200,7 +200,7 @@ def test_marks_of_verdicts(pairs: GridPairs, verdict: Verdict, mark: str) -> Non
 
 
 def test_few_blocks_give_no_verdict() -> None:
-    findings = Findings(make_grid(blocks=3))
+    findings = find(make_grid(blocks=3))
     found = GridPairs(findings, grids(findings.problems))
     rows = with_ratio(found.with_baseline())
     assert {one.said.verdict for one in rows} == {Verdict.UNCLEAR}
@@ -209,7 +209,7 @@ def test_few_blocks_give_no_verdict() -> None:
 
 def test_same_says_within_which_margin(pairs: GridPairs) -> None:
     even = [one.said for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
-    words = [said_word(one) for one in even if one.verdict is Verdict.SAME]
+    words = [word_with_margin(one) for one in even if one.verdict is Verdict.SAME]
     assert words
     assert all(one.startswith("= SAME within \u00b11") for one in words)
 
@@ -303,7 +303,7 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: Grid
     assert first.over is not None
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
-    findings = Findings(dataclasses.replace(run, statuses=statuses))
+    findings = find(dataclasses.replace(run, statuses=statuses))
     said = overview(GridPairs(findings, grids(findings.problems)))[0].data[1].text
     assert "NO DATA at 3 of 15 problems" in said
 
@@ -324,7 +324,7 @@ def test_kernel_lists_by_letter(ranked: Findings, pairs: GridPairs) -> None:
 
 def test_without_kernel_names_there_are_no_lists(run: Report) -> None:
     samples = run.samples.assign(kernel_names=None)
-    findings = Findings(without(run, samples=samples))
+    findings = find(without(run, samples=samples))
     assert Kernels(findings).names == {}
 
 
@@ -357,7 +357,7 @@ def test_links_to_cells_resolve(html: Any) -> None:
 
 def test_large_runs_have_a_line_a_cell(run: Report) -> None:
     many = make_grid(operators=("pointwise_chain", "a", "b", "c", "d", "e", "f"), blocks=6)
-    tree: Any = lxml.html.document_fromstring(render_page(many))
+    tree: Any = lxml.html.document_fromstring(render_page(find(many)))
     text = tree.get_element_by_id("cells").text_content()
     assert "all samples are in samples.csv" in text
     assert len(tree.xpath("//section[@id='cells']//tr[starts-with(@id, 'cell-')]")) == 336
@@ -378,9 +378,7 @@ def test_nothing_correct_is_still_a_page(run: Report) -> None:
 
 def test_ten_by_ten_has_all_cells() -> None:
     sizes = [128 << step for step in range(10)]
-    findings = Findings(
-        Findings(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
-    )
+    findings = find(find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6)))
     (block,) = grid_view(findings).parts["grid_blocks"]
     ((_, first), *_) = block.pairs[0].overhead.rows
     assert len(block.pairs[0].overhead.rows) == len(first) == 10
@@ -405,24 +403,24 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
         summary=run.summary[~run.summary["cell"].isin(gone)],
         samples=run.samples[~run.samples["cell"].isin(gone)],
     )
-    findings = Findings(Findings(part))
+    findings = find(part)
     grid = grids(findings.problems)[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
     assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
-    assert "time along dim1" in render_page(part)
+    assert "time along dim1" in render_page(find(part))
 
 
 def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
-    html = lxml.html.document_fromstring(render_page(run))
+    html = lxml.html.document_fromstring(render_page(find(run)))
     answer = html.get_element_by_id("answer").text_content()
-    findings = Findings(Findings(run))
+    findings = find(run)
     mean = next(one for one in findings.ranks if one.variant.name == "triton").geometric_mean
     assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
     leader = findings.leader
     assert leader is not None
     assert f"{leader.variant.name} is best or tied at " in answer
-    findings = Findings(readable(run))
+    findings = find(run)
     assert findings.problem_key
     assert any(f"\u00d7 at {one.name}" in answer for one in findings.problems)
 
@@ -442,14 +440,14 @@ def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
         summary=run.summary[~run.summary["cell"].isin(gone)],
         samples=run.samples[~run.samples["cell"].isin(gone)],
     )
-    parts = grid_view(Findings(Findings(part))).parts
+    parts = grid_view(find(part)).parts
     assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
-    assert "more grid of the plan: nothing of it was measured" in render_page(part)
+    assert "more grid of the plan: nothing of it was measured" in render_page(find(part))
     nothing = dataclasses.replace(
         part,
         statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
         summary=part.summary.iloc[:0],
         samples=part.samples.iloc[:0],
     )
-    assert grid_view(Findings(Findings(nothing))).parts["left_out_grids"] == 0
+    assert grid_view(find(nothing)).parts["left_out_grids"] == 0

@@ -9,10 +9,10 @@ from typing import Any
 import lxml.html
 import pandas as pd
 import pytest
-from profiler.findings.ladder import rungs  # TODO
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import over_problems
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.steps import Rung, largest_step
 from profiler.metrics.labels import label
@@ -42,12 +42,12 @@ def laddered() -> Report:
 
 @pytest.fixture(scope="module")
 def climbing(laddered: Report) -> Findings:
-    return Findings(Findings(laddered))
+    return find(laddered)
 
 
 @pytest.fixture(scope="module")
 def ladder(climbing: Findings) -> tuple[Rung, ...]:
-    return rungs(climbing)
+    return climbing.ladder
 
 
 def test_versions_stand_in_the_order_of_the_spec_without_references(
@@ -86,8 +86,8 @@ def test_percent_is_performance_of_the_reference(
 
 def test_percent_of_a_rate_goes_the_other_way(laddered: Report) -> None:
     rates = laddered.summary[laddered.summary["metric"] == "gbps"].assign(ratio=0.5)
-    findings = Findings(Findings(without(laddered, primary="gbps", summary=rates)))
-    assert {one for one in rungs(findings)[0].percents if math.isfinite(one)} == {50.0}
+    findings = find(without(laddered, primary="gbps", summary=rates))
+    assert {one for one in findings.ladder[0].percents if math.isfinite(one)} == {50.0}
 
 
 def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
@@ -164,14 +164,14 @@ def test_the_answer_says_where_the_ladder_leads(climbing: Findings) -> None:
 
 def test_one_version_is_no_ladder() -> None:
     report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
-    findings = Findings(Findings(report))
+    findings = find(report)
     assert progression_view(findings).parts["ladder"] is None
     assert not any("ladder" in part.text for one in sentences(findings) for part in one)
 
 
 def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     plan = dataclasses.replace(laddered.plan, baseline=None)
-    findings = Findings(Findings(without(laddered, baseline=None, plan=plan)))
+    findings = find(without(laddered, baseline=None, plan=plan))
     parts = progression_view(findings).parts
     assert parts["percents"] is None
     assert parts["ladder"] is not None
@@ -196,7 +196,7 @@ def test_marks_in_figures_belong_to_versions() -> None:
 
 def test_the_page_says_went_with_and_shows_notes_where_there_are_any() -> None:
     small = without(make_report(13, problem_list=problems()[:2]), kind="progression")
-    tree: Any = lxml.html.document_fromstring(render_page(small))
+    tree: Any = lxml.html.document_fromstring(render_page(find(small)))
     text = tree.xpath("//section[@id='figures']")[0].text_content()
     assert "they went with the step" in text
     heads = [one.text_content() for one in tree.xpath("//table[contains(@class, 'ledger')]//th")]

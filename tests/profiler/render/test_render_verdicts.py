@@ -10,7 +10,6 @@ from typing import Any
 import lxml.html
 import pandas as pd
 import pytest
-from profiler.findings.ladder import rungs  # TODO
 from profiler.render.tables.behind import behind_heats
 from rich.console import Console
 from synthetic_report import make_report, problems, without
@@ -18,12 +17,10 @@ from synthetic_report import make_report, problems, without
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.verdicts import Reason
 from profiler.commands.output import report_document
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.named_baselines import comparisons  # TODO
 from profiler.findings.ranking import Decided
-from profiler.findings.steps import measured_steps  # TODO
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
-from profiler.findings.winners import decided  # TODO
 from profiler.model import Outcome, SessionKind, Verdict
 from profiler.render.console import tables as console
 from profiler.render.kinds.ablation import EFFECT_HEADS
@@ -44,7 +41,7 @@ def measured_again() -> Report:
 
 @pytest.fixture(scope="module")
 def again(measured_again: Report) -> Findings:
-    return Findings(Findings(measured_again))
+    return find(measured_again)
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +56,7 @@ def say(findings: Findings) -> str:
 
 def shown(report: Report) -> str:
     stream = io.StringIO()
-    table = console.final_summary(report)
+    table = console.final_summary(find(report))
     Console(file=stream, width=220, color_system=None, highlight=False).print(table)
     return stream.getvalue()
 
@@ -70,14 +67,14 @@ def shown(report: Report) -> str:
 @pytest.mark.parametrize("kind", PAGE_KINDS)
 def test_equal_kernels_are_never_called_faster_or_best(equal: Report, kind: str) -> None:
     report = without(equal, kind=kind)
-    findings = Findings(Findings(report))
+    findings = find(report)
     said = say(findings)
     for card in cards(findings):
         said += f" {card.answer} {card.detail}"
     for word in ("FASTER", "SLOWER", "faster", "slower", "the best is"):
         assert word not in said
     assert findings.best_word != "best"
-    tree: Any = lxml.html.document_fromstring(render_page(report))
+    tree: Any = lxml.html.document_fromstring(render_page(find(report)))
     judged = tree.xpath("//td[contains(@class, 'is-faster') or contains(@class, 'is-slower')]")
     assert judged == []
 
@@ -93,7 +90,7 @@ def test_the_console_claims_no_more_than_the_page(equal: Report) -> None:
 def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
     equal: Report, again: Findings
 ) -> None:
-    findings = Findings(equal)
+    findings = find(equal)
     winner = findings.winners[findings.problems[0].id]
     assert winner.final
     assert not winner.best
@@ -101,13 +98,13 @@ def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
     few = dataclasses.replace(winner, tied=winner.tied[:2])
     assert few.ties() == " and ".join(cell.variant.name for cell in winner.tied[:2])
     assert dataclasses.replace(winner, tied=()).ties() == ""
-    assert "ties with" in say(Findings(findings))
+    assert "ties with" in say(find(findings))
     assert "FASTER" in say(again)
 
 
 def test_few_blocks_give_no_verdict_and_no_tie_by_verdict() -> None:
     report = make_report(variant_count=6, problem_list=problems()[:1], blocks=5)
-    findings = Findings(Findings(report))
+    findings = find(report)
     assert "best" not in say(findings).lower()
     real = cards(findings)[2]
     assert real.answer == "? UNCLEAR"
@@ -128,11 +125,11 @@ def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
 
 def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> None:
     report = without(measured_again, primary="cycles")
-    findings = Findings(Findings(report))
+    findings = find(report)
     assert not findings.gives_verdicts
     assert "FASTER" not in say(findings)
     assert "no verdict is given on cycles" in cards(findings)[2].detail.lower()
-    page = render_page(report)
+    page = render_page(find(report))
     assert "is-faster" not in page.partition("<main")[2].partition("<script")[0]
     assert "No verdict is given on this metric." in page
 
@@ -180,7 +177,7 @@ def test_files_and_gates_have_the_verdict_that_the_page_shows(
 ) -> None:
     findings = again.lookup
     assert findings.baseline is not None
-    cells = {cell["id"]: cell for cell in report_document(measured_again)["cells"]}
+    cells = {cell["id"]: cell for cell in report_document(find(measured_again))["cells"]}
     gate = measured_again.judged.set_index("cell")
     assert gate.index.is_unique
     finals = 0
@@ -209,7 +206,7 @@ def test_files_and_gates_have_the_verdict_that_the_page_shows(
 def test_without_a_final_there_is_none_in_files_and_the_gate_reads_the_summary() -> None:
     report = make_report(variant_count=4, problem_list=problems()[:2])
     assert report.finals.empty
-    assert {cell["final"] for cell in report_document(report)["cells"]} == {None}
+    assert {cell["final"] for cell in report_document(find(report))["cells"]} == {None}
     timed = report.summary[report.summary["metric"] == "duration_ns"]
     assert set(report.judged["cell"]) == set(timed.loc[timed["variant"] != report.baseline, "cell"])
 
@@ -230,7 +227,7 @@ def test_a_final_that_differs_from_the_timing_says_so() -> None:
 
 def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
     assert "final" in cards(again)[1].detail
-    assert "there was no final" in cards(Findings(Findings(report)))[1].detail
+    assert "there was no final" in cards(find(report))[1].detail
 
 
 def test_the_console_shows_the_number_of_the_final(measured_again: Report) -> None:
@@ -249,7 +246,7 @@ def test_a_variant_that_left_the_race_does_not_win() -> None:
     chosen = (report.summary["cell"] == quitter.id) & (report.summary["metric"] == "duration_ns")
     summary = report.summary.copy()
     summary.loc[chosen, ["median", "n", "rank"]] = [1.0, 8, 0.5]
-    findings = Findings(without(report, samples=early, summary=summary))
+    findings = find(without(report, samples=early, summary=summary))
     (winner,) = findings.winners.values()
     assert winner.cell != quitter
 
@@ -258,7 +255,7 @@ def test_a_variant_that_left_the_race_does_not_win() -> None:
 
 
 def test_every_named_baseline_asks_the_same_judge(findings: Findings) -> None:
-    found = {one.key: one for one in comparisons(findings)}
+    found = {one.key: one for one in findings.baselines}
     report = findings.report
     times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.baseline, report.rules)
@@ -311,7 +308,7 @@ def test_wrong_results_have_no_verdict(findings: Findings) -> None:
         if findings.status(cell).outcome is Outcome.WRONG_RESULT
     ]
     assert wrong
-    for one in comparisons(findings):
+    for one in findings.baselines:
         for cell in wrong:
             assert one.verdicts[cell.id] == NO_VERDICT
         for cell in findings.distinct_cells:
@@ -319,7 +316,7 @@ def test_wrong_results_have_no_verdict(findings: Findings) -> None:
 
 
 def test_the_main_table_shows_the_chosen_baseline(findings: Findings) -> None:
-    chosen = comparisons(findings)[1]
+    chosen = findings.baselines[1]
     for row in main_table(findings, chosen).rows:
         pair = chosen.verdicts[row.cell.id]
         assert row.verdict.text == (word_of(pair) or "\u2013")
@@ -341,7 +338,7 @@ def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
 def test_every_cell_is_shown_against_every_named_baseline(tree: Any, findings: Findings) -> None:
     (table, *_) = tree.xpath("//table[contains(@class, 'cells')]")
     heads = ["".join(one.itertext()) for one in table.xpath("./thead//th")]
-    for one in comparisons(findings):
+    for one in findings.baselines:
         assert f"\u00f7 {one.label}" in heads
 
 
@@ -349,8 +346,8 @@ def test_without_common_blocks_there_is_no_data_but_a_ratio() -> None:
     report = make_report(variant_count=3, problem_list=problems()[:1])
     moved = report.samples.copy()
     moved.loc[moved["cell"].str.startswith("torch"), "block"] += 100
-    findings = Findings(Findings(without(report, samples=moved)))
-    reference = comparisons(findings)[0]
+    findings = find(without(report, samples=moved))
+    reference = findings.baselines[0]
     cell = findings.distinct_cells[2]
     pair = reference.verdicts[cell.id]
     assert pair.verdict is Verdict.NO_DATA
@@ -400,7 +397,7 @@ def test_unclear_is_hatched_and_same_is_dotted(findings: Findings) -> None:
 
 
 def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
-    findings = Findings(Findings(without(equal, kind="autotune")))
+    findings = find(without(equal, kind="autotune"))
     (one,) = behind_heats(findings)
     marks = [datum.css for row in one.heat.rows for datum in row.data[2:] if datum.raw is not None]
     assert sum("top" in css for css in marks) == len(one.heat.problems)
@@ -414,8 +411,8 @@ def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
 
 
 def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) -> None:
-    findings = Findings(without(report, kind="ablation", parameters=("vec",)))
-    (found,) = measured_steps(findings)
+    findings = find(without(report, kind="ablation", parameters=("vec",)))
+    (found,) = findings.parameter_steps
     assert len(found.verdicts) == len(findings.problems) == len(found.effects)
     for effect, pair in zip(found.effects, found.verdicts, strict=True):
         assert pair.ratio == pytest.approx(effect.ratio)
@@ -429,8 +426,8 @@ def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) ->
 
 
 def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report: Report) -> None:
-    findings = Findings(Findings(without(report, kind="progression")))
-    measured = [one for one in rungs(findings) if one.measured]
+    findings = find(without(report, kind="progression"))
+    measured = [one for one in findings.ladder if one.measured]
     first, second, third, *_ = measured
     assert first.step_verdicts == first.whole_verdicts == ()
     problem = findings.problems[0].id
@@ -479,6 +476,6 @@ def test_a_report_without_arms_in_finals_still_renders(measured_again: Report) -
     samples = measured_again.samples
     old = samples[(samples["arm"] == 0) & (samples["kind"] == "timing")]
     report = without(measured_again, samples=pd.DataFrame(old))
-    findings = Findings(Findings(report))
+    findings = find(report)
     assert "noise floor not known" in cards(findings)[2].detail
-    assert "noise floor not known" in render_page(report)
+    assert "noise floor not known" in render_page(find(report))

@@ -11,6 +11,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 
 from profiler.analyse.verdicts import Reason
 from profiler.findings import named_baselines as compare
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import CellStatus, Outcome, Problem, Verdict
@@ -47,7 +48,7 @@ def test_answer_names_best_ratio_interval_and_coverage(findings: Findings) -> No
 def test_a_baseline_that_is_best_is_called_so(findings: Findings) -> None:
     winner = findings.best
     assert winner is not None
-    led = Findings(Findings(make_report(variant_count=34, baseline=winner.id)))
+    led = find(make_report(variant_count=34, baseline=winner.id))
     other = led.best
     assert other is not None
     assert other != winner
@@ -70,7 +71,7 @@ def test_the_largest_problem_is_won_by_whom_it_is_won(findings: Findings) -> Non
     largest = findings.largest_problem
     assert largest is not None
     winner = findings.ranked(largest)[0][0].variant
-    led = Findings(Findings(make_report(variant_count=34, baseline=winner.id)))
+    led = find(make_report(variant_count=34, baseline=winner.id))
     runner_up = findings.ranked(largest)[1][0].variant
     answer = say(led)
     assert f"the best is {winner.name}, the baseline, with " in answer
@@ -111,7 +112,7 @@ def test_four_cards(findings: Findings) -> None:
 def test_cards_say_what_was_not_collected() -> None:
     full = make_report(variant_count=4, problem_list=problems()[:2])
     timing = full.summary[full.summary["metric"] == "duration_ns"]
-    found = cards(Findings(Findings(without(full, summary=timing, metrics=("duration_ns",)))))
+    found = cards(find(without(full, summary=timing, metrics=("duration_ns",))))
     assert found[3].answer == "\u2013"
     assert "not collected" in found[3].detail
 
@@ -145,7 +146,7 @@ def test_a_duplicate_shows_the_numbers_of_its_twin(findings: Findings) -> None:
 
 
 def test_baselines_are_what_their_names_say(findings: Findings) -> None:
-    found = {one.key: one.verdicts for one in compare.comparisons(findings)}
+    found = {one.key: one.verdicts for one in compare.findings.baselines}
     cells = findings.cells
     problem = findings.problems[0]
     best = findings.best_by_problem[problem.id][0]
@@ -167,7 +168,7 @@ def test_baselines_are_what_their_names_say(findings: Findings) -> None:
 
 
 def test_every_named_baseline_has_intervals_and_verdicts(findings: Findings) -> None:
-    found = {one.key: one.verdicts for one in compare.comparisons(findings)}
+    found = {one.key: one.verdicts for one in compare.findings.baselines}
     cell = findings.cells[findings.variants[3].id, findings.problems[0].id]
     reference = found["reference"][cell.id]
     assert reference.low < reference.ratio < reference.high
@@ -235,14 +236,14 @@ def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:
     report = findings.report
     problem = findings.problems[0]
     peakless = dataclasses.replace(report.environment, peak_dram_bytes_per_s=None)
-    assert roofline(Findings(Findings(without(report, environment=peakless))), problem) is None
+    assert roofline(find(without(report, environment=peakless)), problem) is None
     timed = report.summary[report.summary["metric"] != "tflops"]
-    assert roofline(Findings(Findings(without(report, summary=timed))), problem) is None
+    assert roofline(find(without(report, summary=timed)), problem) is None
 
 
 def test_why_needs_a_baseline() -> None:
     report = make_report(variant_count=3, problem_list=problems()[:1], baseline=None)
-    assert why(Findings(Findings(report))) is None
+    assert why(find(report)) is None
 
 
 def row_of(group: details.ProblemDetails, name: str) -> details.Detail:
@@ -306,7 +307,7 @@ def test_the_same_metric_of_two_tools_is_never_mixed(findings: Findings) -> None
     first = report.samples[report.samples["cell"] == report.plan.cells[0].id]
     timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
     both = without(report, samples=pd.concat([report.samples, timer], ignore_index=True))
-    group = details.details(Findings(both)).problems[0]
+    group = details.details(find(both)).problems[0]
     text = row_of(group, "torch.softmax").samples[0]
     assert text.startswith("ncu timing: ")
     assert "; timer timing: " in text
@@ -318,7 +319,7 @@ def test_many_samples_are_cut_to_the_shown_metrics(
     monkeypatch.setattr(details, "MOST_SAMPLES", 10)
     report = findings.report
     noisy = report.samples.assign(stall_wait=range(len(report.samples)))
-    found = details.details(Findings(without(report, samples=noisy)))
+    found = details.details(find(without(report, samples=noisy)))
     assert not found.all_samples
     assert "stall_wait" not in [one.name for one in found.problems[0].sampled]
     assert "duration_ns" in [one.name for one in found.problems[0].sampled]
@@ -353,7 +354,7 @@ def named(*params: dict[str, Any]) -> list[str]:
         Problem(f"p{number}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for number, one in enumerate(params)
     )
-    return [one.name for one in Findings(readable(make_report(2, sizes))).problems]
+    return [one.name for one in find(readable(make_report(2, sizes))).problems]
 
 
 def test_generated_names_are_shortened_to_values() -> None:
@@ -401,14 +402,14 @@ def test_the_order_of_short_names_is_told() -> None:
         Problem(f"p{n}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for n, one in enumerate(half)
     )
-    assert Findings(readable(make_report(2, sizes))).problem_key == "m \u00d7 n dtype"
+    assert find(readable(make_report(2, sizes))).problem_key == "m \u00d7 n dtype"
 
 
 def test_given_names_stay() -> None:
     given = Problem("q", "small,half", {"rows": 512, "dtype": "fp16"})
     generated = Problem("p", "rows=512,dtype=fp32", {"rows": 512, "dtype": "fp32"})
     report = readable(make_report(2, (generated, given)))
-    assert [one.name for one in Findings(report).problems] == ["rows=512, dtype=fp32", "small,half"]
+    assert [one.name for one in find(report).problems] == ["rows=512, dtype=fp32", "small,half"]
 
 
 def test_a_wrong_result_with_a_rank_is_still_not_ranked(findings: Findings) -> None:
@@ -417,7 +418,7 @@ def test_a_wrong_result_with_a_rank_is_still_not_ranked(findings: Findings) -> N
     summary = report.summary.copy()
     wrong = [cell for cell, one in report.statuses.items() if one.outcome is Outcome.WRONG_RESULT]
     summary.loc[summary["cell"].isin(wrong), "rank"] = 0.5
-    spoiled = Findings(Findings(dataclasses.replace(report, summary=summary)))
+    spoiled = find(dataclasses.replace(report, summary=summary))
     assert spoiled.best == findings.best
     best = {cell.id for cell, _ in spoiled.lookup.best_by_problem.values()}
     assert not best & set(wrong)
@@ -431,7 +432,7 @@ def test_problems_with_different_parameters_are_told_apart_by_those_they_share()
         "attention",
     ]
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert Findings(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
+    assert find(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
     assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
         "sum 8",
         "sum 16",
@@ -452,7 +453,7 @@ def test_keys_that_stay_are_those_that_differ() -> None:
 
 
 def test_a_winner_that_the_leader_loses_to_is_named() -> None:
-    findings = Findings(Findings(make_report(variant_count=34)))
+    findings = find(make_report(variant_count=34))
     row = findings.best_rank
     assert row is not None
     held = findings.contenders[row.variant.id]
@@ -464,7 +465,7 @@ def test_a_winner_that_the_leader_loses_to_is_named() -> None:
 
 
 def test_winners_of_many_lost_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    findings = Findings(Findings(make_report(variant_count=34)))
+    findings = find(make_report(variant_count=34))
     assert findings.best_rank is not None
     held = findings.contenders[findings.best_rank.variant.id]
     lost = [one for one in findings.problems if one.id not in held]
@@ -485,15 +486,13 @@ def test_problems_that_nobody_measured_are_not_all() -> None:
     summary = whole.summary[~whole.summary["cell"].isin(cells)]
     samples = whole.samples[~whole.samples["cell"].isin(cells)]
     part = dataclasses.replace(whole, statuses=statuses, summary=summary, samples=samples)
-    assert "Over all 12 problems" in say(Findings(Findings(whole)))
-    assert "Over the 11 problems" in say(Findings(Findings(part)))
+    assert "Over all 12 problems" in say(find(whole))
+    assert "Over the 11 problems" in say(find(part))
 
 
 def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert "At the one whose quickest takes longest, " in say(
-        Findings(Findings(make_report(3, kinds)))
-    )
+    assert "At the one whose quickest takes longest, " in say(find(make_report(3, kinds)))
 
 
 def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:
@@ -521,7 +520,7 @@ def test_without_percent_of_peak_the_card_has_the_bandwidth_and_says_what_to_col
     if known:
         times = bare[bare["metric"] == "duration_ns"]
         bare = pd.concat([bare, times.assign(metric="peak_dram_pct", median=42.0)])
-    card = cards(Findings(Findings(without(report, summary=bare))))[-1]
+    card = cards(find(without(report, summary=bare)))[-1]
     assert card.answer == "\u2013"
     assert "add compute_throughput_pct and memory_throughput_pct" in card.detail
     assert ("42" in card.detail and "of the DRAM bandwidth at " in card.detail) == known
