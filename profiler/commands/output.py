@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.commands.targets import write_json_file, write_stdout
 from profiler.model import SCHEMA_VERSION, CellStatus
-from profiler.notices import Notice, remedy, severity, text
+from profiler.notices import Notice, fold, remedy, severity, text
 from profiler.planning.plan import plan_document
 from profiler.run_folder.folder import PAGE_FILE, write_atomic
 from profiler.sessions.progress import make_console
@@ -45,8 +45,8 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Pat
 def print_notices(found: Sequence[Notice], color: str) -> None:
     """Print notices to stderr, one in a line."""
     errors = make_console(color, stderr=True)
-    for notice in found:
-        errors.print(f"{severity(notice).value}: {text(notice)}", markup=False, soft_wrap=True)
+    for notice in fold(found):
+        errors.print(f"{notice.severity.value}: {notice.text}", markup=False, soft_wrap=True)
 
 
 def report_document(findings: Findings) -> dict[str, Any]:

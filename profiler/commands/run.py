@@ -227,8 +227,8 @@ def _print_results(
     """Print the summary and the notices; then write JSON, which may fail, where it is asked for."""
     if json_target != "-":
         reporter.results.print(final_summary(findings))
-    for notice in findings.notices:
-        reporter.say(f"{notices.severity(notice).value}: {notices.text(notice)}")
+    for notice in notices.fold(findings.notices):
+        reporter.say(f"{notice.severity.value}: {notice.text}")
     if page is not None:
         console = reporter.progress if json_target == "-" else reporter.results
         console.print(f"Page: {page}", markup=False, soft_wrap=True)

@@ -100,31 +100,17 @@ def find(report: Report) -> Findings:
 
 
 def _named_for_people(report: Report) -> Report:
-    """The report with short names of problems, and with notes that name a variant's aliases."""
+    """The report with short names of problems, and an outcome of every cell."""
     names = short_names(report.plan.problems)
-    owners = _aliases(report)
-    by_id = {variant.id: variant for variant in report.plan.variants}
-    twins: dict[str, list[str]] = {}
-    for alias, owner in owners.items():
-        twins.setdefault(owner, []).append(by_id[alias].name)
-    variants = {
-        variant.id: replace(variant, note=_with_aliases(variant.note, twins.get(variant.id, [])))
-        for variant in report.plan.variants
-    }
     cells = tuple(
-        replace(
-            cell,
-            variant=variants[cell.variant.id],
-            problem=replace(cell.problem, name=names[cell.problem.id]),
-        )
+        replace(cell, problem=replace(cell.problem, name=names[cell.problem.id]))
         for cell in report.plan.cells
     )
-    return replace(report, plan=replace(report.plan, cells=cells))
-
-
-def _with_aliases(note: str, names: Sequence[str]) -> str:
-    same = f"same machine code as {', '.join(names)}" if names else ""
-    return "; ".join(filter(None, (note, same)))
+    statuses = {
+        cell.id: report.statuses.get(cell.id) or CellStatus(cell.id, Outcome.NOT_MEASURED)
+        for cell in cells
+    }
+    return replace(report, plan=replace(report.plan, cells=cells), statuses=statuses)
 
 
 def _aliases(report: Report) -> Mapping[str, str]:
@@ -582,7 +568,11 @@ def _ladder(
         )
         for variant in programs.rivals
     }
-    return make_ladder(programs.rivals, judged.ladder_versions, finder, percents)
+    references = programs.references
+    planned = [one for one in programs.report.plan.variants if one.id not in references]
+    numbers = {variant.id: number for number, variant in enumerate(planned, start=1)}
+    numbered = [(numbers[variant.id], variant) for variant in programs.rivals]
+    return make_ladder(numbered, judged.ladder_versions, finder, percents)
 
 
 def _grid_pairs(

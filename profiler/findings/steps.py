@@ -41,7 +41,7 @@ class Rung:
     """One version of a ladder; effects are by problem, in the order of the plan."""
 
     number: int
-    """From 1, in the order of the spec."""
+    """From 1, in the order of the spec; that of an alias of another version is left out."""
     variant: Variant
     before: Variant | None
     """The version before it that has a correct result anywhere; None for the first of them."""
@@ -186,12 +186,12 @@ def cumulative_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
 
 
 def make_ladder(
-    versions: Sequence[Variant],
+    versions: Sequence[tuple[int, Variant]],
     measured: Sequence[Variant],
     finder: StepFinder,
     percents: Mapping[str, tuple[tuple[float, ...], float]],
 ) -> tuple[Rung, ...]:
-    """Every version in the order of the spec.
+    """Every version in the order of the spec, with its number there.
 
     `measured`: those with a correct result; `percents`: by variant id, of the baseline's
     performance, by problem and over all.
@@ -213,7 +213,7 @@ def make_ladder(
             percents=percents.get(variant.id, nothing)[0],
             percent=percents.get(variant.id, nothing)[1],
         )
-        for number, variant in enumerate(versions, start=1)
+        for number, variant in versions
     )
 
 

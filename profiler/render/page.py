@@ -54,6 +54,8 @@ class NoticeRow:
     word: str
     text: str
     remedy: str
+    parts: tuple[str, ...] = ()
+    """What several notices on one thing say, each; empty of one notice."""
 
 
 def render_page(findings: Findings) -> str:
@@ -130,22 +132,18 @@ def moment(text: str) -> str:
 
 
 def notice_rows(found: Sequence[Notice]) -> tuple[NoticeRow, ...]:
-    """Put notices into words, the most serious first; a replay before all."""
-    rows = [
+    """Notices in words, the most serious first; those on one thing are one line with parts."""
+    folded = sorted(notices.fold(found), key=lambda one: _SEVERITY_ORDER.index(one.severity))
+    return tuple(
         NoticeRow(
-            str(notices.severity(notice)),
-            *_SEVERITY_WORDS[notices.severity(notice)],
-            notices.text(notice),
-            notices.remedy(notice),
+            str(one.severity),
+            *_SEVERITY_WORDS[one.severity],
+            one.text,
+            one.remedy,
+            tuple(map(notices.text, one.parts)) if len(one.parts) > 1 else (),
         )
-        for notice in sorted(found, key=_seriousness)
-    ]
-    return tuple(dict.fromkeys(rows))
-
-
-def _seriousness(notice: Notice) -> tuple[bool, int]:
-    order = _SEVERITY_ORDER.index(notices.severity(notice))
-    return (notice.kind is not NoticeKind.REPLAYED, order)
+        for one in folded
+    )
 
 
 def _tables(findings: Findings, view: View) -> dict[str, Any]:

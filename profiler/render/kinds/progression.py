@@ -143,7 +143,12 @@ def _percent(value: float, title: str = "") -> Datum:
 
 def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
     return Row(
-        rung_name(rung), findings.marks[rung.variant.id], "other", tuple(data), rung.variant.note
+        rung_name(rung),
+        findings.marks[rung.variant.id],
+        "other",
+        tuple(data),
+        rung.variant.note,
+        findings.aliases.get(rung.variant.id, ()),
     )
 
 

@@ -11,13 +11,14 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import Effect, Move
+from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
 from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
 from profiler.render.page import render_page
-from profiler.render.tables.moved import counters, medians_of, move_datum, moved_table
-from profiler.render.words.answer import sentences
+from profiler.render.tables.moved import move_datum, moved_table
+from profiler.render.words.answer import answer_of
 from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
 from profiler.run_folder.load.report import Report
 
@@ -33,7 +34,7 @@ def ablation(ablated: Report) -> Findings:
 
 
 def test_only_the_named_parameters_are_stepped_through(ablation: Findings) -> None:
-    assert [step_name(one.step) for one in measured_steps(ablation.lookup)] == ["vec: 1 \u2192 4"]
+    assert [step_name(one.step) for one in ablation.parameter_steps] == ["vec: 1 \u2192 4"]
 
 
 def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
@@ -45,12 +46,12 @@ def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
 def test_named_references_are_not_paired(ablated: Report) -> None:
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
-    assert measured_steps(find(without(ablated, plan=plan))) == ()
+    assert find(without(ablated, plan=plan)).parameter_steps == ()
 
 
 def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
     (one,) = ablation_view(ablation).parts["ablations"]
-    assert [row.name for row in one.rows] == [each.name for each in ablation.lookup.problems]
+    assert [row.name for row in one.rows] == [each.name for each in ablation.problems]
     assert all(len(row.data) == len(EFFECT_HEADS) for row in one.rows)
     for row in one.rows:
         ratio, low, high = (float(each.raw or "nan") for each in row.data[:3])
@@ -61,7 +62,7 @@ def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
 
 
 def test_the_answer_names_each_step_with_its_range(ablation: Findings) -> None:
-    first, *_ = ["".join(part.text for part in one) for one in sentences(ablation)]
+    first, *_ = ["".join(part.text for part in one) for one in answer_of(ablation)]
     assert first.startswith("vec: 1 \u2192 4: 0.")
     assert "the time over 12 problems (geometric mean; from 0." in first
     assert first.endswith(" problems.")
@@ -82,7 +83,7 @@ def test_many_steps_are_counted_in_the_answer() -> None:
     # Many variants make many steps; each is drawn over the problems, of which two are enough.
     many = make_report(34, problem_list=problems()[:2])
     findings = find(without(many, kind="ablation"))
-    said = ["".join(part.text for part in one) for one in sentences(findings)]
+    said = ["".join(part.text for part in one) for one in answer_of(findings)]
     total = len(findings.parameter_steps)
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
@@ -98,15 +99,15 @@ def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
 
 
 def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) -> None:
-    names = {metric.name for metric in counters(ablation.lookup)}
+    names = {metric.name for metric in counters(ablation)}
     assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
     assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
 
 
 def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
-    findings = ablation.lookup
+    findings = ablation
     (found,) = findings.parameter_steps
-    medians = {metric: medians_of(findings, metric) for metric in counters(findings)}
+    medians = medians_of(findings, counters(findings))
     table = moved_table(findings, found.step, medians)
     assert table is not None
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
@@ -130,5 +131,7 @@ def test_the_page_says_went_with() -> None:
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:2] == ["All steps", "vec: 1 \u2192 4"]
     assert tree.xpath("//h4[text()='Counters that went with it']")
-    alone: Any = lxml.html.document_fromstring(render_page(without(small, parameters=("torch",))))
+    alone: Any = lxml.html.document_fromstring(
+        render_page(find(without(small, parameters=("torch",))))
+    )
     assert "No two measured variants differ" in alone.text_content()

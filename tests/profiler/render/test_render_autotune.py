@@ -9,12 +9,6 @@ from typing import Any
 import lxml.html
 import pandas as pd
 import pytest
-from profiler.render.tables.behind import (
-    BEHIND_EDGES,
-    behind_heats,
-    behind_legend,
-    one_for_all_rows,
-)
 from synthetic_report import HOSTILE_NAME, without
 
 from profiler.findings.find import find
@@ -22,6 +16,12 @@ from profiler.findings.findings import Findings
 from profiler.render.kinds.autotune import NEEDS, autotune_view, needs_table
 from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.rows import Heat
+from profiler.render.tables.slowdowns import (
+    SLOWDOWN_EDGES,
+    one_for_all_rows,
+    slowdown_heats,
+    slowdown_legend,
+)
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards
 from profiler.render.words.steps import value_name
@@ -40,7 +40,7 @@ def tuning(tuned: Report) -> Findings:
 
 def whole_heat(findings: Findings) -> Heat:
     """The heat map of a run in which every variant runs on every problem."""
-    (one,) = behind_heats(findings)
+    (one,) = slowdown_heats(findings)
     assert one.name == ""
     return one.heat
 
@@ -52,7 +52,7 @@ def with_reference(tuned: Report, variant: str) -> Findings:
 
 def test_rows_stand_by_their_worst_case_and_references_below(tuning: Findings) -> None:
     heat = whole_heat(tuning)
-    complete = [row for row, one in zip(heat.rows, tuning.standings, strict=True) if one.complete]
+    complete = [row for row, one in zip(heat.rows, tuning.ranks, strict=True) if one.complete]
     worst = [float(row.data[0].raw or "nan") for row in complete]
     assert worst == sorted(worst)
     assert len(worst) > 5
@@ -106,7 +106,7 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findi
 
 
 def test_classes_have_a_word_each() -> None:
-    assert len(behind_legend()) == len(BEHIND_EDGES) + 1
+    assert len(slowdown_legend()) == len(SLOWDOWN_EDGES) + 1
 
 
 def test_one_for_all_starts_with_the_best(tuning: Findings) -> None:
@@ -119,8 +119,8 @@ def test_one_for_all_starts_with_the_best(tuning: Findings) -> None:
 def test_the_answer_says_first_which_to_use_everywhere(tuning: Findings) -> None:
     first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
     assert tuning.best is not None
-    assert first.startswith(f"{tuning.best.name} is best or tied at ")
-    assert "used everywhere it costs at most" in first
+    assert first.startswith(f"{tuning.best.name} has the lowest number at ")
+    assert "used everywhere, at most" in first
     assert last.startswith("384 of 408 cells measured")
     assert "used everywhere" in cards(tuning)[0].detail
 
@@ -143,7 +143,7 @@ def test_nothing_to_pair_is_no_section(report: Report) -> None:
 
 
 def test_needs_leave_out_what_was_not_collected(tuning: Findings) -> None:
-    problem = tuning.lookup.largest_problem
+    problem = tuning.largest_problem
     assert problem is not None
     table = needs_table(tuning, problem)
     assert set(table["panel"]) == {NEEDS[0]}
@@ -165,7 +165,10 @@ def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
 def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str]) -> None:
     tree: Any = lxml.html.document_fromstring(page_of("autotune"))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
-    assert heads[:2] == ["Percent behind the best of each problem", "One configuration for all"]
+    assert heads[:2] == [
+        "Percent slower than the best of each problem",
+        "One configuration for all",
+    ]
     assert heads[2:4] == ["Duration with intervals, problem by problem", "What each parameter does"]
     assert {"Time against what a launch needs", "How much came through"} <= set(heads)
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
@@ -183,7 +186,7 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> Non
     plan = dataclasses.replace(tuned.plan, cells=tuple(cells))
     kept = tuned.summary["cell"].isin([cell.id for cell in cells])
     findings = find(without(tuned, plan=plan, summary=tuned.summary[kept]))
-    first, second = behind_heats(findings)
+    first, second = slowdown_heats(findings)
     assert {first.name, second.name} == {"dtype = fp16", "dtype = fp32"}
     for one in (first, second):
         assert len(one.heat.problems) == 6
@@ -191,6 +194,6 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> Non
         assert "not in the plan" not in {datum.title for row in one.heat.rows for datum in row.data}
     said = ["".join(part.text for part in one) for one in sentences(findings)]
     for one, text in zip((first, second), said, strict=False):
-        assert text.startswith(f"{one.heat.rows[0].name} is best or tied at ")
-        assert "of 6 problems; used at all of them it costs at most" in text
-    assert " of 6 problems; used at all of them" in cards(findings)[0].detail
+        assert text.startswith(f"{one.heat.rows[0].name} has the lowest number at ")
+        assert "; used at all of them, at most" in text
+    assert "; used at all of them" in cards(findings)[0].detail
