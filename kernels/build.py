@@ -104,7 +104,7 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
         compilations=compilations,
         library=library,
         link_log=folder / "link.log",
-        link_command=(*link, *(str(one.object) for one in compilations)),
+        link_command=(*link, *(str(compilation.object) for compilation in compilations)),
         command=command,
     )
 
@@ -203,7 +203,7 @@ def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
 
 
 def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
-    """Return the sources and every header in their folders."""
+    """The sources and every header in their folders."""
     folders = {source.parent for source in recipe.sources}
     headers = (
         path for folder in folders for path in folder.iterdir() if path.suffix in HEADER_SUFFIXES
@@ -212,20 +212,20 @@ def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
 
 
 def _write_library(writer: Writer, library: Library) -> None:
-    for one in library.compilations:
+    for compilation in library.compilations:
         writer.build(
-            [str(one.object)],
+            [str(compilation.object)],
             "compile",
-            [str(one.source)],
+            [str(compilation.source)],
             variables={
-                "run": _shell(one.command, one.log),
-                "dependencies": str(one.depfile),
+                "run": _shell(compilation.command, compilation.log),
+                "dependencies": str(compilation.depfile),
             },
         )
     writer.build(
         [str(library.library)],
         "link",
-        [str(one.object) for one in library.compilations],
+        [str(compilation.object) for compilation in library.compilations],
         variables={"run": _shell(library.link_command, library.link_log)},
     )
 

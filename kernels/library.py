@@ -1,31 +1,38 @@
-"""A built CUDA library: loading it, and calling the functions that return an error code."""
+"""A built shared library whose C functions return an error code, called through ctypes."""
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 
-class CudaLibrary:
-    """A shared library whose functions return 0, or a code that its `error_string` explains."""
+class KernelLibrary:
+    """The functions `<prefix>_<name>` of one library.
 
-    def __init__(self, path: Path, *, error_string: str) -> None:
-        self._library = ctypes.CDLL(str(path))
-        self._error_string = getattr(self._library, error_string)
-        self._error_string.argtypes = (ctypes.c_int,)
-        self._error_string.restype = ctypes.c_char_p
+    It exports `<prefix>_error_string` too, which gives the message for a code.
+    """
 
-    def declare(self, function: str, argument_types: Sequence[Any]) -> None:
-        """State the types of a function's arguments, so that calls may pass Python's numbers."""
-        declared = getattr(self._library, function)
-        declared.argtypes = tuple(argument_types)
-        declared.restype = ctypes.c_int
+    def __init__(self, path: Path, prefix: str) -> None:
+        self._loaded = ctypes.CDLL(str(path))
+        self._prefix = prefix
+        error_string = self._loaded[f"{prefix}_error_string"]
+        error_string.argtypes = (ctypes.c_int,)
+        error_string.restype = ctypes.c_char_p
+        self._error_string = error_string
 
-    def call(self, function: str, *arguments: Any) -> None:
-        """Call a function; raises RuntimeError with the library's words for another code than 0."""
-        code = getattr(self._library, function)(*arguments)
-        if code:
-            words = self._error_string(code).decode()
-            raise RuntimeError(f"{function} failed: {words} (code {code})")
+    def function(self, name: str, *argument_types: Any) -> Callable[..., None]:
+        """A function of the library; calling it raises RuntimeError where its code is not 0."""
+        symbol = f"{self._prefix}_{name}"
+        function = self._loaded[symbol]
+        function.argtypes = argument_types
+        function.restype = ctypes.c_int
+
+        def call(*arguments: Any) -> None:
+            code = function(*arguments)
+            if code:
+                message = self._error_string(code).decode()
+                raise RuntimeError(f"{symbol} failed: {message} (code {code})")
+
+        return call

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from runner.ranges import named_range
+import nvtx
+from torch.autograd import profiler as torch_profiler
 
 
 def mark(name: str) -> AbstractContextManager[None]:
@@ -15,4 +17,21 @@ def mark(name: str) -> AbstractContextManager[None]:
     about a microsecond. Ranges nest. It belongs outside of functions that torch.compile compiles:
     inside, it would break their graph.
     """
-    return named_range(name, None)
+    return annotated_range(None, name)
+
+
+@contextmanager
+def annotated_range(domain_name: str | None, name: str) -> Iterator[None]:
+    """Open a push/pop range in an NVTX domain (None: the default one) around the body.
+
+    While torch.profiler records, it sees a user annotation of the same name.
+    """
+    domain = nvtx.get_domain(domain_name)
+    domain.push_range(domain.get_event_attributes(message=name))
+    try:
+        # Not without a listener: it is an operator that is dispatched, some microseconds each.
+        listens = torch_profiler._is_profiler_enabled
+        with torch_profiler.record_function(name) if listens else nullcontext():
+            yield
+    finally:
+        domain.pop_range()

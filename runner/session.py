@@ -227,8 +227,8 @@ class Session:
         if not isinstance(error, WrongResultError):
             traceback.print_exception(error)
         _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
-        known = _error_fields(getattr(error, "errors", None))
-        extra = known if isinstance(error, WrongResultError) else {}
+        errors = _error_fields(getattr(error, "errors", None))
+        extra = errors if isinstance(error, WrongResultError) else {}
         for cell in cells:
             self._failed.add(cell.id)
             self._journal.write(

@@ -95,7 +95,7 @@ def refusal(params: Params) -> str | None:
     if reason is not None:
         return reason
     config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
-    return next((words for check in _CHECKS if (words := check(config)) is not None), None)
+    return next((reason for check in _CHECKS if (reason := check(config)) is not None), None)
 
 
 def _wrong_values(params: Params) -> Iterator[str]:

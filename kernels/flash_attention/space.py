@@ -129,11 +129,11 @@ def check_variant(params: Params) -> str | None:
 
 def check_problem(params: Params) -> str | None:
     """Give the reason why this is no attention problem, or None."""
-    known = {"seq_len": None, "batch": 1, "heads": 1, "head_dim": HEAD_DIM}
+    defaults = {"seq_len": None, "batch": 1, "heads": 1, "head_dim": HEAD_DIM}
     for name in params:
-        if name not in known and name != "precision":
+        if name not in defaults and name != "precision":
             return f"{name} is no size of an attention problem"
-    for name, default in known.items():
+    for name, default in defaults.items():
         value = params.get(name, default)
         # bool is an int in Python: `true` would pass as 1.
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -169,7 +169,7 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
 
     Those of `kernels.flash_attention.tuning.named_sets`, and the ladder: `prog`, and `prog_bf16`.
     """
-    sets = {name: [each.params() for each in configs] for name, configs in named_sets().items()}
+    sets = {name: [config.params() for config in configs] for name, configs in named_sets().items()}
     for name, dtype in (("prog", "FP16"), ("prog_bf16", "BF16")):
         steps = ladder(dtype)
         sets[name] = [{**step.config.params(), "step": step.code_step} for step in steps]

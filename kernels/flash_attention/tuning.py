@@ -13,15 +13,15 @@ from kernels.flash_attention.config import DTYPES, Config, refusal
 class Rule:
     """A reason to leave a configuration out of the autotuning, though it is legal."""
 
-    words: str
+    reason: str
     drops: Callable[[Config], bool]
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What a rule left out, none of which an earlier rule did."""
+    """Configurations that a rule left out, and no earlier rule."""
 
-    words: str
+    reason: str
     configs: tuple[Config, ...]
 
     @property
@@ -114,12 +114,12 @@ def apply_rules(
     configs: Iterable[Config], rules: Sequence[Rule] = RULES
 ) -> tuple[tuple[Config, ...], tuple[Dropped, ...]]:
     """Split configurations into those that no rule drops, and those that each rule drops first."""
-    kept: list[Config] = []
-    dropped: dict[str, list[Config]] = {rule.words: [] for rule in rules}
+    tried: list[Config] = []
+    dropped: dict[str, list[Config]] = {rule.reason: [] for rule in rules}
     for config in configs:
         rule = next((rule for rule in rules if rule.drops(config)), None)
-        (kept if rule is None else dropped[rule.words]).append(config)
-    return tuple(kept), tuple(Dropped(words, tuple(each)) for words, each in dropped.items())
+        (tried if rule is None else dropped[rule.reason]).append(config)
+    return tuple(tried), tuple(Dropped(reason, tuple(left)) for reason, left in dropped.items())
 
 
 def tuned() -> tuple[Config, ...]:

@@ -6,15 +6,14 @@ lengths are equal, and scores are scaled by 1 / sqrt(head_dim).
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
-from ctypes import c_int, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.attention import SDPBackend
 
 from kernels.flash_attention.config import Config, Params
 from kernels.flash_attention.space import (
@@ -25,7 +24,8 @@ from kernels.flash_attention.space import (
     least_bytes,
     sizes,
 )
-from kernels.library import CudaLibrary
+from kernels.library import KernelLibrary
+from kernels.sdpa import SdpaLaunch
 
 Launch = Callable[[], torch.Tensor]
 
@@ -119,7 +119,8 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
     """
     attention = inputs.attention(dtype_of(variant, problem))
     if "implementation" in variant:
-        return _TorchLaunch(attention, BACKENDS[str(variant["implementation"])])
+        backend = BACKENDS[str(variant["implementation"])]
+        return SdpaLaunch(attention.query, attention.key, attention.value, backend=backend)
     config = config_of(variant)
     if inputs.device.type != "cuda":
         raise RuntimeError(f"our kernels need a CUDA device and cannot run on {inputs.device.type}")
@@ -150,16 +151,16 @@ def expected_attention(
     """
     batch, length, heads, head_dim = query.shape
     operands = [
-        each.transpose(1, 2).reshape(batch * heads, length, head_dim)
-        for each in (query, key, value)
+        tensor.transpose(1, 2).reshape(batch * heads, length, head_dim)
+        for tensor in (query, key, value)
     ]
     result = torch.empty_like(operands[0])
     error = 0.0
     step = max(1, _SCORE_ELEMENTS // length**2)
     for start in range(0, batch * heads, step):
-        part = [each[start : start + step] for each in operands]
+        part = [operand[start : start + step] for operand in operands]
         result[start : start + step] = _plain_attention(*part)
-        precise = _plain_attention(*(each.float() for each in part))
+        precise = _plain_attention(*(operand.float() for operand in part))
         error = max(error, float((result[start : start + step] - precise).abs().max()))
     return result.view(batch, heads, length, head_dim).transpose(1, 2), ERROR_FACTOR * error
 
@@ -181,7 +182,8 @@ def device_limits(device: torch.device) -> DeviceLimits:
 def guard_device(config: Config, limits: DeviceLimits) -> None:
     """Raise ValueError where a device cannot run a configuration."""
     if limits.capability < MIN_CAPABILITY:
-        have, need = (".".join(map(str, each)) for each in (limits.capability, MIN_CAPABILITY))
+        versions = (limits.capability, MIN_CAPABILITY)
+        have, need = (".".join(map(str, version)) for version in versions)
         raise ValueError(f"the kernel needs compute capability {need}, the device has {have}")
     if config.shared_bytes > limits.shared_bytes:
         raise ValueError(
@@ -221,28 +223,14 @@ def _guard_sizes(config: Config, shape: tuple[int, ...]) -> None:
             raise ValueError(f"a length of {shape[1]} is no multiple of {name} = {rows}")
 
 
-class _TorchLaunch:
-    """torch's attention by one of its backends."""
-
-    def __init__(self, attention: Attention, backend: SDPBackend) -> None:
-        tensors = (attention.query, attention.key, attention.value)
-        self._operands = tuple(each.transpose(1, 2) for each in tensors)
-        self._backend = backend
-
-    def __call__(self) -> torch.Tensor:
-        query, key, value = self._operands
-        with sdpa_kernel(self._backend):
-            return scaled_dot_product_attention(query, key, value).transpose(1, 2)
-
-
 class _LibraryLaunch:
-    """One built library: loads it, sets its types, and launches on torch's current stream."""
+    """The launch function of one built library, on torch's current stream."""
 
     def __init__(self, library: Path, attention: Attention) -> None:
         self._attention = attention
         self.outputs = (attention.output,)
-        self._library = CudaLibrary(library, error_string="flash_attention_error_string")
-        self._library.declare("flash_attention_launch", (*[c_void_p] * 4, *[c_int] * 3, c_void_p))
+        types = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
+        self._launch = KernelLibrary(library, "flash_attention").function("launch", *types)
         tensors = (attention.query, attention.key, attention.value, attention.output)
         self._arguments = (
             *(tensor.data_ptr() for tensor in tensors),
@@ -251,5 +239,5 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._attention.output.device).cuda_stream
-        self._library.call("flash_attention_launch", *self._arguments, stream)
+        self._launch(*self._arguments, stream)
         return self._attention.output

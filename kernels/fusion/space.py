@@ -52,10 +52,10 @@ def sizes(problem: Params) -> dict[str, int]:
     operator = operator_of(problem)
     given = {name: value for name, value in problem.items() if name not in _NO_SIZES}
     merged = {**operator.sizes, **given}
-    found = {name: value for name, value in merged.items() if isinstance(value, int)}
-    if _EMBEDDING in found:
-        found["head_dim"] = found.pop(_EMBEDDING) // found["heads"]
-    return found
+    all_sizes = {name: value for name, value in merged.items() if isinstance(value, int)}
+    if _EMBEDDING in all_sizes:
+        all_sizes["head_dim"] = all_sizes.pop(_EMBEDDING) // all_sizes["heads"]
+    return all_sizes
 
 
 def dtype_of(problem: Params) -> str:

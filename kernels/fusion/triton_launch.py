@@ -52,18 +52,18 @@ class RowPlan:
     columns: int
     """Columns that it takes at a time, a power of two."""
     warps: int
-    whole: bool
+    holds_rows: bool
     """Whether it holds whole rows; otherwise it goes over each row in pieces, twice."""
 
 
 def plan_rows(columns: int) -> RowPlan:
     """Choose how many rows, columns and warps a program gets for rows of this length."""
     if columns > MAX_COLUMNS_AT_ONCE:
-        return RowPlan(1, PIECE, MAX_WARPS, whole=False)
+        return RowPlan(1, PIECE, MAX_WARPS, holds_rows=False)
     width = power_of_two(columns)
     rows = max(1, SMALL_TILE // width)
     warps = min(MAX_WARPS, max(MIN_WARPS, rows * width // ELEMENTS_PER_WARP))
-    return RowPlan(rows, width, warps, whole=True)
+    return RowPlan(rows, width, warps, holds_rows=True)
 
 
 def plan_tile(columns: int) -> tuple[int, int]:
@@ -138,7 +138,7 @@ def _start_rows(
     plan: RowPlan, by_rows: Any, wide: Any, rows: int, columns: int
 ) -> Callable[..., None]:
     """Give the start of one of two kernels; it takes their tensors."""
-    if plan.whole:
+    if plan.holds_rows:
         grid = (_ceil(rows, plan.rows),)
         sizes: tuple[int, ...] = (rows, columns)
         options = {"ROWS": plan.rows, "COLUMNS": plan.columns, "num_warps": plan.warps}
@@ -158,7 +158,7 @@ def _bias_dropout_add(
     kernels: Any, x: torch.Tensor, residual: torch.Tensor, bias: torch.Tensor
 ) -> Call:
     # The result lies in memory as that of eager code does, or the two would not do the same work.
-    blank = eager.bias_dropout_add(*(each.to("meta") for each in (x, residual, bias)))
+    blank = eager.bias_dropout_add(*(tensor.to("meta") for tensor in (x, residual, bias)))
     # One that lies by columns is made as its transpose is, with the bias along the rows.
     by_columns = blank.stride(0) < blank.stride(1)
     first, second = (x.t(), residual.t()) if by_columns else (x, residual)

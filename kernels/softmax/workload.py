@@ -6,15 +6,15 @@ accumulates in float32.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping
-from ctypes import c_int, c_int64, c_void_p
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from kernels.library import CudaLibrary
+from kernels.library import KernelLibrary
 from kernels.softmax.space import DTYPES
 
 Params = Mapping[str, str | int | float | bool | None]
@@ -116,14 +116,20 @@ class _TorchLaunch:
 
 
 class _LibraryLaunch:
-    """One built library: loads it, sets its types, and launches on torch's current stream."""
+    """The launch function of one built library, on torch's current stream."""
 
     def __init__(self, library: Path, inputs: Inputs) -> None:
         self._inputs = inputs
         self.outputs = (inputs.output,)
-        self._library = CudaLibrary(library, error_string="softmax_error_string")
-        types = (*[c_void_p] * 2, *[c_int64] * 2, c_int, c_void_p)
-        self._library.declare("softmax_launch", types)
+        self._launch = KernelLibrary(library, "softmax").function(
+            "launch",
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int64,
+            ctypes.c_int64,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        )
         self._arguments = (
             inputs.values.data_ptr(),
             inputs.output.data_ptr(),
@@ -133,7 +139,7 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._inputs.values.device).cuda_stream
-        self._library.call("softmax_launch", *self._arguments, stream)
+        self._launch(*self._arguments, stream)
         return self._inputs.output
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from kernels.library import CudaLibrary
+from kernels.library import KernelLibrary
 from kernels.waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
 
 FACTOR = 1.0 - 2.0**-15
@@ -94,8 +94,8 @@ class WavesLaunch:
 
     def __init__(self, library: Path, variant: Params, waves: float, starts: torch.Tensor) -> None:
         self._starts = starts
-        self._library = CudaLibrary(library, error_string="waves_error_string")
-        self.shape = self._query()
+        loaded = KernelLibrary(library, "waves")
+        self.shape = _shape(loaded)
         values = tuning(variant)
         if self.shape.blocks_per_sm != values["blocks_per_sm"]:
             raise RuntimeError(
@@ -106,26 +106,40 @@ class WavesLaunch:
         output = torch.empty(self.blocks * values["block_size"], device=starts.device)
         self.outputs = (output,)
         self._arguments = (
-            ctypes.c_void_p(starts.data_ptr()),
-            ctypes.c_uint(len(starts)),
-            ctypes.c_void_p(output.data_ptr()),
-            ctypes.c_int(self.blocks),
-            ctypes.c_int(steps_of(variant)),
-            ctypes.c_float(FACTOR),
-            ctypes.c_float(ADDEND),
-            ctypes.c_int(self.shape.shared_bytes),
+            starts.data_ptr(),
+            len(starts),
+            output.data_ptr(),
+            self.blocks,
+            steps_of(variant),
+            FACTOR,
+            ADDEND,
+            self.shape.shared_bytes,
+        )
+        self._launch = loaded.function(
+            "launch",
+            ctypes.c_void_p,
+            ctypes.c_uint,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_float,
+            ctypes.c_float,
+            ctypes.c_int,
+            ctypes.c_void_p,
         )
 
     def __call__(self) -> torch.Tensor:
         """Launch on torch's current stream."""
         stream = torch.cuda.current_stream(self._starts.device).cuda_stream
-        self._library.call("waves_launch", *self._arguments, ctypes.c_void_p(stream))
+        self._launch(*self._arguments, stream)
         return self.outputs[0]
 
-    def _query(self) -> Shape:
-        found = [ctypes.c_int() for _ in range(3)]
-        self._library.call("waves_shape", *(ctypes.byref(each) for each in found))
-        return Shape(*(each.value for each in found))
+
+def _shape(library: KernelLibrary) -> Shape:
+    """What the driver says of a wave on the current device."""
+    numbers = [ctypes.c_int() for _ in range(3)]
+    library.function("shape", *[ctypes.POINTER(ctypes.c_int)] * 3)(*map(ctypes.byref, numbers))
+    return Shape(*(number.value for number in numbers))
 
 
 def _multiprocessors(inputs: torch.Tensor) -> int:

@@ -37,7 +37,7 @@ import scipy
 
 from profiler.analyse.intervals import CONFIDENCE, FEWEST
 from profiler.analyse.paired_tests import adjust_families
-from profiler.analyse.verdicts import ALPHA, DELTA, FEWEST_BLOCKS
+from profiler.analyse.verdicts import ALPHA, DELTA, FEWEST_BLOCKS, reasons_of, verdicts_of
 from profiler.model import Verdict
 
 Floats = npt.NDArray[np.float64]
@@ -242,7 +242,7 @@ def _spread() -> float:
 
 
 @dataclass(frozen=True)
-class _Tested:
+class _ShiftEstimates:
     """All pairs, each array (pairs,); NaN where there was nothing to test."""
 
     older: npt.NDArray[np.int64]
@@ -274,8 +274,10 @@ def compare_runs(
     faster, slower, same = p_values["all"]
     families = pd.factorize(_texts(pairs, "family"))[0].astype(np.int64)
     adjusted = adjust_families(faster, slower, families)
-    said = {name: _says(*p_values[name]) for name in p_values}
-    verdicts, reasons = _judge(_says(*adjusted, same), said, found, _floor(pairs, "clock_floor"))
+    alone = {name: verdicts_of(*p_values[name], ALPHA) for name in p_values}
+    verdicts, reasons = _with_floors(
+        verdicts_of(*adjusted, same, ALPHA), alone, found, _floor(pairs, "clock_floor")
+    )
     _withhold(verdicts, reasons, _texts(pairs, "withheld"))
     margins = _margins(pairs, delta)
     columns = {
@@ -305,9 +307,9 @@ _LEFT_OUT = {"all": (), "clock": ("clock_floor",), "controls": ("clock_floor", "
 
 def _test(
     older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame, delta: float
-) -> tuple[_Tested, dict[str, tuple[Floats, Floats, Floats]]]:
+) -> tuple[_ShiftEstimates, dict[str, tuple[Floats, Floats, Floats]]]:
     count = len(pairs)
-    found = _Tested(
+    found = _ShiftEstimates(
         np.zeros(count, np.int64), np.zeros(count, np.int64), *np.full((4, count), np.nan)
     )
     p_values: dict[str, tuple[Floats, Floats, Floats]] = {
@@ -386,20 +388,11 @@ def _texts(pairs: pd.DataFrame, name: str) -> Objects:
     return texts
 
 
-def _says(faster: Floats, slower: Floats, same: Floats) -> Objects:
-    """What p values say; NaN compares as false: not tested is UNCLEAR."""
-    verdicts = _constant(Verdict.UNCLEAR, len(faster))
-    verdicts[same < ALPHA] = Verdict.SAME
-    verdicts[slower < ALPHA / 2] = Verdict.SLOWER
-    verdicts[faster < ALPHA / 2] = Verdict.FASTER
-    return verdicts
-
-
-def _judge(
-    verdicts: Objects, said: dict[str, Objects], found: _Tested, clock: Floats
+def _with_floors(
+    verdicts: Objects, alone: dict[str, Objects], found: _ShiftEstimates, clock: Floats
 ) -> tuple[Objects, Objects]:
     """Verdict and reason of each cell; later rules overrule earlier ones."""
-    stands = {name: _differs(rows) for name, rows in said.items()}
+    stands = {name: _differs(rows) for name, rows in alone.items()}
     verdicts = verdicts.copy()
     # A wide margin makes nothing SAME that a clock or the controls only keep from being decided.
     verdicts[(verdicts == Verdict.SAME) & (stands["clock"] | stands["controls"])] = Verdict.UNCLEAR
@@ -415,9 +408,7 @@ def _judge(
         (blocks < FEWEST_BLOCKS, Reason.FEW_BLOCKS),
         (blocks == 0, Reason.NOT_MEASURED),
     )
-    reasons = _constant(Reason.MORE_BLOCKS_NEEDED, len(verdicts))
-    for chosen, reason in rules:
-        reasons[chosen] = reason
+    reasons = reasons_of(rules, Reason.MORE_BLOCKS_NEEDED)
     verdicts[blocks == 0] = Verdict.NO_DATA
     return verdicts, reasons
 
@@ -433,10 +424,3 @@ def _withhold(verdicts: Objects, reasons: Objects, withheld: Objects) -> None:
             continue
         verdicts[place] = Verdict.UNCLEAR if reason == Reason.NO_CONTROL else None
         reasons[place] = reason
-
-
-def _constant(value: StrEnum, count: int) -> Objects:
-    """An array of one member; np.full would make plain strings of it."""
-    array = np.empty(count, dtype=object)
-    array.fill(value)
-    return array

@@ -24,12 +24,13 @@ class ExactChange:
 
 
 def exact_change(before: float | None, after: float | None) -> ExactChange:
-    """Compare what does not scatter: any difference is real. NaN counts as not known."""
-    before, after = _known(before), _known(after)
+    """Difference and ratio of a fact that does not scatter. NaN counts as not known."""
+    before, after = _finite(before), _finite(after)
     if before is None or after is None:
         return ExactChange(before, after, None, None)
     return ExactChange(before, after, after - before, after / before if before else None)
 
 
-def _known(value: float | None) -> float | None:
+def _finite(value: float | None) -> float | None:
+    """The value; None for NaN."""
     return None if value is None or np.isnan(value) else value

@@ -29,7 +29,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.combine import Ranges, combine_metric
-from profiler.analyse.samples import SAMPLE_COLUMNS, add_derived
+from profiler.analyse.derived import add_derived
+from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.timeline import merged_name, numbered_prefixes
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import Environment, SessionKind

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.errors import UsageError
+from profiler.commands.targets import write_json_file, write_stdout
 from profiler.model import SCHEMA_VERSION, CellStatus
-from profiler.notices import remedy, severity, text
+from profiler.notices import Notice, fold, remedy, severity, text
 from profiler.planning.plan import plan_document
 from profiler.run_folder.folder import PAGE_FILE, write_atomic
+from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from profiler.comparison.joined import Comparison
+    from profiler.findings.findings import Findings
     from profiler.run_folder.load.report import Report
 
 SAMPLES_FILE = "samples.csv"
@@ -27,35 +27,33 @@ SUMMARY_FILE = "summary.csv"
 SUMMARY_JSON_FILE = "summary.json"
 
 
-def write_results(report: Report, folder: Path, *, page: bool = True) -> Path | None:
+def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Path | None:
     """Write samples.csv, summary.csv, summary.json and the page; returns the page's path."""
-    write_atomic(folder / SAMPLES_FILE, report.samples.to_csv(index=False))
-    write_atomic(folder / SUMMARY_FILE, report.summary.to_csv(index=False))
-    write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(report)))
+    from profiler.findings.document import summary_table  # loads pandas: not for every command
+
+    write_atomic(folder / SAMPLES_FILE, findings.report.samples.to_csv(index=False))
+    write_atomic(folder / SUMMARY_FILE, summary_table(findings).to_csv(index=False))
+    write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(findings)))
     if not page:
         return None
     from profiler.render.page import render_page  # takes half a second, and not every run has one
 
-    write_atomic(folder / PAGE_FILE, render_page(report))
+    write_atomic(folder / PAGE_FILE, render_page(findings))
     return folder / PAGE_FILE
 
 
-def write_comparison(comparison: Comparison, target: Path) -> None:
-    """Write the page of a comparison; raises UsageError where it cannot be written."""
-    from profiler.render.runs.page import render_comparison
-
-    try:
-        write_atomic(target, render_comparison(comparison))
-    except OSError as error:
-        raise UsageError(
-            f"{target}: the page cannot be written: {error.strerror}",
-            remedy="Choose another path with --out.",
-        ) from error
+def print_notices(found: Sequence[Notice], color: str) -> None:
+    """Print notices to stderr, one in a line."""
+    errors = make_console(color, stderr=True)
+    for notice in fold(found):
+        errors.print(f"{notice.severity.value}: {notice.text}", markup=False, soft_wrap=True)
 
 
-def report_document(report: Report) -> dict[str, Any]:
-    """The summary as one JSON document: raw numbers, units in the keys, missing is null."""
-    plan = plan_document(report.plan)
+def report_document(findings: Findings) -> dict[str, Any]:
+    """The findings as one JSON document: raw numbers, units in the keys, missing is null."""
+    from profiler.findings.document import findings_document
+
+    report = findings.report
     return {
         "schema_version": SCHEMA_VERSION,
         "experiment": report.experiment,
@@ -64,7 +62,7 @@ def report_document(report: Report) -> dict[str, Any]:
         "environment": asdict(report.environment),
         "baseline": report.baseline,
         "seconds": dict(report.stages),
-        "excluded": plan["excluded"],
+        "excluded": plan_document(report.plan)["excluded"],
         "notices": [
             {
                 "kind": n.kind.value,
@@ -72,41 +70,19 @@ def report_document(report: Report) -> dict[str, Any]:
                 "text": text(n),
                 "remedy": remedy(n),
             }
-            for n in report.notices
+            for n in findings.notices
         ],
         "builds": [asdict(build) for build in report.builds],
-        "cells": _cells(report),
-        **({"waves": _waves(report)} if report.kind == "waves" else {}),
+        **findings_document(findings),
+        "cells": _cells(findings),
     }
 
 
-def _waves(report: Report) -> dict[str, Any]:
-    """Tail efficiency of every grid, and what each variant needs, as the page has it."""
-    from profiler.analyse.waves import steady, tail_efficiency
-    from profiler.findings.lookup import Lookup
-    from profiler.render.kinds.waves import wave_table
+def _cells(findings: Findings) -> list[dict[str, Any]]:
+    from profiler.findings.document import blocks_document, metrics_by_cell
 
-    grids = tail_efficiency(wave_table(Lookup(report)))
-    return {
-        "variants": [
-            {
-                "variant": one.variant,
-                "good_from_waves": one.waves,
-                "good_from_blocks_per_sm": one.blocks_per_sm,
-                "measured_up_to_waves": one.largest_waves,
-                "rule_grids": one.rule_grids,
-                "rule_least_efficiency": one.rule_least,
-                "rule_least_at_waves": one.rule_least_at,
-                "rule_holds": one.rule_holds,
-            }
-            for one in steady(grids)
-        ],
-        "grids": grids.drop(columns=["name", "mark"]).to_dict("records"),
-    }
-
-
-def _cells(report: Report) -> list[dict[str, Any]]:
-    metrics, finals = _metrics_by_cell(report.summary), _metrics_by_cell(report.finals)
+    report = findings.report
+    metrics = metrics_by_cell(findings)
     ranges = _ranges_by_cell(report.range_counters)
     timelines = _timelines_by_cell(report)
     return [
@@ -118,7 +94,7 @@ def _cells(report: Report) -> list[dict[str, Any]]:
             "problem_params": dict(cell.problem.params),
             **_status(report.statuses.get(cell.id)),
             "metrics": metrics.get(cell.id, {}),
-            "final": finals.get(cell.id),
+            "blocks": blocks_document(findings, cell),
             **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
             **({"timeline": timelines.get(cell.id)} if timelines else {}),
         }
@@ -132,22 +108,6 @@ def _status(status: CellStatus | None) -> dict[str, Any]:
     document = asdict(status)
     del document["cell"]
     return document
-
-
-def _metrics_by_cell(summary: pd.DataFrame) -> dict[str, dict[str, dict[str, float | str | None]]]:
-    from profiler.analyse.summary import VERDICT_COLUMNS  # loads pandas: not for every command
-
-    values = [
-        name for name in summary.columns if name not in ("cell", "variant", "problem", "metric")
-    ]
-    cells: dict[str, dict[str, dict[str, float | str | None]]] = {}
-    for row in summary.to_dict("records"):
-        judged = isinstance(row.get("verdict"), str)
-        found = {
-            name: _value(row[name]) for name in values if judged or name not in VERDICT_COLUMNS
-        }
-        cells.setdefault(str(row["cell"]), {})[str(row["metric"])] = found
-    return cells
 
 
 def _timelines_by_cell(report: Report) -> dict[str, dict[str, Any]]:
@@ -186,11 +146,6 @@ def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     return cells
 
 
-def _value(value: Any) -> float | str | None:
-    """A number or a word (a verdict, its reason) as JSON can hold it."""
-    return str(value) if isinstance(value, str) else finite(math.nan if value is None else value)
-
-
 def finite(value: float) -> float | None:
     """A number as JSON can hold it: None for what is missing."""
     return float(value) if math.isfinite(value) else None
@@ -216,9 +171,6 @@ def write_json_target(document: Mapping[str, Any], target: str | None) -> None:
     if target is None:
         return
     if target == "-":
-        sys.stdout.write(dump(document))
-        return
-    try:
-        write_atomic(Path(target), dump(document))
-    except OSError as error:
-        raise UsageError(f"--json {target}: {error.strerror}") from error
+        write_stdout(dump(document))
+    else:
+        write_json_file(Path(target), dump(document))

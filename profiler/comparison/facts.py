@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import pandas as pd
 
 from profiler.analyse.changes import exact_change
+from profiler.analyse.derived import build_fact
 from profiler.comparison.sides import Side, correct
+from profiler.metrics.queries import CATALOGUE
 
 EXACT = (
     "registers",
@@ -35,14 +37,8 @@ def common_metrics(older: Side, newer: Side, cells: Sequence[str]) -> pd.DataFra
     ]
 
 
-_BUILD_FACTS = {
-    "registers": "registers",
-    "shared_static_bytes": "shared_bytes",
-    "spill_store_bytes": "spill_store_bytes",
-    "spill_load_bytes": "spill_load_bytes",
-    "stack_bytes": "stack_bytes",
-}
-"""Metrics that the build knows too, and what it calls them."""
+_BUILD_FACTS = tuple(name for name in EXACT if CATALOGUE[name].fact)
+"""Metrics that the build knows too."""
 
 
 def _medians(side: Side, cells: Sequence[str]) -> pd.DataFrame:
@@ -59,11 +55,8 @@ def _from_builds(side: Side) -> pd.DataFrame:
     """Static facts of each cell: the largest over the kernels of its variant."""
     facts: dict[str, dict[str, float]] = {}
     for build in side.report.builds:
-        for metric, name in _BUILD_FACTS.items():
-            values = [getattr(kernel, name) for kernel in build.kernels]
-            numbers = [float(value) for value in values if value is not None]
-            if numbers:
-                facts.setdefault(build.variant, {})[metric] = max(numbers)
+        values = {name: build_fact(build, name) for name in _BUILD_FACTS}
+        facts[build.variant] = {name: value for name, value in values.items() if value is not None}
     rows = [
         (cell.id, metric, value)
         for cell in side.report.plan.cells

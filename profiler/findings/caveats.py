@@ -137,7 +137,7 @@ def _dated(samples: pd.DataFrame) -> list[str]:
 def _noise(
     samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
 ) -> Iterable[Notice]:
-    """Where the baseline strays from itself by more than the margin, or nobody looked.
+    """Where the baseline varies by more than the margin, or nobody looked.
 
     With fewer blocks than a verdict needs another notice says so already.
     """
@@ -171,7 +171,7 @@ def _noise(
 def _shift(
     samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
 ) -> Iterable[Notice]:
-    """Where the baseline itself took another time in the final than in the timing blocks."""
+    """Where the baseline itself took longer or shorter in the final."""
     before, after = (
         _baseline_medians(samples, cells, baseline, kind)
         for kind in (SessionKind.TIMING, SessionKind.FINAL)
@@ -184,7 +184,8 @@ def _shift(
     worst = str(beyond.abs().idxmax())
     values: Values = {
         "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
-        "shift": f"{float(beyond[worst]):+.2%}",
+        "longer": "longer" if float(beyond[worst]) > 0 else "less time",
+        "shift": f"{abs(float(beyond[worst])):.2%}",
         "worst": names[worst],
         "margin": _percent(delta),
     }
@@ -211,7 +212,7 @@ def _names(cells: Sequence[Cell]) -> Mapping[str, str]:
 def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:
     """Names, unless it is all of several, or many."""
     if len(names) == len(among) > 1:
-        return f"all {len(among)} problems"
+        return "both problems" if len(among) == 2 else f"all {len(among)} problems"
     return _some_or_count(names, len(among))
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from profiler.model import Problem
-from profiler.render.words.numbers import TIMES
-from profiler.render.words.problems import distinct, is_number, varying
+from profiler.planning.problem_names import distinct, is_number, varying
+
+TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import pandas as pd
 
-from profiler.metrics.catalogue import NOT_WAITING, STALL_PREFIX
+from profiler.metrics.catalogue import STALL_PREFIX
 
 BUSY_PCT = 80.0
 """From here on ncu's rule SOLBottleneck calls a unit close to its limit (2025.3.1)."""
@@ -15,6 +15,9 @@ IDLE_PCT = 60.0
 """Below this on both sides the same rule looks for latency."""
 CLOSE_PCT = 10.0
 """Compute and memory this close to each other count as balanced, as in the same rule."""
+
+NOT_WAITING = frozenset({"selected", "not_selected"})
+"""Reasons of warps that could run: they say that there is enough work, not what is in its way."""
 
 
 class LimitKind(StrEnum):

@@ -1,124 +1,120 @@
-"""Who wins a problem: by the finals where there are any, and who is not told apart from it."""
+"""The winner of each problem, and how every other cell compares with it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from profiler.findings.ranking import Decided
-from profiler.findings.rulings import NO_RULING, Ruling, Rulings
-from profiler.findings.values import Value
+from profiler.findings.values import FINAL, Value
+from profiler.findings.verdicts import PairVerdict, PairVerdicts
 from profiler.model import Cell, Verdict
 
-Ranked = Sequence[tuple[Cell, Value]]
+Measured = Sequence[tuple[Cell, Value]]
+"""Correct cells of one problem with the metric that decides."""
 
 _MOST_OF_THEM = 0.5
 """A cell with at most this share of the blocks of another left the race: it was shown to be slower,
 whatever its median in the fewer blocks is."""
-_NAMED = 2
-"""Ties that a sentence names; more are counted."""
 
 
 @dataclass(frozen=True)
 class Winner:
-    """The lowest median of a problem, and what is said of the others against it."""
+    """The best number of a problem, and the verdicts on the others against it."""
 
     cell: Cell
     value: Value
-    """Of the finals where it was in them."""
-    final: bool
-    others: Mapping[str, Ruling]
+    others: Mapping[str, PairVerdict]
     """By cell id: each other rival against the winner."""
-    apart: Mapping[str, Ruling]
-    """By cell id: references, which never win, against the winner."""
-    tied: tuple[Cell, ...]
-    """Others that a test did not show to be worse, best first."""
+    excluded: Mapping[str, PairVerdict]
+    """By cell id: references, which never win here, against the winner."""
+    same: tuple[Cell, ...]
+    """Rivals shown to differ from the winner by less than the margin, best first."""
+    not_told_apart: tuple[Cell, ...]
+    """Rivals that were not shown to be worse than the winner, nor to be the same, best first."""
+
+    @property
+    def final(self) -> bool:
+        """Whether its number is of the final."""
+        return self.value.source == FINAL
 
     @property
     def judged(self) -> bool:
         """Whether verdicts are given at all: not on other metrics, nor with few blocks."""
-        return not self.others or any(one.tested for one in self.others.values())
+        return not self.others or any(verdict.tested for verdict in self.others.values())
 
     @property
     def best(self) -> bool:
         """Whether it is shown to be better than every other: only then it is called the best."""
-        shown = all(one.verdict is Verdict.SLOWER for one in self.others.values())
-        return bool(self.others) and shown
+        verdicts = [verdict.verdict for verdict in self.others.values()]
+        return bool(verdicts) and all(verdict is Verdict.SLOWER for verdict in verdicts)
 
     @property
-    def all_others(self) -> Mapping[str, Ruling]:
+    def all_others(self) -> Mapping[str, PairVerdict]:
         """Every other cell of the problem against the winner, references too."""
-        return {**self.others, **self.apart}
+        return {**self.others, **self.excluded}
 
-    def ties(self) -> str:
-        """Name the ties, or count them where they are many; empty where there are none."""
-        names = [cell.variant.name for cell in self.tied]
-        return " and ".join(names) if len(names) <= _NAMED else f"{len(names)} others"
+    @property
+    def contenders(self) -> frozenset[str]:
+        """Ids of the variants that are the winner or not shown to be worse."""
+        cells = (self.cell, *self.same, *self.not_told_apart)
+        return frozenset(cell.variant.id for cell in cells)
 
 
-def find_winners(
-    by_problem: Mapping[str, Ranked], rulings: Rulings, apart: Collection[str] = ()
-) -> Mapping[str, Winner]:
-    """The winner of each problem (id) that has a cell; all of them are judged at once.
+def leader_of(cells: Measured, *, higher_is_better: bool = False) -> Cell:
+    """The cell with the best number of the final; without a final, of those that stayed to the end.
 
-    Variants (ids) that stand `apart` never win; they are judged against the winner, too.
+    `cells` is not empty.
     """
-    rivals = {
-        problem: [pair for pair in cells if pair[0].variant.id not in apart]
-        for problem, cells in by_problem.items()
-    }
-    leaders = {problem: _leader(cells, rulings) for problem, cells in rivals.items() if cells}
-    pairs = [
-        (cell.id, leader.id)
-        for problem, (leader, _, _) in leaders.items()
-        for cell, _ in by_problem[problem]
-        if cell != leader
-    ]
-    found = rulings.of(pairs)
-    winners = {}
-    for problem, (leader, value, final) in leaders.items():
-        cells = [cell for cell, _ in by_problem[problem] if cell != leader]
-        told = {cell.id: found.get((cell.id, leader.id), NO_RULING) for cell in cells}
-        own = [cell for cell in cells if cell.variant.id not in apart]
-        winners[problem] = Winner(
-            leader,
-            value,
-            final,
-            others={cell.id: told[cell.id] for cell in own},
-            apart={cell.id: told[cell.id] for cell in cells if cell not in own},
-            tied=tuple(cell for cell in own if _tied(told[cell.id])),
-        )
-    return winners
-
-
-def _tied(ruling: Ruling) -> bool:
-    return ruling.tested and ruling.verdict is not Verdict.SLOWER
-
-
-def _leader(cells: Ranked, rulings: Rulings) -> tuple[Cell, Value, bool]:
-    """The lowest median of the finals; without finals, of the cells that stayed to the end."""
-    finals = [
-        (replace(value, n=own.n, median=own.median, low=own.low, high=own.high), cell)
-        for cell, value in cells
-        if (own := rulings.final_value(cell.id)) is not None
-    ]
-    if finals:
-        value, cell = min(finals, key=lambda pair: pair[0].median)
-        return cell, value, True
+    final = [(cell, value) for cell, value in cells if value.source == FINAL]
     most = max(value.n for _, value in cells)
-    stayed = [pair for pair in cells if pair[1].n > _MOST_OF_THEM * most]
-    cell, value = stayed[0]
-    return cell, value, False
+    in_race = final or [(cell, value) for cell, value in cells if value.n > _MOST_OF_THEM * most]
+    sign = -1 if higher_is_better else 1
+    return min(in_race, key=lambda pair: sign * pair[1].median)[0]
 
 
-def decided(winners: Mapping[str, Winner]) -> Decided:
-    """Winners and verdicts as `profiler.findings.ranking` takes them."""
-    return Decided(
-        best={problem: one.cell.id for problem, one in winners.items()},
-        verdicts={
-            cell: ruling.verdict
-            for one in winners.values()
-            for cell, ruling in one.all_others.items()
-            if ruling.tested and ruling.verdict is not None
-        },
+def make_winner(
+    leader: Cell, cells: Measured, verdicts: PairVerdicts, excluded: Collection[str] = ()
+) -> Winner:
+    """The winner of a problem with the verdicts against it.
+
+    `cells` stand best first; variants (ids) in `excluded` are compared with it, and no rivals.
+    """
+    values = {cell.id: value for cell, value in cells}
+    others = [cell for cell, _ in cells if cell != leader]
+    rivals = [cell for cell in others if cell.variant.id not in excluded]
+    against = {cell.id: verdicts.of(cell.id, leader.id) for cell in others}
+    same, not_told_apart = [], []
+    for cell in rivals:
+        verdict = against[cell.id]
+        if verdict.tested and verdict.verdict is Verdict.SAME:
+            same.append(cell)
+        elif _not_shown_worse(verdict, values[cell.id], values[leader.id]):
+            not_told_apart.append(cell)
+    return Winner(
+        cell=leader,
+        value=values[leader.id],
+        others={cell.id: against[cell.id] for cell in rivals},
+        excluded={cell.id: against[cell.id] for cell in others if cell not in rivals},
+        same=tuple(same),
+        not_told_apart=tuple(not_told_apart),
     )
+
+
+def _not_shown_worse(verdict: PairVerdict, value: Value, best: Value) -> bool:
+    """By the test; where none could decide, by whether the intervals overlap."""
+    if verdict.tested:
+        return verdict.verdict is not Verdict.SLOWER
+    return intervals_overlap(value, best)
+
+
+def intervals_overlap(value: Value, other: Value) -> bool:
+    """Whether two intervals overlap: those of the ratios, which are paired, else of the medians.
+
+    Without intervals only equal medians do.
+    """
+    for low, high in (("ratio_low", "ratio_high"), ("low", "high")):
+        ends = [getattr(one, end) for one in (value, other) for end in (low, high)]
+        if not any(map(math.isnan, ends)):
+            return bool(ends[0] <= ends[3] and ends[2] <= ends[1])
+    return value.median == other.median

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.samples import friendly_from_raw
+from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
@@ -68,27 +68,15 @@ def import_document(imported: Imported) -> dict[str, Any]:
 
 def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
     return {
-        "kernel": _json(row["kernel"]),
-        "id": _json(row["id"]),
+        "kernel": json_value(row["kernel"]),
+        "id": json_value(row["id"]),
         "nvtx": [_range(item) for item in row["nvtx"] or ()],
-        "block_size": _json(row.get("block_size")),
-        "grid_size": _json(row.get("grid_size")),
-        "metrics": {name: _json(row[name]) for name in metrics},
+        "block_size": json_value(row.get("block_size")),
+        "grid_size": json_value(row.get("grid_size")),
+        "metrics": {name: json_value(row[name]) for name in metrics},
     }
 
 
 def _range(item: NvtxRange) -> str:
     """A range as ncu's own filters write it: `domain@name`, the default domain without a name."""
     return f"{item.domain}@{item.name}" if item.domain else item.name
-
-
-def _json(value: Any) -> Any:
-    if value is None or value is pd.NA:
-        return None
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    if hasattr(value, "item"):
-        return _json(value.item())
-    return value

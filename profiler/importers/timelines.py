@@ -8,7 +8,6 @@ names of the machine, of which `profiler.parse.chrome_trace` takes none.
 from __future__ import annotations
 
 import gzip
-import math
 import shutil
 import tempfile
 import zlib
@@ -23,8 +22,10 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.timeline_overview import TimelineOverview, overview
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.importers.json_values import json_value
 from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
+from profiler.parse.byte_lines import GZIP_MAGIC
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
@@ -33,7 +34,6 @@ from runner import protocol
 NSYS, TORCH = "nsys", "torch.profiler"
 
 _SQLITE = b"SQLite format 3\0"
-_GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _TRACE_EVENTS = b'"traceEvents"'
 _HEAD_BYTES = 1 << 18
@@ -108,37 +108,42 @@ def _head(file: Path) -> bytes:
         with file.open("rb") as stream:
             head = stream.read(_HEAD_BYTES)
         # A file that was cut has a head, too.
-        return zlib.decompressobj(_GZIP_FORMAT).decompress(head) if head[:2] == _GZIP else head
+        return (
+            zlib.decompressobj(_GZIP_FORMAT).decompress(head)
+            if head.startswith(GZIP_MAGIC)
+            else head
+        )
     except (OSError, zlib.error):
         return b""
 
 
 def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
     is_trace = not _is_report(file) and _is_trace(_head(file))
-    found = read_traces([file]) if is_trace else _read_nsys(file, environ)
-    timeline = _whole(file.name, "torch" if is_trace else "nsys", attribute(found))
+    recorded = read_traces([file]) if is_trace else _read_nsys(file, environ)
+    timeline = _file_timeline(file.name, "torch" if is_trace else "nsys", attribute(recorded))
     return ImportedTimeline(
         file=file.name,
         tool=TORCH if is_trace else NSYS,
-        version=found.nsys,
-        schema=found.schema,
+        version=recorded.nsys,
+        schema=recorded.schema,
         timeline=timeline,
         overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
     )
 
 
-def _whole(name: str, collector: str, found: Attribution) -> CellTimeline:
+def _file_timeline(name: str, collector: str, attribution: Attribution) -> CellTimeline:
     """Everything of a file, on a time axis that begins with its first event."""
-    frames = (found.operations, found.ranges, found.api)
+    operations, ranges, api = attribution.operations, attribution.ranges, attribution.api
+    frames = (operations, ranges, api)
     origin = min((int(frame["start_ns"].min()) for frame in frames if len(frame)), default=0)
-    launches = map(protocol.parse_launch_range_name, found.ranges["name"].dropna().astype(str))
+    launches = map(protocol.parse_launch_range_name, ranges["name"].dropna().astype(str))
     return CellTimeline(
         cell=name,
         collector=collector,
-        operations=_since(origin, found.operations),
-        ranges=_since(origin, found.ranges),
-        stacks=found.stacks,
-        api=_since(origin, found.api),
+        operations=_since(origin, operations),
+        ranges=_since(origin, ranges),
+        stacks=attribution.stacks,
+        api=_since(origin, api),
         launches=sum(number is not None for number in launches),
         operators=pd.DataFrame(columns=list(protocol.OPERATOR_FIELDS)),
     )
@@ -173,7 +178,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
 
 def _is_packed(file: Path) -> bool:
     with file.open("rb") as stream:
-        return stream.read(len(_GZIP)) == _GZIP
+        return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
 def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:
@@ -187,8 +192,8 @@ def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> 
             f"{report.name}), and import that.",
         ) from error
     export = folder / "export.sqlite"
-    words = printed(convert_command(nsys, report.resolve(), export), _EXPORT_TIMEOUT_S)
-    failed = convert_failed(export, report.name, words)
+    output = printed(convert_command(nsys, report.resolve(), export), _EXPORT_TIMEOUT_S)
+    failed = convert_failed(export, report.name, output)
     if failed is not None:
         raise failed
     return export
@@ -201,46 +206,36 @@ def timelines_document(imported: Sequence[ImportedTimeline]) -> dict[str, Any]:
     """The timelines as JSON; a value that is absent is null, never 0."""
     return {
         "schema_version": SCHEMA_VERSION,
-        "timelines": [_document(each) for each in imported],
+        "timelines": [_document(timeline) for timeline in imported],
     }
 
 
-def _document(each: ImportedTimeline) -> dict[str, Any]:
-    found = each.overview
+def _document(imported: ImportedTimeline) -> dict[str, Any]:
+    summary = imported.overview
     return {
-        "file": each.file,
-        "tool": each.tool,
-        "tool_version": each.version,
-        "file_schema": each.schema,
-        "operations": found.operations,
-        "span_ns": found.span_ns,
-        "busy_ns": found.busy_ns,
-        "devices": found.devices,
-        "kernels": _records(found.kernels),
-        "other_operations": _records(found.others),
-        "ranges": _records(found.ranges),
+        "file": imported.file,
+        "tool": imported.tool,
+        "tool_version": imported.version,
+        "file_schema": imported.schema,
+        "operations": summary.operations,
+        "span_ns": summary.span_ns,
+        "busy_ns": summary.busy_ns,
+        "devices": summary.devices,
+        "kernels": _records(summary.kernels),
+        "other_operations": _records(summary.others),
+        "ranges": _records(summary.ranges),
         "idle_gaps": {
-            "count": len(found.gaps),
-            "total_ns": int(found.gaps["idle_ns"].sum()),
-            "longest": _records(found.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS),
+            "count": len(summary.gaps),
+            "total_ns": int(summary.gaps["idle_ns"].sum()),
+            "longest": _records(
+                summary.gaps.drop(columns=["before", "after", "stack"]), _MOST_GAPS
+            ),
         },
-        "launch_latency": _records(found.latency),
-        "api": _records(found.api),
+        "launch_latency": _records(summary.latency),
+        "api": _records(summary.api),
     }
 
 
 def _records(frame: pd.DataFrame, most: int | None = None) -> list[dict[str, Any]]:
     rows = (frame if most is None else frame.head(most)).astype(object).to_dict("records")
-    return [{str(name): _json(value) for name, value in row.items()} for row in rows]
-
-
-def _json(value: Any) -> Any:
-    if value is None or value is pd.NA:
-        return None
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float):
-        if not math.isfinite(value):
-            return None
-        return int(value) if value.is_integer() and abs(value) < 2**53 else value
-    return value
+    return [{str(name): json_value(value) for name, value in row.items()} for row in rows]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from profiler.model import SCHEMA_VERSION, TunedConfig
+from profiler.parse.byte_lines import unpacked
 from profiler.parse.inductor import is_inductor_log, parse_inductor_log
-
-_GZIP = b"\x1f\x8b"
 
 
 def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
@@ -19,20 +18,18 @@ def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
     if not all(is_inductor_log(text) for text in texts):
         return None
     return tuple(
-        each
+        configuration
         for file, text in zip(files, texts, strict=True)
-        for each in parse_inductor_log(text, file.name)
+        for configuration in parse_inductor_log(text, file.name)
     )
 
 
 def _text(file: Path) -> str:
     """Text of a file, compressed by gzip or not; empty where it cannot be read."""
     try:
-        content = file.read_bytes()
-        content = gzip.decompress(content) if content.startswith(_GZIP) else content
-    except (OSError, EOFError):
+        return unpacked(file.read_bytes()).decode("utf-8", errors="replace")
+    except (OSError, EOFError, zlib.error):
         return ""
-    return content.decode("utf-8", errors="replace")
 
 
 def tuning_document(tuned: Sequence[TunedConfig]) -> dict[str, Any]:
@@ -41,15 +38,15 @@ def tuning_document(tuned: Sequence[TunedConfig]) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "configurations": [
             {
-                "operation": each.operation,
-                "choice": each.choice,
-                "config": dict(each.config),
-                "time_ns": each.time_ns,
-                "registers": each.registers,
-                "spills": each.spills,
-                "shared_bytes": each.shared_bytes,
-                "best": each.best,
+                "operation": item.operation,
+                "choice": item.choice,
+                "config": dict(item.config),
+                "time_ns": item.time_ns,
+                "registers": item.registers,
+                "spills": item.spills,
+                "shared_bytes": item.shared_bytes,
+                "best": item.best,
             }
-            for each in tuned
+            for item in tuned
         ],
     }

@@ -13,6 +13,15 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Literal
 
+from profiler.metrics.formulas import (
+    Formula,
+    metric,
+    metric_of_visit,
+    needed_metrics,
+    of_gpu,
+    stated,
+)
+
 Better = Literal["lower", "higher"]
 
 DEFAULT = "default"
@@ -71,7 +80,8 @@ class Metric:
     definition: str
     """One or two sentences for the glossary."""
     source: str = "ncu"
-    """Where the value comes from: `ncu`, `timer`, `ptxas`, `runner` or `computed`."""
+    """Where the value comes from: `ncu`, `timer`, `ptxas`, `runner`, `counted` (the launches of a
+    range) or `derived` (from its formula)."""
     better: Better | None = None
     """Direction that is better by itself; None where more or less is neither."""
     ncu: Mapping[str, str | None] = field(default_factory=dict)
@@ -87,12 +97,20 @@ class Metric:
     """Raw ncu names of the parts, for `Combine.RATIO_OF_SUMS`."""
     scale: float = 1.0
     """Raw value in ncu's base unit times this is the value in `unit`."""
-    needs: tuple[str, ...] = ()
-    """Metrics of this catalogue that a derived metric is computed from."""
+    formula: Formula | None = None
+    """What a derived metric is computed by; None for all others."""
+    fact: str | None = None
+    """Field that the value is taken from: of `CellStatus` (`runner`) or of `KernelFacts` (`ptxas`;
+    also where the build knows what ncu measures)."""
     aliases: tuple[str, ...] = ()
     """Other raw ncu names of the same quantity, as older versions or other sections write it."""
     decimals: int = 0
     """Digits after the point that are worth showing."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the metrics that the formula reads: they are collected with this one."""
+        return needed_metrics(self.formula)
 
 
 _TIMING = (
@@ -181,6 +199,7 @@ _LAUNCHES = (
         "register/thread",
         PassClass.STATIC,
         "Registers per thread; the largest where a range has several kernels.",
+        fact="registers",
         ncu={DEFAULT: "launch__registers_per_thread"},
         combine=Combine.MAX,
     ),
@@ -190,6 +209,7 @@ _LAUNCHES = (
         "byte/block",
         PassClass.STATIC,
         "Shared memory per block that the kernel declares with a fixed size.",
+        fact="shared_bytes",
         ncu={DEFAULT: "launch__shared_mem_per_block_static"},
         combine=Combine.MAX,
     ),
@@ -415,8 +435,6 @@ _SEVERAL_PASSES = (
 )
 
 STALL_PREFIX = "stall_"
-NOT_WAITING = frozenset({"selected", "not_selected"})
-"""Reasons of warps that could run: they say that there is enough work, not what is in its way."""
 
 STALL_CAUSES: Mapping[str, str] = MappingProxyType(
     {
@@ -476,6 +494,7 @@ _BUILD = (
         PassClass.STATIC,
         "Bytes per thread in the store instructions that ptxas added to spill registers.",
         source="ptxas",
+        fact="spill_store_bytes",
         better="lower",
         combine=Combine.MAX,
     ),
@@ -487,6 +506,7 @@ _BUILD = (
         "Bytes per thread in the load instructions that ptxas added to bring spilled registers "
         "back.",
         source="ptxas",
+        fact="spill_load_bytes",
         better="lower",
         combine=Combine.MAX,
     ),
@@ -497,6 +517,7 @@ _BUILD = (
         PassClass.STATIC,
         "Local memory that ptxas reserved per thread.",
         source="ptxas",
+        fact="stack_bytes",
         better="lower",
         combine=Combine.MAX,
     ),
@@ -510,6 +531,7 @@ _RUNNER = (
         PassClass.STATIC,
         "Compilation and first call, as the workload measured it; never part of a sample.",
         source="runner",
+        fact="compile_seconds",
         better="lower",
         decimals=2,
     ),
@@ -520,6 +542,7 @@ _RUNNER = (
         PassClass.STATIC,
         "Device memory that one call allocates, results included.",
         source="runner",
+        fact="buffer_bytes",
         better="lower",
     ),
     Metric(
@@ -529,6 +552,7 @@ _RUNNER = (
         PassClass.STATIC,
         "The most device memory that one call has allocated at one time, beyond its inputs.",
         source="runner",
+        fact="peak_bytes",
         better="lower",
     ),
     Metric(
@@ -538,6 +562,7 @@ _RUNNER = (
         PassClass.STATIC,
         "Largest absolute difference from the reference.",
         source="runner",
+        fact="max_abs_error",
         better="lower",
         decimals=6,
     ),
@@ -550,6 +575,7 @@ _RUNNER = (
         "not 0. Where results pass through 0, a rounding error of a tiny element makes it large: "
         "read it beside the largest error.",
         source="runner",
+        fact="max_rel_error",
         better="lower",
         decimals=6,
     ),
@@ -560,6 +586,20 @@ _RUNNER = (
         PassClass.STATIC,
         "Operations that the workload states for the problem.",
         source="runner",
+        fact="flops",
+    ),
+)
+
+
+_COUNTED = (
+    Metric(
+        "kernels",
+        "Kernels",
+        "",
+        PassClass.STATIC,
+        "Kernels launched inside the range.",
+        source="counted",
+        better="lower",
     ),
 )
 
@@ -569,7 +609,7 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
     label: str,
     unit: str,
     definition: str,
-    needs: tuple[str, ...],
+    formula: Formula,
     better: Better | None = "higher",
     decimals: int = 1,
     aliases: tuple[str, ...] = (),
@@ -580,13 +620,16 @@ def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
         unit,
         PassClass.DERIVED,
         definition,
-        source="computed",
+        source="derived",
         better=better,
-        needs=needs,
+        formula=formula,
         decimals=decimals,
         aliases=aliases,
     )
 
+
+_DRAM_BYTES = metric("dram_read_bytes") + metric("dram_write_bytes")
+_DURATION_NS = metric("duration_ns")
 
 _DERIVED = (
     _derived(
@@ -595,7 +638,7 @@ _DERIVED = (
         "%",
         "L2 hits in percent of the sectors that were asked of L2. Hits and traffic are counted in "
         "different passes, as ncu does for its own hit rate: it varies more than other counters.",
-        ("l2_hit_sectors", "l2_bytes"),
+        100 * (metric("l2_hit_sectors") / (metric_of_visit("l2_bytes") / SECTOR_BYTES)),
         aliases=("lts__t_sector_hit_rate.pct",),
     ),
     _derived(
@@ -603,7 +646,7 @@ _DERIVED = (
         "TFLOP/s",
         "TFLOP/s",
         "Operations that the workload states for the problem, divided by the duration.",
-        ("duration_ns",),
+        stated("flops") / _DURATION_NS / 1e3,
     ),
     _derived(
         "gbps",
@@ -611,21 +654,21 @@ _DERIVED = (
         "GB/s",
         "Least traffic to device memory that the workload states for the problem, divided by the "
         "duration (1 GB = 10⁹ bytes).",
-        ("duration_ns",),
+        stated("bytes") / _DURATION_NS,
     ),
     _derived(
         "dram_gbps",
         "DRAM bandwidth",
         "GB/s",
         "Bytes read from and written to device memory, divided by the duration (1 GB = 10⁹ bytes).",
-        ("duration_ns", "dram_read_bytes", "dram_write_bytes"),
+        _DRAM_BYTES / _DURATION_NS,
     ),
     _derived(
         "peak_dram_pct",
         "DRAM bandwidth of peak",
         "%",
         "DRAM bandwidth in percent of what the memory clock and bus width of this GPU allow.",
-        ("duration_ns", "dram_read_bytes", "dram_write_bytes"),
+        100 * (_DRAM_BYTES / _DURATION_NS) * 1e9 / of_gpu("peak_dram_bytes_per_s"),
     ),
     _derived(
         "memory_efficiency_pct",
@@ -633,14 +676,14 @@ _DERIVED = (
         "%",
         "Least traffic that the workload states, in percent of the bytes that moved to and from "
         "device memory. Above 100 % when results stay in L2.",
-        ("dram_read_bytes", "dram_write_bytes"),
+        100 * (stated("bytes") / _DRAM_BYTES),
     ),
     _derived(
         "arithmetic_intensity",
         "Arithmetic intensity",
         "FLOP/byte",
         "Operations that the workload states per byte that moved to or from device memory.",
-        ("dram_read_bytes", "dram_write_bytes"),
+        stated("flops") / _DRAM_BYTES,
         better=None,
         decimals=2,
     ),
@@ -649,25 +692,16 @@ _DERIVED = (
         "SM clock",
         "GHz",
         "Cycles divided by duration: the clock that the SMs ran at.",
-        ("cycles", "duration_ns"),
+        metric("cycles") / _DURATION_NS,
         better=None,
         decimals=3,
-    ),
-    _derived(
-        "kernels",
-        "Kernels",
-        "",
-        "Kernels launched inside the range.",
-        (),
-        better="lower",
-        decimals=0,
     ),
 )
 
 CATALOGUE: Mapping[str, Metric] = MappingProxyType(
     {
-        metric.name: metric
-        for metric in (
+        entry.name: entry
+        for entry in (
             *_TIMING,
             *_ONE_PASS,
             *_SEVERAL_PASSES,
@@ -675,13 +709,14 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(
             *_LAUNCHES,
             *_BUILD,
             *_RUNNER,
+            *_COUNTED,
             *_DERIVED,
         )
     }
 )
 """Every metric that this project knows by a name of its own."""
 
-_STALL_NAMES = tuple(metric.name for metric in _STALLS if metric.name != "stall_selected")
+_STALL_NAMES = tuple(entry.name for entry in _STALLS if entry.name != "stall_selected")
 
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -715,7 +750,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "stall_wait",
             "stall_not_selected",
         ),
-        "launch": tuple(metric.name for metric in _LAUNCHES),
+        "launch": tuple(entry.name for entry in _LAUNCHES),
         "memory": (
             "l1_hit_pct",
             "l2_hit_pct",
@@ -728,7 +763,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
         "spills": ("local_load_bytes", "local_store_bytes"),
         "stalls": _STALL_NAMES,
-        "all": tuple(metric.name for metric in CATALOGUE.values() if metric.ncu),
+        "all": tuple(entry.name for entry in CATALOGUE.values() if entry.ncu),
     }
 )
 """Names that stand for several metrics in `collect.metrics`."""

@@ -125,18 +125,19 @@ def ncu_names(names: Iterable[str], compute_capability: str | None = None) -> tu
     """
     raw: dict[str, None] = {}
     for name in _with_needs(names):
-        own = ncu_name(name, compute_capability)
-        if own is not None:
-            raw.update(dict.fromkeys((own, *_companions(name))))
+        measured = ncu_name(name, compute_capability)
+        if measured is not None:
+            raw.update(dict.fromkeys((measured, *_companions(name))))
     return tuple(raw)
 
 
 def _with_needs(names: Iterable[str]) -> tuple[str, ...]:
-    found: dict[str, None] = {}
+    """Metrics in their order, each behind those that its formula reads, and those behind theirs."""
+    ordered: dict[str, None] = {}
     for name in names:
-        metric = CATALOGUE.get(name)
-        found.update(dict.fromkeys((*(metric.needs if metric else ()), name)))
-    return tuple(found)
+        needs = CATALOGUE[name].needs if name in CATALOGUE else ()
+        ordered.update(dict.fromkeys((*_with_needs(needs), name)))
+    return tuple(ordered)
 
 
 def _companions(name: str) -> tuple[str, ...]:
@@ -162,7 +163,7 @@ def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[st
     `duration_ns`, so that percentages can be weighted by time. Derived metrics are replaced by what
     they are computed from, and metrics of the build are left out.
     """
-    by_class: dict[PassClass, list[str]] = {each: [] for each in PassClass}
+    by_class: dict[PassClass, list[str]] = {pass_class: [] for pass_class in PassClass}
     for name in _with_needs(names):
         if name not in CATALOGUE or CATALOGUE[name].ncu:
             by_class[_pass_class(name)].append(name)
@@ -189,8 +190,8 @@ def _pass_class(name: str) -> PassClass:
 def raw_sources(name: str) -> tuple[str, ...]:
     """Raw ncu names under which a file may hold a metric, best first; for files of any GPU."""
     metric = CATALOGUE[name]
-    known = [raw for raw in metric.ncu.values() if raw is not None]
-    return tuple(dict.fromkeys((*known, *metric.aliases)))
+    raw_names = [raw for raw in metric.ncu.values() if raw is not None]
+    return tuple(dict.fromkeys((*raw_names, *metric.aliases)))
 
 
 def raw_combine(raw: str) -> Combine:

@@ -44,7 +44,8 @@ _CLASSES = {
     PassClass.STATIC: ("At no cost", "Facts of the launch and of the build, and the timer."),
     PassClass.DERIVED: (
         "Derived",
-        "Computed from other metrics and from what the workload states.",
+        "Computed from other metrics, from what the workload states for the cell (`cell.`) and "
+        "from what is known of the GPU (`gpu.`). A quotient by 0 is missing.",
     ),
 }
 
@@ -59,8 +60,8 @@ _COMBINE = {
 def page() -> str:
     """The whole page as Markdown."""
     parts = [_HEAD, *_groups()]
-    for pass_class, (title, words) in _CLASSES.items():
-        parts.append(f"\n## {title}\n\n{words}\n")
+    for pass_class, (title, explanation) in _CLASSES.items():
+        parts.append(f"\n## {title}\n\n{explanation}\n")
         parts.extend(
             _entry(metric) for metric in CATALOGUE.values() if metric.pass_class is pass_class
         )
@@ -79,6 +80,7 @@ def _entry(metric: Metric) -> str:
         ("better", metric.better or "neither"),
         ("source", metric.source),
         ("ncu", _ncu(metric)),
+        ("formula", f"`{metric.formula}`" if metric.formula else ""),
         ("needs", ", ".join(f"`{name}`" for name in metric.needs)),
         ("several kernels", _combined(metric)),
     ]

@@ -70,9 +70,9 @@ def to_base(value: float, unit: str) -> float:
 
 def is_known(unit: str) -> bool:
     """Whether this is a unit that we would recognise beside a label, as in `duration [ns]`."""
-    words = {"%", "block", "register", *_SCALED_WORDS}
+    units = {"%", "block", "register", *_SCALED_WORDS}
     numerator = unit.strip().partition("/")[0]
-    return numerator in _SECONDS or _plain(numerator).unit in words
+    return numerator in _SECONDS or _plain(numerator).unit in units
 
 
 def _time(text: str) -> BaseUnit | None:

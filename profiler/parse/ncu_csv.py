@@ -158,10 +158,10 @@ def _parse(stream: ByteStream, name: str, columns: Collection[str] | None) -> Nc
 
 
 def _no_table(name: str, scanner: Scanner) -> ParseError:
-    said = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
-    if said:
+    messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
+    if messages:
         return ParseError(
-            f"{name}: no ncu table found; ncu said: {' '.join(said[:_SHOWN_MESSAGES])}"
+            f"{name}: no ncu table found; ncu said: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )
     where = ": it ends inside the header" if scanner.truncated else ""
     remedy = f"{EXPORT_REMEDY}. `import` also takes timelines and logs of inductor: docs/import.md."

@@ -167,7 +167,7 @@ def metric_name(section: str, label: str) -> str:
     """
     if _METRIC_NAME.fullmatch(label):
         return label
-    known = LABELS.get(section, {}).get(label) or _UNIQUE.get(label)
-    if known is not None:
-        return known
+    metric = LABELS.get(section, {}).get(label) or _UNIQUE.get(label)
+    if metric is not None:
+        return metric
     return f"{section}: {label}" if section else label

@@ -20,7 +20,7 @@ from profiler.render.tables.rows import Datum
 from profiler.render.timeline.section import TimelineSection, make_section
 from profiler.render.timeline.timeline_tables import NamedTimeline
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""

@@ -1,7 +1,7 @@
 """The run folder: the only place where a run keeps anything, written so that a kill loses nothing.
 
     reports/<experiment>/<YYYYmmdd-HHMMSS>/
-      run.json     created, seed, environment, workload hash, cell keys, seconds per stage
+      run.json     created, seed, environment, cell keys, seconds per stage, whether a recording
       spec.yaml    the text as given
       plan.json    cells, exclusions and sessions, as they were last asked for (in a recording
                    plan.json.gz)
@@ -109,7 +109,7 @@ class RunRecord:
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Collector of timelines → AttemptRecord.settings of today."""
     recording: bool = False
-    """Whether the folder is a recording: made from a run to be replayed elsewhere."""
+    """Whether this is a copy by `profiler record`, which a newer one may replace."""
     schema_version: int = SCHEMA_VERSION
 
 
@@ -138,8 +138,8 @@ class AttemptResult:
     """How an attempt ended, as written after it; absent when the orchestrator was killed."""
 
     cause: str
-    seconds: float
     """Why it ended: `finished`, `died`, `timed_out`, `context_lost`."""
+    seconds: float
     failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
 
@@ -226,6 +226,16 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""
         return (self.path / RUN_FILE).exists()
+
+    def is_recording(self) -> bool:
+        """Whether `profiler record` wrote this folder; raises UsageError where run.json is damaged.
+
+        Recordings older than the mark in run.json have no plan, and runs have an unpacked one.
+        """
+        if not self.exists():
+            return False
+        mark = _read_json(self.path / RUN_FILE).get("recording")
+        return mark is True or (mark is None and not (self.path / PLAN_FILE).exists())
 
     def write_plan(self, plan: Plan) -> None:
         """Write plan.json, so that a page can be made again without the workload."""
@@ -374,7 +384,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 @contextmanager
 def _expected_content(path: Path) -> Iterator[None]:
-    """Say of which file it is that it lacks what this version writes."""
+    """Name the file in the error where it lacks what this version writes."""
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:
@@ -416,7 +426,7 @@ def compress(path: Path, *, level: int = 1) -> None:
 
 
 def require_folder(out: Path) -> None:
-    """Raise UsageError where runs cannot be written: before an hour of measuring, not after it."""
+    """Raise UsageError where runs cannot be written, before an hour of measuring is lost."""
     nearest = out.resolve()
     while not nearest.exists():
         nearest = nearest.parent
@@ -468,11 +478,16 @@ def _began(folder: Path) -> tuple[str, int]:
 
 
 def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
-    """The newest run of the experiment, if at least one of its cells has the key of today."""
+    """The newest run of the experiment, if at least one of its cells has the key of today.
+
+    Recordings are passed over: they are finished.
+    """
     for run in reversed(runs(out, experiment)):
         try:
             record = run.record()
         except UsageError:
+            continue
+        if record.recording:
             continue
         if any(record.keys.get(cell) == key for cell, key in keys.items()):
             return run

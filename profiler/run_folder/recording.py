@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import json
 import shutil
 import tempfile
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -36,6 +35,7 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
     return folder if (folder / RUN_FILE).exists() else None
 
 
+_OTHER_FOLDER = "Name another folder, or take this one away first."
 RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, KERNELS_FILE, COMMAND_FILE, FACTS_FILE)
 RECORDED_TABLES = (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE, OPERATIONS_FILE, RANGES_FILE, API_FILE)
 
@@ -46,17 +46,20 @@ def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None
     Of a timeline the cleaned files, and nothing of its private folder.
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
-    replaced in every file that is copied, the CSV too. A recording that is there already is only
-    replaced when the new one is whole. Raises UsageError where one folder would hold the other.
+    replaced in every file that is copied, the CSV too.
+
+    An older recording of the same experiment is replaced, once the new one is whole. Raises
+    UsageError where the target holds anything else, and where one folder would hold the other.
     """
-    here, there = run.path.resolve(), target.resolve()
-    if here == there or here in there.parents or there in here.parents:
-        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
+    experiment = run.record().experiment
+    target = target.resolve()  # through a link: what it points to is replaced, not the link
+    _require_replaceable(run, target, experiment)
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
         _write_recorded(run, staging, private)
         staging.chmod(0o755)
+        _require_replaceable(run, target, experiment)  # somebody may have begun a run there
         if target.exists():
             shutil.rmtree(target)
         staging.replace(target)
@@ -65,12 +68,38 @@ def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None
         raise
 
 
+def _require_replaceable(run: RunFolder, target: Path, experiment: str) -> None:
+    """Raise UsageError unless a recording may stand here: nobody measures the numbers again."""
+    source = run.path.resolve()
+    if source == target or source in target.parents or target in source.parents:
+        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise UsageError(f"{target}: not a folder", remedy=_OTHER_FOLDER)
+    if not any(target.iterdir()):
+        return
+    older = RunFolder(target)
+    if not older.is_recording():
+        raise UsageError(
+            f"{target}: holds {'a run' if older.exists() else 'files'} and no recording: "
+            "it is not replaced",
+            remedy=_OTHER_FOLDER,
+        )
+    if older.record().experiment != experiment:
+        raise UsageError(
+            f"{target}: a recording of {older.record().experiment}, not of {experiment}: "
+            "it is not replaced",
+            remedy=_OTHER_FOLDER,
+        )
+
+
 def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None:
-    for name in (SPEC_FILE, PLAN_FILE, BUILD_FILE):
+    for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE):
         _copy_text(run.path / name, target / name, private)
     compress(target / PLAN_FILE, level=9)
-    run_text = json.dumps({**asdict(run.record()), "recording": True}, indent=1, allow_nan=False)
-    write_atomic(target / RUN_FILE, without_private(f"{run_text}\n", private))
+    recording = RunFolder(target)
+    recording.write_record(replace(recording.record(), recording=True))
     for attempt in run.attempts():
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:
@@ -81,8 +110,13 @@ def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None
 
 
 def _copy_text(source: Path, target: Path, private: PrivateTexts) -> None:
-    """Copy a text file, compressed or not, without what is private; nothing where it is absent."""
+    """Copy a text file, compressed or not, without what is private.
+
+    Nothing where it is absent, or a link.
+    """
     packed = source.with_name(f"{source.name}.gz")
+    if source.is_symlink() or packed.is_symlink():
+        return
     if source.exists():
         content = source.read_bytes()
     elif packed.exists():

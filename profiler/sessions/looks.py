@@ -136,7 +136,7 @@ def _in_the_race(plan: Plan, judge: Judge) -> set[str]:
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
     """Ids of both cells of every pair that more blocks may decide."""
-    found = judge.against(pairs)
+    found = judge.compare(pairs)
     rows = found.loc[undecided(found)]
     return {*rows["cell"], *rows["against"]}
 

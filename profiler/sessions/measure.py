@@ -28,7 +28,7 @@ from profiler.sessions.looks import (
     timeline_cells,
 )
 from profiler.sessions.measurement import Measurement
-from profiler.sessions.progress import Narrator
+from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
 _LOCK_TIMEOUT_S = 3600.0
@@ -96,7 +96,7 @@ def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | 
     return replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
 
 
-def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
+def measure(live: Live, reporter: ProgressReporter, watch: Stopwatch) -> RunFolder:
     """Build and measure; returns the run folder, which holds everything also when this raises."""
     experiment = live.loaded.experiment
     with watch.stage("build"):
@@ -106,16 +106,16 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
             live.space,
             arch=live.machine.architecture(experiment.build.arch),
             build_root=live.out / ".build",
-            on_progress=lambda done, total: narrator.detail(f"build: step {done} of {total}"),
+            on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
         )
     if any(build.command or not build.ok for build in builds):
-        narrator.say(_build_line(builds))
+        reporter.say(_build_line(builds))
     keys = _keys(live, builds)
     with gpu_lock(
-        live.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=narrator.say
+        live.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=reporter.say
     ) as lock:
         # Only here, because whoever held the lock may have measured what is missing.
-        run = _run_folder(live, keys, narrator)
+        run = _run_folder(live, keys, reporter)
         run.write_spec(live.loaded.text)
         run.write_plan(live.plan)
         run.write_builds(builds)
@@ -129,7 +129,7 @@ def measure(live: Live, narrator: Narrator, watch: Stopwatch) -> RunFolder:
             builds=builds,
             keys=keys,
             hold=lock.session_file,
-            narrator=narrator,
+            reporter=reporter,
             space=live.space,
         )
         measurement.save_what_was_left()
@@ -202,11 +202,11 @@ def _keys(live: Live, builds: Sequence[BuildResult]) -> dict[str, str]:
     )
 
 
-def _run_folder(live: Live, keys: Mapping[str, str], narrator: Narrator) -> RunFolder:
+def _run_folder(live: Live, keys: Mapping[str, str], reporter: ProgressReporter) -> RunFolder:
     name = live.loaded.experiment.name
     found = None if live.fresh else resumable(live.out, name, keys)
     if found is not None:
-        narrator.say(f"Going on with {found.path} (--fresh starts anew).")
+        reporter.say(f"Going on with {found.path} (--fresh starts anew).")
         return found
     return create_run(live.out, name, live.created)
 

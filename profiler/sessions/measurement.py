@@ -42,7 +42,7 @@ from profiler.sessions.attempt import Session, run_attempt, salvage
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_visit
-from profiler.sessions.progress import Narrator, VisitProgress
+from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.sessions.timeline_tools import TimelineTools
 from profiler.sessions.watchdog import Limits
@@ -62,7 +62,7 @@ class Measurement:
     """Cell id → key of today."""
     hold: Path
     """Lock file that is held while anything of a session lives."""
-    narrator: Narrator
+    reporter: ProgressReporter
     space: Space
     """The workload's, live: asked about the kernels of each attempt when it is first read."""
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
@@ -127,7 +127,7 @@ class Measurement:
                 words = " (throttled blocks once more)" if again else ""
                 self._make(session, missing, earlier, f"{title}{words}")
             else:
-                self.narrator.say(f"{title}: nothing is missing.")
+                self.reporter.say(f"{title}: nothing is missing.")
 
     def _make(
         self,
@@ -138,8 +138,8 @@ class Measurement:
     ) -> None:
         cells = {cell.id: cell for cell in self.plan.cells}
         counts = Counter(visit.cell for visit in missing)
-        self.narrator.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
-        with VisitProgress(self.narrator, title, cells, dict(counts)) as progress:
+        self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
+        with VisitProgress(self.reporter, title, cells, dict(counts)) as progress:
             workload = self.loaded.experiment.workload
             has_samples = any(len(each.samples) for each in earlier if _tells(each, session))
             if isinstance(workload, CommandWorkload):

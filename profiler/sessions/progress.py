@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: stderr for progress, stdout for results."""
+"""Progress of a run on stderr (one live line on a terminal, else one line per cell)."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def make_console(color: str, *, stderr: bool = False) -> Console:
 
 
 @dataclass
-class Narrator:
-    """Tells the story of a run: one live line on a terminal, one line per cell elsewhere."""
+class ProgressReporter:
+    """Prints the progress of a run to stderr; holds the console for its results as well."""
 
     results: Console
     progress: Console
@@ -48,8 +48,10 @@ class Narrator:
     verbose: bool = False
 
     @classmethod
-    def for_terminal(cls, *, color: str, quiet: bool = False, verbose: bool = False) -> Narrator:
-        """Narrator on the process's own streams."""
+    def for_terminal(
+        cls, *, color: str, quiet: bool = False, verbose: bool = False
+    ) -> ProgressReporter:
+        """Reporter on the process's own streams."""
         return cls(
             results=make_console(color),
             progress=make_console(color, stderr=True),
@@ -58,25 +60,25 @@ class Narrator:
         )
 
     def say(self, text: str) -> None:
-        """One line of progress."""
+        """Print one line of progress."""
         if not self.quiet:
             self.progress.print(text, markup=False, soft_wrap=True)
 
     def detail(self, text: str) -> None:
-        """One line for those who asked for more (`-v`)."""
+        """Print one line where `-v` asked for more."""
         if self.verbose:
             self.say(text)
 
     def warn(self, text: str) -> None:
-        """One line that is said even when quiet."""
+        """Print one line, also when quiet."""
         self.progress.print(text, style="yellow", markup=False, soft_wrap=True)
 
 
 @dataclass
 class VisitProgress:
-    """Follows the journal of a session: counts visits, and says when a cell is done or failed."""
+    """Counts the visits of a session by its journal; prints when a cell is done or has failed."""
 
-    narrator: Narrator
+    reporter: ProgressReporter
     title: str
     cells: Mapping[str, Cell]
     remaining: dict[str, int]
@@ -89,14 +91,14 @@ class VisitProgress:
     def __enter__(self) -> VisitProgress:
         """Show the live line where there is a terminal."""
         self._total = sum(self.remaining.values())
-        if self.narrator.progress.is_terminal and not self.narrator.quiet:
+        if self.reporter.progress.is_terminal and not self.reporter.quiet:
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
                 TextColumn("{task.fields[rate]}"),
                 TimeRemainingColumn(),
-                console=self.narrator.progress,
+                console=self.reporter.progress,
                 transient=True,
             )
             self._bar.add_task(self.title, total=self._total, rate="")
@@ -119,7 +121,7 @@ class VisitProgress:
             self.failed(cell, f"{record.get('outcome')}: {record.get('cause')}")
 
     def failed(self, cell: str, cause: str) -> None:
-        """Say that a cell failed; its remaining visits will not come."""
+        """Print that a cell failed; its remaining visits will not come."""
         if cell not in self.remaining:
             return
         self._done += self.remaining[cell]
@@ -128,7 +130,7 @@ class VisitProgress:
         self._cell_done(cell, f"FAILED {cause.splitlines()[0] if cause else ''}")
 
     def visited(self, cell: str, value: str = "") -> None:
-        """Count one visit; `value` is what is known of its result already."""
+        """Count one visit; `value` is its result, as far as the journal has it."""
         if self.remaining[cell] == 0:  # made again, because the tool lost it the first time
             return
         self._done += 1
@@ -147,10 +149,10 @@ class VisitProgress:
         self._cells_done += 1
         if self._bar is not None and not text.startswith("FAILED"):
             return
-        known = self.cells[cell]
+        names = f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"
         width = len(str(len(self.remaining)))
         counter = f"[{self._cells_done:>{width}}/{len(self.remaining)}]"
-        self.narrator.say(f"{counter} {known.variant.name} {known.problem.name}  {text}".rstrip())
+        self.reporter.say(f"{counter} {names}  {text}".rstrip())
 
 
 def _microseconds(record: Mapping[str, object]) -> str:

@@ -35,7 +35,7 @@ def test_every_metric_is_listed_under_its_own_name_with_words() -> None:
         assert metric.name == name
         assert metric.label
         assert metric.definition.endswith(".")
-        assert metric.source in {"ncu", "timer", "ptxas", "runner", "computed"}
+        assert metric.source in {"ncu", "timer", "ptxas", "runner", "counted", "derived"}
         assert bool(metric.ncu) == (metric.source == "ncu")
 
 
@@ -151,9 +151,9 @@ def test_one_pass_metrics_bring_nothing_that_could_cost_a_pass() -> None:
 
 def test_derived_metrics_bring_what_they_are_computed_from() -> None:
     assert metrics.ncu_names(["dram_gbps"]) == (
-        "gpu__time_duration.sum",
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
+        "gpu__time_duration.sum",
     )
 
 

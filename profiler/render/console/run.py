@@ -8,16 +8,18 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.findings import overall
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.roles import Ranking
-from profiler.findings.rulings import Ruling, counted, percent, verdict_key
+from profiler.findings.findings import Findings
+from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Verdict
+from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import columns, plain, say_the_rest, table
 from profiler.render.console.timeline import timeline_tables
 from profiler.render.console.waves import needs_table
 from profiler.render.words import numbers
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.ranks import slowdown_words, ties_words
+from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
 
 _TOP = 10
 _MOST_FAILED = 20
@@ -25,41 +27,40 @@ _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yello
 """Blue and orange as in the page; the word says it, too."""
 
 
-def run_tables(ranking: Ranking) -> list[RenderableType]:
+def run_tables(findings: Findings) -> list[RenderableType]:
     """The winner of each problem, the variants over all of them, timelines, and what failed."""
-    lookup = ranking.lookup
     parts: list[RenderableType] = []
-    if lookup.report.kind == "waves":  # the question is about grids, not about a winner
-        parts.append(needs_table(ranking))
-    elif lookup.winners:
-        parts.append(_winners_table(ranking))
-        if len(lookup.problems) > 1:
-            parts.append(_top_table(ranking))
-    parts += timeline_tables(lookup)
-    failed = [cell for cell in lookup.report.plan.cells if lookup.status(cell).outcome.failed]
+    if findings.report.kind == "waves":  # the question is about grids, not about a winner
+        parts.append(needs_table(findings))
+    elif findings.winners:
+        parts.append(_winners_table(findings))
+        if len(findings.problems) > 1:
+            parts.append(_top_table(findings))
+    parts += timeline_tables(findings)
+    failed = [cell for cell in findings.distinct_cells if findings.status(cell).outcome.failed]
     if failed:
-        parts.append(_failed_table(lookup, failed))
+        parts.append(_failed_table(findings, failed))
     return parts
 
 
-def _winners_table(ranking: Ranking) -> Table:
-    lookup = ranking.lookup
-    metric, given = lookup.primary, lookup.rulings.given
+def _winners_table(findings: Findings) -> Table:
+    metric, given = findings.primary, findings.gives_verdicts
     found = table("Winner per problem")
-    key = f" ({lookup.problem_key})" if lookup.problem_key else ""
+    names = problem_key(findings.problems)
+    key = f" ({names})" if names else ""
     columns(found, f"problem{key}", "winner")
-    against = f"\u00f7 {lookup.baseline.name}" if lookup.baseline else "ratio"
+    against = f"\u00f7 {findings.baseline.name}" if findings.baseline else "ratio"
     columns(found, metric.label, "\u00b1", against, "interval", right=True)
     columns(found, *(("verdict", "against the rest") if given else ("against the rest",)))
-    best, tried = overall.winners(lookup), _tried(lookup)
-    for problem in lookup.problems:
+    best, tried = findings.deciding_winners, _tried(findings)
+    for problem in findings.problems:
         winner = best.get(problem.id)
         if winner is None:
             if problem.id in tried:
                 found.add_row(plain(problem.name), Text("no correct result", style="red"))
             continue
-        value = lookup.at(winner.cell.variant, problem, metric.name)
-        ruling = lookup.ruling(winner.cell.variant, problem)
+        value = findings.at(winner.cell.variant, problem, metric.name)
+        pair = findings.verdict(winner.cell.variant, problem)
         found.add_row(
             plain(problem.name),
             plain(winner.cell.variant.name),
@@ -67,37 +68,37 @@ def _winners_table(ranking: Ranking) -> Table:
             numbers.half_width(winner.value.median, winner.value.low, winner.value.high),
             numbers.ratio(value.ratio),
             plain(numbers.interval(value.ratio_low, value.ratio_high)),
-            *([_verdict(ruling)] if given else []),
+            *([_verdict(pair)] if given else []),
             plain(_rest(winner)),
         )
-    say_the_rest(found, len(lookup.problems) - len(best.keys() | tried), "problems: not measured")
+    say_the_rest(found, len(findings.problems) - len(best.keys() | tried), "problems: not measured")
     if given:
         said = _caption(list(best.values()))
         found.caption = f"{found.caption} {said}" if found.caption else said
     return found
 
 
-def _tried(lookup: Lookup) -> set[str]:
+def _tried(findings: Findings) -> set[str]:
     """Problems (ids) of which any cell was measured, or failed."""
     return {
         cell.problem.id
-        for cell in lookup.report.plan.cells
-        if lookup.status(cell).outcome is not Outcome.NOT_MEASURED
+        for cell in findings.distinct_cells
+        if findings.status(cell).outcome is not Outcome.NOT_MEASURED
     }
 
 
-def _verdict(ruling: Ruling) -> Text:
-    if ruling.verdict is None:
+def _verdict(pair: PairVerdict) -> Text:
+    if pair.verdict is None:
         return Text(numbers.MISSING)
-    return Text(ruling.word, style=_STYLES.get(ruling.verdict, ""))
+    return Text(word_of(pair), style=_STYLES.get(pair.verdict, ""))
 
 
 def _rest(winner: Winner) -> str:
     """What is said of a winner against the other variants of its problem."""
     if winner.best:
         return "best"
-    if ties := winner.ties():
-        return f"ties with {ties}"
+    if ties := ties_words(winner):
+        return ties
     return "alone" if not winner.others else "lowest median, not judged"
 
 
@@ -114,40 +115,40 @@ def _caption(winners: Sequence[Winner]) -> str:
     )
 
 
-def _top_table(ranking: Ranking) -> Table:
-    given = ranking.lookup.rulings.given
+def _top_table(findings: Findings) -> Table:
+    given = findings.gives_verdicts
     found = table("Over all problems")
     columns(found, "variant")
     columns(found, "geometric mean", "worst ratio", right=True)
     columns(found, *(("at", "verdicts") if given else ("at",)))
-    columns(found, "best or tied", "costs at most", right=True)
-    rows = [row for row in ranking.standings if row.regret is not None]
-    baseline = ranking.lookup.baseline
+    columns(found, "not shown slower", "at most", right=True)
+    rows = [row for row in findings.ranks if row.regret is not None]
+    baseline = findings.baseline
     shown = [row for number, row in enumerate(rows) if number < _TOP or row.variant == baseline]
     for row in shown:
-        worst = row.regret.worst_pct if row.regret else float("nan")
+        worst = slowdown_words(row.regret.worst) if row.regret else numbers.MISSING
         found.add_row(
             plain(row.variant.name),
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             plain(row.worst[0].name if row.worst else ""),
-            *([counted(row.rulings)] if given else []),
-            f"{len(ranking.best_or_tied.get(row.variant.id, ()))} of {len(row.planned)}",
-            numbers.show(worst, "%"),
+            *([counted(row.planned_verdicts)] if given else []),
+            f"{len(findings.contenders.get(row.variant.id, ()))} of {len(row.planned)}",
+            worst,
         )
     say_the_rest(found, len(rows) - len(shown), "variants are in the page")
     if given:
-        margin = percent(ranking.lookup.report.rules.delta)
+        margin = percent(findings.report.rules.delta)
         said = f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
         found.caption = f"{found.caption} {said}" if found.caption else said
     return found
 
 
-def _failed_table(lookup: Lookup, failed: Sequence[Cell]) -> Table:
-    found = table(f"Failed: {len(failed)} of {len(lookup.report.plan.cells)} cells")
+def _failed_table(findings: Findings, failed: Sequence[Cell]) -> Table:
+    found = table(f"Failed: {len(failed)} of {len(findings.distinct_cells)} cells")
     columns(found, "variant", "problem", "outcome", "cause")
     for cell in failed[:_MOST_FAILED]:
-        status = lookup.status(cell)
+        status = findings.status(cell)
         found.add_row(
             plain(cell.variant.name),
             plain(cell.problem.name),

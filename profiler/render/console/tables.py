@@ -14,25 +14,22 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
+from profiler.planning.problem_names import distinct
 from profiler.render.console.run import run_tables
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import say_the_rest as _say_the_rest
 from profiler.render.console.terminal import table as _table
-from profiler.render.console.waves import waves_answer
-from profiler.render.kinds.grid import grid_answer
 from profiler.render.tables.launch_counts import GO_ON, launch_counts
 from profiler.render.tables.launches import group_launches
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
-from profiler.render.words.answer import Sentence, sentences
+from profiler.render.words.answer import answer_of
 from profiler.render.words.kernel_names import readable_kernel
-from profiler.render.words.labels import label, shorten
-from profiler.render.words.problems import distinct, readable
-from profiler.run_folder.load.report import Report
+from profiler.render.words.names import shorten
 
 _MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
@@ -54,23 +51,13 @@ class DoctorCheck(Protocol):
     def remedy(self) -> str: ...  # noqa: D102
 
 
-def final_summary(report: Report) -> RenderableType:
+def final_summary(findings: Findings) -> RenderableType:
     """Sum up a run: the winner per problem, the top variants, what failed, the answer."""
-    report = readable(report)
-    ranking = Ranking(Lookup(report))
-    parts = run_tables(ranking)
-    said = _answer(ranking) or sentences(ranking)
-    answer = " ".join("".join(part.text for part in one) for one in said)
+    parts = run_tables(findings)
+    sentences = answer_of(findings)
+    answer = " ".join("".join(part.text for part in sentence) for sentence in sentences)
     parts.append(Text(answer, style="bold"))
     return Group(*parts)
-
-
-def _answer(ranking: Ranking) -> tuple[Sentence, ...]:
-    """What pages of some kinds say in place of the general answer; empty on all others."""
-    kind = ranking.lookup.report.kind
-    if kind == "grid":
-        return grid_answer(ranking)
-    return waves_answer(ranking) if kind == "waves" else ()
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.console import RenderableType
 from rich.text import Text
 
-from profiler.findings.lookup import Lookup
+from profiler.findings.findings import Findings
 from profiler.model import SessionKind
 from profiler.render.console.terminal import columns, plain, say_the_rest, table
 from profiler.render.timeline.section import named_timelines
@@ -14,13 +14,13 @@ from profiler.render.timeline.timeline_tables import phase_shares, section_devic
 _MOST_CELLS = 12
 
 
-def timeline_tables(lookup: Lookup) -> list[RenderableType]:
+def timeline_tables(findings: Findings) -> list[RenderableType]:
     """GPU busy share by cell and phase, where a run only recorded timelines or is about them."""
-    report = lookup.report
+    report = findings.report
     only = all(one.kind is SessionKind.TIMELINE for one in report.plan.sessions)
     if not report.timelines or not (only or report.kind == "timeline"):
         return []
-    named = named_timelines(lookup)
+    named = named_timelines(findings)
     shares = phase_shares(named)
     found = table(f"{section_device(named)} busy share by phase")
     columns(found, "variant", "of")

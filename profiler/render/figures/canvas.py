@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from profiler.render.figures import svg
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 WIDTH_IN = 13.0
 _ROW_IN = 0.21

@@ -10,11 +10,9 @@ import pandas as pd
 from markupsafe import Markup
 from matplotlib.figure import Figure
 
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.overall import tunes
-from profiler.findings.roles import Ranking
-from profiler.findings.rulings import symbol, verdict_key
-from profiler.findings.values import NAN
+from profiler.findings.counters import CounterPair
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant, slug
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
@@ -22,8 +20,11 @@ from profiler.render.figures.canvas import Axis
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
-from profiler.render.words.labels import Label, shorten
+from profiler.render.words.names import shorten
+from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.problems import distinct, is_number, varying
+from profiler.render.words.ranks import best_word
+from profiler.render.words.verdicts import symbol, verdict_key
 
 MOST_BARS = 40
 _FAR, _CUT = 4.0, 2.5
@@ -62,13 +63,13 @@ class ProblemChart:
     rows: tuple[Row, ...]
 
 
-def bar_chart(ranking: Ranking, metric: Label, problem: Problem) -> Chart:
+def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
     """Bars of a metric for all variants at one problem."""
-    table, left_out = bar_table(ranking, metric, problem)
+    table, left_out = bar_table(findings, metric, problem)
     title = f"{metric.label} by variant at {problem.name}"
     limit = _limit(table["value"])
     reading = (
-        f"{colours(ranking)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
+        f"{colours(findings)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
         "can be seen."
     )
     if math.isfinite(limit):
@@ -83,10 +84,10 @@ def bar_chart(ranking: Ranking, metric: Label, problem: Problem) -> Chart:
     )
 
 
-def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
+def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.bars`, best first, and how many variants had no room."""
-    rows = ranking.sorted_at(problem, metric.name)
-    kept = _keep(ranking, [variant for variant, _ in rows], MOST_BARS)
+    rows = findings.sorted_at(problem, metric.name)
+    kept = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
     table = [
         {
             "name": variant.name,
@@ -95,9 +96,9 @@ def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.Dat
             "high": value.high,
             "text": numbers.show(value.median, metric.unit)
             if value.known
-            else _short_reason(ranking.lookup, variant, problem),
-            "role": pole(ranking, variant),
-            "mark": ranking.lookup.marks[variant.id],
+            else _short_reason(findings, variant, problem),
+            "role": pole(findings, variant),
+            "mark": findings.marks[variant.id],
         }
         for variant, value in rows
         if variant.id in kept
@@ -105,20 +106,20 @@ def bar_table(ranking: Ranking, metric: Label, problem: Problem) -> tuple[pd.Dat
     return pd.DataFrame(table), len(rows) - len(table)
 
 
-def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
+def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
     """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
-    metric, baseline = ranking.lookup.primary, ranking.lookup.baseline
+    metric, baseline = findings.primary, findings.baseline
     name = baseline.name if baseline else ""
     better = "right" if metric.better == "higher" else "left"
     reading = (
-        f"{colours(ranking)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
+        f"{colours(findings)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
         f"further {better} is better."
     )
-    if ranking.lookup.rulings.given:
+    if findings.gives_verdicts:
         reading += f" After the number: {verdict_key()}."
     if left_out:
         reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."
-    number = ranking.lookup.problems.index(problem)
+    number = findings.problems.index(problem)
     return make_chart(
         f"dots-{number}",
         f"{metric.label} relative to {name} at {problem.name}",
@@ -127,14 +128,14 @@ def dot_chart(ranking: Ranking, problem: Problem, table: pd.DataFrame, left_out:
     )
 
 
-def dot_table(ranking: Ranking, problem: Problem) -> tuple[pd.DataFrame, int]:
+def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.dots`: the best variants and the baseline, and how many had no room."""
     rows = [
         (variant, value)
-        for variant, value in ranking.sorted_at(problem, ranking.lookup.report.primary)
+        for variant, value in findings.sorted_at(problem, findings.report.primary)
         if pd.notna(value.ratio)
     ]
-    baseline = ranking.lookup.report.baseline
+    baseline = findings.report.baseline
     kept = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
@@ -146,21 +147,21 @@ def dot_table(ranking: Ranking, problem: Problem) -> tuple[pd.DataFrame, int]:
             "ratio": value.ratio,
             "low": value.ratio_low,
             "high": value.ratio_high,
-            "text": f"{numbers.ratio(value.ratio)} {_symbol(ranking, variant, problem)}".rstrip(),
-            "role": pole(ranking, variant),
-            "mark": ranking.lookup.marks[variant.id],
+            "text": f"{numbers.ratio(value.ratio)} {_symbol(findings, variant, problem)}".rstrip(),
+            "role": pole(findings, variant),
+            "mark": findings.marks[variant.id],
         }
         for variant, value in kept
     ]
     return pd.DataFrame(table), len(rows) - len(kept)
 
 
-def line_chart(ranking: Ranking, metric: Label) -> Chart | None:
+def line_chart(findings: Findings, metric: Label) -> Chart | None:
     """A metric over the problem's main numeric parameter; None where there is nothing to draw."""
-    parameter = main_parameter(ranking.lookup.problems)
+    parameter = main_parameter(findings.problems)
     if parameter is None:
         return None
-    table, left_out = line_table(ranking, metric, parameter)
+    table, left_out = line_table(findings, metric, parameter)
     if table["value"].notna().sum() == 0:
         return None
     reading = "A line per variant; colours as in the legend."
@@ -182,22 +183,22 @@ def main_parameter(problems: Sequence[Problem]) -> str | None:
     return next((key for key, count in reversed(panels.items()) if count == fewest), None)
 
 
-def line_table(ranking: Ranking, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:
+def line_table(findings: Findings, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.lines`, and how many panels had no room."""
-    groups = _panels(ranking.lookup.problems, parameter)
+    groups = _panels(findings.problems, parameter)
     shown = list(groups)[:MOST_PANELS]
     table = [
         {
             "panel": panel,
             "name": variant.name,
-            "role": ranking.role(variant),
-            "mark": ranking.lookup.marks[variant.id],
+            "role": findings.role(variant),
+            "mark": findings.marks[variant.id],
             "x": float(problem.params[parameter] or 0),
-            "value": _correct_median(ranking.lookup, variant, problem, metric.name),
+            "value": findings.correct_at(variant, problem, metric.name).median,
         }
         for panel in shown
         for problem in groups[panel]
-        for variant in ranking.lookup.variants
+        for variant in findings.variants
     ]
     return pd.DataFrame(table), len(groups) - len(shown)
 
@@ -212,56 +213,45 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
 
 
 def pair_chart(
-    ranking: Ranking, words: Words, metrics: Sequence[Label], problem: Problem
+    findings: Findings, words: Words, pairs: Sequence[CounterPair], problem: Problem
 ) -> Chart | None:
     """Compare several metrics of the best variant and the baseline at one problem."""
-    best, baseline = ranking.best, ranking.lookup.baseline
-    if best is None or baseline is None or not metrics:
+    best, baseline = findings.best, findings.baseline
+    if best is None or baseline is None or not pairs:
         return None
-    table = pair_table(ranking, metrics, problem)
-    figure = figures.pairs(table, Axis("", metrics[0].unit), (best.name, baseline.name))
-    reading = f"{colours(ranking)} {words.reading}".strip()
+    table = pair_table(pairs)
+    figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.name, baseline.name))
+    reading = f"{colours(findings)} {words.reading}".strip()
     return make_chart(words.id, f"{words.title} at {problem.name}", reading, figure)
 
 
-def pair_table(ranking: Ranking, metrics: Sequence[Label], problem: Problem) -> pd.DataFrame:
+def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
     """Rows for `figures.pairs`; NaN where a value is missing."""
-    arms = {"best": ranking.best, "baseline": ranking.lookup.baseline}
-    return pd.DataFrame(
-        [
-            {"name": metric.label}
-            | {
-                role: NAN
-                if variant is None
-                else _correct_median(ranking.lookup, variant, problem, metric.name)
-                for role, variant in arms.items()
-            }
-            for metric in metrics
-        ]
-    )
+    rows = [(pair.metric.label, pair.best, pair.baseline) for pair in pairs]
+    return pd.DataFrame(rows, columns=["name", "best", "baseline"])
 
 
-def problem_charts(ranking: Ranking) -> Iterator[ProblemChart]:
+def problem_charts(findings: Findings) -> Iterator[ProblemChart]:
     """Ratio figures for the problems, the largest first; at most `MOST_PROBLEM_FIGURES`."""
-    largest = ranking.lookup.largest_problem
-    ordered = sorted(ranking.lookup.problems, key=lambda problem: problem != largest)
+    largest = findings.largest_problem
+    ordered = sorted(findings.problems, key=lambda problem: problem != largest)
     for problem in ordered[:MOST_PROBLEM_FIGURES]:
-        table, left_out = dot_table(ranking, problem)
+        table, left_out = dot_table(findings, problem)
         if not table.empty:
-            chart = dot_chart(ranking, problem, table, left_out)
-            yield ProblemChart(problem.name, chart, tuple(_dot_rows(ranking, problem, table)))
+            chart = dot_chart(findings, problem, table, left_out)
+            yield ProblemChart(problem.name, chart, tuple(_dot_rows(findings, problem, table)))
 
 
-def _dot_rows(ranking: Ranking, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:
+def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:
     columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
     for name, mark, role, *values in zip(*columns, strict=True):
-        ruling = ranking.lookup.ruling(ranking.lookup.variants[mark], problem)
-        yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(ruling)))
+        pair = findings.verdict(findings.variants[mark], problem)
+        yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(pair)))
 
 
-def _symbol(ranking: Ranking, variant: Variant, problem: Problem) -> str:
-    ruling = ranking.lookup.ruling(variant, problem)
-    return symbol([ruling])
+def _symbol(findings: Findings, variant: Variant, problem: Problem) -> str:
+    pair = findings.verdict(variant, problem)
+    return symbol([pair])
 
 
 def _ratio(value: float) -> Datum:
@@ -276,17 +266,17 @@ def make_chart(identifier: str, title: str, reading: str, figure: Figure) -> Cha
     return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
 
 
-def pole(ranking: Ranking, variant: Variant) -> str:
+def pole(findings: Findings, variant: Variant) -> str:
     """Role in figures of rows: names stand beside them, so that only two colours are needed."""
-    role = ranking.role(variant)
+    role = findings.role(variant)
     return role if role in ("best", "baseline") else "other"
 
 
-def colours(ranking: Ranking) -> str:
+def colours(findings: Findings) -> str:
     """Say what the two colours mean."""
-    best, baseline = ranking.best, ranking.lookup.baseline
-    where = "as the only one" if tunes(ranking.lookup) else "over all problems"
-    words = f"Blue: {best.name}, the {ranking.best_word} {where}." if best else ""
+    best, baseline = findings.best, findings.baseline
+    where = "as the only one" if findings.tunes else "over all problems"
+    words = f"Blue: {best.name}, the {best_word(findings)} {where}." if best else ""
     if baseline and baseline != best:
         words += f" Orange: {baseline.name}, the baseline."
     return words.strip()
@@ -301,20 +291,15 @@ def _limit(values: pd.Series[float]) -> float:
     return _CUT * usual if values.max() > _FAR * usual else math.inf
 
 
-def _keep(ranking: Ranking, variants: Sequence[Variant], most: int) -> set[str]:
+def _keep(findings: Findings, variants: Sequence[Variant], most: int) -> set[str]:
     """Ids of the first variants of a list, the baseline always among them."""
     kept = {variant.id for variant in variants[:most]}
-    baseline = ranking.lookup.baseline
+    baseline = findings.baseline
     return kept | {baseline.id} if baseline else kept
 
 
-def _correct_median(lookup: Lookup, variant: Variant, problem: Problem, metric: str) -> float:
-    correct = lookup.correct(lookup.cells.get((variant.id, problem.id)))
-    return lookup.at(variant, problem, metric).median if correct else NAN
-
-
-def _short_reason(lookup: Lookup, variant: Variant, problem: Problem) -> str:
-    cell = lookup.cells.get((variant.id, problem.id))
+def _short_reason(findings: Findings, variant: Variant, problem: Problem) -> str:
+    cell = findings.cells.get((variant.id, problem.id))
     if cell is None:
         return "not in the plan"
-    return "no value" if lookup.correct(cell) else OUTCOME_WORDS[lookup.status(cell).outcome]
+    return "no value" if findings.correct(cell) else OUTCOME_WORDS[findings.status(cell).outcome]

@@ -25,7 +25,7 @@ from profiler.render.figures.canvas import (
     spans_decades,
 )
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 _NARROWEST = 0.02
 """Half of the least width of a ratio axis, in natural logarithms: noise shall look like noise."""

@@ -9,7 +9,7 @@ from matplotlib.lines import Line2D
 
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import COLOURS, MARKERS, ROOM, legend, log_ticks
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 _SAVED_IN = (8.0, 4.2)
 

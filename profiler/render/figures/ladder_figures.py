@@ -23,7 +23,7 @@ from profiler.render.figures.canvas import (
     spans_decades,
 )
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 _HEIGHT_IN = 4.4
 _LEFT, _RIGHT = 0.09, 0.99

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
 from profiler.model import Problem
 from profiler.render.figures import charts
 from profiler.render.figures import version_figures as figures
@@ -31,15 +31,15 @@ class Roofline:
     """FLOP per byte, rate, rate that the memory allows, percent of it."""
 
 
-def roofline(ranking: Ranking, problem: Problem) -> Roofline | None:
+def roofline(findings: Findings, problem: Problem) -> Roofline | None:
     """Rates over arithmetic intensities; None without operations, traffic or peak bandwidth."""
-    peak = ranking.lookup.report.environment.peak_dram_bytes_per_s
-    table = roofline_table(ranking, problem)
+    peak = findings.report.environment.peak_dram_bytes_per_s
+    table = roofline_table(findings, problem)
     if not peak or table.empty:
         return None
     figure = figures.roofline(table, peak / _TERA)
     reading = (
-        f"{charts.colours(ranking)} Line: the most that DRAM allows, FLOP per byte times "
+        f"{charts.colours(findings)} Line: the most that DRAM allows, FLOP per byte times "
         f"{numbers.show(peak, 'byte/s')}. The roof of the arithmetic units is not "
         "drawn: the peak rate of this GPU for these operations is not known."
     )
@@ -48,14 +48,14 @@ def roofline(ranking: Ranking, problem: Problem) -> Roofline | None:
     return Roofline(chart, rows)
 
 
-def roofline_table(ranking: Ranking, problem: Problem) -> pd.DataFrame:
+def roofline_table(findings: Findings, problem: Problem) -> pd.DataFrame:
     """Rows for `figures.roofline`: correct variants with operations and measured traffic."""
     rows = []
-    for variant, _ in ranking.sorted_at(problem, ranking.lookup.report.primary):
-        if not ranking.lookup.correct(ranking.lookup.cells.get((variant.id, problem.id))):
+    for variant, _ in findings.sorted_at(problem, findings.report.primary):
+        if not findings.correct(findings.cells.get((variant.id, problem.id))):
             continue
         intensity, rate = (
-            ranking.lookup.at(variant, problem, metric).median for metric in (INTENSITY, RATE)
+            findings.at(variant, problem, metric).median for metric in (INTENSITY, RATE)
         )
         if math.isfinite(intensity) and math.isfinite(rate) and min(intensity, rate) > 0:
             rows.append(
@@ -63,8 +63,8 @@ def roofline_table(ranking: Ranking, problem: Problem) -> pd.DataFrame:
                     "name": variant.name,
                     "intensity": intensity,
                     "rate": rate,
-                    "role": charts.pole(ranking, variant),
-                    "mark": ranking.lookup.marks[variant.id],
+                    "role": charts.pole(findings, variant),
+                    "mark": findings.marks[variant.id],
                 }
             )
     return pd.DataFrame(rows)

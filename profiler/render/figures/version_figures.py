@@ -37,7 +37,7 @@ from profiler.render.figures.canvas import (
     spans_decades,
 )
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 _ROOFLINE_IN = (8.0, 3.9)
 _ENDS = ("value", "low", "high")

@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import PANEL_COLUMNS, legend, panel_figure
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 _DASHED = (0, (4, 2))
 _LONGEST = 34

@@ -7,23 +7,22 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from profiler.findings.findings import Findings
 from profiler.findings.funnel import funnel
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
 from profiler.findings.values import NAN
 from profiler.model import Problem, Variant
 from profiler.render.figures import effect_figures
 from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts, ratio_legend
-from profiler.render.tables.behind import (
-    ONE_FOR_ALL_HEADS,
-    behind_heats,
-    behind_legend,
-    one_for_all_rows,
-)
 from profiler.render.tables.effects import parameter_effects
 from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.slowdowns import (
+    ONE_FOR_ALL_HEADS,
+    one_for_all_rows,
+    slowdown_heats,
+    slowdown_legend,
+)
 from profiler.render.words import numbers
 
 _REGISTERS = "registers"
@@ -41,32 +40,31 @@ class Needs:
     rows: tuple[Row, ...]
 
 
-def autotune_view(ranking: Ranking) -> View:
-    """Percent behind the best, one configuration for all, parameters, needs and the funnel."""
-    lookup = ranking.lookup
-    report = lookup.report
+def autotune_view(findings: Findings) -> View:
+    """Percent slower than the best, one configuration for all, parameters, needs and the funnel."""
+    report = findings.report
     parts = {
-        "heats": behind_heats(ranking),
-        "heat_legend": behind_legend(),
+        "heats": slowdown_heats(findings),
+        "heat_legend": slowdown_legend(),
         "ratio_legend": ratio_legend(),
         "one_for_all_heads": ONE_FOR_ALL_HEADS,
-        "one_for_all": one_for_all_rows(ranking),
-        "effects": parameter_effects(ranking),
-        "needs": needs(ranking),
+        "one_for_all": one_for_all_rows(findings),
+        "effects": parameter_effects(findings),
+        "needs": needs(findings),
         "funnel": funnel(report.plan.cells, report.statuses, report.plan.excluded),
-        **problem_parts(ranking),
-        **metric_parts(ranking),
+        **problem_parts(findings),
+        **metric_parts(findings),
     }
     return View("autotune.html", "Which configuration", parts)
 
 
-def needs(ranking: Ranking) -> Needs | None:
+def needs(findings: Findings) -> Needs | None:
     """Primary metric against registers and shared memory at the largest problem; None without."""
-    problem = ranking.lookup.largest_problem
-    table = pd.DataFrame() if problem is None else needs_table(ranking, problem)
+    problem = findings.largest_problem
+    table = pd.DataFrame() if problem is None else needs_table(findings, problem)
     if problem is None or table.empty:
         return None
-    metric = ranking.lookup.primary
+    metric = findings.primary
     chart = make_chart(
         "needs",
         f"{metric.label} against registers and shared memory at {problem.name}",
@@ -75,33 +73,32 @@ def needs(ranking: Ranking) -> Needs | None:
         effect_figures.scatter(table, Axis(metric.label, metric.unit)),
     )
     panels = tuple(dict.fromkeys(table["panel"]))
-    return Needs(chart, (metric.label, *panels), _rows(ranking, table, panels))
+    return Needs(chart, (metric.label, *panels), _rows(findings, table, panels))
 
 
-def needs_table(ranking: Ranking, problem: Problem) -> pd.DataFrame:
+def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
     """Rows for `effect_figures.scatter`: variants with both numbers, best first."""
-    lookup = ranking.lookup
     rows = []
     for panel, need in zip(NEEDS, (_registers, _shared_kib), strict=True):
-        for variant, value in ranking.sorted_at(problem, lookup.report.primary):
-            x = need(lookup, variant, problem)
+        for variant, value in findings.sorted_at(problem, findings.report.primary):
+            x = need(findings, variant, problem)
             if value.known and math.isfinite(x):
-                role, mark = ranking.role(variant), lookup.marks[variant.id]
+                role, mark = findings.role(variant), findings.marks[variant.id]
                 rows.append((panel, variant.name, role, mark, x, value.median))
     return pd.DataFrame(rows, columns=["panel", "name", "role", "mark", "x", "value"])
 
 
-def _registers(lookup: Lookup, variant: Variant, problem: Problem) -> float:
-    return lookup.at(variant, problem, _REGISTERS).median
+def _registers(findings: Findings, variant: Variant, problem: Problem) -> float:
+    return findings.at(variant, problem, _REGISTERS).median
 
 
-def _shared_kib(lookup: Lookup, variant: Variant, problem: Problem) -> float:
+def _shared_kib(findings: Findings, variant: Variant, problem: Problem) -> float:
     """Static and dynamic together; NaN where either is not known."""
-    return sum(lookup.at(variant, problem, name).median for name in _SHARED) / _KIB
+    return sum(findings.at(variant, problem, name).median for name in _SHARED) / _KIB
 
 
-def _rows(ranking: Ranking, table: pd.DataFrame, panels: tuple[str, ...]) -> tuple[Row, ...]:
-    unit = ranking.lookup.primary.unit
+def _rows(findings: Findings, table: pd.DataFrame, panels: tuple[str, ...]) -> tuple[Row, ...]:
+    unit = findings.primary.unit
     rows = []
     for mark, own in table.groupby("mark", sort=False):
         needed = dict(zip(own["panel"], own["x"], strict=True))

@@ -8,19 +8,19 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.findings.grid_axes import Grid, grids
+from profiler.findings.findings import Findings
+from profiler.findings.grid_axes import Grid
 from profiler.findings.grid_pairs import (
     DURATION,
-    Compared,
-    Pair,
-    Pairs,
-    count_words,
-    known,
-    said_word,
+    GridCell,
+    GridPairs,
+    VariantPair,
+    with_ratio,
 )
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
-from profiler.model import Cell, Outcome, Variant
+from profiler.findings.values import NAN
+from profiler.metrics.labels import label
+from profiler.model import Cell, Variant
+from profiler.planning.problem_names import is_number, problem_key
 from profiler.render.figures import grid_figures
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
@@ -41,8 +41,7 @@ from profiler.render.tables.rows import Datum
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import answer, numbers
 from profiler.render.words.answer import Part, Sentence
-from profiler.render.words.labels import label
-from profiler.render.words.problems import is_number
+from profiler.render.words.verdicts import counts, word_with_margin
 
 MOST_EXTREME = 10
 MOST_DRAWN = 16
@@ -88,62 +87,46 @@ class GridBlock:
     slices: tuple[Chart, ...]
 
 
-def grid_view(ranking: Ranking) -> View:
+def grid_view(findings: Findings) -> View:
     """Ratios, magnitudes, slices and extremes of every grid of the page."""
-    lookup = ranking.lookup
-    report = lookup.report
-    everything, found = _grids(lookup)
-    pairs, kernels = Pairs(lookup, found), Kernels(lookup)
-    edges = edges_for([one for rows in pairs.everywhere.values() for one in known(rows)])
-    quantities = _quantities(pairs, kernels)
+    pairs = grid_pairs_of(findings)
+    kernels = Kernels(findings)
+    report, grids = findings.report, pairs.grids
+    edges = edges_for([cell for cells in pairs.cells.values() for cell in with_ratio(cells)])
+    quantities = _quantities(findings, pairs, kernels)
     blocks = tuple(
         GridBlock(
             grid,
-            _pair_heats(pairs, grid, edges),
-            _metric_heats(lookup, grid, quantities),
-            saved_chart(ranking, pairs, grid, number) if number < MOST_DRAWN else None,
-            _slices(ranking, grid, number) if number < MOST_DRAWN else (),
+            _pair_heats(findings, grid, edges),
+            _metric_heats(findings, grid, quantities),
+            saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
+            _slices(findings, grid, number) if number < MOST_DRAWN else (),
         )
-        for number, grid in enumerate(found)
+        for number, grid in enumerate(grids)
     )
     compact = len(report.plan.cells) > MOST_CELLS_IN_FULL
     parts: dict[str, Any] = {
         "grid_blocks": blocks,
-        "grid_switch": ", ".join(_switch_keys(found, report.split)),
+        "grid_switch": ", ".join(_switch_keys(grids, report.split)),
         "grid_legend": ratio_legend(edges),
-        "left_out_grids": len(everything) - len(found),
+        "left_out_grids": pairs.all_grids - len(grids),
         "left_out_pairs": pairs.left_out,
-        "left_out_drawn": max(0, len(found) - MOST_DRAWN),
+        "left_out_drawn": max(0, len(grids) - MOST_DRAWN),
         "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
-        "overview": overview(pairs),
-        "extremes": extremes(pairs),
+        "overview": overview(findings),
+        "extremes": extremes(findings),
         "extreme_heads": EXTREME_HEADS,
-        "grid_cells": tuple(grid_cells(lookup, kernels, grid) for grid in found),
-        "sentences": _sentences(ranking, pairs),
+        "grid_cells": tuple(grid_cells(findings, kernels, grid) for grid in grids),
     }
     template = "grid_cells.html" if compact else "cells.html"
     return View("grid.html", "Every shape", parts, template)
 
 
-def grid_answer(ranking: Ranking) -> tuple[Sentence, ...]:
-    """The sentences of the page of grids."""
-    return _sentences(ranking, Pairs(ranking.lookup, _grids(ranking.lookup)[1]))
-
-
-def _grids(lookup: Lookup) -> tuple[tuple[Grid, ...], tuple[Grid, ...]]:
-    """All grids of the problems, and those of them in which any cell was tried."""
-    everything = grids(lookup.problems, lookup.report.axes, lookup.report.split)
-    return everything, tuple(one for one in everything if _tried(lookup, one)) or everything
-
-
-def _tried(lookup: Lookup, grid: Grid) -> bool:
-    """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
-    return any(
-        cell is not None and lookup.status(cell).outcome is not Outcome.NOT_MEASURED
-        for problem in grid.problems.values()
-        for variant in lookup.variants
-        for cell in [lookup.cells.get((variant.id, problem.id))]
-    )
+def grid_pairs_of(findings: Findings) -> GridPairs:
+    """The pairs of a page of grids; raises ValueError for findings of another kind of page."""
+    if findings.grid_pairs is None:
+        raise ValueError("these findings have no grids")
+    return findings.grid_pairs
 
 
 def _switch_keys(found: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
@@ -151,27 +134,26 @@ def _switch_keys(found: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]
     return tuple(split) or ("grid",) if len(found) > 1 else ()
 
 
-def _pair_heats(pairs: Pairs, grid: Grid, edges: Sequence[float]) -> tuple[PairHeats, ...]:
-    found = (pair_heats(pairs, pair, grid, edges) for pair in pairs.shown)
-    return tuple(one for one in found if one is not None)
+def _pair_heats(findings: Findings, grid: Grid, edges: Sequence[float]) -> tuple[PairHeats, ...]:
+    pairs = grid_pairs_of(findings)
+    heats = (pair_heats(findings, pairs, pair, grid, edges) for pair in pairs.shown)
+    return tuple(heat for heat in heats if heat is not None)
 
 
 def _metric_heats(
-    lookup: Lookup, grid: Grid, quantities: Sequence[Quantity]
+    findings: Findings, grid: Grid, quantities: Sequence[Quantity]
 ) -> tuple[MetricHeats, ...]:
-    found = (metric_heats(lookup, one, grid, lookup.variants) for one in quantities)
+    found = (metric_heats(findings, one, grid, findings.variants) for one in quantities)
     return tuple(one for one in found if one is not None)
 
 
 # ---- what is shown of every cell -----------------------------------------------------------------
 
 
-def _quantities(pairs: Pairs, kernels: Kernels) -> tuple[Quantity, ...]:
-    lookup = pairs.lookup
-
+def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
     def median(name: str) -> Quantity:
         one = label(name)
-        return Quantity(one.label, one.unit, lambda cell: lookup.value(cell, name).median)
+        return Quantity(one.label, one.unit, lambda cell: findings.value(cell, name).median)
 
     def letter(cell: Cell) -> str:
         return kernels.letter(cell)
@@ -179,139 +161,146 @@ def _quantities(pairs: Pairs, kernels: Kernels) -> tuple[Quantity, ...]:
     first = (
         Quantity(TIME, label(DURATION).unit, median(DURATION).of),
         Quantity(KERNELS, "", median("kernels").of, letter),
-        Quantity(TRAFFIC, "byte", pairs.moved),
+        Quantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
     )
-    if len(lookup.report.plan.cells) > MOST_CELLS_EVERY_METRIC:
+    if len(findings.distinct_cells) > MOST_CELLS_EVERY_METRIC:
         return first
-    measured = {one.name for one in lookup.measured_metrics}
+    measured = {one.name for one in findings.metrics}
     return (*first, *(median(name) for name in (*OTHERS, *ERRORS) if name in measured))
 
 
 # ---- answer, overview, extremes ------------------------------------------------------------------
 
 
-def _sentences(ranking: Ranking, pairs: Pairs) -> tuple[Sentence, ...]:
+def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
     """Who leads, a sentence for each pair with the baseline, how many cells were measured."""
-    lookup = ranking.lookup
-    leads = answer.everywhere_sentence(ranking, ranking.leader)
-    found: list[Sentence] = [leads] if leads else []
+    pairs = grid_pairs_of(findings)
+    leads = answer.everywhere_sentence(findings, findings.leader)
+    sentences: list[Sentence] = [leads] if leads else []
     for pair in pairs.against_baseline[:MOST_SENTENCES]:
-        own = [one for one in pairs.with_baseline() if one.pair == pair]
-        ranked = known(own)
+        own = [cell for cell in pairs.with_baseline() if cell.pair == pair]
+        ranked = with_ratio(own)
         if not ranked:
             continue
-        ends = f" From {_said_at(lookup, ranked[0])} to {_said_at(lookup, ranked[-1])}."
+        ends = f" From {_ratio_at(findings, ranked[0])} to {_ratio_at(findings, ranked[-1])}."
         name = Part(f"{pair.name}, time", strong=True)
-        mean = _mean_words(ranking, pair)
-        found.append((name, Part(f": {mean}{count_words(lookup, own)}."), Part(ends)))
-    return (*found, answer.sentences(ranking)[-1])
+        mean = _mean_words(findings, pair)
+        sentences.append((name, Part(f": {mean}{count_words(findings, own)}."), Part(ends)))
+    return (*sentences, answer.coverage_sentence(findings))
 
 
-def _mean_words(ranking: Ranking, pair: Pair) -> str:
+def count_words(findings: Findings, cells: Sequence[GridCell]) -> str:
+    """How often each verdict was given, of the problems at which both were tried."""
+    tried = (cell for cell in cells if findings.tried(cell.over) and findings.tried(cell.under))
+    return counts(cell.verdict for cell in tried)
+
+
+def _mean_words(findings: Findings, pair: VariantPair) -> str:
     """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
-    row = next(one for one in ranking.standings if one.variant == pair.over)
-    known_mean = ranking.lookup.report.primary == DURATION and row.geometric_mean > 0
-    return f"geometric mean {numbers.ratio(row.geometric_mean)}; " if known_mean else ""
+    rank = next(rank for rank in findings.ranks if rank.variant == pair.over)
+    known_mean = findings.gives_verdicts and rank.geometric_mean > 0
+    return f"geometric mean {numbers.ratio(rank.geometric_mean)}; " if known_mean else ""
 
 
-def _said_at(lookup: Lookup, one: Compared) -> str:
-    return f"{short_ratio(one.said.ratio)} at {_where(lookup, one)}"
+def _ratio_at(findings: Findings, cell: GridCell) -> str:
+    return f"{short_ratio(cell.verdict.ratio)} at {_where(findings, cell)}"
 
 
-def _where(lookup: Lookup, one: Compared) -> str:
+def _where(findings: Findings, cell: GridCell) -> str:
     """Name the problem as the rest of the page does, where its name is short enough for that."""
-    if lookup.problem_key:
-        return one.problem.name
-    return f"{one.grid.name}, {one.grid.place(one.row, one.column)}"
+    if problem_key(findings.problems):
+        return cell.problem.name
+    return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
 
 
-def overview(pairs: Pairs) -> tuple[Line, ...]:
+def overview(findings: Findings) -> tuple[Line, ...]:
     """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
-    lines = []
+    pairs, lines = grid_pairs_of(findings), []
     for grid in pairs.grids:
         for pair in pairs.shown:
-            found = pairs.of(pair, grid)
-            if not found:
+            cells = pairs.of(pair, grid)
+            if not cells:
                 continue
-            ranked = known(found)
+            ranked = with_ratio(cells)
             ends = (_end(ranked[0]), _end(ranked[-1])) if ranked else (Datum(), Datum())
             data = (
                 Datum(pair.name, css="words"),
-                Datum(count_words(pairs.lookup, found), css="words"),
+                Datum(count_words(findings, cells), css="words"),
                 *ends,
             )
-            lines.append(Line(grid.name, pairs.lookup.marks[pair.over.id], data))
+            lines.append(Line(grid.name, findings.marks[pair.over.id], data))
     return tuple(lines)
 
 
-def _end(one: Compared) -> Datum:
-    where = one.grid.short_place(one.row, one.column)
-    text = f"{short_ratio(one.said.ratio)} ({where})"
-    return Datum(text, numbers.raw(one.said.ratio), said_word(one.said))
+def _end(cell: GridCell) -> Datum:
+    where = cell.grid.short_place(cell.row, cell.column)
+    text = f"{short_ratio(cell.verdict.ratio)} ({where})"
+    return Datum(text, numbers.raw(cell.verdict.ratio), word_with_margin(cell.verdict))
 
 
-def extremes(pairs: Pairs) -> tuple[tuple[str, tuple[Line, ...]], ...]:
+def extremes(findings: Findings) -> tuple[tuple[str, tuple[Line, ...]], ...]:
     """The cells with the lowest and the highest ratios to the baseline, for `EXTREME_HEADS`."""
-    ranked = known(pairs.with_baseline())
+    ranked = with_ratio(grid_pairs_of(findings).with_baseline())
     most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
     last = ranked[::-1][:most] if len(ranked) > 1 else []
     parts = (("Lowest", ranked[:most]), ("Highest", last))
     return tuple(
-        (f"{name} {len(rows)} ratios of times", tuple(_extreme(pairs.lookup, one) for one in rows))
-        for name, rows in parts
-        if rows
+        (f"{name} {len(cells)} ratios of times", tuple(_extreme(findings, one) for one in cells))
+        for name, cells in parts
+        if cells
     )
 
 
-def _extreme(lookup: Lookup, one: Compared) -> Line:
-    said = one.said
+def _extreme(findings: Findings, cell: GridCell) -> Line:
+    verdict = cell.verdict
     saved = (
         Datum(title="DRAM bytes were not collected", css="none")
-        if numbers.is_missing(one.saved)
-        else Datum(short_ratio(one.saved), numbers.raw(one.saved))
+        if numbers.is_missing(cell.saved)
+        else Datum(short_ratio(cell.saved), numbers.raw(cell.saved))
     )
     data = (
-        Datum(one.grid.name, css="words"),
-        Datum(one.grid.place(one.row, one.column), css="words"),
-        Datum(short_ratio(said.ratio), numbers.raw(said.ratio)),
-        Datum(numbers.interval(said.low, said.high) or numbers.MISSING),
-        replace(verdict_datum(said), text=said_word(said), raw=None),
+        Datum(cell.grid.name, css="words"),
+        Datum(cell.grid.place(cell.row, cell.column), css="words"),
+        Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio)),
+        Datum(numbers.interval(verdict.low, verdict.high) or numbers.MISSING),
+        replace(verdict_datum(verdict), text=word_with_margin(verdict), raw=None),
         saved,
     )
-    return Line(one.pair.name, lookup.marks[one.pair.over.id], data)
+    return Line(cell.pair.name, findings.marks[cell.pair.over.id], data)
 
 
 # ---- figures -------------------------------------------------------------------------------------
 
 
-def saved_table(ranking: Ranking, pairs: Pairs, grid: Grid) -> pd.DataFrame:
+def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
     """Rows for `grid_figures.saved`: every cell whose time and DRAM bytes are known on both sides.
 
     Beside what the figure draws: `place`.
     """
+    pairs = grid_pairs_of(findings)
     rows = [
         (
-            one.pair.over.name,
-            ranking.role(one.pair.over),
-            pairs.lookup.marks[one.pair.over.id],
-            one.saved,
-            1 / one.said.ratio,
-            grid.place(one.row, one.column),
+            cell.pair.over.name,
+            findings.role(cell.pair.over),
+            findings.marks[cell.pair.over.id],
+            cell.saved,
+            1 / cell.verdict.ratio,
+            grid.place(cell.row, cell.column),
         )
         for pair in pairs.against_baseline
         if pair in pairs.shown
-        for one in pairs.of(pair, grid)
-        if one.saved > 0 and one.said.ratio > 0
+        for cell in pairs.of(pair, grid)
+        if cell.saved > 0 and cell.verdict.ratio > 0
     ]
     return pd.DataFrame(rows, columns=["name", "role", "mark", "bytes", "speed", "place"])
 
 
-def saved_chart(ranking: Ranking, pairs: Pairs, grid: Grid, number: int) -> Drawn | None:
+def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
     """Speed-up against bytes saved; None where DRAM bytes were not measured."""
-    table = saved_table(ranking, pairs, grid)
+    table = saved_table(findings, grid)
     if table.empty:
         return None
-    baseline = pairs.against_baseline[0].under.name
+    baseline = grid_pairs_of(findings).against_baseline[0].under.name
     chart = make_chart(
         f"saved-{number}",
         f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved",
@@ -336,13 +325,12 @@ def saved_chart(ranking: Ranking, pairs: Pairs, grid: Grid, number: int) -> Draw
     return Drawn(chart, lines)
 
 
-def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
+def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.lines`: time along one axis, a panel for each value of the other.
 
     Also how many panels had no room. NaN where a cell has no correct result; a panel without any
     is left out.
     """
-    lookup = ranking.lookup
     by_row = along == grid.columns
     fixed_key = grid.rows if by_row else grid.columns
     fixed = grid.row_values if by_row else grid.column_values
@@ -351,14 +339,14 @@ def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFra
         {
             "panel": f"{fixed_key} = {value}" if fixed_key else "",
             "name": variant.name,
-            "role": ranking.role(variant),
-            "mark": lookup.marks[variant.id],
+            "role": findings.role(variant),
+            "mark": findings.marks[variant.id],
             "x": float(step),
-            "value": _time(lookup, grid, variant, (value, step) if by_row else (step, value)),
+            "value": _time(findings, grid, variant, (value, step) if by_row else (step, value)),
         }
         for value in fixed
         for step in moving
-        for variant in lookup.variants
+        for variant in findings.variants
     ]
     table = pd.DataFrame(rows)
     known_panels = table.loc[table["value"].notna(), "panel"].unique()
@@ -366,20 +354,22 @@ def slice_table(ranking: Ranking, grid: Grid, *, along: str) -> tuple[pd.DataFra
     return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
 
 
-def _time(lookup: Lookup, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
+def _time(findings: Findings, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
     problem = grid.problems.get(place)
-    cell = lookup.cells.get((variant.id, problem.id)) if problem else None
-    return lookup.value(cell, DURATION).median if cell and lookup.correct(cell) else float("nan")
+    cell = findings.cells.get((variant.id, problem.id)) if problem else None
+    return (
+        findings.value(cell, DURATION).median if cell and findings.correct(cell) else float("nan")
+    )
 
 
-def _slices(ranking: Ranking, grid: Grid, number: int) -> tuple[Chart, ...]:
+def _slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
     """Time along the columns at fixed rows, and the other way round, where these are numbers."""
     axes = ((grid.columns, grid.column_values), (grid.rows, grid.row_values))
     found = []
     for place, (along, values) in enumerate(axes):
         if not along or len(values) < 2 or not all(map(is_number, values)):
             continue
-        table, left_out = slice_table(ranking, grid, along=along)
+        table, left_out = slice_table(findings, grid, along=along)
         if table["value"].notna().sum() == 0:
             continue
         reading = "A line per variant. The numbers stand in the heat maps of the time above."

@@ -8,23 +8,23 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.effects import Effect, Medians, Step, moves, over_problems
-from profiler.findings.ladder import Rung, rungs
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.roles import Ranking
-from profiler.findings.rulings import symbol
+from profiler.findings.counters import Medians, counters, medians_of, moved_counters
+from profiler.findings.findings import Findings
+from profiler.findings.steps import Effect, Rung, StepEffect
 from profiler.findings.values import NAN
 from profiler.metrics.catalogue import STALL_PREFIX
+from profiler.metrics.labels import Label, labels
 from profiler.model import Problem
 from profiler.render.figures import ladder_figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
-from profiler.render.tables.moved import counters, medians_of, move_datum, move_size
+from profiler.render.tables.moved import move_datum
 from profiler.render.tables.rows import Datum, Row, with_unit
 from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
-from profiler.render.tables.why import STILL_UNDER
 from profiler.render.words import numbers
-from profiler.render.words.labels import Label, labels
+from profiler.render.words.answer import Sentence, ladder_sentences
+from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
+from profiler.render.words.verdicts import symbol, word_of
 
 MULTIPLES: tuple[tuple[str, ...], ...] = (
     ("duration_ns",),
@@ -43,7 +43,7 @@ _MOST_STALLS = 2
 
 
 @dataclass(frozen=True)
-class Twin:
+class ChartWithTable:
     """A figure and the table that says the same."""
 
     chart: Chart
@@ -52,7 +52,7 @@ class Twin:
 
 
 @dataclass(frozen=True)
-class Line:
+class LedgerLine:
     """One line of the ledger."""
 
     number: int
@@ -67,21 +67,25 @@ LEDGER_HEADS = (
 )
 
 
-def progression_view(ranking: Ranking) -> View:
+def progression_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """From where the ladder led to where, then the general answer."""
+    return ladder_sentences(findings)
+
+
+def progression_view(findings: Findings) -> View:
     """Percent of the reference, the ladder, small multiples and the ledger."""
-    lookup = ranking.lookup
-    ladder = rungs(ranking)
-    problem = lookup.largest_problem
+    ladder = findings.ladder
+    problem = findings.largest_problem
     parts = {
-        "percents": _percents(lookup, ladder),
-        "ladder": _ladder(lookup, ladder),
-        "multiples": None if problem is None else _multiples(lookup, ladder, problem),
-        "ledger": ledger(lookup, ladder),
+        "percents": _percents(findings, ladder),
+        "ladder": _ladder(findings, ladder),
+        "multiples": None if problem is None else _multiples(findings, ladder, problem),
+        "ledger": ledger(findings, ladder),
         "ledger_heads": LEDGER_HEADS,
         "noted": any(one.variant.note for one in ladder),
         "ledger_problem": problem,
-        **problem_parts(ranking),
-        **metric_parts(ranking),
+        **problem_parts(findings),
+        **metric_parts(findings),
     }
     return View("progression.html", "From version to version", parts)
 
@@ -91,37 +95,37 @@ def rung_name(rung: Rung) -> str:
     return f"{rung.number}\u2002{rung.variant.name}"
 
 
-def _percents(lookup: Lookup, ladder: Sequence[Rung]) -> Twin | None:
-    if lookup.baseline is None or not any(math.isfinite(one.percent) for one in ladder):
+def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+    if findings.baseline is None or not any(math.isfinite(one.percent) for one in ladder):
         return None
     means = pd.DataFrame(
-        [(rung_name(one), lookup.marks[one.variant.id], one.percent) for one in ladder],
+        [(rung_name(one), findings.marks[one.variant.id], one.percent) for one in ladder],
         columns=["name", "mark", "value"],
     )
-    title = f"Percent of {lookup.baseline.name}"
+    title = f"Percent of {findings.baseline.name}"
     reading = (
         "Of its performance: 100 is as much work in the same time, 50 takes twice the time. Thick: "
         "geometric mean over the problems. Thin: one problem each."
     )
     figure = ladder_figures.percent_lines(
-        means, percent_table(lookup, ladder), lookup.baseline.name
+        means, percent_table(findings, ladder), findings.baseline.name
     )
-    heads = ("geometric mean", *(problem.name for problem in lookup.problems))
+    heads = ("geometric mean", *(problem.name for problem in findings.problems))
     rows = tuple(
         _rung_row(
-            lookup, one, [_percent(one.percent, _mean_title(one)), *map(_percent, one.percents)]
+            findings, one, [_percent(one.percent, _mean_title(one)), *map(_percent, one.percents)]
         )
         for one in ladder
     )
-    return Twin(make_chart("percents", title, reading, figure), heads, rows)
+    return ChartWithTable(make_chart("percents", title, reading, figure), heads, rows)
 
 
-def percent_table(lookup: Lookup, ladder: Sequence[Rung]) -> pd.DataFrame:
+def percent_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
     """Percent of the reference by problem and place on the ladder; NaN where it is missing."""
     return pd.DataFrame(
         [
             (problem.id, place, rung.percents[index])
-            for index, problem in enumerate(lookup.problems)
+            for index, problem in enumerate(findings.problems)
             for place, rung in enumerate(ladder)
         ],
         columns=["problem", "place", "value"],
@@ -137,17 +141,22 @@ def _percent(value: float, title: str = "") -> Datum:
     return Datum.quantity(value, "%", "not measured for both", title)
 
 
-def _rung_row(lookup: Lookup, rung: Rung, data: Sequence[Datum]) -> Row:
+def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
     return Row(
-        rung_name(rung), lookup.marks[rung.variant.id], "other", tuple(data), rung.variant.note
+        rung_name(rung),
+        findings.marks[rung.variant.id],
+        "other",
+        tuple(data),
+        rung.variant.note,
+        findings.aliases.get(rung.variant.id, ()),
     )
 
 
-def _ladder(lookup: Lookup, ladder: Sequence[Rung]) -> Twin | None:
-    table = ladder_table(lookup, ladder)
+def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+    table = ladder_table(findings, ladder)
     if len(table) < 2:
         return None
-    metric = lookup.primary.label
+    metric = findings.primary.label
     title = f"{metric} against the first version"
     reading = (
         "Logarithmic: equal heights are equal factors. Tread: geometric mean over the problems; "
@@ -156,39 +165,45 @@ def _ladder(lookup: Lookup, ladder: Sequence[Rung]) -> Twin | None:
     )
     figure = ladder_figures.ladder(table, f"{metric} \u00f7 that of the first")
     heads = ("cumulative", "lowest", "highest", "cumulative verdict", "step", "verdict")
-    known = [one for one in ladder if over_problems(one.whole).pairs]
     rows = tuple(
         _rung_row(
-            lookup,
-            one,
+            findings,
+            rung,
             [
-                *_extremes(one.whole),
-                counts_datum(one.whole_rulings),
-                _ratio(over_problems(one.step).ratio),
-                counts_datum(one.step_rulings),
+                *_extremes(rung.cumulative.overall),
+                counts_datum(rung.cumulative.verdicts),
+                _ratio(rung.step.overall.ratio if rung.step else NAN),
+                counts_datum(rung.step.verdicts if rung.step else ()),
             ],
         )
-        for one in known
+        for rung in ladder
+        if rung.cumulative is not None and rung.cumulative.overall.pairs
     )
-    return Twin(make_chart("ladder", title, reading, figure), heads, rows)
+    return ChartWithTable(make_chart("ladder", title, reading, figure), heads, rows)
 
 
-def ladder_table(lookup: Lookup, ladder: Sequence[Rung]) -> pd.DataFrame:
+def ladder_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
     """Rows for `ladder_figures.ladder`: versions with a correct result."""
     rows = []
-    for one in ladder:
-        whole, step = over_problems(one.whole), over_problems(one.step)
-        if whole.pairs:
-            text = f"{numbers.ratio(step.ratio)} {symbol(one.step_rulings)}".rstrip()
-            text = text if step.pairs else ""
-            ends = (whole.ratio, whole.smallest, whole.largest)
-            rows.append((rung_name(one), lookup.marks[one.variant.id], *ends, text))
+    for rung in ladder:
+        if rung.cumulative is None or not rung.cumulative.overall.pairs:
+            continue
+        overall = rung.cumulative.overall
+        ends = (overall.ratio, overall.smallest, overall.largest)
+        mark = findings.marks[rung.variant.id]
+        rows.append((rung_name(rung), mark, *ends, _step_text(rung)))
     return pd.DataFrame(rows, columns=["name", "mark", "value", "low", "high", "text"])
 
 
-def _extremes(found: Sequence[Effect]) -> list[Datum]:
-    whole = over_problems(found)
-    return [_ratio(value) for value in (whole.ratio, whole.smallest, whole.largest)]
+def _step_text(rung: Rung) -> str:
+    """Ratio of a step with the verdict that all problems agree in; empty without a step."""
+    if rung.step is None or not rung.step.overall.pairs:
+        return ""
+    return f"{numbers.ratio(rung.step.overall.ratio)} {symbol(rung.step.verdicts)}".rstrip()
+
+
+def _extremes(overall: Effect) -> list[Datum]:
+    return [_ratio(value) for value in (overall.ratio, overall.smallest, overall.largest)]
 
 
 def _ratio(value: float) -> Datum:
@@ -219,16 +234,18 @@ class Panel:
         return self.label if numbers.says_unit(self.unit) else with_unit(self.metrics[0], self.unit)
 
 
-def panels_of(lookup: Lookup) -> tuple[Panel, ...]:
+def panels_of(findings: Findings) -> tuple[Panel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
-    present = {one.name for one in lookup.measured_metrics}
-    wanted = dict.fromkeys([(lookup.report.primary,), *MULTIPLES])
+    present = {one.name for one in findings.metrics}
+    wanted = dict.fromkeys([(findings.report.primary,), *MULTIPLES])
     return tuple(Panel(labels(names)) for names in wanted if present.issuperset(names))
 
 
-def _multiples(lookup: Lookup, ladder: Sequence[Rung], problem: Problem) -> Twin | None:
-    panels = panels_of(lookup)
-    table = multiples_table(lookup, ladder, problem, panels)
+def _multiples(
+    findings: Findings, ladder: Sequence[Rung], problem: Problem
+) -> ChartWithTable | None:
+    panels = panels_of(findings)
+    table = multiples_table(findings, ladder, problem, panels)
     shown = [panel for panel in panels if panel.label in set(table["panel"])]
     if not shown:
         return None
@@ -236,14 +253,14 @@ def _multiples(lookup: Lookup, ladder: Sequence[Rung], problem: Problem) -> Twin
     figure = ladder_figures.multiples(table)
     chart = make_chart("multiples", f"Counters at {problem.name}", reading, figure)
     rows = tuple(
-        _rung_row(lookup, one, [_median(lookup, one, problem, panel) for panel in shown])
+        _rung_row(findings, one, [_median(findings, one, problem, panel) for panel in shown])
         for one in ladder
     )
-    return Twin(chart, tuple(panel.head for panel in shown), rows)
+    return ChartWithTable(chart, tuple(panel.head for panel in shown), rows)
 
 
 def multiples_table(
-    lookup: Lookup, ladder: Sequence[Rung], problem: Problem, panels: Sequence[Panel]
+    findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[Panel]
 ) -> pd.DataFrame:
     """Rows for `ladder_figures.multiples`; a panel that no version has is left out."""
     rows = [
@@ -252,8 +269,8 @@ def multiples_table(
             panel.unit,
             place,
             str(one.number),
-            lookup.marks[one.variant.id],
-            _value(lookup, one, problem, panel),
+            findings.marks[one.variant.id],
+            _value(findings, one, problem, panel),
         )
         for panel in panels
         for place, one in enumerate(ladder)
@@ -263,90 +280,87 @@ def multiples_table(
     return table[table.groupby("panel")["value"].transform("count") > 0]
 
 
-def _value(lookup: Lookup, rung: Rung, problem: Problem, panel: Panel) -> float:
+def _value(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> float:
     """Sum of the metrics; NaN where one is missing."""
-    correct = lookup.correct(lookup.cells.get((rung.variant.id, problem.id)))
-    values = [lookup.at(rung.variant, problem, one.name).median for one in panel.metrics]
+    correct = findings.correct(findings.cells.get((rung.variant.id, problem.id)))
+    values = [findings.at(rung.variant, problem, one.name).median for one in panel.metrics]
     return sum(values) if correct else NAN
 
 
-def _median(lookup: Lookup, rung: Rung, problem: Problem, panel: Panel) -> Datum:
-    value = _value(lookup, rung, problem, panel)
-    cell = lookup.cells.get((rung.variant.id, problem.id))
-    return Datum.quantity(value, panel.unit, lookup.why_missing(cell, panel.metrics[0].name))
+def _median(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> Datum:
+    value = _value(findings, rung, problem, panel)
+    cell = findings.cells.get((rung.variant.id, problem.id))
+    return Datum.quantity(value, panel.unit, why_missing(findings, cell, panel.metrics[0].name))
 
 
-def ledger(lookup: Lookup, ladder: Sequence[Rung]) -> tuple[Line, ...]:
+def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]:
     """Each version with its note, its time at the largest problem, its step and its counters."""
-    problem = lookup.largest_problem
+    problem = findings.largest_problem
     if problem is None:
         return ()
-    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
+    medians = medians_of(findings, counters(findings))
     return tuple(
-        Line(
+        LedgerLine(
             one.number,
-            _rung_row(lookup, one, _ledger_data(lookup, one, problem)),
-            counters_in_words(one, problem, medians) or _why_nothing(lookup, one, problem),
+            _rung_row(findings, one, _ledger_data(findings, one, problem)),
+            counters_in_words(one, problem, medians) or _why_nothing(findings, one, problem),
         )
         for one in ladder
     )
 
 
-def _ledger_data(lookup: Lookup, rung: Rung, problem: Problem) -> list[Datum]:
-    place = lookup.problem_numbers[problem.id]
+def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum]:
+    place = findings.problem_numbers[problem.id]
     return [
-        _median(lookup, rung, problem, Panel((lookup.primary,))),
+        _median(findings, rung, problem, Panel((findings.primary,))),
         _step(rung.step),
-        counts_datum(rung.step_rulings),
-        _step_there(rung, place),
-        _ratio(over_problems(rung.whole).ratio),
-        counts_datum(rung.whole_rulings),
+        counts_datum(rung.step.verdicts if rung.step else ()),
+        _step_there(rung.step, place),
+        _ratio(rung.cumulative.overall.ratio if rung.cumulative else NAN),
+        counts_datum(rung.cumulative.verdicts if rung.cumulative else ()),
         _percent(rung.percent, _mean_title(rung)),
     ]
 
 
-def _step(found: Sequence[Effect]) -> Datum:
-    whole = over_problems(found)
-    if not whole.pairs:
+def _step(step: StepEffect | None) -> Datum:
+    if step is None or not step.overall.pairs:
         return _ratio(NAN)
-    span = f"{numbers.ratio(whole.smallest)} to {numbers.ratio(whole.largest)}"
-    return Datum(numbers.ratio(whole.ratio), numbers.raw(whole.ratio), f"{span} by problem")
+    overall = step.overall
+    span = f"{numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
+    return Datum(numbers.ratio(overall.ratio), numbers.raw(overall.ratio), f"{span} by problem")
 
 
-def _step_there(rung: Rung, place: int) -> Datum:
+def _step_there(step: StepEffect | None, place: int) -> Datum:
     """Ratio, interval and verdict of a step at one problem, by the place of that."""
-    if not rung.step or not rung.step[place].pairs:
+    if step is None or not step.effects[place].pairs:
         return _ratio(NAN)
-    effect = rung.step[place]
-    said = verdict_datum(rung.step_rulings[place])
+    effect, verdict = step.effects[place], step.verdicts[place]
+    shown = verdict_datum(verdict)
     between = numbers.interval(effect.low, effect.high)
-    texts = (numbers.ratio(effect.ratio), between, rung.step_rulings[place].word)
-    css = said.css.removesuffix(" none")
-    return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), said.title, css)
+    texts = (numbers.ratio(effect.ratio), between, word_of(verdict))
+    css = shown.css.removesuffix(" none")
+    return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), shown.title, css)
 
 
 def counters_in_words(rung: Rung, problem: Problem, medians: Mapping[Label, Medians]) -> str:
     """The counters that moved most with a step at one problem; empty where none did."""
-    if rung.before is None:
+    if rung.step is None:
         return ""
-    step = Step("version", rung.before.name, rung.variant.name, ((rung.before, rung.variant),))
-    found = []
-    for metric, values in medians.items():
-        (move,) = moves(step, values, [problem.id])
-        if move.pairs and move_size(metric, move) > STILL_UNDER:
-            found.append((move_size(metric, move), metric, move))
-    found.sort(key=lambda one: -one[0])
-    stalls = [one for one in found if one[1].name.startswith(STALL_PREFIX)]
-    unsaid = stalls[_MOST_STALLS:]
-    kept = [one for one in found if one not in unsaid][:_MOST_COUNTERS]
-    return ", ".join(f"{metric.label} {move_datum(metric, move).text}" for _, metric, move in kept)
+    moved = moved_counters(rung.step.step, medians, [problem.id])
+    stalls = [counter for counter in moved if counter.metric.name.startswith(STALL_PREFIX)]
+    left_out = stalls[_MOST_STALLS:]
+    shown = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
+    return ", ".join(
+        f"{counter.metric.label} {move_datum(counter.metric, counter.moves[0]).text}"
+        for counter in shown
+    )
 
 
-def _why_nothing(lookup: Lookup, rung: Rung, problem: Problem) -> str:
-    cell = lookup.cells.get((rung.variant.id, problem.id))
-    if cell is None or not lookup.correct(cell):
-        return OUTCOME_WORDS[lookup.status(cell).outcome] if cell else "not in the plan"
+def _why_nothing(findings: Findings, rung: Rung, problem: Problem) -> str:
+    cell = findings.cells.get((rung.variant.id, problem.id))
+    if cell is None or not findings.correct(cell):
+        return OUTCOME_WORDS[findings.status(cell).outcome] if cell else "not in the plan"
     if rung.before is None:
         return "the first version"
-    compared = lookup.correct(lookup.cells.get((rung.before.id, problem.id)))
+    compared = findings.correct(findings.cells.get((rung.before.id, problem.id)))
     return "no counter moved" if compared else "the version before has no result here"

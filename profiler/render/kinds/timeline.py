@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.analyse.cell_timeline import Original
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.timeline_tables import NamedTimeline
@@ -29,15 +28,15 @@ class OriginalFile:
     """What to type in the run folder; empty where there is nothing to type."""
 
 
-def timeline_view(ranking: Ranking) -> View:
+def timeline_view(findings: Findings) -> View:
     """Timelines first, then what was measured of every cell."""
-    return View("timeline_page.html", "Timeline", metric_parts(ranking))
+    return View("timeline_page.html", "Timeline", metric_parts(findings))
 
 
-def timeline_parts(lookup: Lookup) -> dict[str, Any]:
+def timeline_parts(findings: Findings) -> dict[str, Any]:
     """What the template of timelines needs; `timeline` is None where there is none."""
-    named = named_timelines(lookup)
-    section = make_section(named, lookup.report.range_counters)
+    named = named_timelines(findings)
+    section = make_section(named, findings.report.range_counters)
     files = tuple(_files(named))
     return {"timeline": section, "timeline_files": files}
 

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.findings.roles import Ranking
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import Label
 from profiler.render.figures import charts
 from profiler.render.figures.charts import Chart
 from profiler.render.tables import rows as tables
-from profiler.render.words.labels import Label
+from profiler.render.words.metrics import shown_metrics
 
 
 @dataclass(frozen=True)
@@ -33,48 +34,46 @@ class MetricBlock:
     table: tables.MetricTable
 
 
-def versions_view(ranking: Ranking) -> View:
+def versions_view(findings: Findings) -> View:
     """Kernel versions side by side: ratios to the baseline at every problem."""
     parts = {
-        "heat": tables.heat(ranking),
+        "heat": tables.heat(findings),
         "heat_legend": ratio_legend(),
-        **problem_parts(ranking),
-        **metric_parts(ranking),
+        **problem_parts(findings),
+        **metric_parts(findings),
     }
-    return View("versions.html", f"{ranking.lookup.primary.label} between versions", parts)
+    return View("versions.html", f"{findings.primary.label} between versions", parts)
 
 
-def problem_parts(ranking: Ranking) -> dict[str, Any]:
+def problem_parts(findings: Findings) -> dict[str, Any]:
     """Ratios to the baseline with their intervals, a figure for each problem."""
-    lookup = ranking.lookup
-    shown = len(lookup.problems) if lookup.baseline else 0
+    shown = len(findings.problems) if findings.baseline else 0
     return {
-        "problem_charts": tuple(charts.problem_charts(ranking)),
+        "problem_charts": tuple(charts.problem_charts(findings)),
         "left_out_problems": max(0, shown - charts.MOST_PROBLEM_FIGURES),
     }
 
 
-def metric_parts(ranking: Ranking) -> dict[str, Any]:
+def metric_parts(findings: Findings) -> dict[str, Any]:
     """The most telling metrics, one block each."""
-    lookup = ranking.lookup
     blocks = tuple(
-        _metric_block(ranking, metric)
-        for metric in lookup.shown_metrics[: charts.MOST_METRIC_FIGURES]
-        if metric in lookup.measured_metrics
+        _metric_block(findings, metric)
+        for metric in shown_metrics(findings)[: charts.MOST_METRIC_FIGURES]
+        if metric in findings.metrics
     )
     return {
         "metric_blocks": blocks,
-        "left_out_metrics": len(lookup.measured_metrics) - len(blocks),
+        "left_out_metrics": len(findings.metrics) - len(blocks),
     }
 
 
-def _metric_block(ranking: Ranking, metric: Label) -> MetricBlock:
-    problem = ranking.lookup.largest_problem
-    drawn = [charts.line_chart(ranking, metric)]
+def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
+    problem = findings.largest_problem
+    drawn = [charts.line_chart(findings, metric)]
     if problem is not None:
-        drawn.insert(0, charts.bar_chart(ranking, metric, problem))
+        drawn.insert(0, charts.bar_chart(findings, metric, problem))
     found = tuple(chart for chart in drawn if chart is not None)
-    return MetricBlock(metric, found, tables.metric_table(ranking, metric))
+    return MetricBlock(metric, found, tables.metric_table(findings, metric))
 
 
 def ratio_legend() -> tuple[str, ...]:

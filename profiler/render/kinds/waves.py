@@ -7,11 +7,8 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.waves import GOOD, RULE_BLOCKS_PER_SM, Steady, steady, tail_efficiency
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
-from profiler.findings.values import NAN
-from profiler.model import Cell
+from profiler.findings.findings import Findings
+from profiler.findings.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.render.figures import waves_figures
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts
@@ -30,81 +27,42 @@ NEED_HEADS = (
 _PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
 _MOST_SENTENCES = 4
 
-_COLUMNS = (
-    *("variant", "name", "mark", "waves", "blocks", "blocks_per_sm", "time_ns"),
-    "occupancy",
-)
 
-
-def waves_view(ranking: Ranking) -> View:
+def waves_view(findings: Findings) -> View:
     """Times and tail efficiencies over waves, and what each variant needs."""
-    lookup = ranking.lookup
-    table = tail_efficiency(wave_table(lookup))
+    table = wave_table(findings)
     parts: dict[str, Any] = {
         "wave_charts": _charts(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.show(100 * GOOD, "%"),
         "wave_rule": _PER_SM,
-        "wave_needs": need_rows(lookup, table),
+        "wave_needs": need_rows(findings),
         "wave_need_heads": NEED_HEADS,
         "wave_grids": _grid_rows(table),
         "wave_grid_heads": GRID_HEADS,
-        **metric_parts(ranking),
+        **metric_parts(findings),
     }
-    if said := waves_sentences(ranking, table):
-        parts["sentences"] = said
     return View("waves.html", "Times by waves", parts)
 
 
-def waves_sentences(ranking: Ranking, table: pd.DataFrame) -> tuple[Sentence, ...]:
-    """What each variant needs and how many cells were measured; empty without an efficiency.
-
-    `table`: as `tail_efficiency` gives it.
-    """
-    needs = steady(table)[:_MOST_SENTENCES]
-    said = tuple(_sentence(ranking.lookup, one) for one in needs)
-    return (*said, answer.sentences(ranking)[-1]) if said else ()
+def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """What each variant needs and how many cells were measured; empty without an efficiency."""
+    needs = findings.waves.needs[:_MOST_SENTENCES] if findings.waves else ()
+    sentences = tuple(_sentence(findings, need) for need in needs)
+    return (*sentences, answer.coverage_sentence(findings)) if sentences else ()
 
 
-def need_rows(lookup: Lookup, table: pd.DataFrame) -> tuple[Row, ...]:
+def need_rows(findings: Findings) -> tuple[Row, ...]:
     """What each variant needs, in the columns of `NEED_HEADS`."""
-    return tuple(_need_row(lookup, one) for one in steady(table))
+    needs = findings.waves.needs if findings.waves else ()
+    return tuple(_need_row(findings, need) for need in needs)
 
 
-def wave_table(lookup: Lookup) -> pd.DataFrame:
-    """One row per correct and measured cell whose waves are known.
-
-    Columns `variant name mark waves blocks blocks_per_sm time_ns occupancy`. `waves` are those that
-    ncu gives, else the problem's own parameter of this name. Without grid sizes, `blocks` are the
-    waves: within a variant these are in proportion.
-    """
-    found = [_wave_row(lookup, cell) for cell in lookup.report.plan.cells if lookup.correct(cell)]
-    table = pd.DataFrame(found, columns=list(_COLUMNS))
-    table = table[table["waves"].notna() & table["time_ns"].notna()].reset_index(drop=True)
-    if table["blocks"].isna().any():
-        table["blocks"] = table["waves"]
-    return table
-
-
-def _wave_row(lookup: Lookup, cell: Cell) -> tuple[Any, ...]:
-    def median(metric: str) -> float:
-        return lookup.value(cell, metric).median
-
-    waves, blocks = median("waves"), median("grid_size")
-    if math.isnan(waves):
-        asked = cell.problem.params.get("waves")
-        waves = float(asked) if isinstance(asked, int | float) else NAN
-    count = lookup.report.environment.sm_count
-    return (
-        cell.variant.id,
-        cell.variant.name,
-        lookup.marks[cell.variant.id],
-        waves,
-        blocks,
-        blocks / count if count else NAN,
-        median("duration_ns"),
-        median("achieved_occupancy_pct"),
-    )
+def wave_table(findings: Findings) -> pd.DataFrame:
+    """Every grid with its variant's `name` and `mark`, as figures take it."""
+    grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
+    names = {variant.id: variant.name for variant in findings.variants}
+    return grids.assign(name=grids["variant"].map(names), mark=grids["variant"].map(findings.marks))
 
 
 def _charts(table: pd.DataFrame) -> tuple[Chart, ...]:
@@ -136,7 +94,7 @@ def _charts(table: pd.DataFrame) -> tuple[Chart, ...]:
     return tuple(charts)
 
 
-def _need_row(lookup: Lookup, one: Steady) -> Row:
+def _need_row(findings: Findings, one: Steady) -> Row:
     rule = {None: "not measured", True: "holds", False: "does not hold"}[one.rule_holds]
     data = (
         *map(_plain, (one.waves, one.blocks_per_sm, one.largest_waves)),
@@ -145,7 +103,7 @@ def _need_row(lookup: Lookup, one: Steady) -> Row:
         _plain(one.rule_least_at),
         Datum(rule, css="words"),
     )
-    return Row(_name(lookup, one.variant), lookup.marks[one.variant], "other", data)
+    return Row(_name(findings, one.variant), findings.marks[one.variant], "other", data)
 
 
 def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
@@ -167,8 +125,8 @@ def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
     )
 
 
-def _sentence(lookup: Lookup, one: Steady) -> Sentence:
-    name = Part(_name(lookup, one.variant), strong=True)
+def _sentence(findings: Findings, one: Steady) -> Sentence:
+    name = Part(_name(findings, one.variant), strong=True)
     least = numbers.show(100 * GOOD, "%")
     if math.isnan(one.waves):
         said = f": no grid up to {one.largest_waves:.4g} waves from which on all keep at least "
@@ -190,8 +148,8 @@ def _rule_words(one: Steady) -> str:
     return f" At least {_PER_SM} {verb}: the least is {share}, at {one.rule_least_at:.4g} waves."
 
 
-def _name(lookup: Lookup, variant: str) -> str:
-    return next(one.name for one in lookup.variants if one.id == variant)
+def _name(findings: Findings, variant: str) -> str:
+    return next(one.name for one in findings.variants if one.id == variant)
 
 
 def _plain(value: float) -> Datum:

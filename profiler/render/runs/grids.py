@@ -17,7 +17,6 @@ from profiler.comparison.joined import Comparison
 from profiler.comparison.machines import Machines
 from profiler.comparison.sides import Side, correct, outcome
 from profiler.findings.grid_axes import Grid, grids
-from profiler.findings.lookup import OUTCOME_WORDS
 from profiler.model import Cell, Outcome, Variant
 from profiler.render.runs.heats import heat_datum, short
 from profiler.render.runs.rows import Line, Names, lines
@@ -33,6 +32,7 @@ from profiler.render.tables.grid_heats import (
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.answer import Part, Sentence
+from profiler.render.words.outcomes import OUTCOME_WORDS
 
 CROSS = "\u00d7"
 """Stands where one of the runs has no correct time; ratios here go without a sign of their own."""

@@ -24,7 +24,7 @@ from profiler.render.runs.rows import Names
 from profiler.render.runs.words import verdict_datum, verdict_of
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 MOST_PANELS = 12
 MOST_ROWS = 1000

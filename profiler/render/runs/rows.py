@@ -14,6 +14,8 @@ from profiler.comparison.joined import Comparison
 from profiler.comparison.programs import Program
 from profiler.comparison.steps import Step
 from profiler.comparison.tuning import Chosen, Retuned
+from profiler.findings.counters import TIME_AGAIN, move_size
+from profiler.metrics.labels import Label, label
 from profiler.model import Cell, Verdict
 from profiler.render.runs.words import (
     PROGRAM_WORDS,
@@ -21,12 +23,10 @@ from profiler.render.runs.words import (
     verdict_datum,
     verdict_of,
 )
-from profiler.render.tables.moved import move_size
+from profiler.render.tables.moved import change_datum
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.tuning_tables import config_words
-from profiler.render.tables.why import TIME_AGAIN, change_datum
 from profiler.render.words import numbers
-from profiler.render.words.labels import Label, label
 from profiler.render.words.problems import readable
 
 _ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, None, Verdict.SAME, Verdict.NO_DATA)

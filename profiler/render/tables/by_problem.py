@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.roles import Ranking
-from profiler.findings.rulings import NO_RULING
-from profiler.findings.values import Value
+from profiler.findings.findings import Findings
+from profiler.findings.values import FINAL
+from profiler.findings.verdicts import NO_VERDICT
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem
 from profiler.render.tables.main_table import ratio_datum
 from profiler.render.tables.rows import Datum, outcome_css
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.ranks import ties_words
 
 MOST_ROWS = 200
 """Cells up to which a page has this table: more are read better as a heat map."""
@@ -43,75 +44,57 @@ class ByProblem:
     rows: tuple[ProblemRow, ...]
 
 
-def by_problem(ranking: Ranking) -> ByProblem | None:
-    """Every cell by problem, finalists first, the quickest first.
+def by_problem(findings: Findings) -> ByProblem | None:
+    """Every cell by problem, best first.
 
     None where one problem, one variant or more than `MOST_ROWS` cells are all there is, or where
     neither traffic nor kernels were measured: then the main table says as much.
     """
-    lookup = ranking.lookup
-    measured = {one.name for one in lookup.measured_metrics}
+    measured = {one.name for one in findings.metrics}
     traffic, kernels = measured.issuperset(_TRAFFIC), "kernels" in measured
-    few = min(len(lookup.problems), len(lookup.variants)) < 2
-    if few or len(lookup.report.plan.cells) > MOST_ROWS or not (traffic or kernels):
+    few = min(len(findings.problems), len(findings.variants)) < 2
+    if few or len(findings.distinct_cells) > MOST_ROWS or not (traffic or kernels):
         return None
-    heads: tuple[str, ...] = (lookup.primary.label.lower(), "ratio", "verdict")
+    heads: tuple[str, ...] = (findings.primary.label.lower(), "ratio", "verdict")
     heads += ("DRAM bytes",) * traffic + ("kernels",) * kernels
     return ByProblem(
         heads,
-        lookup.baseline.name if lookup.baseline else "",
+        findings.baseline.name if findings.baseline else "",
         tuple(
             row
-            for problem in lookup.problems
-            for row in _rows(ranking, problem, traffic=traffic, kernels=kernels)
+            for problem in findings.problems
+            for row in _rows(findings, problem, traffic=traffic, kernels=kernels)
         ),
     )
 
 
 def _rows(
-    ranking: Ranking, problem: Problem, *, traffic: bool, kernels: bool
+    findings: Findings, problem: Problem, *, traffic: bool, kernels: bool
 ) -> Iterator[ProblemRow]:
-    lookup = ranking.lookup
-    winner = lookup.winners.get(problem.id)
-    cells = (
-        lookup.cells.get((variant.id, problem.id))
-        for variant, _ in ranking.sorted_at(problem, lookup.report.primary)
-    )
-    for cell in sorted(filter(None, cells), key=lambda one: _place(lookup, one)):
-        data = [*_compared(lookup, cell)]
+    winner = findings.winners.get(problem.id)
+    for variant, _ in findings.sorted_at(problem, findings.report.primary):
+        cell = findings.cells.get((variant.id, problem.id))
+        if cell is None:
+            continue
+        data = [*_compared(findings, cell)]
         if traffic:
-            data.append(_traffic(lookup, cell))
+            data.append(_traffic(findings, cell))
         if kernels:
-            data.append(_number(lookup, cell, "kernels"))
+            data.append(_number(findings, cell, "kernels"))
         yield ProblemRow(
             problem.name,
             cell.variant.name,
-            lookup.marks[cell.variant.id],
-            ranking.role(cell.variant),
-            _standing(lookup, cell, winner),
+            findings.marks[cell.variant.id],
+            findings.role(cell.variant),
+            _standing(findings, cell, winner),
             tuple(data),
         )
 
 
-def _final(lookup: Lookup, cell: Cell) -> Value | None:
-    """Time in the final; None where the cell was not in it, or has no correct result."""
-    return lookup.rulings.final_value(cell.id) if lookup.correct(cell) else None
-
-
-def _place(lookup: Lookup, cell: Cell) -> tuple[bool, float]:
-    """Finalists first, by the final: its times and those of the blocks before are not of one kind.
-
-    All others stay as they stand.
-    """
-    final = _final(lookup, cell)
-    sign = -1 if lookup.primary.better == "higher" else 1
-    return (final is None, 0.0 if final is None else sign * final.median)
-
-
-def _standing(lookup: Lookup, cell: Cell, winner: Winner | None) -> Datum:
+def _standing(findings: Findings, cell: Cell, winner: Winner | None) -> Datum:
     """Who is the fastest, in the words that the verdicts allow; the outcome of what failed."""
-    status = lookup.status(cell)
-    if not lookup.correct(cell):
+    status = findings.status(cell)
+    if not findings.correct(cell):
         css = f"outcome {outcome_css(status.outcome)}"
         return Datum(OUTCOME_WORDS[status.outcome], None, status.cause, css)
     if winner is None:
@@ -119,45 +102,51 @@ def _standing(lookup: Lookup, cell: Cell, winner: Winner | None) -> Datum:
     if cell == winner.cell:
         if winner.best:
             return Datum("fastest", title="all others were shown to be slower", css="words")
-        ties = winner.ties()
-        said = f"lowest, tied with {ties}" if ties else "lowest"
-        return Datum(said, title="not shown to be faster than all others", css="words")
-    return Datum("tied" if cell in winner.tied else "", css="words")
+        ties = ties_words(winner)
+        words = f"lowest, {ties}" if ties else "lowest"
+        return Datum(words, title="not shown to be faster than all others", css="words")
+    if cell in winner.same:
+        return Datum(
+            "same as the lowest", title="shown to differ by less than the margin", css="words"
+        )
+    apart = cell in winner.not_told_apart and winner.judged
+    title = "not shown to be slower than the lowest, nor the same" if apart else ""
+    return Datum("not told apart" if apart else "", title=title, css="words")
 
 
-def _compared(lookup: Lookup, cell: Cell) -> Iterator[Datum]:
+def _compared(findings: Findings, cell: Cell) -> Iterator[Datum]:
     """Time, ratio to the baseline and its verdict."""
-    correct = lookup.correct(cell)
-    yield _time(lookup, cell)
-    if lookup.baseline is not None and cell.variant.id == lookup.baseline.id:
+    correct = findings.correct(cell)
+    yield _time(findings, cell)
+    if findings.baseline is not None and cell.variant.id == findings.baseline.id:
         yield Datum("baseline", css="none")
         yield Datum("", css="none")
         return
-    ruling = lookup.ruling(cell.variant, cell.problem) if correct else NO_RULING
-    yield ratio_datum(ruling, correct=correct)
-    yield verdict_datum(ruling, "no verdict" if correct else "no correct result")
+    pair = findings.verdict(cell.variant, cell.problem) if correct else NO_VERDICT
+    yield ratio_datum(pair, correct=correct)
+    yield verdict_datum(pair, "no verdict" if correct else "no correct result")
 
 
-def _time(lookup: Lookup, cell: Cell) -> Datum:
-    """Of the final, where the cell was in it, as its ratio is; else of the timing blocks."""
-    own = lookup.value(cell, lookup.report.primary).median
-    final = _final(lookup, cell)
-    if final is None:
-        return _datum(lookup, cell, own, lookup.primary.unit)
-    shown = _datum(lookup, cell, final.median, lookup.primary.unit)
-    before = numbers.show(own, lookup.primary.unit)
-    return replace(shown, title=f"in the final; {before} in the timing blocks")
+def _time(findings: Findings, cell: Cell) -> Datum:
+    """The cell's one number; on hover of which blocks it is."""
+    value = findings.value(cell, findings.report.primary)
+    shown = _datum(findings, cell, value.median, findings.primary.unit)
+    if value.source != FINAL or shown.raw is None:
+        return shown
+    before = findings.block_value(cell, findings.report.primary).median
+    words = numbers.show(before, findings.primary.unit)
+    return replace(shown, title=f"of the final; {words} in the timing blocks")
 
 
-def _traffic(lookup: Lookup, cell: Cell) -> Datum:
+def _traffic(findings: Findings, cell: Cell) -> Datum:
     """Bytes read from and written to device memory."""
-    total = sum(lookup.value(cell, name).median for name in _TRAFFIC)
-    return _datum(lookup, cell, total, "byte")
+    total = sum(findings.value(cell, name).median for name in _TRAFFIC)
+    return _datum(findings, cell, total, "byte")
 
 
-def _number(lookup: Lookup, cell: Cell, metric: str, unit: str = "") -> Datum:
-    return _datum(lookup, cell, lookup.value(cell, metric).median, unit)
+def _number(findings: Findings, cell: Cell, metric: str, unit: str = "") -> Datum:
+    return _datum(findings, cell, findings.value(cell, metric).median, unit)
 
 
-def _datum(lookup: Lookup, cell: Cell, value: float, unit: str) -> Datum:
-    return Datum.quantity(value if lookup.correct(cell) else None, unit, "not measured")
+def _datum(findings: Findings, cell: Cell, value: float, unit: str) -> Datum:
+    return Datum.quantity(value if findings.correct(cell) else None, unit, "not measured")

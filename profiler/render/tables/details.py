@@ -14,14 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.named_baselines import Comparison
+from profiler.findings.findings import Findings
+from profiler.findings.named_baselines import NamedBaseline
+from profiler.findings.values import FINAL
+from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Problem, Variant
 from profiler.render.tables.rows import Datum, outcome_css, with_unit
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
+from profiler.render.words.baselines import baseline_label, why_no_verdict
 from profiler.render.words.kernel_names import kernel_list
-from profiler.render.words.labels import Label
+from profiler.render.words.metrics import shown_metrics
+from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
+from profiler.render.words.verdicts import word_of
 
 MOST_SAMPLES = 250_000
 """Above this many numbers the page would grow past some megabytes: only those of the shown metrics
@@ -60,8 +65,10 @@ class Detail:
     outcome: str
     outcome_css: str
     cause: str
-    twin: str
-    """Name of the variant whose samples this cell shares."""
+    aliases: tuple[str, ...]
+    """Names of the variants that have the same machine code."""
+    blocks: str
+    """What the blocks before the final gave, where its numbers are of the final."""
     data: tuple[Datum, ...]
     """Medians in the order of the columns; empty where nothing was measured."""
     kernels: tuple[int, ...]
@@ -113,20 +120,18 @@ def anchor(cell: Cell) -> str:
     return f"cell-{cell.id}"
 
 
-def details(lookup: Lookup, comparisons: Sequence[Comparison] = ()) -> Details:
+def details(findings: Findings) -> Details:
     """Every cell by problem, best first within each."""
-    metrics = lookup.measured_metrics
-    frame = lookup.report.samples
+    metrics = findings.metrics
+    frame = findings.report.samples
     complete = len(frame) * len(metrics) <= MOST_SAMPLES
-    written = metrics if complete else lookup.shown_metrics
+    written = metrics if complete else shown_metrics(findings)
     samples = _Samples(
         dict(_samples(frame, [metric.name for metric in written])), _kernel_names(frame)
     )
     kernels = tuple(dict.fromkeys(name for names in samples.kernels.values() for name in names))
-    problems = tuple(
-        _problem(lookup, one, samples, kernels, comparisons) for one in lookup.problems
-    )
-    return Details(problems, kernels, complete, tuple(one.label for one in comparisons))
+    problems = tuple(_problem(findings, one, samples, kernels) for one in findings.problems)
+    return Details(problems, kernels, complete, tuple(map(baseline_label, findings.baselines)))
 
 
 def again(spec_path: str, problem: Problem) -> str:
@@ -136,27 +141,26 @@ def again(spec_path: str, problem: Problem) -> str:
 
 
 def _problem(
-    lookup: Lookup,
+    findings: Findings,
     problem: Problem,
     samples: _Samples,
     kernels: Sequence[str],
-    comparisons: Sequence[Comparison],
 ) -> ProblemDetails:
-    cells = _in_order(lookup, problem)
+    cells = _in_order(findings, problem)
     measured = [
         metric
-        for metric in lookup.measured_metrics
-        if any(lookup.value(cell, metric.name).known for cell in cells)
+        for metric in findings.metrics
+        if any(findings.value(cell, metric.name).known for cell in cells)
     ]
-    numbered = {metric: number for number, metric in enumerate(lookup.measured_metrics)}
+    numbered = {metric: number for number, metric in enumerate(findings.metrics)}
     columns, texts = [], []
     for metric in measured:
-        values = [lookup.value(cell, metric.name) for cell in cells]
+        values = [findings.value(cell, metric.name) for cell in cells]
         unit, column = numbers.column([value.median for value in values], metric.unit)
         counts = [value.n for value in values if value.known]
         columns.append(Column(metric, numbered[metric], unit, _span(counts)))
         texts.append(column)
-    sources = {cell.id: _source(lookup, cell) for cell in cells}
+    sources = {cell.id: _source(findings, cell) for cell in cells}
     sampled = tuple(
         metric
         for metric in measured
@@ -164,9 +168,9 @@ def _problem(
     )
     rows = tuple(
         _detail(
-            lookup,
+            findings,
             cell,
-            data=_data(lookup, cell, measured, [column[row] for column in texts]),
+            data=_data(findings, cell, measured, [column[row] for column in texts]),
             kernels=tuple(
                 kernels.index(name) + 1 for name in samples.kernels.get(sources[cell.id], ())
             ),
@@ -177,77 +181,90 @@ def _problem(
         for row, cell in enumerate(cells)
     )
     rows = tuple(
-        replace(row, verdicts=tuple(_against(one, cell) for one in comparisons))
+        replace(row, verdicts=tuple(_against(findings, one, cell) for one in findings.baselines))
         for row, cell in zip(rows, cells, strict=True)
     )
     return ProblemDetails(
         name=problem.name,
-        command=again(lookup.report.spec_path, problem),
-        facts=tuple(_facts([lookup.status(cell) for cell in cells])),
+        command=again(findings.report.spec_path, problem),
+        facts=tuple(_facts([findings.status(cell) for cell in cells])),
         columns=tuple(columns),
         sampled=sampled,
         cells=rows,
     )
 
 
-def _in_order(lookup: Lookup, problem: Problem) -> list[Cell]:
+def _in_order(findings: Findings, problem: Problem) -> list[Cell]:
     """Cells of a problem: ranked ones first, then in the order of the plan."""
-    cells = [cell for cell in lookup.report.plan.cells if cell.problem.id == problem.id]
-    ranked = {cell.id: place for place, (cell, _) in enumerate(lookup.ranked(problem))}
-    return sorted(cells, key=lambda cell: ranked.get(cell.id, len(cells)))
+    cells = [cell for cell in findings.distinct_cells if cell.problem.id == problem.id]
+    ranks = {cell.id: findings.value(cell, findings.report.primary).rank for cell in cells}
+    return sorted(
+        cells, key=lambda cell: math.inf if math.isnan(ranks[cell.id]) else ranks[cell.id]
+    )
 
 
-def _source(lookup: Lookup, cell: Cell) -> str:
+def _source(findings: Findings, cell: Cell) -> str:
     """Id of the cell whose samples are shown."""
-    return lookup.status(cell).duplicate_of or cell.id
+    return findings.status(cell).duplicate_of or cell.id
 
 
 def _detail(
-    lookup: Lookup,
+    findings: Findings,
     cell: Cell,
     *,
     data: tuple[Datum, ...],
     kernels: tuple[int, ...],
     samples: tuple[str, ...],
 ) -> Detail:
-    status = lookup.status(cell)
+    status = findings.status(cell)
     return Detail(
         anchor=anchor(cell),
-        number=lookup.cell_numbers[cell.id],
+        number=findings.cell_numbers[cell.id],
         variant=cell.variant,
-        mark=lookup.marks[cell.variant.id],
+        mark=findings.marks[cell.variant.id],
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
         cause=status.cause,
-        twin=lookup.variant_name(status.duplicate_of),
+        aliases=findings.aliases.get(cell.variant.id, ()),
         data=data,
         kernels=kernels,
         samples=samples,
+        blocks=_blocks_words(findings, cell),
         verdicts=(),
     )
 
 
-def _against(comparison: Comparison, cell: Cell) -> Datum:
+def _blocks_words(findings: Findings, cell: Cell) -> str:
+    """Duration by the timing blocks beside that of the final; empty where it was not in it."""
+    metric = findings.primary
+    if findings.value(cell, metric.name).source != FINAL:
+        return ""
+    value = findings.block_value(cell, metric.name)
+    shown = numbers.show(value.median, metric.unit)
+    return f"of the final; {shown} in the {value.n} timing blocks"
+
+
+def _against(findings: Findings, baseline: NamedBaseline, cell: Cell) -> Datum:
     """Ratio, interval and verdict of a cell in one text; the page's script adds the reason."""
-    ruling = comparison.rulings[cell.id]
-    shown = verdict_datum(ruling, comparison.without(cell))
-    if numbers.is_missing(ruling.ratio):
+    pair = baseline.verdicts[cell.id]
+    shown = verdict_datum(pair, why_no_verdict(findings, baseline, cell))
+    if numbers.is_missing(pair.ratio):
         return shown
-    between = numbers.interval(ruling.low, ruling.high)
-    texts = (numbers.ratio(ruling.ratio), between, ruling.word)
+    between = numbers.interval(pair.low, pair.high)
+    texts = (numbers.ratio(pair.ratio), between, word_of(pair))
     css = shown.css.removesuffix(" none")
-    return Datum(" ".join(filter(None, texts)), numbers.raw(ruling.ratio), css=css)
+    return Datum(" ".join(filter(None, texts)), numbers.raw(pair.ratio), css=css)
 
 
 def _data(
-    lookup: Lookup, cell: Cell, metrics: Sequence[Label], texts: Sequence[str]
+    findings: Findings, cell: Cell, metrics: Sequence[Label], texts: Sequence[str]
 ) -> tuple[Datum, ...]:
     if all(text == numbers.MISSING for text in texts):
         return ()
     return tuple(
         Datum(text, text)
         if text != numbers.MISSING
-        else Datum(title=lookup.why_missing(cell, metric.name), css="none")
+        else Datum(title=why_missing(findings, cell, metric.name), css="none")
         for metric, text in zip(metrics, texts, strict=True)
     )
 

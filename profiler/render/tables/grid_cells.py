@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from string import ascii_uppercase
 
+from profiler.findings.findings import Findings
 from profiler.findings.grid_axes import Grid
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
 from profiler.model import Cell
 from profiler.render.tables.details import again, anchor
 from profiler.render.tables.rows import outcome_css
 from profiler.render.words.kernel_names import kernel_list, readable_kernel
+from profiler.render.words.outcomes import OUTCOME_WORDS
 
 
 @dataclass(frozen=True)
@@ -57,19 +58,19 @@ class GridCells:
 class Kernels:
     """Which kernels each cell launches, and the letter of that list."""
 
-    lookup: Lookup
+    findings: Findings
 
     @cached_property
     def names(self) -> Mapping[str, tuple[str, ...]]:
         """Kernels by cell id, as its first sample has them; without those that saw none."""
-        frame = self.lookup.report.samples
+        frame = self.findings.report.samples
         if "kernel_names" not in frame.columns:
             return {}
         pairs = frame.loc[frame["kernel_names"].notna(), ["cell", "kernel_names"]]
         first = pairs.drop_duplicates("cell").itertuples(index=False)
         own = {str(cell): kernel_list(names) for cell, names in first}
-        for cell in self.lookup.report.plan.cells:
-            twin = self.lookup.status(cell).duplicate_of
+        for cell in self.findings.distinct_cells:
+            twin = self.findings.status(cell).duplicate_of
             if cell.id not in own and twin in own:
                 own[cell.id] = own[twin]
         return {cell: names for cell, names in own.items() if names}
@@ -77,7 +78,7 @@ class Kernels:
     @cached_property
     def letters(self) -> Mapping[tuple[str, ...], str]:
         """Letters of the different lists, in the order of the plan."""
-        cells = (self.names.get(cell.id) for cell in self.lookup.report.plan.cells)
+        cells = (self.names.get(cell.id) for cell in self.findings.distinct_cells)
         lists = dict.fromkeys(names for names in cells if names)
         return {names: _letter(number) for number, names in enumerate(lists)}
 
@@ -86,19 +87,19 @@ class Kernels:
         return self.letters.get(self.names.get(cell.id, ()), "")
 
 
-def grid_cells(lookup: Lookup, kernels: Kernels, grid: Grid) -> GridCells:
+def grid_cells(findings: Findings, kernels: Kernels, grid: Grid) -> GridCells:
     """All cells of a grid, row by row, and the lists of kernels among them."""
     placed = [
         (row, column, cell)
         for row in grid.row_values
         for column in grid.column_values
         if (problem := grid.problems.get((row, column)))
-        for variant in lookup.variants
-        if (cell := lookup.cells.get((variant.id, problem.id)))
+        for variant in findings.variants
+        if (cell := findings.cells.get((variant.id, problem.id)))
     ]
-    lines = tuple(_line(lookup, kernels, *one) for one in placed)
+    lines = tuple(_line(findings, kernels, *one) for one in placed)
     first = placed[0][2].problem
-    command = again(lookup.report.spec_path, first).replace(first.id, "PROBLEM")
+    command = again(findings.report.spec_path, first).replace(first.id, "PROBLEM")
     return GridCells(grid, command, _lists(kernels, [cell for *_, cell in placed]), lines)
 
 
@@ -118,12 +119,14 @@ def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
     )
 
 
-def _line(lookup: Lookup, kernels: Kernels, row: object, column: object, cell: Cell) -> CellLine:
-    status = lookup.status(cell)
+def _line(
+    findings: Findings, kernels: Kernels, row: object, column: object, cell: Cell
+) -> CellLine:
+    status = findings.status(cell)
     return CellLine(
         anchor(cell),
-        lookup.cell_numbers[cell.id],
-        lookup.marks[cell.variant.id],
+        findings.cell_numbers[cell.id],
+        findings.marks[cell.variant.id],
         cell.variant.name,
         str(row),
         str(column),

@@ -6,13 +6,18 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.findings.findings import Findings
 from profiler.findings.grid_axes import Grid
-from profiler.findings.grid_pairs import Compared, Pair, Pairs, failure
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.rulings import heat_mark
+from profiler.findings.grid_pairs import (
+    GridCell,
+    GridPairs,
+    VariantPair,
+)
 from profiler.model import Cell, Outcome, Variant
 from profiler.render.tables.rows import HEAT_EDGES, Datum
 from profiler.render.words import numbers
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.verdicts import details, heat_mark, word_of
 
 WIDE_EDGES = (0.05, 0.25, 0.6, 1.2, 2.0, 3.0)
 """Steps of |log2 ratio| where ratios go far: about 4, 19, 52, 130 percent, 4 and 8 times."""
@@ -41,7 +46,7 @@ class GridHeat:
 class PairHeats:
     """A pair of variants both ways round."""
 
-    pair: Pair
+    pair: VariantPair
     overhead: GridHeat
     """Time of the one by that of the other: below 1 is less time."""
     performance: GridHeat
@@ -57,9 +62,9 @@ class MetricHeats:
     legend: tuple[str, ...]
 
 
-def edges_for(found: Sequence[Compared]) -> tuple[float, ...]:
+def edges_for(found: Sequence[GridCell]) -> tuple[float, ...]:
     """The steps of colour that suit the ratios of a page."""
-    return edges_of(one.said.ratio for one in found)
+    return edges_of(cell.verdict.ratio for cell in found)
 
 
 def edges_of(ratios: Iterable[float]) -> tuple[float, ...]:
@@ -87,18 +92,19 @@ def short_ratio(ratio: float) -> str:
     return text + numbers.TIMES
 
 
-def pair_heats(pairs: Pairs, pair: Pair, grid: Grid, edges: Sequence[float]) -> PairHeats | None:
+def pair_heats(
+    findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, edges: Sequence[float]
+) -> PairHeats | None:
     """Both heat maps of a pair; None where the grid has no problem that both are planned for."""
-    found = {(one.row, one.column): one for one in pairs.of(pair, grid)}
-    if not found:
+    cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
+    if not cells:
         return None
-    lookup = pairs.lookup
 
     def overhead(row: object, column: object) -> Datum:
-        return _ratio_datum(lookup, found.get((row, column)), edges, turned=False)
+        return _ratio_datum(findings, cells.get((row, column)), edges, turned=False)
 
     def performance(row: object, column: object) -> Datum:
-        return _ratio_datum(lookup, found.get((row, column)), edges, turned=True)
+        return _ratio_datum(findings, cells.get((row, column)), edges, turned=True)
 
     return PairHeats(
         pair,
@@ -117,27 +123,28 @@ def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) 
 
 
 def _ratio_datum(
-    lookup: Lookup, one: Compared | None, edges: Sequence[float], *, turned: bool
+    findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
 ) -> Datum:
     """A cell of a heat map of ratios; its colour is that of the time, whichever way it is told."""
-    if one is None or one.over is None or one.under is None:
+    if cell is None or cell.over is None or cell.under is None:
         return ABSENT
-    failed = failure(lookup, one)
+    failed = next((one for one in (cell.over, cell.under) if not findings.correct(one)), None)
     if failed is not None:
-        return lacking(lookup, failed[0], named=failed[0] == one.under)
-    said = one.said
-    if not said.ratio > 0:
+        return lacking(findings, failed, named=failed == cell.under)
+    verdict = cell.verdict
+    if not verdict.ratio > 0:
         return Datum("NO DATA", None, "no blocks in common", "none")
-    shown = 1 / said.ratio if turned else said.ratio
-    between = numbers.interval(said.low, said.high)
-    title = said.word if turned else f"{said.word} {between}: {said.details}"
-    css = ratio_class(said.ratio, edges) + heat_mark(said)
+    shown = 1 / verdict.ratio if turned else verdict.ratio
+    between = numbers.interval(verdict.low, verdict.high)
+    word = word_of(verdict)
+    title = word if turned else f"{word} {between}: {details(verdict)}"
+    css = ratio_class(verdict.ratio, edges) + heat_mark(verdict)
     return Datum(short_ratio(shown), numbers.raw(shown), title, css)
 
 
-def lacking(lookup: Lookup, cell: Cell, *, named: bool = False) -> Datum:
+def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
     """What stands where a cell has no correct result: crossed, with the word of its outcome."""
-    status = lookup.status(cell)
+    status = findings.status(cell)
     word = OUTCOME_WORDS[status.outcome].upper()
     if not status.outcome.failed:
         return Datum(word, None, status.cause, "absent")
@@ -158,14 +165,14 @@ class Quantity:
 
 
 def metric_heats(
-    lookup: Lookup, quantity: Quantity, grid: Grid, variants: Sequence[Variant]
+    findings: Findings, quantity: Quantity, grid: Grid, variants: Sequence[Variant]
 ) -> MetricHeats | None:
     """A heat map for every variant; None where there is no number at all."""
     values = {
         (variant.id, place): quantity.of(cell)
         for variant in variants
         for place, problem in grid.problems.items()
-        if (cell := lookup.cells.get((variant.id, problem.id))) and lookup.correct(cell)
+        if (cell := findings.cells.get((variant.id, problem.id))) and findings.correct(cell)
     }
     known = sorted(value for value in values.values() if value > 0)
     if not known:
@@ -175,11 +182,11 @@ def metric_heats(
     def heat(variant: Variant) -> GridHeat:
         def datum(row: object, column: object) -> Datum:
             problem = grid.problems.get((row, column))
-            cell = lookup.cells.get((variant.id, problem.id)) if problem else None
+            cell = findings.cells.get((variant.id, problem.id)) if problem else None
             if cell is None:
                 return ABSENT
-            if not lookup.correct(cell):
-                return lacking(lookup, cell)
+            if not findings.correct(cell):
+                return lacking(findings, cell)
             return _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
 
         return grid_heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)

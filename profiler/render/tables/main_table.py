@@ -6,11 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
-from profiler.findings.named_baselines import Comparison
-from profiler.findings.roles import Ranking
-from profiler.findings.rulings import Ruling
+from profiler.findings.findings import Findings
+from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
+from profiler.findings.verdicts import PairVerdict
 from profiler.model import Cell, Problem
 from profiler.render.tables.rows import (
     Datum,
@@ -21,6 +20,9 @@ from profiler.render.tables.rows import (
 )
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
+from profiler.render.words.baselines import why_no_verdict
+from profiler.render.words.metrics import shown_metrics
+from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.problems import distinct, varying
 
 MOST_COLUMNS = 12
@@ -32,6 +34,8 @@ class CellRow:
     """One cell in the main table."""
 
     cell: Cell
+    also: tuple[str, ...]
+    """Further names of its variant: the same machine code."""
     mark: int
     role: str
     words: tuple[Datum, ...]
@@ -66,30 +70,29 @@ class MainTable:
     rows: tuple[CellRow, ...]
 
 
-def main_table(ranking: Ranking, against: Comparison) -> MainTable:
+def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
     """All cells, by problem and best first within each; a column has one unit.
 
     Ratios and verdicts are those `against` one of the named baselines.
     """
-    lookup = ranking.lookup
-    keys = varying(lookup.problems)
+    keys = varying(findings.problems)
     constants = {
         key: value
-        for problem in lookup.problems
+        for problem in findings.problems
         for key, value in problem.params.items()
         if key not in keys
     }
-    others = tuple(one for one in lookup.shown_metrics if one != lookup.primary)
+    others = tuple(one for one in shown_metrics(findings) if one != findings.primary)
     metrics = others[:MOST_COLUMNS]
     cells = [
-        lookup.cells[variant.id, problem.id]
-        for problem in lookup.problems
-        for variant, _ in ranking.sorted_at(problem, lookup.report.primary)
-        if (variant.id, problem.id) in lookup.cells
+        findings.cells[variant.id, problem.id]
+        for problem in findings.problems
+        for variant, _ in findings.sorted_at(problem, findings.report.primary)
+        if (variant.id, problem.id) in findings.cells
     ]
-    columns = [metric_column(lookup, cells, metric) for metric in (lookup.primary, *metrics)]
+    columns = [metric_column(findings, cells, metric) for metric in (findings.primary, *metrics)]
     rows = tuple(
-        _cell_row(ranking, cell, keys, against, [column.data[row] for column in columns])
+        _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
         for row, cell in enumerate(cells)
     )
     fixed = tuple(f"{key} = {value}" for key, value in constants.items())
@@ -97,18 +100,22 @@ def main_table(ranking: Ranking, against: Comparison) -> MainTable:
 
 
 def _cell_row(
-    ranking: Ranking, cell: Cell, keys: Sequence[str], against: Comparison, data: Sequence[Datum]
+    findings: Findings,
+    cell: Cell,
+    keys: Sequence[str],
+    against: NamedBaseline,
+    data: Sequence[Datum],
 ) -> CellRow:
-    lookup = ranking.lookup
-    status = lookup.status(cell)
-    value = lookup.value(cell, lookup.report.primary)
-    correct = lookup.correct(cell)
+    status = findings.status(cell)
+    value = findings.value(cell, findings.report.primary)
+    correct = findings.correct(cell)
     width = numbers.half_width(value.median, value.low, value.high)
     spread = (value.high - value.low) / 2 / value.median if width else math.nan
     return CellRow(
         cell=cell,
-        mark=lookup.marks[cell.variant.id],
-        role=ranking.role(cell.variant),
+        also=findings.aliases.get(cell.variant.id, ()),
+        mark=findings.marks[cell.variant.id],
+        role=findings.role(cell.variant),
         words=tuple(_parameter(cell.problem, key) for key in keys),
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
@@ -117,24 +124,22 @@ def _cell_row(
         spread=Datum(
             width or numbers.MISSING,
             raw_or_none(spread),
-            numbers.interval(value.low, value.high, lookup.primary.unit) or "no interval",
+            numbers.interval(value.low, value.high, findings.primary.unit) or "no interval",
             "" if width else "none",
         ),
-        ratio=ratio_datum(against.rulings[cell.id], correct=correct),
-        verdict=verdict_datum(against.rulings[cell.id], against.without(cell)),
+        ratio=ratio_datum(against.verdicts[cell.id], correct=correct),
+        verdict=verdict_datum(against.verdicts[cell.id], why_no_verdict(findings, against, cell)),
         rank=_rank(value, correct=correct),
         data=tuple(data[1:]),
     )
 
 
-def ratio_datum(ruling: Ruling, *, correct: bool) -> Datum:
+def ratio_datum(pair: PairVerdict, *, correct: bool) -> Datum:
     """Ratio to a baseline; that of a wrong result is not shown."""
-    if not correct or not math.isfinite(ruling.ratio):
+    if not correct or not math.isfinite(pair.ratio):
         return Datum(title="no ratio" if correct else "not compared: no correct result", css="none")
-    between = numbers.interval(ruling.low, ruling.high)
-    return Datum(
-        numbers.ratio(ruling.ratio), numbers.raw(ruling.ratio), between or "ratio of medians"
-    )
+    between = numbers.interval(pair.low, pair.high)
+    return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio), between or "ratio of medians")
 
 
 def _rank(value: Value, *, correct: bool) -> Datum:
@@ -158,13 +163,13 @@ class Facet:
     index: Mapping[str, int]
 
 
-def facets(lookup: Lookup) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
+def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
     """Groups to filter by, and for every cell of the plan its value in each group."""
     found: list[Facet] = []
     columns: list[list[int]] = []
     for label, items, side in (
-        ("problem", lookup.problems, "problem"),
-        ("variant", lookup.variants, "variant"),
+        ("problem", findings.problems, "problem"),
+        ("variant", findings.variants, "variant"),
     ):
         for key in varying(items):
             values = tuple(str(value) for value in distinct(items, key))
@@ -175,12 +180,12 @@ def facets(lookup: Lookup) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ..
             columns.append(
                 [
                     index[str(getattr(cell, side).params.get(key))]
-                    for cell in lookup.report.plan.cells
+                    for cell in findings.distinct_cells
                 ]
             )
-    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in lookup.outcome_counts())
+    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in findings.outcome_counts())
     index = {word: number for number, word in enumerate(outcomes)}
     found.append(Facet("outcome", outcomes, index))
-    cells = lookup.report.plan.cells
-    columns.append([index[OUTCOME_WORDS[lookup.status(cell).outcome]] for cell in cells])
+    cells = findings.distinct_cells
+    columns.append([index[OUTCOME_WORDS[findings.status(cell).outcome]] for cell in cells])
     return tuple(found), tuple(zip(*columns, strict=True))

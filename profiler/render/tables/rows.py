@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from profiler.findings.lookup import Lookup
-from profiler.findings.roles import Ranking
-from profiler.findings.rulings import NO_RULING, Ruling, heat_mark, ruling_words
+from profiler.findings.findings import Findings
 from profiler.findings.values import Value
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict
+from profiler.metrics.labels import Label
 from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import readable_kernel
-from profiler.render.words.labels import Label
+from profiler.render.words.outcomes import why_missing
 from profiler.render.words.problems import telling
+from profiler.render.words.verdicts import after_number, heat_mark
 
 HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
 """Steps of |log2 ratio| between the classes of colour: about 1, 6, 15, 37, 74 and 146 percent."""
@@ -56,6 +57,8 @@ class Row:
     role: str
     data: tuple[Datum, ...]
     note: str = ""
+    also: tuple[str, ...] = ()
+    """Further names of the same machine code."""
 
 
 @dataclass(frozen=True)
@@ -73,30 +76,27 @@ class Heat:
     rows_are: str = "variant"
 
 
-def heat(ranking: Ranking) -> Heat:
+def heat(findings: Findings) -> Heat:
     """Ratios to the baseline; without one, to the best variant of each problem."""
-    lookup = ranking.lookup
-    standing = {row.variant.id: row for row in ranking.standings}
-    against = lookup.baseline.name if lookup.baseline else "the best of each problem"
+    against = findings.baseline.name if findings.baseline else "the best of each problem"
     rows = []
-    for variant in ranking.order:
-        mean = standing[variant.id].geometric_mean
-        first = Datum(
-            numbers.ratio(mean), raw_or_none(mean), _mean_title(len(standing[variant.id].ratios))
-        )
-        data = [_heat_datum(ranking, variant, problem) for problem in lookup.problems]
+    for rank in findings.ranks:
+        variant, mean = rank.variant, rank.geometric_mean
+        first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
+        data = [_heat_datum(findings, variant, problem) for problem in findings.problems]
         rows.append(
             Row(
                 variant.name,
-                lookup.marks[variant.id],
-                ranking.role(variant),
+                findings.marks[variant.id],
+                findings.role(variant),
                 (first, *data),
                 variant.note,
+                findings.aliases.get(variant.id, ()),
             )
         )
-    caption = f"{lookup.primary.label} relative to {against}, variants by problems"
-    names = tuple(problem.name for problem in lookup.problems)
-    return Heat(against, caption, ("mean",), heat_heads(lookup.problems), names, tuple(rows))
+    caption = f"{findings.primary.label} relative to {against}, variants by problems"
+    names = tuple(problem.name for problem in findings.problems)
+    return Heat(against, caption, ("mean",), heat_heads(findings.problems), names, tuple(rows))
 
 
 def heat_heads(
@@ -120,50 +120,50 @@ def _mean_title(count: int) -> str:
     return f"geometric mean over {count} problems" if count else "no ratio to the baseline"
 
 
-def _heat_datum(ranking: Ranking, variant: Variant, problem: Problem) -> Datum:
-    lookup = ranking.lookup
-    cell = lookup.cells.get((variant.id, problem.id))
-    metric = lookup.primary
-    if cell is None or not lookup.correct(cell):
-        return lacking_datum(lookup, cell)
-    value = lookup.value(cell, metric.name)
-    ratio, low, high = _ratio_in_heat(ranking, problem, value)
+def _heat_datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
+    cell = findings.cells.get((variant.id, problem.id))
+    metric = findings.primary
+    if cell is None or not findings.correct(cell):
+        return lacking_datum(findings, cell)
+    value = findings.value(cell, metric.name)
+    ratio, low, high = _ratio_in_heat(findings, cell, value)
     if not math.isfinite(ratio):
-        return Datum(title=lookup.why_missing(cell, metric.name) or "no ratio", css="none")
+        return Datum(title=why_missing(findings, cell, metric.name) or "no ratio", css="none")
     title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
-    ruling = _ruling_in_heat(lookup, cell)
-    best = lookup.best_by_problem.get(problem.id)
-    mark = " top" if best and best[0] == cell else ""
+    pair = _verdict_in_heat(findings, cell)
+    winner = findings.winners.get(problem.id)
+    mark = " top" if winner and winner.cell == cell else ""
     return Datum(
         f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
         numbers.raw(ratio),
-        f"{title} {numbers.interval(low, high)}".rstrip() + ruling_words(ruling),
-        heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(ruling),
+        f"{title} {numbers.interval(low, high)}".rstrip() + after_number(pair),
+        heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
     )
 
 
-def _ruling_in_heat(lookup: Lookup, cell: Cell) -> Ruling:
+def _verdict_in_heat(findings: Findings, cell: Cell) -> PairVerdict:
     """Against the baseline; without one, against the winner of the problem."""
-    if lookup.baseline is not None:
-        return lookup.against_baseline.get(cell.id, NO_RULING)
-    winner = lookup.winners.get(cell.problem.id)
-    return winner.others.get(cell.id, NO_RULING) if winner else NO_RULING
+    if findings.baseline is not None:
+        return findings.against_baseline.get(cell.id, NO_VERDICT)
+    winner = findings.winners.get(cell.problem.id)
+    return winner.others.get(cell.id, NO_VERDICT) if winner else NO_VERDICT
 
 
-def lacking_datum(lookup: Lookup, cell: Cell | None) -> Datum:
+def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
     """What stands in a heat map where a cell has no correct result."""
-    reason = lookup.why_missing(cell, lookup.report.primary)
-    failed = cell is not None and lookup.status(cell).outcome.failed
+    reason = why_missing(findings, cell, findings.report.primary)
+    failed = cell is not None and findings.status(cell).outcome.failed
     if cell is None:  # nothing went wrong: it was never asked for
         return Datum(numbers.MISSING, None, reason, "none")
     return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
 
 
-def _ratio_in_heat(ranking: Ranking, problem: Problem, value: Value) -> tuple[float, float, float]:
-    if ranking.lookup.baseline is not None:
+def _ratio_in_heat(findings: Findings, cell: Cell, value: Value) -> tuple[float, float, float]:
+    """Ratio to the baseline with its interval; without a baseline, to the winner."""
+    if findings.baseline is not None:
         return value.ratio, value.ratio_low, value.ratio_high
-    best = ranking.lookup.best_by_problem.get(problem.id)
-    ratio = value.median / best[1].median if best and best[1].median else math.nan
+    slower = findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
+    ratio = 1 / slower if findings.primary.better == "higher" else slower
     return ratio, math.nan, math.nan
 
 
@@ -198,18 +198,18 @@ def with_unit(metric: Label, unit: str) -> str:
 
 
 def metric_column(
-    lookup: Lookup, cells: Sequence[Cell | None], metric: Label, *, correct: bool = False
+    findings: Findings, cells: Sequence[Cell | None], metric: Label, *, correct: bool = False
 ) -> MetricColumn:
     """Medians of cells in one unit; with `correct`, those of correct results only."""
     medians = [
-        lookup.value(cell, metric.name).median
-        if cell is not None and (lookup.correct(cell) or not correct)
+        findings.value(cell, metric.name).median
+        if cell is not None and (findings.correct(cell) or not correct)
         else math.nan
         for cell in cells
     ]
     unit, texts = numbers.column(medians, metric.unit)
     data = tuple(
-        Datum(title=lookup.why_missing(cell, metric.name), css="none")
+        Datum(title=why_missing(findings, cell, metric.name), css="none")
         if text == numbers.MISSING
         else Datum(text, text)
         for cell, text in zip(cells, texts, strict=True)
@@ -233,25 +233,27 @@ class MetricTable:
     rows: tuple[Row, ...]
 
 
-def metric_table(ranking: Ranking, metric: Label) -> MetricTable:
+def metric_table(findings: Findings, metric: Label) -> MetricTable:
     """One metric as a table of variants by problems: the twin of that metric's figures."""
-    lookup = ranking.lookup
     columns = []
-    for problem in lookup.problems:
-        cells = [lookup.cells.get((variant.id, problem.id)) for variant in ranking.order]
-        columns.append(metric_column(lookup, cells, metric, correct=True))
+    for problem in findings.problems:
+        cells = [
+            findings.cells.get((variant.id, problem.id))
+            for variant in [row.variant for row in findings.ranks]
+        ]
+        columns.append(metric_column(findings, cells, metric, correct=True))
     rows = tuple(
         Row(
             variant.name,
-            lookup.marks[variant.id],
-            ranking.role(variant),
+            findings.marks[variant.id],
+            findings.role(variant),
             tuple(column.data[row] for column in columns),
         )
-        for row, variant in enumerate(ranking.order)
+        for row, variant in enumerate([row.variant for row in findings.ranks])
     )
     heads = tuple(
         f"{problem.name} ({column.unit})" if column.unit else problem.name
-        for problem, column in zip(lookup.problems, columns, strict=True)
+        for problem, column in zip(findings.problems, columns, strict=True)
     )
     return MetricTable(heads, rows)
 
@@ -280,15 +282,15 @@ BUILD_HEADS = (
 )
 
 
-def build_rows(lookup: Lookup) -> tuple[BuildRow, ...]:
+def build_rows(findings: Findings) -> tuple[BuildRow, ...]:
     """Static facts by variant and kernel, in the order of the builds."""
-    return tuple(row for build in lookup.report.builds for row in _build_rows(lookup, build))
+    return tuple(row for build in findings.report.builds for row in _build_rows(findings, build))
 
 
-def _build_rows(lookup: Lookup, build: BuildResult) -> list[BuildRow]:
-    names = {variant.id: variant.name for variant in lookup.variants}
+def _build_rows(findings: Findings, build: BuildResult) -> list[BuildRow]:
+    names = {variant.id: variant.name for variant in findings.variants}
     name = names.get(build.variant, build.variant)
-    mark = lookup.marks.get(build.variant, -1)
+    mark = findings.marks.get(build.variant, -1)
     state = build_state(build, names)
     empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
     if not build.kernels:

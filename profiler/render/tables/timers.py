@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.timers import (
-    compare_timers,
-    overall,
-    reference_collector,
-    split_plain,
-)
-from profiler.findings.lookup import Lookup
+from profiler.findings.findings import Findings
+from profiler.findings.timers import TimerComparison, TimerError
 from profiler.findings.values import NAN
 from profiler.model import Cell
 from profiler.render.tables.rows import Datum
@@ -69,16 +63,18 @@ class Overall:
 
 
 @dataclass(frozen=True)
-class Worst:
-    """Where the plain timer is furthest off, in words."""
+class Furthest:
+    """Where a timer is furthest from ncu, in words."""
 
+    timer: str
     ratio: str
-    """Its time by that of the reference, there."""
+    """Its time by that of ncu, there."""
     where: str
     times: str
     """Both times."""
     parts: str
-    """What the host and what caches, clocks and recording have in it; empty where not known."""
+    """Of the plain timer: what the host and what caches, clocks and recording have in it; empty
+    where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -91,28 +87,22 @@ class TimerTable:
     overall: tuple[Overall, ...]
     plain: tuple[TimerRow, ...]
     """The plain timer's error and its parts, for `PLAIN_HEADS`; empty where they are not known."""
-    worst: Worst | None
-    """None where the plain timer did not measure, or not beside ncu."""
+    furthest: Furthest | None
+    """None where nothing was timed beside ncu."""
 
 
-def timer_table(lookup: Lookup) -> TimerTable | None:
+def timer_table(findings: Findings) -> TimerTable | None:
     """Compare the timers of a run; None where there are not two of them."""
-    reference = reference_collector(lookup.report.samples)
-    compared = compare_timers(lookup.report.summary)
-    correct = [cell.id for cell in lookup.report.plan.cells if lookup.correct(cell)]
-    compared = compared[compared["cell"].isin(correct)]
-    if reference is None or compared.empty:
+    timers = findings.timers
+    if timers is None:
         return None
-    timers = tuple(dict.fromkeys(compared["collector"]))
-    plain = split_plain(lookup.report.summary)
-    plain = plain[plain["cell"].isin(correct)] if reference == "ncu" else plain.iloc[:0]
     return TimerTable(
-        timer_name(reference),
-        tuple(timer_name(one) for one in timers),
-        _rows(lookup, compared, timers),
-        _overall(lookup, compared),
-        _plain_rows(lookup, plain[plain["traced"].notna()]),
-        _worst(lookup, plain),
+        timer_name(timers.reference),
+        tuple(map(timer_name, timers.collectors)),
+        _rows(findings, timers.medians, timers.collectors),
+        _overall(findings, timers),
+        _plain_rows(findings, timers.plain),
+        None if timers.furthest is None else _furthest(findings, timers.furthest),
     )
 
 
@@ -121,25 +111,27 @@ def timer_name(collector: str) -> str:
     return _NAMES.get(collector, collector)
 
 
-def _rows(lookup: Lookup, compared: pd.DataFrame, timers: Sequence[str]) -> tuple[TimerRow, ...]:
+def _rows(
+    findings: Findings, compared: pd.DataFrame, timers: Sequence[str]
+) -> tuple[TimerRow, ...]:
     found = {
         (row["cell"], row["collector"]): (row["median"], row["reference"], row["ratio"])
         for row in compared.to_dict("records")
     }
     cells = set(compared["cell"])
     return tuple(
-        _row(lookup, cell, [found.get((cell.id, one), (NAN, NAN, NAN)) for one in timers])
-        for cell in lookup.report.plan.cells
+        _row(findings, cell, [found.get((cell.id, one), (NAN, NAN, NAN)) for one in timers])
+        for cell in findings.distinct_cells
         if cell.id in cells
     )
 
 
-def _row(lookup: Lookup, cell: Cell, values: Sequence[tuple[float, float, float]]) -> TimerRow:
+def _row(findings: Findings, cell: Cell, values: Sequence[tuple[float, float, float]]) -> TimerRow:
     known = (reference for _, reference, _ in values if not numbers.is_missing(reference))
     data = [_time(next(known, NAN))]
     for median, _, ratio in values:
         data += [_time(median), _ratio(ratio)]
-    mark = lookup.marks[cell.variant.id]
+    mark = findings.marks[cell.variant.id]
     return TimerRow(cell.problem.name, cell.variant.name, mark, tuple(data))
 
 
@@ -151,8 +143,8 @@ def _ratio(value: float) -> Datum:
     return Datum.times(value, "not measured")
 
 
-def _plain_rows(lookup: Lookup, plain: pd.DataFrame) -> tuple[TimerRow, ...]:
-    cells = {cell.id: cell for cell in lookup.report.plan.cells}
+def _plain_rows(findings: Findings, plain: pd.DataFrame) -> tuple[TimerRow, ...]:
+    cells = {cell.id: cell for cell in findings.distinct_cells}
     found = []
     for row in plain.to_dict("records"):
         cell = cells[row["cell"]]
@@ -164,7 +156,7 @@ def _plain_rows(lookup: Lookup, plain: pd.DataFrame) -> tuple[TimerRow, ...]:
             *map(_part, parts),
             Datum(f"{100 * (row['ratio'] - 1):+.0f}\u202f%", numbers.raw(row["ratio"])),
         )
-        mark = lookup.marks[cell.variant.id]
+        mark = findings.marks[cell.variant.id]
         found.append(TimerRow(cell.problem.name, cell.variant.name, mark, data))
     return tuple(found)
 
@@ -179,30 +171,26 @@ def _signed(value: float) -> str:
     return f"{sign}{numbers.show(abs(value), 'ns')}"
 
 
-def _worst(lookup: Lookup, plain: pd.DataFrame) -> Worst | None:
-    """Where the plain timer is off by the largest factor, in whichever direction."""
-    if plain.empty:
-        return None
-    row = max(plain.to_dict("records"), key=lambda one: abs(math.log(one["ratio"])))
-    cell = next(one for one in lookup.report.plan.cells if one.id == row["cell"])
+def _furthest(findings: Findings, error: TimerError) -> Furthest:
+    cell = findings.correct_cells[error.cell]
     parts = ""
-    if not numbers.is_missing(row["traced"]):
-        host, caches = _signed(row["host"]), _signed(row["caches"])
+    if error.host is not None and error.caches is not None:
         parts = (
-            f"{host} are no kernel time but the host's, "
-            f"{caches} come of caches, clocks and the recording"
+            f"{_signed(error.host)} are no kernel time but the host's, "
+            f"{_signed(error.caches)} come of caches, clocks and the recording"
         )
-    return Worst(
-        numbers.ratio(row["ratio"]),
+    return Furthest(
+        timer_name(error.collector),
+        numbers.ratio(error.ratio),
         f"{cell.variant.name} at {cell.problem.name}",
-        f"{numbers.show(row['plain'], 'ns')} for {numbers.show(row['reference'], 'ns')}",
+        f"{numbers.show(error.median, 'ns')} for {numbers.show(error.reference, 'ns')}",
         parts,
     )
 
 
-def _overall(lookup: Lookup, compared: pd.DataFrame) -> tuple[Overall, ...]:
+def _overall(findings: Findings, timers: TimerComparison) -> tuple[Overall, ...]:
     names = {
-        cell.id: f"{cell.variant.name} at {cell.problem.name}" for cell in lookup.report.plan.cells
+        cell.id: f"{cell.variant.name} at {cell.problem.name}" for cell in findings.distinct_cells
     }
     return tuple(
         Overall(
@@ -214,5 +202,5 @@ def _overall(lookup: Lookup, compared: pd.DataFrame) -> tuple[Overall, ...]:
             names[row["most_at"]],
             row["cells"],
         )
-        for row in overall(compared).to_dict("records")
+        for row in timers.overall.to_dict("records")
     )

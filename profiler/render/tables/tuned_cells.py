@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.findings.lookup import OUTCOME_WORDS, Lookup
+from profiler.findings.findings import Findings
 from profiler.model import Cell, TunedConfig
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.tuning_tables import TuningTable, config_words, tuning_tables
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import kernel_list
+from profiler.render.words.outcomes import OUTCOME_WORDS
 
 MOST_CHOSEN = 1000
 MOST_TRIED = 1000
@@ -68,22 +69,22 @@ class TunedCells:
     """Cells whose configurations have no room."""
 
 
-def tuned_cells(lookup: Lookup) -> TunedCells | None:
+def tuned_cells(findings: Findings) -> TunedCells | None:
     """Prepare the section; None where nothing was tuned or that was not recorded."""
-    having = [cell for cell in lookup.report.plan.cells if lookup.status(cell).tuned]
+    having = [cell for cell in findings.distinct_cells if findings.status(cell).tuned]
     if not having:
         return None
-    names = _kernel_names(lookup)
-    rows = [row for cell in having for row in _rows(lookup, cell, names.get(cell.id, ()))]
-    tried = [cell for cell in having if _was_a_choice(lookup.status(cell).tuned)]
-    shown = _fitting(lookup, tried)
+    names = _kernel_names(findings)
+    rows = [row for cell in having for row in _rows(findings, cell, names.get(cell.id, ()))]
+    tried = [cell for cell in having if _was_a_choice(findings.status(cell).tuned)]
+    shown = _fitting(findings, tried)
     return TunedCells(
         tuple(rows[:MOST_CHOSEN]),
         max(0, len(rows) - MOST_CHOSEN),
         tuple(
             TriedCell(
                 f"{cell.variant.name}, {cell.problem.name}",
-                tuning_tables(lookup.status(cell).tuned),
+                tuning_tables(findings.status(cell).tuned),
             )
             for cell in shown
         ),
@@ -95,20 +96,20 @@ def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
     return len({each.operation for each in tuned}) < len(tuned)
 
 
-def _fitting(lookup: Lookup, cells: Sequence[Cell]) -> list[Cell]:
+def _fitting(findings: Findings, cells: Sequence[Cell]) -> list[Cell]:
     """The first cells whose configurations have room together."""
     room, found = MOST_TRIED, []
     for cell in cells:
-        room -= len(lookup.status(cell).tuned)
+        room -= len(findings.status(cell).tuned)
         if room < 0:
             break
         found.append(cell)
     return found
 
 
-def _kernel_names(lookup: Lookup) -> Mapping[str, tuple[str, ...]]:
+def _kernel_names(findings: Findings) -> Mapping[str, tuple[str, ...]]:
     """Names of the kernels that were seen in each cell, without arguments; by cell id."""
-    frame = lookup.report.samples
+    frame = findings.report.samples
     if "kernel_names" not in frame.columns:
         return {}
     pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
@@ -123,21 +124,21 @@ def _plain(name: str) -> str:
     return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
 
 
-def _rows(lookup: Lookup, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
+def _rows(findings: Findings, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
     groups: dict[str, list[TunedConfig]] = {}
-    for each in lookup.status(cell).tuned:
+    for each in findings.status(cell).tuned:
         groups.setdefault(each.operation, []).append(each)
-    return [_row(lookup, cell, names, group) for group in groups.values()]
+    return [_row(findings, cell, names, group) for group in groups.values()]
 
 
 def _row(
-    lookup: Lookup, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
+    findings: Findings, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
 ) -> ChosenRow:
     operation = group[0].operation
     chosen = next((each for each in group if each.best), None)
     words = "" if chosen is None else f"{chosen.choice} {config_words(chosen.config)}".strip()
     return ChosenRow(
-        lookup.marks[cell.variant.id],
+        findings.marks[cell.variant.id],
         cell.variant.name,
         cell.problem.name,
         operation,
@@ -146,7 +147,7 @@ def _row(
         (
             Datum(str(len(group)), str(len(group))),
             *_chosen_data(chosen, group),
-            *_measured_data(lookup, cell, chosen, alone=tuple(set(names)) == (operation,)),
+            *_measured_data(findings, cell, chosen, alone=tuple(set(names)) == (operation,)),
         ),
     )
 
@@ -181,14 +182,14 @@ def _chosen_data(chosen: TunedConfig | None, group: Sequence[TunedConfig]) -> tu
 
 
 def _measured_data(
-    lookup: Lookup, cell: Cell, chosen: TunedConfig | None, *, alone: bool
+    findings: Findings, cell: Cell, chosen: TunedConfig | None, *, alone: bool
 ) -> tuple[Datum, ...]:
     """Launches of the cell, its time, and that time by the tuner's where it is the same kernel."""
-    if not lookup.correct(cell):
-        outcome = OUTCOME_WORDS[lookup.status(cell).outcome]
+    if not findings.correct(cell):
+        outcome = OUTCOME_WORDS[findings.status(cell).outcome]
         return (Datum(css="none"), Datum(outcome, css="words"), Datum(css="none"))
-    time = lookup.value(cell, "duration_ns").median
-    launches = lookup.value(cell, "kernels").median
+    time = findings.value(cell, "duration_ns").median
+    launches = findings.value(cell, "kernels").median
     tuner = None if chosen is None else chosen.time_ns
     once = alone and launches == 1
     ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None

@@ -13,7 +13,7 @@ from markupsafe import Markup
 from profiler.analyse.phases import CPU_OPERATOR, Phased, phased
 from profiler.analyse.timeline import busy_time
 from profiler.analyse.timers import timer_medians
-from profiler.findings.lookup import Lookup
+from profiler.findings.findings import Findings
 from profiler.findings.values import NAN
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
@@ -114,22 +114,20 @@ class TimelineSection:
     """For the page's script."""
 
 
-def named_timelines(lookup: Lookup) -> tuple[NamedTimeline, ...]:
+def named_timelines(findings: Findings) -> tuple[NamedTimeline, ...]:
     """Timelines of a report in the order of its plan, with what repeats in them."""
-    timelines = lookup.report.timelines
-    several = (
-        len({cell.problem.id for cell in lookup.report.plan.cells if cell.id in timelines}) > 1
-    )
-    timed = timer_medians(lookup.report.samples, lookup.report.summary)
+    timelines = findings.report.timelines
+    several = len({cell.problem.id for cell in findings.distinct_cells if cell.id in timelines}) > 1
+    timed = timer_medians(findings.report.samples, findings.report.summary)
     return tuple(
         NamedTimeline(
             cell.variant.name,
             cell.problem.name if several else "",
-            lookup.marks[cell.variant.id],
+            findings.marks[cell.variant.id],
             phased(timelines[cell.id]),
             timed.get(cell.id, NAN),
         )
-        for cell in lookup.report.plan.cells
+        for cell in findings.distinct_cells
         if cell.id in timelines
     )
 

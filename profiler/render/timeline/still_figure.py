@@ -17,7 +17,7 @@ from profiler.render.figures import svg
 from profiler.render.figures.canvas import WIDTH_IN
 from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
-from profiler.render.words.labels import shorten
+from profiler.render.words.names import shorten
 
 PHASE_COLOURS = (svg.BEST, svg.BASELINE, *svg.SERIES)
 """Colours of the first phases in their order; all others are grey."""

@@ -27,9 +27,9 @@ from profiler.analyse.timeline import (
     range_tree,
 )
 from profiler.findings.values import NAN
+from profiler.metrics.labels import label
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from profiler.render.words.labels import label
 from runner.protocol import NVTX_DOMAIN
 
 _SLOWED = 1.1

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.analyse.samples import metric_columns
+from profiler.findings.findings import Findings
 from profiler.findings.funnel import Stage, funnel
-from profiler.findings.lookup import Lookup
+from profiler.metrics.labels import Label
 from profiler.model import Environment
 from profiler.render.words import numbers
-from profiler.render.words.labels import Label
 from profiler.run_folder.load.report import Report
 
 _ENVIRONMENT_WORDS: tuple[tuple[str, str, str], ...] = (
@@ -64,9 +64,9 @@ class Method:
     glossary: tuple[Label, ...]
 
 
-def method(lookup: Lookup) -> Method:
+def method(findings: Findings) -> Method:
     """Collect what the section shows; what was not recorded is left out, never guessed."""
-    report = lookup.report
+    report = findings.report
     named = {session.name for session in report.plan.sessions} | set(report.samples["session"])
     return Method(
         environment=tuple(_environment(report.environment)),
@@ -76,7 +76,7 @@ def method(lookup: Lookup) -> Method:
             (name, command) for name, command in report.commands.items() if name not in named
         ),
         stages=tuple((name, numbers.seconds(value)) for name, value in report.stages.items()),
-        glossary=lookup.measured_metrics,
+        glossary=findings.metrics,
     )
 
 

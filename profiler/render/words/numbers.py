@@ -11,6 +11,8 @@ TIMES = "\N{MULTIPLICATION SIGN}"
 _NARROW_SPACE = "\u202f"
 _DIGITS = 4
 _EXACT_BELOW = 1_000_000
+_FEWER = 0.01
+"""A ratio below this would lose its digits."""
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
@@ -123,6 +125,13 @@ def ratio(value: float | None) -> str:
     if abs(value) >= 1000:
         return f"{value:.0f}{TIMES}"
     return (f"{value:.3f}" if abs(value) < 10 else significant(value, 3)) + TIMES
+
+
+def change(value: float) -> str:
+    """Write a factor by which a counter changed: `1.235×`; of tiny ones how many times fewer."""
+    if 0 < value < _FEWER:
+        return f"{significant(1 / value, 3)}{TIMES} fewer"
+    return ratio(value)
 
 
 def interval(low: float | None, high: float | None, unit: str | None = None) -> str:

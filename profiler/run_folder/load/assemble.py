@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
+from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
-from profiler.analyse.samples import (
-    add_build_facts,
-    add_derived,
-    add_status_facts,
-    share_duplicates,
-)
-from profiler.analyse.summary import summarise, with_verdicts
+from profiler.analyse.samples import share_duplicates
+from profiler.analyse.summary import summarise
 from profiler.collect.registry import primary_timer
 from profiler.errors import ExitCode
-from profiler.findings.caveats import caveats
 from profiler.metrics.queries import CATALOGUE, expand
 from profiler.model import (
     BuildResult,
-    Cell,
     CellStatus,
     Environment,
     Plan,
@@ -74,17 +68,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     results = replace(results, statuses=_name_missing(results, samples, unmeasured))
     ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
     rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
-    judge = Judge(times_of(samples, results.cells, SessionKind.TIMING), plan.baseline, rules)
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
-    notices = caveats(
-        cells=results.cells,
-        statuses=results.statuses,
-        builds=builds,
-        samples=samples,
-        environment=environment,
-        baseline=plan.baseline,
-        delta=rules.delta,
-    )
     replayed = _replay_info(record) if replay else None
     report = Report(
         title=loaded.experiment.title or loaded.experiment.name,
@@ -96,7 +80,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         builds=builds,
         environment=environment,
         samples=samples,
-        summary=with_verdicts(summary, judge.with_baseline(_of(results.cells, ranked))),
+        summary=summary,
         baseline=plan.baseline,
         notices=(
             *_replay_notice(replayed),
@@ -105,7 +89,6 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
                 Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name})
                 for name in run.linked_attempts()
             ),
-            *(_of_recording(one) if replay else one for one in notices),
             *results.notices,
         ),
         spec_text=loaded.text,
@@ -145,13 +128,6 @@ def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
         yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
 
 
-def _of_recording(notice: Notice) -> Notice:
-    """Who replays cannot measure what is missing by running the command again."""
-    if notice.kind is not NoticeKind.NOT_MEASURED:
-        return notice
-    return Notice(NoticeKind.NOT_RECORDED, notice.values)
-
-
 def _timelines(
     plan: Plan, results: Results, attempts: Sequence[Loaded]
 ) -> Mapping[str, CellTimeline]:
@@ -160,10 +136,6 @@ def _timelines(
         joined_timelines(counting_timelines(plan, attempts)),
         {cell: twin for cell, twin in twins.items() if twin is not None},
     )
-
-
-def _of(cells: Sequence[Cell], ids: Collection[str]) -> tuple[Cell, ...]:
-    return tuple(cell for cell in cells if cell.id in ids)
 
 
 def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:

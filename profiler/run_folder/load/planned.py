@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from profiler.errors import UsageError
 from profiler.model import Plan
-from profiler.run_folder.folder import PLAN_FILE, RunFolder, RunRecord
-
-
-def is_recording(run: RunFolder, record: RunRecord) -> bool:
-    """Whether a folder is a recording; those of earlier versions hold no plan and do not say so."""
-    return record.recording or not _has_plan(run)
+from profiler.run_folder.folder import PLAN_FILE, RunFolder
 
 
 def plan_of(run: RunFolder) -> Plan:

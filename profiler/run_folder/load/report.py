@@ -1,21 +1,19 @@
 """What a page is made from: everything about one run, as plain data that needs no GPU to show.
 
-The pipeline fills a `Report` from a run folder or a recording; `profiler.render` reads it.
+A `Report` is filled from a run folder or a recording; `profiler.render` reads it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.judge import Rules
 from profiler.analyse.rules import empty_rules
-from profiler.analyse.summary import summarise_finals, with_verdicts
-from profiler.model import BuildResult, CellStatus, Environment, Plan, SessionKind, Verdict
+from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 
 PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline", "waves")
@@ -53,7 +51,8 @@ class Report:
     samples: pd.DataFrame
     """One row per sample, columns as in docs/architecture.md."""
     summary: pd.DataFrame
-    """One row per cell and metric, columns as in docs/architecture.md."""
+    """Of the blocks in which every cell was measured: one row per cell and metric, columns as in
+    docs/architecture.md."""
     baseline: str | None
     """Variant id, None where no ratios were asked for."""
     notices: tuple[Notice, ...] = ()
@@ -88,35 +87,3 @@ class Report:
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
     and a column per metric; empty where the counters were not collected by range."""
-
-    @cached_property
-    def finals(self) -> pd.DataFrame:
-        """As `summary`, of durations and cycles in the final; without rows where there was none."""
-        correct = [cell for cell in self.plan.cells if self._is_correct(cell.id)]
-        found = summarise_finals(
-            self.samples,
-            cells=self.plan.cells,
-            baseline=self.baseline,
-            ranked=[cell.id for cell in correct],
-        )
-        times = times_of(self.samples, self.plan.cells, SessionKind.FINAL)
-        judge = Judge(times, self.baseline, Rules(looks=1, delta=self.rules.delta))
-        return with_verdicts(found, judge.with_baseline(correct))
-
-    @property
-    def judged(self) -> pd.DataFrame:
-        """Durations of all cells but the baseline's, as a gate judges them.
-
-        Of a finalist that of the final, as on the page; of all others that of the summary.
-        """
-        timed, final = (
-            frame[(frame["metric"] == "duration_ns") & (frame["variant"] != self.baseline)]
-            for frame in (self.summary, self.finals)
-        )
-        final = final[final["verdict"].notna() & (final["verdict"] != Verdict.NO_DATA)]
-        others = timed[~timed["cell"].isin(final["cell"])]
-        return pd.concat([others, final], ignore_index=True) if len(final) else others
-
-    def _is_correct(self, cell: str) -> bool:
-        status = self.statuses.get(cell)
-        return status is not None and status.outcome.correct

@@ -20,7 +20,7 @@ from profiler.collect.registry import COLLECTORS
 from profiler.model import Visit
 from profiler.parse.nsys import Timeline
 from profiler.parse.timeline_files import TimelineFacts, read_timeline
-from profiler.parse.timeline_visits import Cut, cuts, launch_times, visits, whole, window_of
+from profiler.parse.timeline_visits import Cut, cuts, full_window, launch_times, visits, window_of
 from profiler.run_folder.folder import Attempt
 from runner import protocol
 
@@ -88,7 +88,7 @@ def _cuts(
         return {visit: parts[visit] for visit in finished if visit in parts}
     # Of a program, or of a range that the user named, an attempt holds one visit.
     alone = [Visit(**own)] if own is not None else finished[:1]
-    return dict(zip(alone, cuts(timeline, whole(timeline)), strict=False))
+    return dict(zip(alone, cuts(timeline, full_window(timeline)), strict=False))
 
 
 def _samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) -> pd.DataFrame:

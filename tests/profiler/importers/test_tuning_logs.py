@@ -38,7 +38,10 @@ def test_one_file_of_another_kind_makes_the_whole_no_such_log(files, tmp_path):
     other.write_text("hello\n")
     assert read_tuning_logs([*files, other]) is None
     assert read_tuning_logs([tmp_path / "nowhere"]) is None
-    other.write_bytes(gzip.compress(LOG.encode())[:20])
+    packed = gzip.compress(LOG.encode())
+    other.write_bytes(packed[:20])
+    assert read_tuning_logs([other]) is None
+    other.write_bytes(packed[:10] + b"\xff" * 20)  # damaged, not cut
     assert read_tuning_logs([other]) is None
 
 

@@ -20,7 +20,7 @@ from profiler.analyse.cell_timeline import CellTimeline, Original
 from profiler.analyse.phases import LAUNCH, Units, phase_summary, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
 from profiler.commands.output import dump, report_document
-from profiler.findings.lookup import Lookup
+from profiler.findings.find import find
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.parse.nsys_attribution import attribute
 from profiler.render.console.tables import final_summary
@@ -47,7 +47,7 @@ NO_COUNTERS = pd.DataFrame()
 
 
 def section_of(report: Report) -> TimelineSection | None:
-    return make_section(named_timelines(Lookup(report)), report.range_counters)
+    return make_section(named_timelines(find(report)), report.range_counters)
 
 
 def texts(table: SmallTable, name: str) -> list[list[str]]:
@@ -85,7 +85,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def page(report: Report) -> str:
-    return render_page(report)
+    return render_page(find(report))
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def tree(page: str) -> Any:
 def test_a_report_without_timelines_has_no_section() -> None:
     report = make_report(variant_count=3)
     assert section_of(report) is None
-    page = render_page(report)
+    page = render_page(find(report))
     assert "timeline" not in page.partition("</style>")[2].lower()
 
 
@@ -173,7 +173,7 @@ def test_many_kernels_are_cut_and_the_rest_is_counted() -> None:
 def test_calls_of_each_form_per_launch() -> None:
     eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
     report = timeline_report([eager, graph], count=2)
-    table = call_table(named_timelines(Lookup(report)))
+    table = call_table(named_timelines(find(report)))
     assert table is not None
     heads = [name for name, _ in table.heads]
     by_cell = [
@@ -189,7 +189,7 @@ def test_calls_of_each_form_per_launch() -> None:
 
 def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
     report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
-    named = named_timelines(Lookup(report))
+    named = named_timelines(find(report))
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
     section = section_of(report)
@@ -214,7 +214,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
 
 def test_phases_of_every_cell() -> None:
     report = timeline_report([mlp("a"), mlp("b", gpu=False)], count=2)
-    table = phase_table(named_timelines(Lookup(report)))
+    table = phase_table(named_timelines(find(report)))
     first = report.plan.cells[0].variant.name
     assert [row[1] for row in texts(table, first)] == [
         "whole step_*",
@@ -379,7 +379,7 @@ def test_a_picture_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("profiler.render.timeline.section.MOST_PICTURES", 1)
     report = timeline_report([mlp("c", launches=2, layers=2)] * 3, count=3)
-    tree = lxml.html.document_fromstring(render_page(report))
+    tree = lxml.html.document_fromstring(render_page(find(report)))
     assert len(tree.xpath("//*[@data-timeline]")) == 1
     assert len(tree.xpath("//table[contains(@class, 'tree')]")) == 3
     assert "No picture, to keep the page small" in tree.text_content()
@@ -391,7 +391,7 @@ def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch)
 def printed(report: Report) -> str:
     console = Console(width=160, file=io.StringIO())
     with console.capture() as captured:
-        console.print(final_summary(report))
+        console.print(final_summary(find(report)))
     return captured.get()
 
 
@@ -411,11 +411,11 @@ def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report:
 
 def test_programs_get_the_busy_shares_of_the_page() -> None:
     report = timeline_report([mlp("a", steps=4, layers=2)], count=2)
-    cells = json.loads(dump(report_document(report)))["cells"]
+    cells = json.loads(dump(report_document(find(report))))["cells"]
     having = [cell for cell in cells if cell["timeline"]]
     assert len(having) == len(report.timelines) == 1
     told = having[0]["timeline"]
-    (one,) = named_timelines(Lookup(report))
+    (one,) = named_timelines(find(report))
     assert (told["collector"], told["unit"]) == ("nsys", one.found.units.name)
     assert told["launch_ns"] == pytest.approx(one.found.launch_ns)
     summary = phase_summary(one.found.times)

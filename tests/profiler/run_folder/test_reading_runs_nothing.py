@@ -6,7 +6,8 @@ import sys
 import pytest
 from run_folders import SPEC, Workplace
 
-from profiler.commands.others import compare_runs, rebuild_report
+from profiler.commands.compare import CompareRequest, show_comparison
+from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import UsageError
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
@@ -36,19 +37,11 @@ def look(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     target = tmp_path / "out/it.json"
-    rebuild_report(folder, out=tmp_path / "out", json_target=str(target), color="never")
+    rebuild_report(ReportRequest(folder, tmp_path / "out", str(target), "never"))
     other = tmp_path / "other"
     write_recording(RunFolder(folder), other, [])
-    compare_runs(
-        [str(folder), str(other)],
-        only=None,
-        baseline=None,
-        gate=None,
-        json_target=None,
-        page=None,
-        write_page=False,
-        reports=tmp_path / "out",
-        color="never",
+    show_comparison(
+        CompareRequest((str(folder), str(other)), tmp_path / "out", write_page=False, color="never")
     )
     return json.loads(target.read_text())
 

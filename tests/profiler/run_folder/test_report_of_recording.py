@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands.others import rebuild_report
+from profiler.commands.report import ReportRequest, rebuild_report
 from profiler.errors import ExitCode, UsageError
 from profiler.run_folder.folder import RunFolder
-from profiler.run_folder.load.planned import is_recording, plan_of
+from profiler.run_folder.load.planned import plan_of
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/async_copy"
 
@@ -19,7 +19,7 @@ RECORDING = Path(__file__).parents[3] / "experiments/recordings/async_copy"
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
     before = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
-    code = rebuild_report(RECORDING, out=folder, json_target=str(folder / "it.json"), color="never")
+    code = rebuild_report(ReportRequest(RECORDING, folder, str(folder / "it.json"), "never"))
     after = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
     return folder, code, before == after
 
@@ -47,11 +47,11 @@ def test_it_has_the_cells_that_were_recorded(made):
 def test_the_plan_of_a_run_folder_is_its_own(tmp_path):
     run = RunFolder(RECORDING)
     plan = plan_of(run)
-    assert is_recording(run, run.record())
+    assert run.is_recording()
     copy = RunFolder(tmp_path / "run")
     copy.write_record(replace(run.record(), recording=False))
     copy.write_plan(plan)
-    assert not is_recording(copy, copy.record())
+    assert not copy.is_recording()
     assert plan_of(copy) == plan
 
 
@@ -86,7 +86,7 @@ def damaged(tmp_path, change, name="timers"):
 
 
 def document_of(copy, out):
-    code = rebuild_report(copy, out=out, json_target=str(out / "it.json"), color="never")
+    code = rebuild_report(ReportRequest(copy, out, str(out / "it.json"), "never"))
     return code, json.loads((out / "it.json").read_text())
 
 

@@ -15,7 +15,7 @@ from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import runs
 from profiler.sessions.measure import Live, Stopwatch, build_plan, measure
-from profiler.sessions.progress import Narrator
+from profiler.sessions.progress import ProgressReporter
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 LATER = "2026-03-04T09:00:00+00:00"
@@ -151,7 +151,7 @@ def go(place, tmp_path, monkeypatch):
             fresh=False,
             created=LATER,
         )
-        run = measure(replace(live, **changes), Narrator(console, console), watch)
+        run = measure(replace(live, **changes), ProgressReporter(console, console), watch)
         return run, console.file.getvalue()
 
     return run
