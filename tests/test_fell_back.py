@@ -102,7 +102,11 @@ def test_resume_decides_what_a_killed_profiler_left_undecided(measured, tmp_path
     assert again.code == 4, again.err
     assert said(again.json)[0] == said(done.json)[0]
     decided = json.loads((left / "raw/ncu-timing.001/kernels.json").read_text())
-    assert decided == {"fell_back": {QUICK: "ran another kernel"}, "undecided": []}
+    assert decided == {
+        "fell_back": {QUICK: "ran another kernel"},
+        "no_kernel": [],
+        "undecided": [],
+    }
     later = [each for each in attempts(left) if each.name != "ncu-timing.001"]
     assert later
     assert QUICK not in {visit[0] for each in later for visit in visits_of(each)}

@@ -150,6 +150,9 @@ class KernelCheck:
 
     fell_back: Mapping[str, str] = field(default_factory=dict)
     """Cell id → why its kernels are not those of its variant."""
+    no_kernel: tuple[str, ...] = ()
+    """Cells that finished a visit in which the tool saw no kernel. Only what was read right after
+    the attempt says so: a file that is damaged or lost later is no reason to blame a cell."""
     undecided: tuple[str, ...] = ()
     """Cells that could not be asked about: their key or the plan had changed since they ran."""
 
@@ -320,7 +323,11 @@ def _kernel_check(path: Path) -> KernelCheck | None:
         return None
     with _expected_content(path):
         data = _read_json(path)
-        return KernelCheck(dict(data["fell_back"]), tuple(data["undecided"]))
+        return KernelCheck(
+            fell_back=dict(data["fell_back"]),
+            no_kernel=tuple(data.get("no_kernel", ())),
+            undecided=tuple(data["undecided"]),
+        )
 
 
 def _linked(folder: Path) -> bool:

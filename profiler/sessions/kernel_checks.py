@@ -1,4 +1,4 @@
-"""Whether the kernels of an attempt are those of its variants: asked once, of the live space."""
+"""Which kernels an attempt launched, and whether they are those of its variants: decided once."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     planned = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
     kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned}
     fell_back = _fell_back(planned, kernels, space)
+    no_kernel = loaded.finished_without_kernel() & planned.keys()
+    if earlier is None:
+        earlier = KernelCheck()
     return KernelCheck(
-        {**(earlier.fell_back if earlier is not None else {}), **fell_back},
-        tuple(sorted(open_cells - planned.keys())),
+        fell_back={**earlier.fell_back, **fell_back},
+        no_kernel=tuple(sorted({*earlier.no_kernel, *no_kernel})),
+        undecided=tuple(sorted(open_cells - planned.keys())),
     )
 
 

@@ -118,7 +118,12 @@ class Loaded:
         return cells if check is None else cells & frozenset(check.undecided)
 
     def unseen(self) -> set[str]:
-        """Cells that finished a visit in a session that ended well, without a kernel being seen."""
+        """Cells that finished a visit without a kernel being seen, as decided after the attempt."""
+        check = self.attempt.kernel_check
+        return set() if check is None else set(check.no_kernel) & self.current
+
+    def finished_without_kernel(self) -> set[str]:
+        """Cells that finished a visit in a session that ended well, and have no sample here."""
         result = self.attempt.result
         if result is None or result.cause != FINISHED:
             return set()

@@ -536,13 +536,33 @@ def test_cells_of_another_key_stay_undecided(place):
     place.keys = {**today, TREE: "edited"}
     place.check_kernels(folder)
     check = place.run.attempt(folder).kernel_check
-    assert check == KernelCheck({PLAIN: "of another"}, (TREE,))
+    assert check == KernelCheck({PLAIN: "of another"}, undecided=(TREE,))
     place.keys = today
     assert [each.unchecked() for each in place.load()] == [{TREE}]
     place.space = says(lambda variant, problem, kernels: None)
     place.check_kernels(folder)
     check = place.run.attempt(folder).kernel_check
     assert check == KernelCheck({PLAIN: "of another"}), "what was decided stays"
+
+
+def test_a_csv_that_is_lost_or_damaged_later_blames_nobody(place):
+    folder = place.attempt(visits=[(PLAIN, 0), (TREE, 0)])
+    (folder / "ncu.csv.gz").write_bytes(b"no gzip")
+    results = place.results()
+    assert {outcomes(results)[cell] for cell in (PLAIN, TREE)} == {Outcome.NOT_MEASURED}
+    assert failures(place.plan, place.load()) == {}, "so that they are measured again"
+    (folder / "ncu.csv.gz").unlink()
+    assert {outcomes(place.results())[cell] for cell in (PLAIN, TREE)} == {Outcome.NOT_MEASURED}
+
+
+def test_that_a_tool_saw_no_kernel_is_kept_whatever_becomes_of_its_csv(place):
+    metrics = place.session("ncu-timing").metrics
+    csv = ncu_csv([(PLAIN, 0)], metrics)
+    folder = place.attempt(visits=[(PLAIN, 0), (TREE, 0)], csv=csv)
+    assert outcomes(place.results())[TREE] is Outcome.NO_KERNEL
+    (folder / "ncu.csv.gz").unlink()
+    assert outcomes(place.results())[TREE] is Outcome.NO_KERNEL
+    assert outcomes(place.results())[PLAIN] is Outcome.NOT_MEASURED
 
 
 # ---- missing metrics -----------------------------------------------------------------------------
