@@ -30,6 +30,7 @@ class NoticeKind(StrEnum):
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
+    JOURNAL_ODD = "journal_odd"
     KERNELS_UNCHECKED = "kernels_unchecked"
     ATTEMPT_LINKED = "attempt_linked"
     NO_BASELINE = "no_baseline"
@@ -135,6 +136,12 @@ WORDS: Mapping[NoticeKind, Words] = {
         Severity.WARNING,
         "Session {session} ended early ({cause}); its {kept} samples were kept, what it lacked is "
         "the work of another session.",
+    ),
+    NoticeKind.JOURNAL_ODD: Words(
+        Severity.WARNING,
+        "{file}: {count} records are damaged and were skipped; what they were about counts as not "
+        "measured.",
+        "Run the same command again: it measures what is missing.",
     ),
     NoticeKind.KERNELS_UNCHECKED: Words(
         Severity.WARNING,

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
@@ -122,6 +123,14 @@ DESCRIBE = "describe"
 WARMUP = "warmup"
 MEASURE = "measure"
 PROBLEM_PHASES = frozenset({INPUTS, REFERENCE})
+
+OUTCOMES = frozenset(
+    {
+        *("measured", "duplicate", "compile_failed", "wrong_result", "raised", "out_of_memory"),
+        *("illegal_address", "crashed", "timed_out", "fell_back", "no_kernel", "not_measured"),
+    }
+)
+"""Values of `profiler.model.Outcome`, which the runner must not import."""
 
 
 _RANGE_NAME = re.compile(r"cell=(?P<cell>.*);block=(?P<block>\d+)(?:;arm=(?P<arm>\d+))?", re.ASCII)
@@ -248,8 +257,22 @@ def _unpacked(packed: bytes) -> bytes:
     return b"".join(pieces)
 
 
+@dataclass(frozen=True)
+class JournalContent:
+    """What a journal holds."""
+
+    records: tuple[dict[str, Any], ...]
+    skipped: int
+    """Whole lines that are no record of this protocol."""
+
+
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the whole records of a journal; a last line cut off by a crash is left out.
+    """Yield the records of a journal, as `read_whole_journal` finds them."""
+    yield from read_whole_journal(path).records
+
+
+def read_whole_journal(path: Path) -> JournalContent:
+    """Records of a journal; a last line cut off by a crash is left out, and odd ones are counted.
 
     A journal that is absent has no records; one that was compressed (`<name>.gz`) is found, and is
     read as far as it goes.
@@ -260,11 +283,85 @@ def read_journal(path: Path) -> Iterator[dict[str, Any]]:
     elif packed.exists():
         content = _unpacked(packed.read_bytes())
     else:
-        return
-    for line in content.decode("utf-8", errors="replace").splitlines():
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(record, dict):
-            yield record
+        return JournalContent((), 0)
+    *lines, last = content.decode("utf-8", errors="replace").split("\n")
+    records = [record_of(line) for line in lines if line.strip()]
+    cut = record_of(last)
+    whole = [record for record in (*records, cut) if record is not None]
+    return JournalContent(tuple(whole), sum(record is None for record in records))
+
+
+def record_of(line: str | bytes) -> dict[str, Any] | None:
+    """The record in a line of a journal; None where it is none of this protocol.
+
+    What is checked here is what every reader relies on.
+    """
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):  # brackets nested by the thousand
+        return None
+    if not isinstance(record, dict) or not isinstance(record.get("event"), str):
+        return None
+    whole = all(name in record for name in _NEEDED.get(record["event"], ()))
+    if record.get("phase") == MEASURE and record["event"] in (STARTED, FINISHED):
+        whole = whole and record.get("block") is not None
+    sound = all(check(record[name]) for name, check in _CHECKS.items() if name in record)
+    return record if whole and sound else None
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    finite = isinstance(value, float) and math.isfinite(value)
+    return finite or (isinstance(value, int) and _is_real(value) and abs(value) < 2**1000)
+
+
+def _is_fact(value: object) -> bool:
+    return value is None or _is_number(value)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(check(each) for each in value)
+
+
+def _is_operator(value: object) -> bool:
+    if not isinstance(value, dict) or not set(OPERATOR_FIELDS) <= value.keys():
+        return False
+    numbers = (value[name] for name in OPERATOR_FIELDS if name not in ("name", "stack"))
+    stack = _is_list_of(_is_text)(value["stack"])
+    return _is_text(value["name"]) and stack and all(map(_is_fact, numbers))
+
+
+_NEEDED: Mapping[str, tuple[str, ...]] = {
+    STARTED: ("cell",),
+    FINISHED: ("cell",),
+    FAILED: ("cell", "outcome"),
+}
+_CHECKS: Mapping[str, Callable[[object], bool]] = {
+    "time": _is_number,
+    "cell": _is_text,
+    "phase": _is_text,
+    "block": lambda value: value is None or _is_count(value),
+    "arm": _is_count,
+    "outcome": lambda value: isinstance(value, str) and value in OUTCOMES,
+    "durations_ns": lambda value: value is None or _is_list_of(_is_number)(value),
+    "trace": _is_text,
+    "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
+    TUNED: lambda value: isinstance(value, list),
+    **dict.fromkeys(("flops", "bytes"), _is_fact),
+    # The error of a result that overflowed is infinite, or no number.
+    **dict.fromkeys(
+        ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)
+    ),
+    **dict.fromkeys(LAUNCH_FACTS, _is_number),
+}

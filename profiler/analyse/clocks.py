@@ -84,7 +84,7 @@ def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     begun: dict[VisitKey, float] = {}
     rows = []
     for record in records:
-        if record.get("phase") != protocol.MEASURE:
+        if record.get("phase") != protocol.MEASURE or "time" not in record:
             continue
         key = protocol.visit_of(record)
         if record.get("event") == protocol.STARTED:

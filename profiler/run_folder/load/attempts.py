@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -146,13 +146,14 @@ def load_attempt(
     current = {cell for cell, key in record.keys.items() if keys.get(cell) == key}
     if settings.get(record.collector, record.settings) != record.settings:
         current = set()
+    journal = protocol.read_whole_journal(attempt.journal)
     records = tuple(
-        record
-        for record in protocol.read_journal(attempt.journal)
-        if "cell" not in record or record["cell"] in current
+        record for record in journal.records if "cell" not in record or record["cell"] in current
     )
+    odd = _odd_records(attempt, journal.skipped)
     if record.kind == SessionKind.TIMELINE:
-        return _load_timelines(attempt, records, current)
+        loaded = _load_timelines(attempt, records, current)
+        return replace(loaded, notices=(*loaded.notices, *odd))
     table, notices = _read_csv(attempt)
     samples = _samples(attempt, records, table, compute_capability)
     return Loaded(
@@ -160,12 +161,17 @@ def load_attempt(
         samples=_with_values(_of_cells(samples, attempt, current)),
         records=records,
         current=frozenset(current),
-        notices=notices,
+        notices=(*notices, *odd),
         attributes=table.attributes if table is not None else {},
         clocks=read_clocks(attempt.folder / CLOCKS_FILE),
         ranges=_ranges(attempt, records, table, compute_capability, current),
         ncu_rules=_rules(attempt, table, current),
     )
+
+
+def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
+    values: dict[str, str | int | float] = {"file": attempt.journal.name, "count": skipped}
+    return (Notice(NoticeKind.JOURNAL_ODD, values),) if skipped else ()
 
 
 def _load_timelines(

@@ -1,0 +1,79 @@
+"""Records of a journal are checked once, where they are read: odd ones are skipped and counted."""
+
+import json
+import random
+
+import pytest
+
+from profiler.model import Outcome
+from runner import protocol
+
+VISIT = {"event": "finished", "time": 1.5, "cell": "a", "phase": "measure", "block": 0}
+
+
+def read(tmp_path, *lines):
+    path = tmp_path / "journal.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return protocol.read_whole_journal(path)
+
+
+def test_the_outcomes_are_those_of_the_model():
+    assert {outcome.value for outcome in Outcome} == protocol.OUTCOMES
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        json.dumps({**VISIT, "block": None}),
+        json.dumps({**VISIT, "block": "0"}),
+        json.dumps({**VISIT, "block": True}),
+        json.dumps({**VISIT, "block": -1}),
+        json.dumps({**VISIT, "arm": 1.5}),
+        json.dumps({**VISIT, "cell": 7}),
+        json.dumps({**VISIT, "time": "now"}),
+        json.dumps({**VISIT, "durations_ns": [1.0, None]}),
+        json.dumps({**VISIT, "operators": [{"name": "add"}]}),
+        json.dumps({key: value for key, value in VISIT.items() if key != "block"}),
+        json.dumps({key: value for key, value in VISIT.items() if key != "cell"}),
+        json.dumps({**VISIT, "event": "failed"}),
+        json.dumps({**VISIT, "event": "failed", "outcome": "bored"}),
+        json.dumps(VISIT).replace("1.5", "1e999"),
+        json.dumps(VISIT).replace('"block": 0', '"block": 1e999'),
+        "[" * 100_000,
+        "[]",
+        "null",
+        '{"event": 5}',
+        "finished",
+    ],
+)
+def test_an_odd_record_is_skipped_and_counted(tmp_path, line):
+    content = read(tmp_path, json.dumps(VISIT), line, json.dumps({**VISIT, "block": 1}))
+    assert [record["block"] for record in content.records] == [0, 1]
+    assert content.skipped == 1
+
+
+def test_a_line_that_was_cut_off_is_not_odd(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text(json.dumps(VISIT) + "\n" + json.dumps(VISIT)[:20])
+    assert protocol.read_whole_journal(path) == protocol.JournalContent((VISIT,), 0)
+
+
+def test_errors_of_an_overflow_are_no_odd_numbers(tmp_path):
+    wrong = {**VISIT, "event": "failed", "phase": "check", "outcome": "wrong_result"}
+    line = json.dumps({**wrong, "max_abs_error": float("inf"), "max_rel_error": float("nan")})
+    assert read(tmp_path, line).skipped == 0
+
+
+def test_no_flipped_bit_makes_a_reader_stumble(tmp_path):
+    draw = random.Random(5)  # noqa: S311 - flips of bits, no secret
+    path = tmp_path / "journal.jsonl"
+    text = "".join(
+        json.dumps({**VISIT, "block": n, "durations_ns": [5.0]}) + "\n" for n in range(9)
+    )
+    for _ in range(400):
+        content = bytearray(text.encode())
+        content[draw.randrange(len(content))] ^= 1 << draw.randrange(8)
+        path.write_bytes(content)
+        found = protocol.read_whole_journal(path)
+        assert 7 <= len(found.records) <= 9
+        list(protocol.finished_visits(found.records))
