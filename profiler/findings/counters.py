@@ -7,10 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from profiler.analyse.effects import Medians as Medians
-from profiler.analyse.effects import Move as Move
-from profiler.analyse.effects import ParameterStep as ParameterStep
-from profiler.analyse.effects import moves
+from profiler.analyse.effects import Medians, Move, ParameterStep, moves
 from profiler.findings.findings import Findings
 from profiler.findings.limits import NOT_WAITING, Limit, limit
 from profiler.findings.values import NAN
@@ -18,6 +15,24 @@ from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label
 from profiler.metrics.queries import DURATIONS
 from profiler.model import Problem, Variant
+
+__all__ = [
+    "STILL_UNDER",
+    "TIME_AGAIN",
+    "CounterMove",
+    "CounterPair",
+    "Medians",
+    "Move",
+    "ParameterStep",
+    "counter_pairs",
+    "counters",
+    "largest_stalls",
+    "limit_at",
+    "medians_of",
+    "move_size",
+    "moved_counters",
+    "movement",
+]
 
 STILL_UNDER = 0.01
 """Counters that moved by less than this share are left out."""
@@ -39,7 +54,7 @@ class CounterMove:
     metric: Label
     moves: tuple[Move, ...]
     size: float
-    """How far it moved at the problem in the middle, so that counters of all kinds have an order."""
+    """How far it moved at the problem in the middle: the order of counters of all kinds."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +113,8 @@ def _typical(metric: Label, row: Sequence[Move]) -> float:
 def move_size(metric: Label, move: Move) -> float:
     """Size of a move, so that counters of all kinds have an order.
 
-    Percentages and stall reasons go by their difference: a ratio would make much of nothing."""
+    Percentages and stall reasons go by their difference: a ratio would make much of nothing.
+    """
     if metric.unit == "%":
         return abs(move.after - move.before) / _POINTS
     if metric.name.startswith(STALL_PREFIX):
