@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from profiler.analyse.between_runs import REFUSED_WORDS, Reason
-from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.comparison.programs import Program
 from profiler.comparison.tuning import Retuned
 from profiler.findings.runs.metrics import MetricChange
 from profiler.model import Outcome, Verdict
+
+__all__ = ["CellChange", "Reason"]
 
 MOST_MOVED = 3
 """Counters of a cell that are named beside its verdict."""
@@ -59,9 +59,9 @@ class CellChange:
     """Operations for which a compiler's autotuner chose differently."""
 
     @property
-    def why(self) -> str:
-        """The reason for the verdict, or for none, in words."""
-        return reason_words(self)
+    def refused_words(self) -> str:
+        """Why the durations of the runs have no verdicts, in words; empty where they have."""
+        return REFUSED_WORDS.get(self.reason, "")
 
     @property
     def decided(self) -> bool:
@@ -83,33 +83,3 @@ class CellChange:
     def most_telling(self) -> tuple[MetricChange, ...]:
         """Facts that differ, and the counters that moved most."""
         return (*self.changed_facts, *self.moved_counters[:MOST_MOVED])
-
-
-def reason_words(change: CellChange) -> str:
-    """The reason for a verdict, or for none, as one sentence."""
-    if change.reason in REFUSED_WORDS:
-        return REFUSED_WORDS[change.reason]
-    margin = f"\u00b1{change.margin:.2%}"
-    blocks = f"{change.blocks_older} and {change.blocks_newer} blocks"
-    seen = "" if math.isnan(change.detectable) else f"; would likely see {_size(change.detectable)}"
-    words = {
-        Reason.DECIDED: f"beyond {margin}",
-        Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
-        Reason.WITHIN_MARGIN: f"within {margin}{seen}",
-        Reason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} on each side",
-        Reason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{seen}",
-        Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
-        Reason.CLOCK: f"the SM clock differs by up to {change.clock_floor:.1%} between the runs",
-        Reason.CONTROLS_MOVED: (
-            f"unchanged programs vary by {change.control_floor:.1%} between the runs"
-        ),
-        Reason.NO_CONTROL: "no baseline that is the same program in both runs",
-        Reason.NOT_MEASURED: "no correct duration in one of the runs",
-        Reason.CONTROL: "the baseline: its own shift between the runs",
-    }
-    return words[change.reason]
-
-
-def _size(effect: float) -> str:
-    """A relative effect: in percent, as a factor where it is above 100 %."""
-    return f"{effect:.2%}" if effect <= 1 else f"{1 + effect:.3g}\N{MULTIPLICATION SIGN}"

@@ -71,7 +71,7 @@ class RunComparison:
     delta: float = DELTA
     """Smaller relative differences are SAME."""
     fewest_blocks: int = FEWEST_BLOCKS
-    """Fewer on a side have no verdict."""
+    """A verdict needs so many in each run."""
 
     @property
     def last(self) -> RunStep:

@@ -62,7 +62,7 @@ def render_comparison(comparison: RunComparison) -> str:
         "only_older": [_called(cell, names) for cell in step.only_older],
         "only_newer": [_called(cell, names) for cell in step.only_newer],
         "differences": _differences(comparison),
-        "delta": f"{comparison.delta:.0%}",
+        "delta": f"{100 * comparison.delta:.0f}\u202f%",
         "fewest_blocks": comparison.fewest_blocks,
         "programs": [(PROGRAM_WORDS[program], count) for program, count in step.programs.items()],
         "csv": _link("text/csv", _csv(step, names)),
@@ -96,7 +96,7 @@ def _metrics(step: RunStep, names: Names) -> dict[str, Any]:
         "facts": metric_rows(step.changed_facts, names),
         "counters": metric_rows(counters[:MOST_COUNTERS], names),
         "left_out_counters": max(0, len(counters) - MOST_COUNTERS),
-        "moved_from": f"{MOVED_FROM:.0%}",
+        "moved_from": f"{100 * MOVED_FROM:.0f}\u202f%",
     }
 
 

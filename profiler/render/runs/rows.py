@@ -12,7 +12,7 @@ from profiler.findings.runs.metrics import MetricChange
 from profiler.findings.runs.steps import RunStep
 from profiler.metrics.labels import Label, label
 from profiler.model import Cell, Verdict
-from profiler.render.runs.words import PROGRAM_WORDS, verdict_datum
+from profiler.render.runs.words import PROGRAM_WORDS, reason_words, verdict_datum
 from profiler.render.tables.moved import change_datum
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.tuning_tables import config_words
@@ -112,7 +112,7 @@ def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
         shown_ratio=Datum.times(change.ratio, "not measured in both runs", title),
         interval=numbers.interval(change.ratio_low, change.ratio_high),
         verdict_datum=verdict_datum(change),
-        reason=change.why,
+        reason=reason_words(change),
         program=PROGRAM_WORDS[change.program],
         changes=", ".join((*_retuned_of(change), *map(_words, change.most_telling))),
         is_control=change.is_control,

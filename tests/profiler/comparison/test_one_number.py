@@ -22,6 +22,7 @@ from profiler.findings.runs.metrics import MetricChange
 from profiler.render.console.runs import comparison_tables
 from profiler.render.runs.page import render_comparison
 from profiler.render.runs.rows import Names, metric_rows
+from profiler.render.runs.words import reason_words
 
 GATE = Gate(2)
 HALF = 0.5
@@ -169,5 +170,5 @@ def test_large_effects_are_factors(comparison):
     change = replace(
         comparison.last.cells["slow..large"], reason=Reason.MORE_BLOCKS_NEEDED, detectable=0.25
     )
-    assert change.why.endswith("would likely see 25.00%")
-    assert replace(change, detectable=12.9).why.endswith("would likely see 13.9\u00d7")
+    assert reason_words(change).endswith("would likely see 25.00\u202f%")
+    assert reason_words(replace(change, detectable=12.9)).endswith("would likely see 13.9\u00d7")
