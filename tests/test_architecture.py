@@ -75,11 +75,9 @@ ROOM_OF_PATH = {path: room for room in ROOMS for path in room.paths}
 MODULES = {module_name(file): file.relative_to(ROOT).as_posix() for file in SOURCES}
 
 KNOWN = {
-    ("profiler/commands/", "profiler/analyse/"),
     ("profiler/render/", "profiler/analyse/"),
     ("profiler/render/", "profiler/run_folder/load/"),
     ("profiler/findings/", "profiler/render/"),
-    ("profiler/comparison/", "profiler/findings/"),
     ("profiler/run_folder/load/", "profiler/findings/"),
     ("profiler/machine/", "profiler/sessions/"),
 }
@@ -176,7 +174,7 @@ CUDA = ("torch", "triton", "cupy")
         ("profiler.notices", ("profiler", "pandas")),
         ("profiler.analyse", ("subprocess", "pathlib", "os")),
         ("profiler.machine.clocks", ("subprocess",)),
-        ("profiler.render", ("subprocess", "matplotlib.pyplot")),
+        ("profiler.render", ("subprocess", "matplotlib.pyplot", "scipy")),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
         ("runner", ("pickle", "marshal", "shelve")),
     ],

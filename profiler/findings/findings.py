@@ -13,6 +13,7 @@ from profiler.findings.grid_pairs import GridPairs
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
 from profiler.findings.steps import Rung, StepEffect
+from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timers import TimerComparison
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
@@ -88,6 +89,11 @@ class Findings:
     """None where there are not two timers."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
+
+    @cached_property
+    def timelines(self) -> TimelineFindings:
+        """What the timelines show; whatever takes long is found when it is asked for."""
+        return find_timelines(self.report)
 
     # ---- look-ups --------------------------------------------------------------------------------
 

@@ -19,9 +19,10 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.timeline_overview import TimelineOverview, overview
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
+from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.parse.byte_lines import GZIP_MAGIC
@@ -197,6 +198,14 @@ def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> 
     if failed is not None:
         raise failed
     return export
+
+
+def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
+    """Findings of the timelines that hold anything that can be drawn."""
+    timelines = [file.timeline for file in imported]
+    return imported_timelines(
+        [timeline for timeline in timelines if len(timeline.operations) or len(timeline.ranges)]
+    )
 
 
 # ---- as JSON -------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from profiler.comparison.joined import Comparison
 from profiler.findings.findings import Findings
+from profiler.findings.runs.comparison import RunComparison
 from profiler.render.page import render
 from profiler.render.runs.answer import sentences as comparison_sentences
-from profiler.render.runs.rows import Names, lines
+from profiler.render.runs.rows import Names
 from profiler.render.words.answer import Sentence, answer_of
 from profiler.run_folder.load.report import Report
 
@@ -50,16 +50,15 @@ def page_of_run(findings: Findings, file: str) -> GalleryPage:
     )
 
 
-def page_of_comparison(comparison: Comparison, title: str, file: str) -> GalleryPage:
+def page_of_comparison(comparison: RunComparison, title: str, file: str) -> GalleryPage:
     """Entry for the page of a comparison of runs."""
-    reports = [side.report for side in comparison.sides]
-    rows = lines(comparison.last, Names.of(comparison))
+    reports = [run.report for run in comparison.runs]
     return GalleryPage(
         file=file,
         title=title,
         machines=tuple(_machine(report) for report in reports),
         dates=tuple(report.created for report in reports),
-        answer=_first_sentence(comparison_sentences(comparison, rows)),
+        answer=_first_sentence(comparison_sentences(comparison, Names.of(comparison))),
     )
 
 
