@@ -33,7 +33,7 @@ from profiler.run_folder.load.aliases import twins
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
-from profiler.sessions.attempt import Session, run_attempt, salvage
+from profiler.sessions.attempt import Session, recover, run_attempt
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
@@ -67,7 +67,7 @@ class Measurement:
                 continue
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
-                salvage(self._collector(attempt.record.collector), attempt.folder)
+                recover(self._collector(attempt.record.collector), attempt.folder)
                 compress(log)
 
     def _save_timeline(self, attempt: Attempt) -> None:
