@@ -2,7 +2,7 @@
 
 Standard library only, because both sides import it and only one of them has torch. The job is one
 JSON file; the journal is JSON lines, each flushed as soon as it is written, so that whatever kills
-the process leaves a journal that names the culprit.
+the process leaves a journal that names the failing cell.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class PhaseFailedError(Exception):
 
 
 class ContextLostError(Exception):
-    """The device refuses all further work of this process; the journal names the culprit."""
+    """The device refuses all further work of this process; the journal names the failing cell."""
 
 
 class Session:

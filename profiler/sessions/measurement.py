@@ -304,12 +304,12 @@ class Measurement:
         )
 
     def _hit_by(self, end: Ended) -> tuple[str, ...]:
-        """The culprit, and its siblings where the step was one of their whole problem."""
-        culprit = end.result.culprit
-        if culprit is None or culprit.phase not in protocol.PROBLEM_PHASES:
+        """The failing cell, and its siblings where the step was one of their whole problem."""
+        failing_cell = end.result.failing_cell
+        if failing_cell is None or failing_cell.phase not in protocol.PROBLEM_PHASES:
             return (end.blamed.cell,) if end.blamed is not None else ()
         problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
-        problem = problem_of[culprit.cell]
+        problem = problem_of[failing_cell.cell]
         return tuple(cell for cell, other in problem_of.items() if other == problem)
 
     # ---- an external command: one process makes one visit ----

@@ -36,8 +36,8 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Culprit:
-    """What a journal says was going on when it ended: started, and neither finished nor failed."""
+class FailingCell:
+    """Cell and phase that a journal names at its end: started, and neither finished nor failed."""
 
     cell: str
     phase: str
@@ -53,7 +53,7 @@ class SessionResult:
     returncode: int
     """Exit code; negative: the signal that ended the process that was started."""
     cause: Cause
-    culprit: Culprit | None
+    failing_cell: FailingCell | None
     seconds: float
 
 
@@ -108,18 +108,18 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     return SessionResult(
         returncode=process.returncode,
         cause=_cause(process.returncode, records, timed_out=timed_out),
-        culprit=culprit(records or ()),
+        failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
     )
 
 
-def culprit(records: Iterable[Record]) -> Culprit | None:
-    """Last thing that was started and neither finished nor failed."""
-    open_step: Culprit | None = None
+def failing_cell(records: Iterable[Record]) -> FailingCell | None:
+    """Cell and phase started last and neither finished nor failed; None where there is none."""
+    open_step: FailingCell | None = None
     for record in records:
         event = record.get("event")
         if event == protocol.STARTED:
-            open_step = Culprit(
+            open_step = FailingCell(
                 str(record["cell"]),
                 str(record["phase"]),
                 record.get("block"),
