@@ -33,7 +33,7 @@ class Session:
     metrics: tuple[str, ...]
     """Names of the tool."""
     limits: Limits
-    hold: Path | None = None
+    lock_file: Path | None = None
     """Lock file that is held while anything of a session lives (`lock.GpuLock.session_file`)."""
     compiled: Path | None = None
     """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
@@ -68,7 +68,7 @@ def run_attempt(
             limits=session.limits,
             journal=journal,
             on_record=on_record,
-            hold=session.hold,
+            lock_file=session.lock_file,
         )
     finally:
         recover(session.collector, folder)

@@ -54,7 +54,7 @@ class Measurement:
     builds: Sequence[BuildResult]
     keys: Mapping[str, str]
     """Cell id → key of today."""
-    hold: Path
+    lock_file: Path
     """Lock file that is held while anything of a session lives."""
     reporter: ProgressReporter
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
@@ -194,7 +194,7 @@ class Measurement:
             collector=self._collector(session.collector),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
-            hold=self.hold,
+            lock_file=self.lock_file,
             compiled=self.run.path.resolve() / COMPILED_FOLDER,
         )
 
@@ -328,7 +328,7 @@ class Measurement:
             tool=self._program_tool(session),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
-            hold=self.hold,
+            lock_file=self.lock_file,
         )
         cells = {cell.id: cell for cell in self.plan.cells}
         failed: set[str] = set()
