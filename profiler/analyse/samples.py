@@ -260,7 +260,7 @@ def _part_problem(problem: Problem, launched: Launched, all_parts: Collection[La
     )
 
 
-def friendly_from_raw(launches: pd.DataFrame) -> pd.DataFrame:
+def to_catalogue_metrics(launches: pd.DataFrame) -> pd.DataFrame:
     """Metrics of the catalogue for each launch of a file of any GPU and version; NaN where absent.
 
     Columns: every metric that the file has under one of its raw names, and `ALWAYS_IMPORTED`. Same

@@ -53,7 +53,7 @@ class ImportedTimeline:
     file: str
     """Name without its folder."""
     tool: str
-    """What such files come from: NSYS or TORCH."""
+    """The tool that writes such files: NSYS or TORCH."""
     version: str | None
     schema: str | None
     timeline: CellTimeline
@@ -69,7 +69,7 @@ class ImportedTimeline:
 def read_timelines(
     files: Sequence[Path], environ: Mapping[str, str] | None = None
 ) -> tuple[ImportedTimeline, ...] | None:
-    """Read files of timelines, packed by gzip or not; None where none of them is one.
+    """Timelines in files, packed by gzip or not; None where no file is one.
 
     Raises UsageError where only some are timelines, ParseError where one cannot be read, and
     EnvironmentUnusable where a report (`.nsys-rep`) cannot be exported here.
