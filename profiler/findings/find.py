@@ -74,6 +74,7 @@ from profiler.findings.variant_ranks import (
 )
 from profiler.findings.verdicts import (
     JUDGED,
+    NO_VERDICT,
     Family,
     PairVerdicts,
     judge_families,
@@ -509,13 +510,24 @@ def _winners(
 
 
 def _slowdowns(
-    programs: _Programs, numbers: _Numbers, deciding: Mapping[str, Winner]
+    programs: _Programs, numbers: _Numbers, winners: Mapping[str, Winner]
 ) -> dict[tuple[str, str], float]:
-    return {
-        (cell.variant.id, cell.problem.id): numbers.slowdown(cell, deciding[cell.problem.id].cell)
-        for cell in programs.correct.values()
-        if cell.problem.id in deciding
-    }
+    """How many times worse each cell is than the winner of its problem.
+
+    Of durations it is the ratio that the verdict against the winner was given on, so that no
+    number contradicts a verdict; of others, and without blocks in common, that of the medians.
+    """
+    slowdowns = {}
+    for cell in programs.correct.values():
+        winner = winners.get(cell.problem.id)
+        if winner is None:
+            continue
+        verdict = winner.all_others.get(cell.id, NO_VERDICT)
+        judged = verdict.blocks > 0 and verdict.ratio > 0
+        slowdowns[cell.variant.id, cell.problem.id] = (
+            verdict.ratio if judged else numbers.slowdown(cell, winner.cell)
+        )
+    return slowdowns
 
 
 def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
