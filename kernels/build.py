@@ -86,7 +86,7 @@ class Library:
 
 
 def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
-    """Give the name and the commands of a recipe's library; reads its sources, writes nothing.
+    """Name and the commands of a recipe's library; reads its sources, writes nothing.
 
     Raises ValueError for an architecture that is no `sm_` name and for sources that cannot be built
     together or at all by their names, and OSError for a source that cannot be read.
@@ -127,7 +127,7 @@ def write_ninja(libraries: Iterable[Library], folder: Path) -> Path:
 
 
 def depfile_paths(text: str) -> tuple[str, ...]:
-    """Give the dependencies that a depfile (Make syntax, as nvcc writes it) names."""
+    """Dependencies that a depfile (Make syntax, as nvcc writes it) names."""
     _, _, dependencies = text.replace("\\\n", " ").partition(": ")
     names = re.findall(r"(?:\\.|\S)+", dependencies)
     return tuple(re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in names)

@@ -87,7 +87,7 @@ def run_poisoned(launch: Launch) -> Tensors:
 
 
 def poison(tensors: Sequence[torch.Tensor]) -> None:
-    """Fill with what no kernel would leave: NaN, a large pattern in integers, True in booleans."""
+    """Fill with values no kernel leaves: NaN, a large pattern in integers, True in booleans."""
     for tensor in tensors:
         if tensor.dtype == torch.bool:
             tensor.fill_(True)
@@ -218,7 +218,7 @@ class _Tally:
 
 
 def region_elements(device: torch.device) -> int:
-    """How many elements to compare at a time on a device, by the memory that is free there."""
+    """Number of elements to compare at a time on a device, by its free memory."""
     if device.type != "cuda":
         return REGION_ELEMENTS
     free, _ = torch.cuda.mem_get_info(device)

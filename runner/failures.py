@@ -47,7 +47,7 @@ class Failure:
     cause: str
 
     def seen_after(self, earlier: Failure) -> Failure:
-        """An earlier exception explained by this error of the device, if that says more."""
+        """The earlier failure, with this error of the device where that explains it."""
         if earlier.outcome != RAISED or self.outcome == RAISED:
             return earlier
         return Failure(self.outcome, f"{self.cause} (seen after {earlier.cause})")

@@ -1,8 +1,8 @@
-"""What the orchestrator and the runner say to each other: a job, and the records of a journal.
+"""Messages between the orchestrator and the runner: a job, and the records of a journal.
 
 Standard library only, because both sides import it and only one of them has torch. The job is one
 JSON file; the journal is JSON lines, each flushed as soon as it is written, so that whatever kills
-the process leaves a journal that names the culprit.
+the process leaves a journal that names the failing cell.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Job:
-    """What one runner process shall do, in the order of `visits`."""
+    """Work of one runner process, in the order of `visits`."""
 
     session: str
     workload: str

@@ -74,12 +74,7 @@ ROOMS = rooms_of((ROOT / "docs/architecture.md").read_text("utf-8"))
 ROOM_OF_PATH = {path: room for room in ROOMS for path in room.paths}
 MODULES = {module_name(file): file.relative_to(ROOT).as_posix() for file in SOURCES}
 
-KNOWN = {
-    ("profiler/commands/", "profiler/analyse/"),
-    ("profiler/render/", "profiler/analyse/"),
-    ("profiler/render/", "profiler/run_folder/load/"),
-    ("profiler/comparison/", "profiler/findings/"),
-}
+KNOWN: set[tuple[str, str]] = set()
 """Arrows that the table forbids and that are not gone yet: the list only gets shorter."""
 
 
@@ -173,7 +168,7 @@ CUDA = ("torch", "triton", "cupy")
         ("profiler.notices", ("profiler", "pandas")),
         ("profiler.analyse", ("subprocess", "pathlib", "os")),
         ("profiler.machine.clock_sampler", ("subprocess",)),
-        ("profiler.render", ("subprocess", "matplotlib.pyplot")),
+        ("profiler.render", ("subprocess", "matplotlib.pyplot", "scipy")),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
         ("runner", ("pickle", "marshal", "shelve")),
     ],

@@ -82,7 +82,7 @@ def test_commands_without_statistics_do_not_load_them():
         "import sys, pkgutil, profiler.commands\n"
         "for module in pkgutil.iter_modules(profiler.commands.__path__, 'profiler.commands.'):\n"
         "    __import__(module.name)\n"
-        "import profiler.comparison.document\n"
+        "import profiler.findings.runs.document\n"
         "import profiler.render.console.runs\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )

@@ -50,7 +50,7 @@ SHARED = 0.5
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the times come from."""
+    """Noise of the simulated times."""
 
     name: str
     scatter: float
@@ -341,7 +341,7 @@ def theirs(
 
 @dataclass(frozen=True)
 class Race:
-    """What going on with the contenders alone does to a sweep of 80 variants."""
+    """Result of sweeps of 80 variants in which only contenders go on."""
 
     launches: float
     """Share of the launches of 32 blocks for everyone."""
@@ -411,7 +411,7 @@ SPREADS = (0.0, 0.01, 0.02, 0.05, 0.2)
 
 
 def races(generator: np.random.Generator, trials: int) -> str:
-    """How the race goes by the spread of the variants, as Markdown."""
+    """Races by the spread of the variants, as a Markdown table."""
     lines = ["| spread | launches | contenders in the end | fastest kept |", "|---|---|---|---|"]
     for spread in SPREADS:
         result = race(generator, trials, spread)

@@ -90,7 +90,7 @@ def make_config(params: Params) -> Config:
 
 
 def refusal(params: Params) -> str | None:
-    """Give the first reason why these fields make no legal configuration, or None."""
+    """First reason why these fields make no legal configuration, or None."""
     reason = next(_wrong_values(params), None)
     if reason is not None:
         return reason

@@ -1,4 +1,4 @@
-"""Which attention variants and problems make sense, and what to compile for each; no torch.
+"""Attention variants and problems: what is legal, and what to compile for each; no torch.
 
 A variant is a configuration of our kernel, given by its 13 fields and, in the ladder, by the `step`
 that the kernel's code is at; or it is `{implementation: …}`, one of torch's own. A problem has
@@ -113,7 +113,7 @@ def variant_name(params: Params) -> str | None:
 
 
 def check_variant(params: Params) -> str | None:
-    """Give the reason why this combination cannot act, or None."""
+    """Reason why this combination cannot act, or None."""
     if "implementation" not in params:
         return _check_step(params.get("step", TUNED_CODE_STEP)) or refusal(_fields_of(params))
     if params["implementation"] not in IMPLEMENTATIONS:
@@ -128,7 +128,7 @@ def check_variant(params: Params) -> str | None:
 
 
 def check_problem(params: Params) -> str | None:
-    """Give the reason why this is no attention problem, or None."""
+    """Reason why this is no attention problem, or None."""
     defaults = {"seq_len": None, "batch": 1, "heads": 1, "head_dim": HEAD_DIM}
     for name in params:
         if name not in defaults and name != "precision":
@@ -142,7 +142,7 @@ def check_problem(params: Params) -> str | None:
 
 
 def check_cell(variant_params: Params, problem_params: Params) -> str | None:
-    """Give the reason why this variant cannot do this problem, or None."""
+    """Reason why this variant cannot do this problem, or None."""
     size = sizes(problem_params)
     precision = problem_params.get("precision")
     dtype = dtype_of(variant_params, problem_params)
@@ -177,7 +177,7 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
 
 
 def recipe(params: Params) -> Recipe | None:
-    """What to compile: one source with all 13 fields as definitions; torch needs nothing."""
+    """Recipe of a variant: one source with all 13 fields as definitions; torch needs nothing."""
     if "implementation" in params:
         return None
     reason = check_variant(params)

@@ -58,7 +58,7 @@ class Attention:
 
 
 class Inputs:
-    """What one problem needs in each type, made when a variant of that type first asks for it."""
+    """Tensors of one problem in each type, made when a variant of that type first asks for them."""
 
     def __init__(self, size: Sizes, device: torch.device, seed: int) -> None:
         self.size = size
@@ -68,13 +68,13 @@ class Inputs:
         self._expected: dict[str, tuple[torch.Tensor, float]] = {}
 
     def attention(self, dtype: str) -> Attention:
-        """Give the attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
+        """Attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
         if dtype not in self._attentions:
             self._attentions[dtype] = self._make(_DTYPES[dtype])
         return self._attentions[dtype]
 
     def expected(self, dtype: str) -> tuple[torch.Tensor, float]:
-        """Give the plain attention in a type, and how far a right result may be from it."""
+        """Plain attention in a type, and how far a right result may be from it."""
         if dtype not in self._expected:
             made = self.attention(dtype)
             self._expected[dtype] = expected_attention(made.query, made.key, made.value)
@@ -92,7 +92,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What a device allows: its compute capability, and shared memory of a block in bytes."""
+    """Limits of a device: its compute capability, and shared memory of a block in bytes."""
 
     capability: tuple[int, int]
     shared_bytes: int
@@ -106,7 +106,7 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 def expected(
     variant: Params, problem: Params, inputs: Inputs
 ) -> tuple[torch.Tensor, tuple[float, float]]:
-    """Give the result of a variant's type, and the absolute and relative bound of its error."""
+    """Result of a variant's type, and the absolute and relative bound of its error."""
     result, bound = inputs.expected(dtype_of(variant, problem))
     return result, (bound, 0.0)
 
@@ -172,7 +172,7 @@ def _plain_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 
 
 def device_limits(device: torch.device) -> DeviceLimits:
-    """Read what a CUDA device allows."""
+    """Limits of a CUDA device."""
     properties: Any = torch.cuda.get_device_properties(device)  # the stubs lack a field
     return DeviceLimits(
         (properties.major, properties.minor), properties.shared_memory_per_block_optin

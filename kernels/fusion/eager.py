@@ -1,4 +1,4 @@
-"""What each operator computes, in plain torch: the eager variant, and what inductor compiles.
+"""Each operator in plain torch: the eager variant, and what inductor compiles.
 
 Each function takes the tensors that `inputs.py` makes, those that are split by rows first. It is
 also the reference, when it is given the same tensors in a higher precision.

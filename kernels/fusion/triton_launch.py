@@ -1,4 +1,4 @@
-"""How the hand-written Triton kernels are started: blocks, tiles and warps, chosen once by size.
+"""Launches of the hand-written Triton kernels: blocks, tiles and warps by size.
 
 Nothing is tuned while it runs. Triton itself is imported only when a kernel is asked for.
 """
@@ -45,7 +45,7 @@ TILE_WARPS = 8
 
 @dataclass(frozen=True)
 class RowPlan:
-    """How the rows of a matrix are shared among programs."""
+    """Shares of the rows of a matrix among programs."""
 
     rows: int
     """Rows of a program."""
@@ -91,7 +91,7 @@ def require_triton(device: torch.device) -> None:
 
 
 def make_call(operator: str, arguments: Sequence[torch.Tensor]) -> Call:
-    """Give the call that starts an operator's kernel; Triton compiles it when it is first made."""
+    """Call that starts an operator's kernel; Triton compiles it when it is first made."""
     from kernels.fusion import triton_kernels
 
     return _STARTERS[operator](triton_kernels, *arguments)
@@ -137,7 +137,7 @@ def _layer_norm(kernels: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch
 def _start_rows(
     plan: RowPlan, by_rows: Any, wide: Any, rows: int, columns: int
 ) -> Callable[..., None]:
-    """Give the start of one of two kernels; it takes their tensors."""
+    """Start of one of two kernels; it takes their tensors."""
     if plan.holds_rows:
         grid = (_ceil(rows, plan.rows),)
         sizes: tuple[int, ...] = (rows, columns)

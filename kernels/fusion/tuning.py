@@ -1,4 +1,4 @@
-"""What inductor's autotuner tried while one cell was compiled, asked of its own objects.
+"""Configurations that inductor's autotuner tried for one cell, from its own objects.
 
 Its cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel nor
 the shape that it was tuned for, and kernels of one operator are called the same at every size. In

@@ -45,7 +45,7 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 
 
 def expected(variant: Params, problem: Params, inputs: Inputs) -> Expected:
-    """Give the right results, in a higher precision, and the bounds of their errors.
+    """Right results, in a higher precision, and the bounds of their errors.
 
     They are the same for all variants; the bounds are the operator's.
     """
@@ -87,7 +87,7 @@ def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract 
 
 
 def _torch_call(operator: str, implementation: str, inputs: Inputs) -> Call:
-    """Give a call of torch's own code: as it is, or one of the forms of softmax or attention."""
+    """A call of torch's own code: as it is, or one of the forms of softmax or attention."""
     if implementation in BACKENDS:
         query, key, value = inputs.split
         return SdpaLaunch(query, key, value, backend=BACKENDS[implementation], causal=True)

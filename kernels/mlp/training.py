@@ -24,15 +24,15 @@ class Training:
 
     @property
     def arguments(self) -> Tensors:
-        """What the loss is a function of."""
+        """Arguments of the loss."""
         return (self.inputs.batch, self.inputs.target, *self.parameters)
 
     def set_loss(self, loss: Loss) -> None:
-        """Say how the loss is made."""
+        """Set the function that makes the loss."""
         self._loss = loss
 
     def clear_gradients(self) -> None:
-        """Give back the gradients of the step before; nothing is launched."""
+        """Back the gradients of the step before; nothing is launched."""
         for parameter in self.parameters:
             parameter.grad = None
 

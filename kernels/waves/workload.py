@@ -29,7 +29,7 @@ _STARTS = 4096
 
 @dataclass(frozen=True)
 class Shape:
-    """What a wave is made of on this GPU."""
+    """Size of a wave on this GPU."""
 
     multiprocessors: int
     blocks_per_sm: int
@@ -136,7 +136,7 @@ class WavesLaunch:
 
 
 def _shape(library: KernelLibrary) -> Shape:
-    """What the driver says of a wave on the current device."""
+    """Size of a wave on the current device, by the driver."""
     numbers = [ctypes.c_int() for _ in range(3)]
     library.function("shape", *[ctypes.POINTER(ctypes.c_int)] * 3)(*map(ctypes.byref, numbers))
     return Shape(*(number.value for number in numbers))

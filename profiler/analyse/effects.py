@@ -1,4 +1,4 @@
-"""What one parameter does: variants that differ in nothing else, compared pair by pair.
+"""Effects of one parameter: variants that differ in nothing else, compared pair by pair.
 
 Serves any other step from one variant to another too: a `ParameterStep` only holds pairs.
 """

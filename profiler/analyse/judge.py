@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a run decided about its verdicts before it began."""
+    """Settings of verdicts, fixed before a run began."""
 
     looks: int = 1
     """How often the data may be judged before they are complete."""
@@ -169,7 +169,7 @@ class Judge:
         )
 
     def contenders(self, variants: Collection[str]) -> pd.DataFrame:
-        """Which of these variants (ids) may be the best of a problem.
+        """Variants (ids) that may be the best of a problem.
 
         One row per problem and variant that was timed there: `problem variant best contender`.
         """

@@ -74,13 +74,13 @@ def summarise_finals(
     baseline: str | None = None,
     ranked: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """Summarise what was measured in the blocks in which finalists were measured again.
+    """One row per finalist and metric, of the blocks of the final.
 
     Rows as those of `summarise`, ranks among the finalists; empty without a final.
     """
-    own = samples[samples["kind"] == SessionKind.FINAL.value]
+    finals = samples[samples["kind"] == SessionKind.FINAL.value]
     # To `summarise` these blocks are timing like any other: it leaves out what is called a final.
-    blocks = own.assign(kind=SessionKind.TIMING.value)
+    blocks = finals.assign(kind=SessionKind.TIMING.value)
     return summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
 
 

@@ -250,7 +250,7 @@ def reason_words(
     noise_floor: float = np.nan,
     detectable: float = np.nan,
 ) -> str:
-    """The reason of a comparison as one sentence for people; the numbers are those beside it."""
+    """Sentence for the reason of a comparison; the numbers are those beside it."""
     unknown = " (noise floor not known)" if np.isnan(noise_floor) else ""
     limits = "the margin" if np.isnan(margin) else f"±{margin:.2%}{unknown}"
     seen = "" if np.isnan(detectable) else f"; would likely see {detectable:.2%}"

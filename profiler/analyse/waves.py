@@ -1,4 +1,4 @@
-"""Wave quantisation: what a grid takes against what its blocks would take in full waves.
+"""Wave quantisation: time of a grid against the time of its blocks in full waves.
 
 A wave is as many blocks as the GPU holds at once. Definitions, within one variant, whose blocks are
 taken to do the same work each:
@@ -31,7 +31,7 @@ RULE_BLOCKS_PER_SM = 4.0
 
 @dataclass(frozen=True)
 class Steady:
-    """From where on the grids of one variant keep the tail efficiency that is asked for."""
+    """Smallest grid of a variant from which on its tail efficiency is at least `GOOD`."""
 
     variant: str
     waves: float

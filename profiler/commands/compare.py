@@ -14,8 +14,8 @@ from profiler.sessions.progress import make_console
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from profiler.comparison.joined import Comparison
     from profiler.findings.gates import Gate
+    from profiler.findings.runs.comparison import RunComparison
 
 
 @dataclass(frozen=True)
@@ -39,16 +39,15 @@ class CompareRequest:
 
 def show_comparison(request: CompareRequest) -> ExitCode:
     """Print, and write as page and JSON, how runs differ; GATE_TRIPPED where the gate trips."""
-    from profiler.comparison.document import comparison_document
-    from profiler.comparison.joined import compare_sides
-    from profiler.comparison.sides import find_runs, read_sides
+    from profiler.comparison.runs import find_runs, read_runs
     from profiler.findings.gates import parse_gate
+    from profiler.findings.runs.comparison import compare
+    from profiler.findings.runs.document import comparison_document
     from profiler.render.console.runs import comparison_tables
 
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     folders = find_runs(request.runs, request.reports)
-    sides = read_sides(folders, baseline=request.baseline, only=request.only)
-    comparison = compare_sides(sides)
+    comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
     write_json_target(comparison_document(comparison, gate), request.json_target)
     console = make_console(request.color, stderr=request.json_target == "-")
     if request.json_target != "-":
@@ -59,16 +58,16 @@ def show_comparison(request: CompareRequest) -> ExitCode:
     return _exit_code(comparison, gate, request.color)
 
 
-def _write_page(comparison: Comparison, request: CompareRequest, console: Console) -> None:
+def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:
     from profiler.render.runs.page import render_comparison
 
-    name = "--".join(side.name for side in comparison.sides)
+    name = "--".join(run.name for run in comparison.runs)
     target = request.page or request.reports / "compare" / f"{name}.html"
     write_page(target, render_comparison(comparison))
     console.print(f"Page: {target}", markup=False, soft_wrap=True)
 
 
-def _exit_code(comparison: Comparison, gate: Gate | None, color: str) -> ExitCode:
+def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> ExitCode:
     """GATE_TRIPPED where a cell trips the gate; stderr names it, or what could not be judged."""
     from profiler.findings.gates import not_judged, regressions, tripped_message
 

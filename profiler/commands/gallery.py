@@ -115,11 +115,11 @@ def _write_recording_page(recording: Path, out: Path) -> GalleryPage:
 
 
 def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> GalleryPage:
-    from profiler.comparison.joined import compare_sides
-    from profiler.comparison.sides import find_runs, read_sides
+    from profiler.comparison.runs import find_runs, read_runs
+    from profiler.findings.runs.comparison import compare
     from profiler.render.gallery import page_of_comparison
     from profiler.render.runs.page import render_comparison
 
-    comparison = compare_sides(read_sides(find_runs(runs, target.parent)))
+    comparison = compare(read_runs(find_runs(runs, target.parent)))
     write_atomic(target, render_comparison(comparison))
     return page_of_comparison(comparison, title, target.name)

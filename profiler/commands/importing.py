@@ -91,7 +91,7 @@ def _import_launches(imported: Imported, request: ImportRequest) -> None:
 
 def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportRequest) -> None:
     """Timelines of nsys or torch.profiler: tables and page, or JSON."""
-    from profiler.importers.timelines import timelines_document
+    from profiler.importers.timelines import timelines_document, timelines_to_draw
 
     write_json_target(timelines_document(imported), request.json_target)
     if request.only_json:
@@ -109,7 +109,7 @@ def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportReque
     console = request.console()
     if request.json_target != "-":
         console.print(timelines_console(parts))
-    html = render_timelines_page(parts, [timeline.timeline for timeline in imported])
+    html = render_timelines_page(parts, timelines_to_draw(imported))
     _write_page(html, request, console)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from profiler.findings.findings import Findings
-    from profiler.run_folder.load.report import Report
+    from profiler.findings.timelines.cells import Phase
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"
@@ -84,7 +84,7 @@ def _cells(findings: Findings) -> list[dict[str, Any]]:
     report = findings.report
     metrics = metrics_by_cell(findings)
     ranges = _ranges_by_cell(report.range_counters)
-    timelines = _timelines_by_cell(report)
+    timelines = _timelines_by_cell(findings)
     return [
         {
             "id": cell.id,
@@ -110,26 +110,24 @@ def _status(status: CellStatus | None) -> dict[str, Any]:
     return document
 
 
-def _timelines_by_cell(report: Report) -> dict[str, dict[str, Any]]:
+def _timelines_by_cell(findings: Findings) -> dict[str, dict[str, Any]]:
     """What repeats in the timeline of each cell, how long it took, and how busy each phase was."""
-    if not report.timelines:
-        return {}
-    from profiler.analyse.phases import OUTSIDE, WHOLE, phase_summary, phased
-
-    names = {WHOLE: "whole", OUTSIDE: "outside"}
-    found = {cell: phased(timeline) for cell, timeline in report.timelines.items()}
     return {
-        cell: {
-            "collector": one.timeline.collector,
-            "unit": one.units.name,
-            "launch_ns": one.launch_ns,
-            "phases": [
-                {**row, "phase": names.get(row["phase"], row["phase"])}
-                for row in phase_summary(one.times).to_dict("records")
-            ],
+        timeline.cell: {
+            "collector": timeline.collector,
+            "unit": timeline.unit,
+            "launch_ns": timeline.launch_ns,
+            "phases": [_phase(phase) for phase in timeline.phases],
         }
-        for cell, one in found.items()
+        for timeline in findings.timelines.cells
     }
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    """One phase of a timeline: its name, and times over all units."""
+    document = asdict(phase)
+    part, name = document.pop("part"), document.pop("name")
+    return {"phase": name or part.value, **document}
 
 
 def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:

@@ -39,6 +39,7 @@ from profiler.findings.grid_pairs import (
     pairs_to_judge,
     variant_pairs,
 )
+from profiler.findings.made_sessions import made_sessions
 from profiler.findings.named_baselines import (
     NamedBaseline,
     OtherOf,
@@ -74,6 +75,7 @@ from profiler.findings.variant_ranks import (
 )
 from profiler.findings.verdicts import (
     JUDGED,
+    NO_VERDICT,
     Family,
     PairVerdicts,
     judge_families,
@@ -476,6 +478,7 @@ def _assembled(
         grid_pairs=_grid_pairs(programs, judged, verdicts, values),
         waves=_waves(programs, values),
         timers=find_timers(report.samples, numbers.blocks, list(programs.correct)),
+        sessions=made_sessions(report),
         notices=_notices(report),
     )
 
@@ -508,13 +511,24 @@ def _winners(
 
 
 def _slowdowns(
-    programs: _Programs, numbers: _Numbers, deciding: Mapping[str, Winner]
+    programs: _Programs, numbers: _Numbers, winners: Mapping[str, Winner]
 ) -> dict[tuple[str, str], float]:
-    return {
-        (cell.variant.id, cell.problem.id): numbers.slowdown(cell, deciding[cell.problem.id].cell)
-        for cell in programs.correct.values()
-        if cell.problem.id in deciding
-    }
+    """How many times worse each cell is than the winner of its problem.
+
+    Of durations it is the ratio that the verdict against the winner was given on, so that no
+    number contradicts a verdict; of others, and without blocks in common, that of the medians.
+    """
+    slowdowns = {}
+    for cell in programs.correct.values():
+        winner = winners.get(cell.problem.id)
+        if winner is None:
+            continue
+        verdict = winner.all_others.get(cell.id, NO_VERDICT)
+        judged = verdict.blocks > 0 and verdict.ratio > 0
+        slowdowns[cell.variant.id, cell.problem.id] = (
+            verdict.ratio if judged else numbers.slowdown(cell, winner.cell)
+        )
+    return slowdowns
 
 
 def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:

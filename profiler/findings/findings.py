@@ -10,9 +10,11 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.findings.grid_pairs import GridPairs
+from profiler.findings.made_sessions import MadeSession
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
 from profiler.findings.steps import Rung, StepEffect
+from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.timers import TimerComparison
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
@@ -86,8 +88,15 @@ class Findings:
     """Of a page of waves; else None."""
     timers: TimerComparison | None
     """None where there are not two timers."""
+    sessions: tuple[MadeSession, ...]
+    """The sessions that were made, in their order."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
+
+    @cached_property
+    def timelines(self) -> TimelineFindings:
+        """What the timelines show; whatever takes long is found when it is asked for."""
+        return find_timelines(self.report)
 
     # ---- look-ups --------------------------------------------------------------------------------
 

@@ -77,8 +77,15 @@ def tripped_message(found: pd.DataFrame, gate: Gate) -> str:
     lines = [f"--fail-on {gate}: {len(found)} {noun} SLOWER beyond the threshold:"]
     columns = [found[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
     for cell, *ratios in list(zip(*columns, strict=True))[:_MOST_NAMED]:
-        ratio, low, high = (f"{100 * (float(each) - 1):+.1f}" for each in ratios)
-        lines.append(f"  {cell}: {ratio} % [{low}, {high}]")
+        lines.append(f"  {cell}: {_change_words(*map(float, ratios))}")
     if len(found) > _MOST_NAMED:
         lines.append(f"  and {len(found) - _MOST_NAMED} more")
     return "\n".join(lines)
+
+
+def _change_words(ratio: float, low: float, high: float) -> str:
+    """A slowdown with its interval: in percent, as a factor from twice the time on."""
+    if ratio >= 2:
+        return f"{ratio:.2f}\N{MULTIPLICATION SIGN} [{low:.2f}, {high:.2f}]"
+    percent, lowest, highest = (f"{100 * (value - 1):+.1f}" for value in (ratio, low, high))
+    return f"{percent} % [{lowest}, {highest}]"

@@ -11,15 +11,29 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.analyse.effects import Effect as Effect
-from profiler.analyse.effects import ParameterStep as ParameterStep
-from profiler.analyse.effects import effects, judge_steps, over_problems
+from profiler.analyse.effects import Effect, ParameterStep, effects, judge_steps, over_problems
 from profiler.analyse.judge import Judge, Pair
 from profiler.analyse.summary import block_values
 from profiler.findings.values import NAN
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts, read_verdicts
 from profiler.model import Cell, Variant
 from profiler.run_folder.load.report import Report
+
+__all__ = [
+    "BlockValues",
+    "Effect",
+    "ParameterStep",
+    "Rung",
+    "StepEffect",
+    "StepFinder",
+    "block_values_of",
+    "cumulative_steps",
+    "ladder_steps",
+    "largest_step",
+    "make_ladder",
+    "pair_of_step",
+    "pairs_of_steps",
+]
 
 BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
 """By (variant id, problem id): the metric that decides, by block."""

@@ -12,12 +12,24 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
-from profiler.analyse.verdicts import ALPHA
-from profiler.analyse.verdicts import FEWEST_BLOCKS as FEWEST_BLOCKS
-from profiler.analyse.verdicts import Reason as Reason
+from profiler.analyse.verdicts import ALPHA, FEWEST_BLOCKS, Reason
 from profiler.findings.values import NAN
 from profiler.model import SessionKind, Verdict
 from profiler.run_folder.load.report import Report
+
+__all__ = [
+    "FEWEST_BLOCKS",
+    "JUDGED",
+    "NO_DATA",
+    "NO_VERDICT",
+    "Family",
+    "PairVerdict",
+    "PairVerdicts",
+    "Reason",
+    "judge_families",
+    "judges_of",
+    "read_verdicts",
+]
 
 JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""

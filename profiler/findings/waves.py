@@ -9,12 +9,18 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.waves import GOOD as GOOD
-from profiler.analyse.waves import RULE_BLOCKS_PER_SM as RULE_BLOCKS_PER_SM
-from profiler.analyse.waves import Steady as Steady
-from profiler.analyse.waves import steady, tail_efficiency
+from profiler.analyse.waves import GOOD, RULE_BLOCKS_PER_SM, Steady, steady, tail_efficiency
 from profiler.findings.values import NAN, NOTHING, Value
 from profiler.model import Cell
+
+__all__ = [
+    "COLUMNS",
+    "GOOD",
+    "RULE_BLOCKS_PER_SM",
+    "Steady",
+    "WaveFindings",
+    "find_waves",
+]
 
 COLUMNS = ("variant", "waves", "blocks", "blocks_per_sm", "time_ns", "occupancy")
 

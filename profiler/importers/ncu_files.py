@@ -1,4 +1,4 @@
-"""`profiler import`: any ncu CSV that a user already has, as launches with friendly metrics."""
+"""`profiler import`: ncu CSV files of users as launches with metrics of the catalogue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.samples import friendly_from_raw
+from profiler.analyse.samples import to_catalogue_metrics
 from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
@@ -20,7 +20,7 @@ from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
 class Imported:
     """Launches of one or several files.
 
-    `launches`: the columns of a launch, then friendly metrics, then every other raw metric.
+    `launches`: the columns of a launch, then metrics of the catalogue, then every other raw metric.
     """
 
     launches: pd.DataFrame
@@ -29,27 +29,27 @@ class Imported:
 
 
 def read_imports(files: Sequence[Path]) -> Imported:
-    """Read files of any page and version; raises ParseError where one holds no table of ncu."""
+    """Launches of files of any page and version; ParseError where one holds no table of ncu."""
     frames: list[pd.DataFrame] = []
     notices: list[Notice] = []
     for file in files:
         table = read_ncu_csv(file)
         notices += table.notices
-        frames.append(_friendly_first(table.launches))
+        frames.append(_catalogue_metrics_first(table.launches))
     launches = pd.concat(frames, ignore_index=True)
     metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
     return Imported(launches, metrics, tuple(notices))
 
 
-def _friendly_first(launches: pd.DataFrame) -> pd.DataFrame:
-    """Columns of a launch, then friendly metrics, then raw ones.
+def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:
+    """Columns of a launch, then metrics of the catalogue, then raw ones.
 
     A launch's own grid and block (three numbers each) win over the metrics of that name.
     """
     identity = launches[list(LAUNCH_COLUMNS)]
-    friendly = friendly_from_raw(launches).drop(columns=list(LAUNCH_COLUMNS), errors="ignore")
-    raw = launches.drop(columns=[*LAUNCH_COLUMNS, *friendly.columns], errors="ignore")
-    return pd.concat([identity, friendly, raw], axis=1)
+    metrics = to_catalogue_metrics(launches).drop(columns=list(LAUNCH_COLUMNS), errors="ignore")
+    raw = launches.drop(columns=[*LAUNCH_COLUMNS, *metrics.columns], errors="ignore")
+    return pd.concat([identity, metrics, raw], axis=1)
 
 
 def import_document(imported: Imported) -> dict[str, Any]:

@@ -19,9 +19,10 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.timeline_overview import TimelineOverview, overview
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
+from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.json_values import json_value
 from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
@@ -52,7 +53,7 @@ class ImportedTimeline:
     file: str
     """Name without its folder."""
     tool: str
-    """What such files come from: NSYS or TORCH."""
+    """The tool that writes such files: NSYS or TORCH."""
     version: str | None
     schema: str | None
     timeline: CellTimeline
@@ -68,7 +69,7 @@ class ImportedTimeline:
 def read_timelines(
     files: Sequence[Path], environ: Mapping[str, str] | None = None
 ) -> tuple[ImportedTimeline, ...] | None:
-    """Read files of timelines, packed by gzip or not; None where none of them is one.
+    """Timelines in files, packed by gzip or not; None where no file is one.
 
     Raises UsageError where only some are timelines, ParseError where one cannot be read, and
     EnvironmentUnusable where a report (`.nsys-rep`) cannot be exported here.
@@ -197,6 +198,14 @@ def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> 
     if failed is not None:
         raise failed
     return export
+
+
+def timelines_to_draw(imported: Sequence[ImportedTimeline]) -> TimelineFindings:
+    """Findings of the timelines that hold anything that can be drawn."""
+    timelines = [file.timeline for file in imported]
+    return imported_timelines(
+        [timeline for timeline in timelines if len(timeline.operations) or len(timeline.ranges)]
+    )
 
 
 # ---- as JSON -------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class GpuLock:
 
     session_file: Path
     """To be held by each session for as long as anything of it lives: unlike the lock itself it
-    outlasts this process (`run_session(hold=...)`)."""
+    outlasts this process (`run_session(lock_file=...)`)."""
 
 
 def lock_folder(environ: Mapping[str, str] | None = None) -> Path:

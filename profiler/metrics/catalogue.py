@@ -38,7 +38,7 @@ ISSUED = "smsp__inst_issued.sum"
 
 
 class PassClass(StrEnum):
-    """What collecting a metric costs."""
+    """Cost of collecting a metric, in passes."""
 
     STATIC = "static"
     """Known from the launch or the build: no counter, no pass."""

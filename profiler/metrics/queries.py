@@ -68,13 +68,13 @@ def is_known(name: str) -> bool:
 
 
 def suggest(name: str) -> str | None:
-    """Find the metric or group closest to a mistyped name, or None when none is close."""
+    """Metric or group closest to a mistyped name; None when none is close."""
     close = difflib.get_close_matches(name, [*CATALOGUE, *GROUPS], n=1)
     return close[0] if close else None
 
 
 def expand(names: Iterable[str]) -> tuple[str, ...]:
-    """Replace groups by their metrics; keep the order, and each name once.
+    """Names with groups replaced by their metrics, in order, each name once.
 
     Raw ncu names pass through. Raises `UsageError` on a name that is neither.
     """
@@ -108,7 +108,7 @@ def ncu_name(name: str, compute_capability: str | None = None) -> str | None:
 
 
 def absent_on(names: Iterable[str], compute_capability: str | None) -> tuple[str, ...]:
-    """Those metrics that ncu measures on other architectures, but not on this one."""
+    """Names of metrics that ncu measures on other architectures, but not on this one."""
     return tuple(
         name
         for name in names
@@ -117,7 +117,7 @@ def absent_on(names: Iterable[str], compute_capability: str | None) -> tuple[str
 
 
 def ncu_names(names: Iterable[str], compute_capability: str | None = None) -> tuple[str, ...]:
-    """Everything to pass to `ncu --metrics` for these metrics, each name once.
+    """Raw names to pass to `ncu --metrics` for these metrics, each once.
 
     That is their raw names on this architecture, the parts and weights that are needed to combine
     several kernels, and what derived metrics are computed from. Metrics that do not exist on the
@@ -155,7 +155,7 @@ def _companions(name: str) -> tuple[str, ...]:
 
 
 def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Split metrics into those of timing sessions and those of each counter session.
+    """Metrics of timing sessions, and those of each counter session.
 
     A timing session has the duration, cycles and what costs nothing. All counters share a session
     where one of them needs several passes, else those that fit in one pass do. Raw names that the

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 @dataclass(frozen=True)
 class BaseUnit:
-    """What a unit becomes: `value_in_base = value * factor`, in `unit`."""
+    """Base unit of a unit: `value_in_base = value * factor`, in `unit`."""
 
     unit: str
     factor: float

@@ -28,7 +28,7 @@ def unpacked(content: bytes) -> bytes:
 
 
 class ByteStream(Protocol):
-    """What can be read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes; empty at the end."""

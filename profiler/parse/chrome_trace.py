@@ -87,7 +87,7 @@ Row = dict[str, Any]
 
 
 def read_traces(paths: Sequence[Path]) -> Timeline:
-    """Join traces into one timeline; frames are empty where nothing of the kind was recorded.
+    """One timeline of several traces; frames are empty where nothing of the kind was recorded.
 
     In traces without a GPU the operations are the outermost operators of each thread, and each is
     its own call in `api`, so that ranges and launches are found for them as for kernels.

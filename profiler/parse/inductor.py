@@ -1,4 +1,4 @@
-"""What inductor's autotuner says about the configurations that it tried.
+"""Configurations that inductor's autotuner tried, from its logs and its cache.
 
 Three kinds of text, as torch 2.11 to 2.13 write them. With `TORCH_LOGS=+inductor`, each
 configuration of a generated kernel, the winner, and the steps of coordinate descent:
@@ -57,7 +57,7 @@ _NO_SETTINGS = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_ca
 
 
 def is_inductor_log(text: str) -> bool:
-    """Whether a text holds anything that the autotuner says; cheap on other texts."""
+    """Whether a text holds any output of the autotuner; cheap on other texts."""
     return next(_read(text), None) is not None
 
 

@@ -49,7 +49,7 @@ _NO_REASON = ("==PROF==", "==WARNING== Note:")
 
 @dataclass(frozen=True)
 class NcuTable:
-    """What one file of ncu holds."""
+    """Content of one file of ncu."""
 
     launches: pd.DataFrame
     """One row per launch in the order of the file: LAUNCH_COLUMNS, then one column per metric.
@@ -73,7 +73,7 @@ class NcuTable:
 
 
 def read_ncu_csv(path: Path, *, columns: Collection[str] | None = None) -> NcuTable:
-    """Read a file of ncu, compressed by gzip or not.
+    """Content of a file of ncu, compressed by gzip or not.
 
     `columns` are the metrics to keep; by default all but CONSTANT_PREFIXES. Raises ParseError where
     the file cannot be opened or holds no table of ncu.
@@ -105,7 +105,7 @@ def parse_ncu_csv(
 
 @dataclass
 class _Reading:
-    """What has been read so far."""
+    """Tables of a file, as far as they are read."""
 
     columns: Collection[str] | None
     launches: Launches = field(default_factory=Launches)

@@ -1,4 +1,4 @@
-"""What the details page of ncu calls a metric, and the metric's own name.
+"""Names of metrics by their labels on the details page of ncu.
 
 Labels of 2025.3 are from two captures of the same program, with and without `--print-metric-name
 name`. Labels of other versions are those that published scripts for 2019 to 2024 look for.

@@ -100,7 +100,7 @@ class RawTable:
         return fields if fields is not None and len(fields) == self._width else None
 
     def _learn_device(self, cells: list[str]) -> None:
-        """Keep what the first row says about the device; its large numbers show the style."""
+        """Keep the device attributes of the first row; its large numbers show the notation."""
         self._style = detect_style(cells)
         self.attributes = {
             name: _attribute(cell, self._style)

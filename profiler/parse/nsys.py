@@ -77,7 +77,7 @@ THREAD_BITS = 24
 
 
 class OperationKind(StrEnum):
-    """What a row of the operations is."""
+    """Kind of a GPU operation."""
 
     KERNEL = "kernel"
     MEMCPY = "memcpy"
@@ -90,7 +90,7 @@ class OperationKind(StrEnum):
 
 @dataclass(frozen=True)
 class Timeline:
-    """What nsys or torch.profiler recorded, as frames whose row numbers are their index."""
+    """A recording of nsys or torch.profiler as frames whose row numbers are their index."""
 
     operations: pd.DataFrame
     """OPERATION_COLUMNS."""
@@ -155,7 +155,7 @@ _LAUNCH: Mapping[str, str] = {
 
 
 def read_nsys(path: Path) -> Timeline:
-    """Read an SQLite export; frames are empty where nothing of the kind was recorded.
+    """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
     Raises ParseError where the file is no export of nsys, lacks a column that every known schema
     has, holds operations or calls that end before they begin, or calls that no operation refers to.
@@ -366,7 +366,7 @@ def _same(text: str | None, raw: Mapping[str, Integers]) -> pd.Categorical:
 
 
 def categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd.Categorical:
-    """Texts as a categorical; `rows` says which of them stands in each row, None: all in turn."""
+    """Texts as a categorical; `rows`: index of the text in each row, None: all in turn."""
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
     row_codes = codes if rows is None or not len(texts) else codes[rows]
     # Objects, not strings: an empty index of strings would be of another type than a full one.

@@ -1,4 +1,4 @@
-"""Which NVTX ranges every GPU operation belongs to.
+"""NVTX ranges of every GPU operation.
 
 An operation belongs to the call that launched it (same process, same correlation id); the nodes of
 a CUDA graph to the launch of the graph. The ranges of the call are those that were open when it
@@ -54,7 +54,7 @@ class Attribution:
 
 
 def attribute(timeline: Timeline) -> Attribution:
-    """Find launch and ranges of every kernel, copy, memset and graph of a timeline."""
+    """Launch and ranges of every kernel, copy, memset and graph of a timeline."""
     launches = _launches(timeline.operations, timeline.api)
     launched = launches != _NO_CALL
     calls = np.unique(launches[launched])

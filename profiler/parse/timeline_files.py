@@ -80,7 +80,7 @@ def has_timeline(folder: Path) -> bool:
 
 
 def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
-    """Read the cleaned files of an attempt; None where there are none.
+    """Timeline in the cleaned files of an attempt; None where there are none.
 
     Raises ParseError where a file is damaged or absent.
     """

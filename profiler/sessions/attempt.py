@@ -18,7 +18,7 @@ from runner import protocol
 
 JOB = "job.json"
 JOURNAL = "journal.jsonl"
-_SALVAGE_TIMEOUT_S = 300.0
+_RECOVER_TIMEOUT_S = 300.0
 _COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
 """Of each run its own, so that the first session says what compilation takes."""
 
@@ -33,7 +33,7 @@ class Session:
     metrics: tuple[str, ...]
     """Names of the tool."""
     limits: Limits
-    hold: Path | None = None
+    lock_file: Path | None = None
     """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
     compiled: Path | None = None
     """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
@@ -68,19 +68,19 @@ def run_attempt(
             limits=session.limits,
             journal=journal,
             on_record=on_record,
-            hold=session.hold,
+            lock_file=session.lock_file,
         )
     finally:
-        salvage(session.collector, folder)
+        recover(session.collector, folder)
 
 
-def salvage(collector: Collector, folder: Path) -> bool:
+def recover(collector: Collector, folder: Path) -> bool:
     """Add rows to the log of a tool that was killed before it wrote them; True where some came.
 
     Also for an attempt whose orchestrator was killed together with everything else. Never raises:
     what cannot be saved is measured again.
     """
-    command = collector.salvage_command(folder)
+    command = collector.recover_command(folder)
     if command is None:
         return False
     with contextlib.suppress(OSError, subprocess.TimeoutExpired):
@@ -89,12 +89,12 @@ def salvage(collector: Collector, folder: Path) -> bool:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             env={**os.environ, **command.env},
-            timeout=_SALVAGE_TIMEOUT_S,
+            timeout=_RECOVER_TIMEOUT_S,
             check=False,
         )
-    salvaged = command.files["log"]
-    rows = read_text(salvaged)
-    salvaged.unlink(missing_ok=True)
+    recovered = command.files["log"]
+    rows = read_text(recovered)
+    recovered.unlink(missing_ok=True)
     if not has_rows(rows):
         return False
     # ncu itself puts the CSV behind its messages, in the same file.

@@ -69,7 +69,7 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / ".lock") as lock:
         builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
-        ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, hold=lock)
+        ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, lock_descriptor=lock)
         built = _build_libraries(_libraries(builds.values()), folder, ninja_)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
     return _with_duplicates(results, launch_params or {})
@@ -150,11 +150,11 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
 
 
 def _run_ninja(
-    build_file: Path, *, jobs: int | None, on_progress: Progress | None, hold: int
+    build_file: Path, *, jobs: int | None, on_progress: Progress | None, lock_descriptor: int
 ) -> str:
     """Build everything that can be built; return what ninja said, for when a log is missing.
 
-    `hold` is a descriptor that ninja and its compilers keep open.
+    `lock_descriptor` stays open in ninja and its compilers.
     """
     command = [str(find_ninja()), "-f", build_file.name, "-k", "0"]
     if jobs is not None:
@@ -169,7 +169,7 @@ def _run_ninja(
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        pass_fds=(hold,),
+        pass_fds=(lock_descriptor,),
     ) as process:
         try:
             for line in process.stdout or ():

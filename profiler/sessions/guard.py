@@ -43,7 +43,7 @@ def main() -> int:
     _adopt_orphans()
     # A crash of a measured program is told from its signal; nobody asked for its memory on disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with _held(options.hold):
+    with _held(options.lock_file):
         try:
             child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL)
         except OSError as error:
@@ -67,7 +67,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--journal", type=Path, help="names the runner's process")
     parser.add_argument("--grace", type=float, required=True, help="seconds for the tool to end")
-    parser.add_argument("--hold", type=Path, help="lock file to hold while anything lives")
+    parser.add_argument("--lock-file", type=Path, help="lock file to hold while anything lives")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     options.command = options.command[1:] if options.command[:1] == ["--"] else options.command

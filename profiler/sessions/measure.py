@@ -128,7 +128,7 @@ def measure(live: Live, reporter: ProgressReporter, watch: Stopwatch) -> RunFold
             run=run,
             builds=builds,
             keys=keys,
-            hold=lock.session_file,
+            lock_file=lock.session_file,
             reporter=reporter,
             space=live.space,
         )

@@ -38,7 +38,7 @@ from profiler.run_folder.load.aliases import twins
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
-from profiler.sessions.attempt import Session, run_attempt, salvage
+from profiler.sessions.attempt import Session, recover, run_attempt
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_visit
@@ -60,7 +60,7 @@ class Measurement:
     builds: Sequence[BuildResult]
     keys: Mapping[str, str]
     """Cell id → key of today."""
-    hold: Path
+    lock_file: Path
     """Lock file that is held while anything of a session lives."""
     reporter: ProgressReporter
     space: Space
@@ -75,7 +75,7 @@ class Measurement:
                 continue
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
-                salvage(self._collector(attempt.record.collector), attempt.folder)
+                recover(self._collector(attempt.record.collector), attempt.folder)
                 compress(log)
 
     def check_kernels_of_what_was_left(self) -> None:
@@ -206,7 +206,7 @@ class Measurement:
             collector=self._collector(session.collector),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
-            hold=self.hold,
+            lock_file=self.lock_file,
             compiled=self.run.path.resolve() / COMPILED_FOLDER,
         )
 
@@ -318,12 +318,12 @@ class Measurement:
         )
 
     def _hit_by(self, end: Ended) -> tuple[str, ...]:
-        """The culprit, and its siblings where the step was one of their whole problem."""
-        culprit = end.result.culprit
-        if culprit is None or culprit.phase not in protocol.PROBLEM_PHASES:
+        """The failing cell, and its siblings where the step was one of their whole problem."""
+        failing_cell = end.result.failing_cell
+        if failing_cell is None or failing_cell.phase not in protocol.PROBLEM_PHASES:
             return (end.blamed.cell,) if end.blamed is not None else ()
         problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
-        problem = problem_of[culprit.cell]
+        problem = problem_of[failing_cell.cell]
         return tuple(cell for cell, other in problem_of.items() if other == problem)
 
     # ---- an external command: one process makes one visit ----
@@ -342,7 +342,7 @@ class Measurement:
             tool=self._program_tool(session),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
-            hold=self.hold,
+            lock_file=self.lock_file,
         )
         cells = {cell.id: cell for cell in self.plan.cells}
         failed: set[str] = set()

@@ -36,8 +36,8 @@ class Cause(StrEnum):
 
 
 @dataclass(frozen=True)
-class Culprit:
-    """What a journal says was going on when it ended: started, and neither finished nor failed."""
+class FailingCell:
+    """Cell and phase that a journal names at its end: started, and neither finished nor failed."""
 
     cell: str
     phase: str
@@ -53,7 +53,7 @@ class SessionResult:
     returncode: int
     """Exit code; negative: the signal that ended the process that was started."""
     cause: Cause
-    culprit: Culprit | None
+    failing_cell: FailingCell | None
     seconds: float
 
 
@@ -70,13 +70,13 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     journal: Path | None,
     on_record: Callable[[Record], None] = ignore,
     clock: Callable[[], float] = time.monotonic,
-    hold: Path | None = None,
+    lock_file: Path | None = None,
 ) -> SessionResult:
     """Run a command to its end and say how it ended; nothing of it lives afterwards.
 
     stdout and stderr go to files in `folder`. `on_record` is called for each record of the journal
     as it comes. A session whose journal stands still for too long is ended from the inside out (see
-    `guard`). `hold` is a lock file to hold for as long as anything of the session lives, also when
+    `guard`). `lock_file` is locked for as long as anything of the session lives, also when
     this process is killed.
 
     Raises Interrupted on Ctrl-C, after the session was ended in the same way.
@@ -91,7 +91,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
             watchdog.saw(record)
             on_record(record)
 
-    with _started(command, folder, limits, journal, hold) as process:
+    with _started(command, folder, limits, journal, lock_file) as process:
         try:
             timed_out = _wait(process, follow, watchdog)
         except KeyboardInterrupt:
@@ -108,18 +108,18 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     return SessionResult(
         returncode=process.returncode,
         cause=_cause(process.returncode, records, timed_out=timed_out),
-        culprit=culprit(records or ()),
+        failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
     )
 
 
-def culprit(records: Iterable[Record]) -> Culprit | None:
-    """Last thing that was started and neither finished nor failed."""
-    open_step: Culprit | None = None
+def failing_cell(records: Iterable[Record]) -> FailingCell | None:
+    """Cell and phase started last and neither finished nor failed; None where there is none."""
+    open_step: FailingCell | None = None
     for record in records:
         event = record.get("event")
         if event == protocol.STARTED:
-            open_step = Culprit(
+            open_step = FailingCell(
                 str(record["cell"]),
                 str(record["phase"]),
                 record.get("block"),
@@ -143,14 +143,14 @@ def _cause(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bo
 
 @contextlib.contextmanager
 def _started(
-    command: Command, folder: Path, limits: Limits, journal: Path | None, hold: Path | None
+    command: Command, folder: Path, limits: Limits, journal: Path | None, lock_file: Path | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command behind its guard, in a process group of its own; end the group on leaving."""
     guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
     if journal is not None:
         guard += ["--journal", str(journal)]
-    if hold is not None:
-        guard += ["--hold", str(hold)]
+    if lock_file is not None:
+        guard += ["--lock-file", str(lock_file)]
     with (folder / STDOUT).open("wb") as stdout, (folder / STDERR).open("wb") as stderr:
         process = subprocess.Popen(
             [*guard, "--", *command.argv],

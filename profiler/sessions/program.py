@@ -29,7 +29,7 @@ class Program:
     metrics: Sequence[str]
     """Names of the tool."""
     limits: Limits
-    hold: Path | None = None
+    lock_file: Path | None = None
 
     def command(self, cell: Cell, folder: Path) -> Command:
         """Command of one visit; its files go to `folder`.
@@ -85,5 +85,5 @@ class Program:
 def run_visit(program: Program, command: Command, folder: Path) -> SessionResult:
     """Run the process of one visit; its time limit is that of a visit."""
     return run_session(
-        command, folder=folder, limits=program.limits, journal=None, hold=program.hold
+        command, folder=folder, limits=program.limits, journal=None, lock_file=program.lock_file
     )

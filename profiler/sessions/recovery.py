@@ -180,22 +180,22 @@ class _State:
 
     def _blame(self, folder: Path, result: SessionResult) -> Failure | None:
         """Failure of the cell that was running when the process ended before its time."""
-        culprit = result.culprit
-        if culprit is None or result.cause is Cause.FINISHED or culprit.cell in self.failures:
+        failing = result.failing_cell
+        if failing is None or result.cause is Cause.FINISHED or failing.cell in self.failures:
             return None
         if result.cause is Cause.DIED and _tool_died(result, self.collector):
             # The tool may have died of its own; a second time with the same cell is no chance.
-            self.strikes[culprit.cell] += 1
-            if self.strikes[culprit.cell] < 2:
+            self.strikes[failing.cell] += 1
+            if self.strikes[failing.cell] < 2:
                 return None
         outcome, cause = _verdict(self.collector, folder, result)
-        where = f"in {culprit.phase}"
-        if culprit.block is not None:
-            where += f" of block {culprit.block}"
-        failure = Failure(culprit.cell, outcome, f"{cause}, {where}")
+        where = f"in {failing.phase}"
+        if failing.block is not None:
+            where += f" of block {failing.block}"
+        failure = Failure(failing.cell, outcome, f"{cause}, {where}")
         self._fail([failure])
-        if culprit.phase in protocol.PROBLEM_PHASES:
-            problem = self.problem_of.get(culprit.cell)
+        if failing.phase in protocol.PROBLEM_PHASES:
+            problem = self.problem_of.get(failing.cell)
             siblings = (cell for cell, other in self.problem_of.items() if other == problem)
             self._fail(Failure(cell, outcome, failure.cause) for cell in siblings)
         return failure

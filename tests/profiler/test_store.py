@@ -282,7 +282,7 @@ def telltale(place):
     )
     place.run.write_command(folder, f"ncu --log-file '{PRIVATE[0]}/ncu.csv' -o {PRIVATE[3]}")
     (folder / "job.json").write_text(f'{{"journal": "{PRIVATE[0]}"}}')
-    for name in ("stdout.txt", "stderr.txt", "report.ncu-rep", "salvaged.csv"):
+    for name in ("stdout.txt", "stderr.txt", "report.ncu-rep", "recovered.csv"):
         (folder / name).write_text(ENVIRONMENT)
     (folder / "report.ncu-rep.gz").write_bytes(gzip.compress(ENVIRONMENT.encode()))
     (place.run.path / "index.html").write_text(ENVIRONMENT)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.analyse.cell_timeline import Original
 from profiler.findings.findings import Findings
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.section import make_section, named_timelines
-from profiler.render.timeline.timeline_tables import NamedTimeline
+from profiler.render.timeline.timeline_tables import NamedTimelines
 
 
 @dataclass(frozen=True)
@@ -36,25 +35,21 @@ def timeline_view(findings: Findings) -> View:
 def timeline_parts(findings: Findings) -> dict[str, Any]:
     """What the template of timelines needs; `timeline` is None where there is none."""
     named = named_timelines(findings)
-    section = make_section(named, findings.report.range_counters)
-    files = tuple(_files(named))
-    return {"timeline": section, "timeline_files": files}
+    return {"timeline": make_section(named), "timeline_files": tuple(_files(named))}
 
 
-def _files(named: Sequence[NamedTimeline]) -> Iterator[OriginalFile]:
+def _files(named: NamedTimelines) -> Iterator[OriginalFile]:
     """Files in the order of the cells that they hold."""
-    cells: dict[Original, list[str]] = {}
-    for one in named:
-        for original in one.found.timeline.originals:
-            cells.setdefault(original, []).append(one.name)
-    for original, names in cells.items():
-        whose = "" if len(names) == len(named) else "; ".join(names)
+    originals = dict.fromkeys(file for cell in named.cells for file in cell.timeline.originals)
+    for original in originals:
+        names = [cell.name for cell in named.cells if original in cell.timeline.originals]
+        cells = "" if len(names) == len(named.cells) else "; ".join(names)
         if original.collector == "nsys":
             plain = shlex.quote(original.path.removesuffix(".gz"))
             command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
             yield OriginalFile(
-                original.path, whose, "unpack it and open it in Nsight Systems.", command
+                original.path, cells, "unpack it and open it in Nsight Systems.", command
             )
         else:
             how = "open it in Perfetto (ui.perfetto.dev), as it is."
-            yield OriginalFile(original.path, whose, how, "")
+            yield OriginalFile(original.path, cells, how, "")

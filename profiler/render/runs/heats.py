@@ -4,67 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.comparison.steps import Step
+from profiler.findings.runs.steps import RunStep
 from profiler.model import Verdict
-from profiler.render.runs.rows import Line, Names
+from profiler.render.runs.rows import ChangeRow, Names
 from profiler.render.tables.grid_heats import ratio_class
 from profiler.render.tables.rows import HEAT_EDGES, Datum, Heat, Row, heat_heads
 from profiler.render.words import numbers
 
+_SYMBOLS = {Verdict.FASTER: "\u25bc", Verdict.SLOWER: "\u25b2"}
 _FEWEST = 2
 """Variants and problems below which a heat map says nothing that a table does not."""
 
 
-def variant_heat(step: Step, rows: Sequence[Line], names: Names) -> Heat | None:
+def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat | None:
     """Ratio of every variant at every problem; without a verdict hatched."""
-    order = list(dict.fromkeys(names.cells[cell].problem.id for cell in step.cells.index))
+    problems = {names.cells[cell].problem.id: names.cells[cell].problem for cell in step.cells}
     by_place = {
-        (names.cells[line.cell].variant.id, names.cells[line.cell].problem.id): line
-        for line in rows
+        (names.cells[row.cell].variant.id, names.cells[row.cell].problem.id): row for row in rows
     }
-    variants = list(dict.fromkeys(names.cells[line.cell].variant.id for line in rows))
-    if len(order) < _FEWEST or len(variants) < _FEWEST:
+    variants = {names.cells[row.cell].variant.id: row.variant for row in rows}
+    if len(problems) < _FEWEST or len(variants) < _FEWEST:
         return None
-    known = {cell.problem.id: cell.problem for cell in names.cells.values()}
-    called = {cell.variant.id: cell.variant.name for cell in names.cells.values()}
     return Heat(
         against="",
         caption="Ratio of the newer run to the older, variants by problems",
         leads=(),
-        heads=heat_heads([known[one] for one in order]),
-        problems=tuple(known[one].name for one in order),
+        heads=heat_heads(list(problems.values())),
+        problems=tuple(problem.name for problem in problems.values()),
         rows=tuple(
             Row(
-                called[variant],
+                name,
                 names.marks[variant],
                 "baseline" if variant == step.control else "other",
                 tuple(
-                    heat_datum(by_place.get((variant, problem)), judged=step.withheld is None)
-                    for problem in order
+                    heat_datum(by_place.get((variant, problem)), judged=step.refused is None)
+                    for problem in problems
                 ),
             )
-            for variant in variants
+            for variant, name in variants.items()
         ),
     )
 
 
-def heat_datum(line: Line | None, *, judged: bool, edges: Sequence[float] = HEAT_EDGES) -> Datum:
+def heat_datum(
+    row: ChangeRow | None, *, judged: bool, edges: Sequence[float] = HEAT_EDGES
+) -> Datum:
     """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
-    if line is None or numbers.is_missing(line.ratio):
+    if row is None or numbers.is_missing(row.ratio):
         return Datum(title="not in both runs", css="none")
-    text = short(line.ratio)
+    text, raw = short(row.ratio), numbers.raw(row.ratio)
     title = (
-        f"{line.variant}, {line.problem}: {line.older.text} \u2192 {line.newer.text}, "
-        f"{numbers.ratio(line.ratio)} {line.interval}, {line.verdict_datum.text}: {line.reason}"
+        f"{row.variant}, {row.problem}: {row.older.text} \u2192 {row.newer.text}, "
+        f"{numbers.ratio(row.ratio)} {row.interval}, {row.verdict_datum.text}: {row.reason}"
     )
+    colour = ratio_class(row.ratio, edges)
     if not judged:
-        return Datum(text, numbers.raw(line.ratio), title, ratio_class(line.ratio, edges))
-    if line.verdict in (Verdict.FASTER, Verdict.SLOWER):
-        symbol = "\u25bc" if line.verdict is Verdict.FASTER else "\u25b2"
-        css = ratio_class(line.ratio, edges)
-        return Datum(f"{symbol}{text}", numbers.raw(line.ratio), title, css)
-    css = "h0" if line.verdict is Verdict.SAME else "failed"
-    return Datum(f"={text}" if css == "h0" else text, numbers.raw(line.ratio), title, css)
+        return Datum(text, raw, title, colour)
+    if row.verdict in _SYMBOLS:
+        return Datum(f"{_SYMBOLS[row.verdict]}{text}", raw, title, colour)
+    if row.verdict is Verdict.SAME:
+        return Datum(f"={text}", raw, title, "h0")
+    return Datum(text, raw, title, "failed")
 
 
 def short(ratio: float) -> str:

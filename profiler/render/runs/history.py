@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,13 +15,14 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
 
-from profiler.comparison.joined import Comparison
-from profiler.comparison.sides import Side
+from profiler.comparison.runs import ComparedRun
+from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.comparison import RunComparison, RunTimes
 from profiler.model import Verdict
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import PANEL_COLUMNS, legend, panel_figure
 from profiler.render.runs.rows import Names
-from profiler.render.runs.words import verdict_datum, verdict_of
+from profiler.render.runs.words import verdict_datum
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -60,117 +61,89 @@ class HistoryRow:
     data: tuple[tuple[Datum, Datum, Datum], ...]
 
 
-def run_heads(comparison: Comparison) -> tuple[RunHead, ...]:
+def run_heads(comparison: RunComparison) -> tuple[RunHead, ...]:
     """Name each run by when it was made and with what."""
     return tuple(
-        _head(number, side, comparison.history) for number, side in enumerate(comparison.sides)
+        _head(number, run, _blocks(comparison, number))
+        for number, run in enumerate(comparison.runs)
     )
 
 
-def _head(number: int, side: Side, history: pd.DataFrame) -> RunHead:
-    environment = side.report.environment
+def _blocks(comparison: RunComparison, run: int) -> list[int]:
+    """Number of blocks of each cell of a run."""
+    return [times[run].blocks for times in comparison.history.values() if run in times]
+
+
+def _head(number: int, run: ComparedRun, blocks: Sequence[int]) -> RunHead:
+    environment = run.report.environment
     commit = (environment.git_commit or "")[:_SHORT_COMMIT]
-    blocks = history.loc[history["run"] == number, "blocks"].dropna()
-    few, many = (int(blocks.min()), int(blocks.max())) if len(blocks) else (0, 0)
+    few, many = min(blocks, default=0), max(blocks, default=0)
     return RunHead(
         number=number + 1,
-        name=side.name,
-        day=side.report.created[:10],
+        name=run.name,
+        day=run.report.created[:10],
         commit=f"{commit}+" if commit and environment.git_dirty else commit or numbers.MISSING,
         driver=environment.driver or numbers.MISSING,
         gpu=environment.gpu or environment.cpu or numbers.MISSING,
-        when=side.report.created,
-        cells=len(side.report.plan.cells),
+        when=run.report.created,
+        cells=len(run.report.plan.cells),
         blocks=str(few) if few == many else f"{few}\u2013{many}",
     )
 
 
-def history_rows(comparison: Comparison, names: Names) -> tuple[HistoryRow, ...]:
+def history_rows(comparison: RunComparison, names: Names) -> tuple[HistoryRow, ...]:
     """Cells that at least two runs measured, those whose duration moved most first."""
-    steps = _step_rows(comparison)
-    cells = _by_movement(comparison)
-    known = {
-        (str(row["cell"]), int(row["run"])): row for row in comparison.history.to_dict("records")
-    }
     return tuple(
         HistoryRow(
-            names.marks[names.cells[cell].variant.id],
+            names.mark(cell),
             names.variant(cell),
             names.problem(cell),
             tuple(
-                _data(known.get((cell, number)), steps.get((cell, number)))
-                for number in range(len(comparison.sides))
+                _data(comparison.history[cell].get(number), _change_to(comparison, cell, number))
+                for number in range(len(comparison.runs))
             ),
         )
-        for cell in cells[:MOST_ROWS]
+        for cell in comparison.most_moved[:MOST_ROWS]
     )
 
 
-def _step_rows(comparison: Comparison) -> Mapping[tuple[str, int], Mapping[Any, Any]]:
-    """What each step says of a cell, by cell and the newer run of the step."""
-    return {
-        (str(row["cell"]), step.newer): row
-        for step in comparison.steps
-        for row in step.cells.reset_index().to_dict("records")
-    }
+def _change_to(comparison: RunComparison, cell: str, run: int) -> CellChange | None:
+    """Change of a cell in the step to a run; None for the first run, and where it is missing."""
+    steps = (step for step in comparison.steps if step.newer == run)
+    return next((step.cells.get(cell) for step in steps), None)
 
 
-def _by_movement(comparison: Comparison) -> list[str]:
-    """Cells by how far their slowest and fastest run lie apart; ratios to the baseline if known.
-
-    Those that some step found FASTER or SLOWER come before those that only look it.
-    """
-    history = comparison.history
-    value = history["ratio"].where(history["ratio"].notna(), history["median_ns"])
-    grouped = value.groupby(history["cell"])
-    factor = grouped.max() / grouped.min()
-    spread = {str(cell): float(factor[cell]) for cell in factor.index[grouped.count() > 1]}
-    decided = {
-        str(cell)
-        for step in comparison.steps
-        for cell in step.cells.index[step.cells["verdict"].isin([Verdict.FASTER, Verdict.SLOWER])]
-    }
-    return sorted(spread, key=lambda cell: (cell not in decided, -spread[cell]))
-
-
-def _data(
-    row: Mapping[Any, Any] | None, step: Mapping[Any, Any] | None
-) -> tuple[Datum, Datum, Datum]:
-    if row is None:
+def _data(times: RunTimes | None, change: CellChange | None) -> tuple[Datum, Datum, Datum]:
+    if times is None:
         nothing = Datum(title="not measured in this run", css="none")
         return nothing, nothing, nothing
-    ratio = float(row["ratio"])
-    time = float(row["median_ns"])
-    low, high = float(row["low_ns"]), float(row["high_ns"])
+    interval = numbers.interval(times.low_ns, times.high_ns, "ns")
     return (
-        Datum(numbers.show(time, "ns"), numbers.raw(time), numbers.interval(low, high, "ns")),
+        Datum(numbers.show(times.median_ns, "ns"), numbers.raw(times.median_ns), interval),
         Datum(css="none")
-        if numbers.is_missing(ratio)
-        else Datum(numbers.ratio(ratio), numbers.raw(ratio)),
-        Datum("", css="none") if step is None else verdict_datum(step),
+        if numbers.is_missing(times.ratio)
+        else Datum(numbers.ratio(times.ratio), numbers.raw(times.ratio)),
+        Datum("", css="none") if change is None else verdict_datum(change),
     )
 
 
-def history_table(comparison: Comparison, names: Names) -> pd.DataFrame:
+def history_table(comparison: RunComparison, names: Names) -> pd.DataFrame:
     """Rows for `history_figure`: `title mark run value low high verdict` of the most moved cells.
 
     Durations in ns; `verdict` is that of the step to this run, None without one.
     """
-    steps = _step_rows(comparison)
-    chosen = _varied(_by_movement(comparison), names)[:MOST_PANELS]
-    history = comparison.history[comparison.history["cell"].isin(chosen)]
     rows = [
         {
             "title": f"{names.variant(cell)}\n{names.problem(cell)}",
-            "mark": names.marks[names.cells[cell].variant.id],
-            "run": int(row["run"]),
-            "value": row["median_ns"],
-            "low": row["low_ns"],
-            "high": row["high_ns"],
-            "verdict": verdict_of(steps[cell, row["run"]]) if (cell, row["run"]) in steps else None,
+            "mark": names.mark(cell),
+            "run": run,
+            "value": times.median_ns,
+            "low": times.low_ns,
+            "high": times.high_ns,
+            "verdict": change.verdict if (change := _change_to(comparison, cell, run)) else None,
         }
-        for cell in chosen
-        for row in history[history["cell"] == cell].to_dict("records")
+        for cell in _varied(comparison.most_moved, names)[:MOST_PANELS]
+        for run, times in comparison.history[cell].items()
     ]
     columns = ["title", "mark", "run", "value", "low", "high", "verdict"]
     return pd.DataFrame(rows, columns=columns).astype({"verdict": object})

@@ -1,17 +1,17 @@
-"""What a comparison between runs says about a cell, in words."""
+"""Words and colours of a comparison between runs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-import pandas as pd
-
-from profiler.analyse.between_runs import REFUSED_WORDS, Reason
-from profiler.analyse.verdicts import FEWEST_BLOCKS
+from profiler.comparison.machines import Machines
 from profiler.comparison.programs import Program
+from profiler.findings.runs.changes import CellChange, Reason
+from profiler.findings.verdicts import FEWEST_BLOCKS
 from profiler.model import Verdict
 from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
+from profiler.render.words.verdicts import percent
 
 VERDICT_CSS: Mapping[Verdict | None, str] = {
     Verdict.FASTER: "outcome good",
@@ -27,7 +27,7 @@ PROGRAM_WORDS: Mapping[Program, str] = {
     Program.SAME_KEY: "unchanged",
     Program.SAME_CODE: "same machine code",
     Program.SAME_TORCH: "same version of torch",
-    Program.RETUNED: "tuned otherwise",
+    Program.RETUNED: "tuned differently",
     Program.CHANGED: "changed",
     Program.UNKNOWN: "not known",
 }
@@ -55,7 +55,12 @@ FIELD_WORDS: Mapping[str, str] = {
     "profiler_version": "Profiler",
 }
 
-Row = Mapping[Any, Any]
+MACHINE_WORDS: Mapping[Machines, str] = {
+    Machines.SAME: "same GPU",
+    Machines.OTHER_CHIP: "two GPUs of the same model",
+    Machines.SAME_MODEL: "same GPU model; whether the same chip was not recorded",
+    Machines.DIFFERENT: "different machines",
+}
 
 
 def field_word(field: str) -> str:
@@ -63,47 +68,44 @@ def field_word(field: str) -> str:
     return FIELD_WORDS.get(field, field)
 
 
-def verdict_of(row: Row) -> Verdict | None:
-    """The verdict in a row of a step; None where none was given."""
-    return None if pd.isna(row["verdict"]) else Verdict(row["verdict"])
-
-
-def verdict_word(row: Row) -> str:
+def verdict_word(change: CellChange) -> str:
     """The verdict as one word; `no verdict` where none was given."""
-    verdict = verdict_of(row)
-    return "no verdict" if verdict is None else verdict.value
+    return "no verdict" if change.verdict is None else change.verdict.value
 
 
-def verdict_datum(row: Row) -> Datum:
+def verdict_datum(change: CellChange) -> Datum:
     """The verdict as word, symbol and colour; its reason on hover."""
-    return Datum(verdict_word(row), title=reason_words(row), css=VERDICT_CSS[verdict_of(row)])
+    return Datum(verdict_word(change), title=reason_words(change), css=VERDICT_CSS[change.verdict])
 
 
-def reason_words(row: Row) -> str:
-    """The reason for a verdict, or for none, as one sentence for people."""
-    reason = Reason(row["reason"])
-    if reason in REFUSED_WORDS:
-        return REFUSED_WORDS[reason]
-    margin = f"\u00b1{row['margin']:.2%}"
-    blocks = f"{row['blocks_older']} and {row['blocks_newer']} blocks"
+def reason_words(change: CellChange) -> str:
+    """The reason for a verdict, or for none, as a clause."""
+    if change.refused_words:
+        return change.refused_words
+    margin = f"\u00b1{percent(change.margin)}"
+    blocks = f"{change.blocks_older} and {change.blocks_newer} blocks"
+    seen = change.detectable
+    likely = "" if numbers.is_missing(seen) else f"; would likely see {_effect(seen)}"
     words = {
         Reason.DECIDED: f"beyond {margin}",
         Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
-        Reason.WITHIN_MARGIN: f"within {margin}{_detectable(row)}",
-        Reason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} on each side",
-        Reason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{_detectable(row)}",
+        Reason.WITHIN_MARGIN: f"within {margin}{likely}",
+        Reason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} in each run",
+        Reason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{likely}",
         Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
-        Reason.CLOCK: f"the SM clock differs by up to {row['clock_floor']:.1%} between the runs",
+        Reason.CLOCK: (
+            f"the SM clock differs by up to {percent(change.clock_floor)} between the runs"
+        ),
         Reason.CONTROLS_MOVED: (
-            f"programs that did not change stray by {row['control_floor']:.1%} between the runs"
+            f"unchanged programs vary by {percent(change.control_floor)} between the runs"
         ),
         Reason.NO_CONTROL: "no baseline that is the same program in both runs",
         Reason.NOT_MEASURED: "no correct duration in one of the runs",
         Reason.CONTROL: "the baseline: its own shift between the runs",
     }
-    return words[reason]
+    return words[change.reason]
 
 
-def _detectable(row: Row) -> str:
-    seen = row["detectable"]
-    return "" if pd.isna(seen) else f"; would likely see {seen:.2%}"
+def _effect(effect: float) -> str:
+    """A relative effect: in percent, as a factor where it is above 100 %."""
+    return percent(effect) if effect <= 1 else numbers.ratio(1 + effect)

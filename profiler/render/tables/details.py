@@ -134,8 +134,8 @@ def details(findings: Findings) -> Details:
     return Details(problems, kernels, complete, tuple(map(baseline_label, findings.baselines)))
 
 
-def again(spec_path: str, problem: Problem) -> str:
-    """Write the command that measures one variant of a problem again; ids are safe in a shell."""
+def rerun_command(spec_path: str, problem: Problem) -> str:
+    """Command that measures one variant of a problem again; ids are safe in a shell."""
     only = f"problem={problem.id},variant=VARIANT"
     return f"python -m profiler {shlex.quote(spec_path)} --fresh --only {shlex.quote(only)}"
 
@@ -186,7 +186,7 @@ def _problem(
     )
     return ProblemDetails(
         name=problem.name,
-        command=again(findings.report.spec_path, problem),
+        command=rerun_command(findings.report.spec_path, problem),
         facts=tuple(_facts([findings.status(cell) for cell in cells])),
         columns=tuple(columns),
         sampled=sampled,

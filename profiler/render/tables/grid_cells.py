@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from profiler.findings.findings import Findings
 from profiler.findings.grid_axes import Grid
 from profiler.model import Cell
-from profiler.render.tables.details import again, anchor
+from profiler.render.tables.details import anchor, rerun_command
 from profiler.render.tables.rows import outcome_css
 from profiler.render.words.kernel_names import kernel_list, readable_kernel
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -99,7 +99,7 @@ def grid_cells(findings: Findings, kernels: Kernels, grid: Grid) -> GridCells:
     ]
     lines = tuple(_line(findings, kernels, *one) for one in placed)
     first = placed[0][2].problem
-    command = again(findings.report.spec_path, first).replace(first.id, "PROBLEM")
+    command = rerun_command(findings.report.spec_path, first).replace(first.id, "PROBLEM")
     return GridCells(grid, command, _lists(kernels, [cell for *_, cell in placed]), lines)
 
 

@@ -162,7 +162,7 @@ ONE_FOR_ALL_HEADS = ("at most", "at", "on average", "not shown slower at", "rati
 
 
 def one_for_all_rows(findings: Findings) -> tuple[Row, ...]:
-    """Each configuration as the only one, for `ONE_FOR_ALL_HEADS`; smallest worst slowdown first."""
+    """Each configuration as the only one, smallest worst slowdown first: `ONE_FOR_ALL_HEADS`."""
     names = {problem.id: problem.name for problem in findings.problems}
     rows = []
     for rank in findings.ranks:

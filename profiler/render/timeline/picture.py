@@ -1,8 +1,4 @@
-"""A timeline as rows of bars: what stands in which row, where it is cut, and its compact form.
-
-A bar is a range, a CUDA call or an operation; a row holds bars that do not overlap. Bars of a
-kind are a frame, in order of start, with columns BAR_COLUMNS.
-"""
+"""A timeline as rows of bars that do not overlap, and its compact form for the page's script."""
 
 from __future__ import annotations
 
@@ -16,22 +12,17 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.analyse.phases import VISIT, Phased, launch_rows
-from profiler.analyse.timeline import range_instances
-from runner.protocol import NVTX_DOMAIN
+from profiler.findings.timelines.bars import TimelineBars, UnitWindow
 
 MOST_OPERATIONS = 40_000
 """Operations (and calls, and ranges) of a cell in its picture: beyond, only the first launches."""
 
-BAR_COLUMNS = ("start_ns", "end_ns", "name", "short", "row", "phase", "inside")
-"""`name`: in full; `short`: what stands on a bar; `row`: number of the row of the picture; `phase`:
-number, -1: none; `inside`: number of the bar of the range around it, -1: none."""
 RANGE, API, SPAN, GPU = "range", "api", "span", "gpu"
 """Ranges on the host, CUDA calls, ranges from the first to the last of their operations on the GPU,
 and the operations."""
 SETS = (RANGE, API, SPAN, GPU)
 
-_MAIN, _UNKNOWN = "main thread", -1
+_MAIN = "main thread"
 _TOGETHER = 3.0
 """Host and GPU share an axis where both together take at most this many times the longer one."""
 
@@ -54,11 +45,11 @@ class Picture:
 
     rows: tuple[PictureRow, ...]
     bars: Mapping[str, pd.DataFrame]
-    """By kind of row."""
+    """By kind of row: the columns of `timeline_bars`, and `row`, the number of the row."""
     phases: tuple[str, ...]
     end_ns: int
     launches: int
-    """How many whole ones are shown."""
+    """Number of launches that are shown from beginning to end."""
     left_out: int
     """Operations that are not shown."""
     until_ns: float
@@ -70,125 +61,35 @@ class Picture:
         return not any(len(frame) for frame in self.bars.values())
 
 
-def make_picture(found: Phased, most: int = MOST_OPERATIONS) -> Picture:
-    """Rows and bars of a timeline; of a large one the first launches."""
-    timeline = found.timeline
-    until, launches = _cut(found, most)
-    kept_ranges = _shown_ranges(timeline.ranges, until)
-    numbers = np.full(len(timeline.ranges) + 1, -1)
-    numbers[kept_ranges] = np.arange(len(kept_ranges))
-    # On a CPU a call is the operation itself: rows of both would say the same twice.
-    shown_calls = (timeline.api["start_ns"].to_numpy() < until) & (not found.on_cpu)
-    calls = np.flatnonzero(shown_calls)[: 2 * most]
-    launched = timeline.operations["launch_ns"].fillna(timeline.operations["start_ns"])
-    operations = np.flatnonzero(launched.to_numpy(np.int64) < until)[:most]
-    frames = {
-        RANGE: _range_bars(found, kept_ranges, numbers),
-        API: _bars(timeline.api.iloc[calls]),
-        SPAN: _span_bars(found, operations[: 0 if found.on_cpu else None], numbers),
-        GPU: _operation_bars(found, operations, numbers),
-    }
-    main = _main_thread(timeline.ranges)
-    places = {
-        RANGE: _thread_labels(timeline.ranges["thread"].iloc[kept_ranges], "NVTX", main),
-        API: _thread_labels(timeline.api["thread"].iloc[calls], "CUDA calls", main),
-        SPAN: ["NVTX on the GPU"] * len(frames[SPAN]),
-        GPU: _stream_labels(timeline.operations.iloc[operations], on_cpu=found.on_cpu),
+def make_picture(bars: TimelineBars, phases: tuple[str, ...], *, on_cpu: bool = False) -> Picture:
+    """Put the bars of a timeline into rows; `phases` are the names of the phases."""
+    frames = {RANGE: bars.ranges, API: bars.calls, SPAN: bars.spans, GPU: bars.operations}
+    labels = {
+        RANGE: _thread_labels(bars.ranges["thread"], "NVTX", bars.main_thread),
+        API: _thread_labels(bars.calls["thread"], "CUDA calls", bars.main_thread),
+        SPAN: ["NVTX on the GPU"] * len(bars.spans),
+        GPU: _stream_labels(bars.operations, on_cpu=on_cpu),
     }
     rows: list[PictureRow] = []
+    placed: dict[str, pd.DataFrame] = {}
     for kind in SETS:
-        rows += _place(frames[kind], kind, places[kind], len(rows))
+        rows_of_kind, row_of_bar = _place(frames[kind], kind, labels[kind], len(rows))
+        rows += rows_of_kind
+        placed[kind] = frames[kind].assign(row=row_of_bar)
     ends = (int(frame["end_ns"].max()) for frame in frames.values() if len(frame))
     return Picture(
         rows=tuple(rows),
-        bars=frames,
-        phases=found.phases,
+        bars=placed,
+        phases=phases,
         end_ns=max(ends, default=0),
-        launches=launches,
-        left_out=len(timeline.operations) - len(operations),
-        until_ns=until,
+        launches=bars.launches,
+        left_out=bars.left_out,
+        until_ns=bars.until_ns,
     )
-
-
-def _cut(found: Phased, most: int) -> tuple[float, int]:
-    """Host time from which on nothing is shown, and how many launches are whole before it."""
-    timeline = found.timeline
-    launched = timeline.operations["launch_ns"].fillna(timeline.operations["start_ns"])
-    starts = [
-        np.sort(one.to_numpy(np.int64))
-        for one in (launched, timeline.ranges["start_ns"], timeline.api["start_ns"])
-    ]
-    begins = timeline.ranges["start_ns"].to_numpy()[launch_rows(timeline.ranges)]
-    limit = min((float(one[most]) for one in starts if len(one) > most), default=np.inf)
-    if limit == np.inf:
-        return limit, len(begins)
-    # Launch n is whole where launch n + 1 begins before the limit.
-    whole = int(np.searchsorted(begins, limit, side="right")) - 1
-    return (float(begins[whole]), whole) if whole > 0 else (limit, 0)
-
-
-def _shown_ranges(ranges: pd.DataFrame, until: float) -> Integers:
-    """Rows of the ranges that last, without that of the visit: it holds everything."""
-    names = ranges["name"].astype(object)
-    visit = names.str.startswith("cell=", na=False) & (ranges["domain"] == NVTX_DOMAIN)
-    lasting = (ranges["end_ns"] > ranges["start_ns"]) & (ranges["start_ns"] < until)
-    return np.flatnonzero((lasting & ~visit & (names != VISIT)).to_numpy(bool))
-
-
-def _bars(frame: pd.DataFrame) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "start_ns": frame["start_ns"].to_numpy(np.int64),
-            "end_ns": frame["end_ns"].to_numpy(np.int64),
-            "name": frame["name"].astype(object).fillna("").to_numpy(),
-            "short": frame["name"].astype(object).fillna("").to_numpy(),
-            "row": 0,
-            "phase": -1,
-            "inside": -1,
-        }
-    )
-
-
-def _range_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
-    frame, stacks = _bars(found.timeline.ranges.iloc[rows]), found.timeline.stacks
-    frame["phase"] = found.range_phase[rows]
-    parents = np.append(stacks["parent"].to_numpy(), -1)
-    around = parents[found.timeline.ranges["stack"].to_numpy()[rows]]
-    frame["inside"] = _bar_around(around, stacks, numbers)
-    return frame
-
-
-def _operation_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
-    operations, stacks = found.timeline.operations, found.timeline.stacks
-    frame = _bars(operations.iloc[rows])
-    frame["name"] = operations["demangled"].astype(object).fillna("").to_numpy()[rows]
-    frame["phase"] = found.operation_phase[rows]
-    frame["inside"] = _bar_around(operations["stack"].to_numpy()[rows], stacks, numbers)
-    return frame
-
-
-def _span_bars(found: Phased, rows: Integers, numbers: Integers) -> pd.DataFrame:
-    """Ranges that are shown, from the first to the last of their shown operations on the GPU."""
-    timeline = found.timeline
-    spans = range_instances(timeline.operations.iloc[rows].reset_index(drop=True), timeline.stacks)
-    spans = spans[numbers[spans["range"].to_numpy()] != -1].sort_values("range")
-    # What lies inside another one comes after it, so that it gets a lower row.
-    spans = spans.sort_values(["first_ns", "last_ns"], ascending=[True, False], kind="stable")
-    shown = numbers[spans["range"].to_numpy()]
-    bars = _range_bars(found, spans["range"].to_numpy(), numbers)
-    times = {"start_ns": spans["first_ns"].to_numpy(), "end_ns": spans["last_ns"].to_numpy()}
-    return bars.assign(**times, inside=shown)
-
-
-def _bar_around(stack: Integers, stacks: pd.DataFrame, numbers: Integers) -> Integers:
-    """Bar of the innermost range of each stack that has one; -1: none."""
-    inner = np.append(stacks["range"].to_numpy(), -1)
-    bars: Integers = numbers[inner[stack]]
-    return bars
 
 
 def _thread_labels(threads: pd.Series, what: str, main: int) -> Sequence[str]:
-    numbers = threads.to_numpy(np.int64, na_value=_UNKNOWN).tolist()
+    numbers = threads.tolist()
     distinct = [number for number in dict.fromkeys(numbers) if number != main]
     if not distinct or len({*numbers}) < 2:
         return [what] * len(numbers)
@@ -198,18 +99,10 @@ def _thread_labels(threads: pd.Series, what: str, main: int) -> Sequence[str]:
     return [names[number] for number in numbers]
 
 
-def _main_thread(ranges: pd.DataFrame) -> int:
-    """The thread that opened the first range: that of the visit, or of the program's own."""
-    known = ranges["thread"].dropna()
-    return int(known.iloc[0]) if len(known) else _UNKNOWN
-
-
 def _stream_labels(operations: pd.DataFrame, *, on_cpu: bool) -> Sequence[str]:
     if on_cpu:
         return ["operators on the CPU"] * len(operations)
-    devices, streams = (
-        operations[name].to_numpy(np.int64, na_value=-1).tolist() for name in ("device", "stream")
-    )
+    devices, streams = operations["device"].tolist(), operations["stream"].tolist()
     several = len(set(devices)) > 1
     return [
         f"GPU {device}, stream {stream}" if several else f"GPU, stream {stream}"
@@ -217,22 +110,23 @@ def _stream_labels(operations: pd.DataFrame, *, on_cpu: bool) -> Sequence[str]:
     ]
 
 
-def _place(frame: pd.DataFrame, kind: str, labels: Sequence[str], first: int) -> list[PictureRow]:
-    """Give every bar its row, with those of one label together; the rows that this takes."""
+def _place(
+    frame: pd.DataFrame, kind: str, labels: Sequence[str], first: int
+) -> tuple[list[PictureRow], Integers]:
+    """Rows that the bars take, those of one label together, and the number of each bar's row."""
     rows: list[PictureRow] = []
-    of_bar = np.zeros(len(frame), np.int64)
+    row_of_bar = np.zeros(len(frame), np.int64)
     codes, distinct = pd.factorize(np.array(labels, dtype=object))
     start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
     for code in _in_order(distinct.tolist()):
-        own = np.flatnonzero(codes == code)
-        lanes = _lanes(start[own], end[own])
-        of_bar[own] = first + len(rows) + lanes
+        bars = np.flatnonzero(codes == code)
+        lanes = _lanes(start[bars], end[bars])
+        row_of_bar[bars] = first + len(rows) + lanes
         rows += [
             PictureRow(kind, str(distinct[code]) if not lane else "")
             for lane in range(int(lanes.max(initial=0)) + 1)
         ]
-    frame["row"] = of_bar
-    return rows
+    return rows, row_of_bar
 
 
 def _in_order(labels: Sequence[str]) -> list[int]:
@@ -241,7 +135,7 @@ def _in_order(labels: Sequence[str]) -> list[int]:
 
 
 def _lanes(start: Integers, end: Integers) -> Integers:
-    """Lowest lane that is free for each bar, in order of start: the depth of what is nested."""
+    """Lowest lane that is free for each bar, in order of start: the depth of nested bars."""
     if not len(start) or (start[1:] >= np.maximum.accumulate(end)[:-1]).all():
         return np.zeros(len(start), np.int64)
     lanes = np.zeros(len(start), np.int64)
@@ -272,8 +166,8 @@ class NameTable:
     def numbers(self, names: pd.Series) -> Integers:
         """Number of each name."""
         codes, distinct = pd.factorize(names)
-        known = [self._numbers.setdefault(str(name), len(self._numbers)) for name in distinct]
-        return np.array(known, dtype=np.int64)[codes] if known else codes.astype(np.int64)
+        numbers = [self._numbers.setdefault(str(name), len(self._numbers)) for name in distinct]
+        return np.array(numbers, dtype=np.int64)[codes] if numbers else codes.astype(np.int64)
 
     @property
     def names(self) -> list[str]:
@@ -281,8 +175,8 @@ class NameTable:
         return list(self._numbers)
 
 
-def compact(picture: Picture, names: NameTable, window: Window | None) -> dict[str, Any]:
-    """What the page's script draws: columns of differences as variable-length bytes in base64.
+def compact(picture: Picture, names: NameTable, window: UnitWindow | None) -> dict[str, Any]:
+    """Data that the page's script draws: columns of differences as variable-length bytes in base64.
 
     `windows`: names, starts and ends of what a reader looks at first. Columns of each kind of bar,
     one after the other: start (from the start before it), duration, number of the name, row,
@@ -293,7 +187,7 @@ def compact(picture: Picture, names: NameTable, window: Window | None) -> dict[s
         "rows": [[row.kind, row.label] for row in picture.rows],
         "phases": list(picture.phases),
         "end": picture.end_ns,
-        "windows": [] if window is None else [list(part) for part in window.parts],
+        "windows": [] if window is None else [list(part) for part in window_parts(window)],
         **{kind: _compact_bars(picture.bars[kind], names) for kind in SETS},
     }
 
@@ -338,62 +232,18 @@ def variable_length(columns: Sequence[Integers]) -> bytes:
 # ---- one unit, for paper and for readers without a script ----------------------------------------
 
 
-@dataclass(frozen=True)
-class Window:
-    """The part of a timeline that a still figure shows: once on the host, once on the GPU."""
-
-    host: tuple[int, int]
-    gpu: tuple[int, int] | None
-    """None where nothing ran on a GPU."""
-    unit: int | None = None
-    """Row of the range that it shows; None: everything."""
-
-    @property
-    def whole(self) -> tuple[int, int]:
-        """From the first to the last of both."""
-        gpu = self.gpu or self.host
-        return min(self.host[0], gpu[0]), max(self.host[1], gpu[1])
-
-    @property
-    def apart(self) -> bool:
-        """Whether the GPU is so far behind the host that one axis cannot show both."""
-        start, end = self.whole
-        longest = max(one[1] - one[0] for one in (self.host, self.gpu or self.host))
-        return end - start > _TOGETHER * max(longest, 1)
-
-    @property
-    def parts(self) -> tuple[tuple[str, int, int], ...]:
-        """What to look at, with a word for it, the most telling first."""
-        if self.apart and self.gpu is not None:
-            return ("One on the GPU", *self.gpu), ("One on the host", *self.host)
-        return (("One", *self.whole),)
+def far_apart(window: UnitWindow) -> bool:
+    """Whether the GPU is so far behind the host that one axis cannot show both."""
+    start, end = window.extent
+    longest = max(until - begin for begin, until in (window.host, window.gpu or window.host))
+    return end - start > _TOGETHER * max(longest, 1)
 
 
-def unit_window(found: Phased, until_ns: float = np.inf) -> Window | None:
-    """Times of the unit in the middle; of all where nothing repeats; None where there is nothing.
-
-    `until_ns`: of a picture that is cut; units behind that are not in it.
-    """
-    timeline, middle = found.timeline, found.middle(until_ns)
-    operations = timeline.operations
-    if middle is None:
-        return _whole_window(until_ns, timeline.ranges, timeline.api, operations)
-    row = timeline.ranges.iloc[middle]
-    host = int(row["start_ns"]), int(row["end_ns"])
-    number = int(np.searchsorted(found.units.rows, middle))
-    own = operations[found.operation_unit == number]
-    if own.empty:
-        return Window(host, None, middle)
-    return Window(host, (int(own["start_ns"].min()), int(own["end_ns"].max())), middle)
-
-
-def _whole_window(until_ns: float, *frames: pd.DataFrame) -> Window | None:
-    filled = [frame for frame in frames if len(frame)]
-    if not filled:
-        return None
-    start = min(int(frame["start_ns"].min()) for frame in filled)
-    end = int(min(max(int(frame["end_ns"].max()) for frame in filled), until_ns))
-    return Window((start, end), (start, end) if len(frames[-1]) else None)
+def window_parts(window: UnitWindow) -> tuple[tuple[str, int, int], ...]:
+    """Times to look at, each with a word for it, the most telling first."""
+    if far_apart(window) and window.gpu is not None:
+        return ("One on the GPU", *window.gpu), ("One on the host", *window.host)
+    return (("One", *window.extent),)
 
 
 def bars_within(frame: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
@@ -434,27 +284,9 @@ def joined_bars(frame: pd.DataFrame, least_ns: float) -> pd.DataFrame:
 
 def bar_paths(ranges: pd.DataFrame) -> list[str]:
     """Names of each range's bar with those around it, outermost first."""
-    found: list[str] = []
+    paths: list[str] = []
     for name, inside in zip(ranges["name"].tolist(), ranges["inside"].tolist(), strict=True):
         # A range lies in one that began before it, so in a bar further up.
-        around = found[inside] if 0 <= inside < len(found) else ""
-        found.append(f"{around} / {name}" if around else str(name))
-    return found
-
-
-def busy_bins(
-    operations: pd.DataFrame, window: tuple[int, int], count: int
-) -> npt.NDArray[np.float64]:
-    """Share of each of `count` equal stretches of a window in which an operation ran."""
-    start, end = window
-    edges = np.linspace(start, end, count + 1)
-    begins, ends = operations["start_ns"].to_numpy(), operations["end_ns"].to_numpy()
-    if not len(begins) or end <= start:
-        return np.zeros(count)
-    latest = np.concatenate([[begins[0]], np.maximum.accumulate(ends)[:-1]])
-    begins, ends = np.maximum(begins, latest), np.maximum(ends, latest)  # nothing counts twice
-    lengths = np.concatenate([[0], np.cumsum(ends - begins)])
-    place = np.searchsorted(ends, edges, side="left")
-    inner = np.append(begins, np.inf)[place]
-    until = lengths[place] + np.where(edges > inner, edges - inner, 0.0)
-    return np.diff(until) / np.diff(edges)
+        around = paths[inside] if 0 <= inside < len(paths) else ""
+        paths.append(f"{around} / {name}" if around else str(name))
+    return paths

@@ -6,15 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pandas as pd
 from markupsafe import Markup
 
-from profiler.analyse.phases import CPU_OPERATOR, Phased, phased
-from profiler.analyse.timeline import busy_time
-from profiler.analyse.timers import timer_medians
 from profiler.findings.findings import Findings
-from profiler.findings.values import NAN
+from profiler.findings.timelines.bars import UnitWindow
+from profiler.findings.timelines.cells import CellTimelineFindings
 from profiler.render import embed
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.tables.rows import Datum
@@ -26,20 +23,19 @@ from profiler.render.timeline.picture import (
     SPAN,
     NameTable,
     Picture,
-    Window,
     bar_paths,
     bars_within,
-    busy_bins,
     compact,
+    far_apart,
     joined_bars,
     make_picture,
-    unit_window,
 )
 from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
 from profiler.render.timeline.timeline_tables import (
     OPERATOR_HEADS,
     Line,
     NamedTimeline,
+    NamedTimelines,
     Operator,
     PhaseShares,
     SmallTable,
@@ -51,7 +47,6 @@ from profiler.render.timeline.timeline_tables import (
     percent,
     phase_shares,
     phase_table,
-    section_device,
     slowed_words,
     tree_table,
 )
@@ -114,131 +109,132 @@ class TimelineSection:
     """For the page's script."""
 
 
-def named_timelines(findings: Findings) -> tuple[NamedTimeline, ...]:
-    """Timelines of a report in the order of its plan, with what repeats in them."""
-    timelines = findings.report.timelines
-    several = len({cell.problem.id for cell in findings.distinct_cells if cell.id in timelines}) > 1
-    timed = timer_medians(findings.report.samples, findings.report.summary)
-    return tuple(
-        NamedTimeline(
-            cell.variant.name,
-            cell.problem.name if several else "",
-            findings.marks[cell.variant.id],
-            phased(timelines[cell.id]),
-            timed.get(cell.id, NAN),
-        )
-        for cell in findings.distinct_cells
-        if cell.id in timelines
+def named_timelines(findings: Findings) -> NamedTimelines:
+    """Timelines of a run in the order of its plan, under the names of their cells."""
+    cells = {cell.id: cell for cell in findings.distinct_cells}
+    timelines = findings.timelines.of_cells(cells)
+    several = len({cells[timeline.cell].problem.id for timeline in timelines.cells}) > 1
+    return NamedTimelines(
+        tuple(
+            NamedTimeline(
+                variant=cells[timeline.cell].variant.name,
+                problem=cells[timeline.cell].problem.name if several else "",
+                mark=findings.marks[cells[timeline.cell].variant.id],
+                timeline=timeline,
+            )
+            for timeline in timelines.cells
+        ),
+        timelines,
     )
 
 
-def make_section(named: Sequence[NamedTimeline], counters: pd.DataFrame) -> TimelineSection | None:
-    """Make the section; None without a timeline. `counters`: by range, without rows for none."""
-    if not named:
+def make_section(named: NamedTimelines) -> TimelineSection | None:
+    """Make the section; None without a timeline."""
+    if not named.cells:
         return None
-    drawn = named[:MOST_PICTURES]
+    drawn = named.cells[:MOST_PICTURES]
     most = min(MOST_OPERATIONS, MOST_ON_PAGE // len(drawn))
     names = NameTable()
     data: list[dict[str, Any]] = []
     cells = []
-    for number, one in enumerate(named):
-        picture = make_picture(one.found, most) if number < len(drawn) else None
-        window = None if picture is None else unit_window(one.found, picture.until_ns)
-        if picture is not None:
-            data.append(
-                {"name": one.name, "device": one.found.device, **compact(picture, names, window)}
-            )
-        cells.append(_cell(one, number, picture, window, _of_cell(counters, one.found)))
+    for number, cell in enumerate(named.cells):
+        drawing = _drawing(cell.timeline, most) if number < len(drawn) else None
+        if drawing is not None:
+            bars = compact(drawing.picture, names, drawing.window)
+            data.append({"name": cell.name, "device": cell.timeline.device, **bars})
+        cells.append(_cell(cell, number, drawing))
     return TimelineSection(
         cells=tuple(cells),
-        shares=phase_shares(named),
+        shares=phase_shares(named.cells),
         slowed=slowed_words(named),
         phases=phase_table(named),
         calls=call_table(named),
         operator_heads=OPERATOR_HEADS,
-        left_out_pictures=len(named) - len(drawn),
-        device=section_device(named),
-        by_time=any(bool(one.found.timeline.operations["by_time"].any()) for one in named),
+        left_out_pictures=len(named.cells) - len(drawn),
+        device=named.timelines.device,
+        by_time=named.timelines.by_time,
         data=embed.dump({"names": names.names, "colours": list(PHASE_NAMES), "cells": data}),
     )
 
 
-def _cell(
-    one: NamedTimeline,
-    number: int,
-    picture: Picture | None,
-    window: Window | None,
-    counters: pd.DataFrame,
-) -> CellPicture:
-    found = one.found
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """The picture of a cell, and the unit of it that the still figure shows."""
+
+    picture: Picture
+    window: UnitWindow | None
+
+
+def _drawing(timeline: CellTimelineFindings, most: int) -> _Drawing:
+    picture = make_picture(timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu)
+    return _Drawing(picture, timeline.window(picture.until_ns))
+
+
+def _cell(cell: NamedTimeline, number: int, drawing: _Drawing | None) -> CellPicture:
+    timeline = cell.timeline
     chart = twin = None
-    if picture is not None and window is not None and not picture.empty:
-        chart = _chart(one, number, picture, window)
-        twin = _twin(one, picture, window)
-    operators, left_out = operator_rows(found)
+    if drawing is not None and drawing.window is not None and not drawing.picture.empty:
+        chart = _chart(cell, number, drawing.picture, drawing.window)
+        twin = _twin(cell, drawing.picture, drawing.window)
+    operators, left_out = operator_rows(timeline)
     tables = (
-        tree_table(found, counters),
-        gap_table(found),
-        kernel_table(found),
-        None if found.on_cpu else latency_table(found),
+        tree_table(timeline),
+        gap_table(timeline),
+        kernel_table(timeline),
+        latency_table(timeline),
     )
     return CellPicture(
-        name=one.name,
-        mark=one.mark,
+        name=cell.name,
+        mark=cell.mark,
         number=number if chart is not None else -1,
-        sentence=_sentence(found),
-        notes=tuple(_notes(found, picture)),
-        keys=_keys(found),
+        sentence=_sentence(timeline),
+        notes=tuple(_notes(timeline, None if drawing is None else drawing.picture)),
+        keys=_keys(timeline),
         chart=chart,
         twin=twin,
         tables=tuple(table for table in tables if table is not None),
         operators=operators,
         left_out_operators=left_out,
-        tool=found.timeline.collector,
+        tool=timeline.collector,
     )
 
 
-def _of_cell(counters: pd.DataFrame, found: Phased) -> pd.DataFrame:
-    """Counters by range of a cell; without rows where there are none."""
-    return counters[counters["cell"] == found.timeline.cell] if len(counters) else counters
-
-
-def _keys(found: Phased) -> tuple[PhaseKey, ...]:
+def _keys(timeline: CellTimelineFindings) -> tuple[PhaseKey, ...]:
     return tuple(
         PhaseKey(name, PHASE_NAMES[number] if number < len(PHASE_NAMES) else "")
-        for number, name in enumerate(found.phases)
+        for number, name in enumerate(timeline.phase_names)
     )
 
 
 # ---- words ---------------------------------------------------------------------------------------
 
 
-def _sentence(found: Phased) -> str:
-    """What was recorded, and how much of the time the GPU was busy."""
-    timeline, operations = found.timeline, found.timeline.operations
-    units = found.units
-    what = f"{timeline.launches} launches" if timeline.launches else "One run of the program"
-    if len(units.rows) and len(units.rows) != timeline.launches:
-        what += f", {len(units.rows)} times {units.name}"
-    if operations.empty:
-        return f"{what}; nothing ran on a GPU."
-    busy = busy_time(operations)
-    span = int(operations["end_ns"].max() - operations["start_ns"].min())
-    devices = max(operations["device"].nunique(), 1)
-    share = percent(busy / (span * devices)) if span else numbers.MISSING
-    kinds = operations["kind"].astype(object).value_counts()
+def _sentence(timeline: CellTimelineFindings) -> str:
+    """What was recorded, and how much of the visit and of a unit the device was busy."""
+    recorded = f"{timeline.launches} launches" if timeline.launches else "One run of the program"
+    if timeline.units and timeline.units != timeline.launches:
+        recorded += f", {timeline.units} times {timeline.unit}"
+    visit = timeline.visit
+    if visit is None:
+        return f"{recorded}; nothing ran on a GPU."
     counted = ", ".join(
-        f"{numbers.show(float(count))} {_KINDS.get(str(kind), str(kind))}"
-        for kind, count in kinds.items()
+        f"{numbers.show(float(count))} {_KINDS.get(kind, kind)}"
+        for kind, count in timeline.operation_counts.items()
     )
-    return (
-        f"{what}: {counted} in {numbers.show(span, 'ns')}, in which the {found.device} was busy "
-        f"{share} of the time."
-    )
+    unit = timeline.whole_unit
+    if unit is None or numbers.is_missing(unit.busy_share):
+        busy = f"The {timeline.device} was busy {percent(visit.busy_share)} of that time."
+    else:
+        median = f" (the median of {unit.units})" if unit.units > 1 else ""
+        busy = (
+            f"The {timeline.device} was busy {percent(unit.busy_share)} of a {timeline.unit} with "
+            f"the wait before it{median}, and {percent(visit.busy_share)} of the visit as a whole."
+        )
+    return f"{recorded}: {counted} in {numbers.show(visit.span_ns, 'ns')}. {busy}"
 
 
 _KINDS = {
-    CPU_OPERATOR: "operators",
+    "cpu_op": "operators",
     "kernel": "kernels",
     "memcpy": "copies",
     "memset": "memsets",
@@ -246,91 +242,92 @@ _KINDS = {
 }
 
 
-def _notes(found: Phased, picture: Picture | None) -> list[str]:
-    operations = found.timeline.operations
+def _notes(timeline: CellTimelineFindings, picture: Picture | None) -> list[str]:
     notes = []
-    nodes = int(operations["graph_node"].notna().sum()) if len(operations) else 0
-    if nodes:
+    if timeline.graph_nodes:
         notes.append(
-            f"{numbers.show(float(nodes))} operations are nodes of CUDA graphs: their range is "
-            "that of the call that launched the graph, whatever was open when it was captured."
+            f"{numbers.show(float(timeline.graph_nodes))} operations are nodes of CUDA graphs: "
+            "their range is that of the call that launched the graph, whatever was open when it "
+            "was captured."
         )
-    if (operations["kind"] == "graph").any():
+    if "graph" in timeline.operation_counts:
         notes.append("A whole CUDA graph is one bar: its nodes were not recorded.")
-    by_time = int(operations["by_time"].sum()) if len(operations) else 0
-    if by_time:
+    if timeline.by_time:
         notes.append(
-            f"{numbers.show(float(by_time))} operations were launched by threads without a range "
-            "of their own (torch's backward pass): they are placed by time into what the main "
-            "thread had open."
+            f"{numbers.show(float(timeline.by_time))} operations were launched by threads without "
+            "a range of their own (torch's backward pass): they are placed by time into what the "
+            "main thread had open."
         )
     if picture is not None and picture.left_out:
-        first = f"the first {picture.launches} launches" if picture.launches else "the first"
-        notes.append(
-            f"The picture holds {first} of {found.timeline.launches}; "
-            f"{numbers.show(float(picture.left_out))} more operations are in the tables only."
-            if found.timeline.launches
-            else f"The picture leaves out the last {numbers.show(float(picture.left_out))} "
-            "operations; they are in the tables."
-        )
+        notes.append(_cut_note(timeline.launches, picture))
     return notes
+
+
+def _cut_note(launches: int, picture: Picture) -> str:
+    """Which operations the picture leaves out."""
+    left_out = numbers.show(float(picture.left_out))
+    if not launches:
+        return f"The picture leaves out the last {left_out} operations; they are in the tables."
+    first = f"the first {picture.launches} launches" if picture.launches else "the first"
+    return (
+        f"The picture holds {first} of {launches}; {left_out} more operations are in the tables "
+        "only."
+    )
 
 
 # ---- the still figure ----------------------------------------------------------------------------
 
 
-def _chart(one: NamedTimeline, number: int, picture: Picture, window: Window) -> Chart:
-    found, operations = one.found, one.found.timeline.operations
-    what = _unit_name(found, window)
-    span, shares = (0, 0), np.zeros(0)
-    if len(operations):
-        span = int(operations["start_ns"].min()), int(operations["end_ns"].max())
-        shares = busy_bins(operations, span, _BINS)
-    count = 0 if window.unit is None else len(found.units.rows)
+def _chart(cell: NamedTimeline, number: int, picture: Picture, window: UnitWindow) -> Chart:
+    timeline = cell.timeline
+    span, shares = timeline.busy_over_time(_BINS)
+    count = 0 if window.unit is None else timeline.units
     which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
     reading = (
-        f"{which} {'' if found.on_cpu else 'and CUDA calls '}on the host; {_operations(found)} "
-        f"{_colours(found)} Bars too short to be seen are drawn together."
+        f"{which} {'' if timeline.on_cpu else 'and CUDA calls '}on the host; "
+        f"{_operations(timeline)} {_colours(timeline)} Bars too short to be seen are drawn "
+        "together."
     )
-    title = f"{found.device} busy, all launches; blue: what is shown below"
-    figure = timeline_figure(Shares(title, span, shares), _panels(found.device, picture, window))
-    return make_chart(f"timeline-{number}", f"{one.name}: {what}", reading, figure)
+    title = f"{timeline.device} busy, all launches; blue: what is shown below"
+    panels = _panels(timeline.device, picture, window)
+    figure = timeline_figure(Shares(title, span, shares), panels)
+    name = f"{cell.name}: {_unit_name(window)}"
+    return make_chart(f"timeline-{number}", name, reading, figure)
 
 
-def _unit_name(found: Phased, window: Window) -> str:
+def _unit_name(window: UnitWindow) -> str:
     """Name of the range that a still figure shows; without one it shows all."""
-    if window.unit is None:
-        return "all of it"
-    return str(found.timeline.ranges["name"].iloc[window.unit]).replace("=", " ")
+    return "all of it" if window.unit is None else window.unit.replace("=", " ")
 
 
-def _operations(found: Phased) -> str:
-    if found.on_cpu:
+def _operations(timeline: CellTimelineFindings) -> str:
+    if timeline.on_cpu:
         return "below, torch's operators."
     return (
         "on the GPU its operations, and the ranges from their first operation to their last."
-        if len(found.timeline.operations)
+        if timeline.has_operations
         else "nothing ran on a GPU."
     )
 
 
-def _colours(found: Phased) -> str:
-    if not found.phases:
+def _colours(timeline: CellTimelineFindings) -> str:
+    if not timeline.phase_names:
         return ""
     return "An operation has the colour of the phase that launched it."
 
 
-def _panels(device: str, picture: Picture, window: Window) -> list[Panel]:
+def _panels(device: str, picture: Picture, window: UnitWindow) -> list[Panel]:
     """Host and GPU on one axis where that can be read, else each on its own."""
     host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
     gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
-    host_window = window.host if window.apart else window.whole
+    apart = far_apart(window)
+    host_window = window.host if apart else window.extent
     panels = []
     if host:
         title = f"host, from {numbers.show(host_window[0], 'ns')}"
         panels.append(_panel(title, picture, host, (RANGE, API), host_window))
     if gpu and window.gpu is not None:
-        gpu_window = window.gpu if window.apart else window.whole
+        gpu_window = window.gpu if apart else window.extent
         title = f"{device}, from {numbers.show(gpu_window[0], 'ns')}"
         panels.append(_panel(title, picture, gpu, (SPAN, GPU), gpu_window))
     return panels
@@ -351,35 +348,36 @@ def _panel(
     return Panel(title, rows, places[0], bars, window)
 
 
-def _twin(one: NamedTimeline, picture: Picture, window: Window) -> SmallTable:
+def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:
     """The bars of the still figure in words, in order of start."""
-    origin = window.whole[0]
+    origin = window.extent[0]
     paths = bar_paths(picture.bars[RANGE])
     within = {RANGE: window.host, GPU: window.gpu or window.host}
     frames = [
         bars_within(picture.bars[kind], part).assign(kind=kind) for kind, part in within.items()
     ]
     bars = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
-    longest = bars["end_ns"] - bars["start_ns"]
-    kept = bars.loc[longest.nlargest(MOST_TWIN_ROWS).index].sort_values("start_ns", kind="stable")
+    duration = bars["end_ns"] - bars["start_ns"]
+    longest = bars.loc[duration.nlargest(MOST_TWIN_ROWS).index]
+    longest = longest.sort_values("start_ns", kind="stable")
     lines = tuple(
         Line(
             str(row["name"]),
             (
-                Datum(one.found.device if row["kind"] == GPU else "range", css="words"),
+                Datum(cell.timeline.device if row["kind"] == GPU else "range", css="words"),
                 _shown_time(row["start_ns"] - origin),
                 _shown_time(row["end_ns"] - row["start_ns"]),
                 Datum(paths[row["inside"]] if row["inside"] >= 0 else "", css="words"),
             ),
         )
-        for row in kept.to_dict("records")
+        for row in longest.to_dict("records")
     )
     return SmallTable(
-        f"{one.name}: ranges and operations of {_unit_name(one.found, window)}",
+        f"{cell.name}: ranges and operations of {_unit_name(window)}",
         "what",
         (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
         lines,
-        len(bars) - len(kept),
+        len(bars) - len(longest),
         words=("where", "in"),
         long_names=True,
     )

@@ -2,52 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.phases import (
-    CPU_OPERATOR,
-    LAUNCH,
-    OUTSIDE,
-    WHOLE,
-    Phased,
-    api_calls,
-    gap_groups,
-    phase_summary,
+from profiler.findings.timelines.cells import (
+    CellTimelineFindings,
+    Phase,
+    TimelineFindings,
+    UnitPart,
 )
-from profiler.analyse.range_counters import range_label
-from profiler.analyse.timeline import (
-    kernel_summary,
-    latency_summary,
-    merged_name,
-    operation_summary,
-    range_tree,
-)
-from profiler.findings.values import NAN
 from profiler.metrics.labels import label
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from runner.protocol import NVTX_DOMAIN
 
-_SLOWED = 1.1
-"""Time in a recording by that of the timer above which busy shares are no longer the run's own."""
 MOST_KERNELS = 40
 MOST_GAPS = 15
 MOST_LATENCIES = 15
 MOST_OPERATORS = 20
 MOST_TREE_ROWS = 150
-_OTHERS = ("memcpy", "memset", "graph", CPU_OPERATOR)
-_RANGE_METRICS = (
-    "duration_ns",
-    "dram_read_bytes",
-    "dram_write_bytes",
-    "dram_bytes",
-    "instructions",
-)
-"""Counters by range that the tree has room for, where they were collected: all add up."""
+_LAUNCH = "launch"
+"""Name of units that are launches."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +57,12 @@ class SmallTable:
 
 @dataclass(frozen=True)
 class NamedTimeline:
-    """A timeline under the name of its cell."""
+    """What a timeline shows, under the name of its cell."""
 
     variant: str
     problem: str
     mark: int
-    found: Phased
-    timed_ns: float = NAN
-    """What the timer says of a launch; NaN where it measured nothing."""
+    timeline: CellTimelineFindings
 
     @property
     def name(self) -> str:
@@ -96,13 +72,16 @@ class NamedTimeline:
     @property
     def units(self) -> str:
         """What repeats, and how often: `100 step_*`."""
-        found = self.found.units
-        return _counted(len(found.rows), found.name) if found.name else "nothing repeats"
+        timeline = self.timeline
+        return _counted(timeline.units, timeline.unit) if timeline.unit else "nothing repeats"
 
-    @property
-    def slowed(self) -> float:
-        """Time of a launch in the recording by that of the timer; NaN where one is not known."""
-        return NAN if self.found.on_cpu else self.found.launch_ns / self.timed_ns
+
+@dataclass(frozen=True)
+class NamedTimelines:
+    """The timelines of a page, in its order, and what is true of all of them."""
+
+    cells: tuple[NamedTimeline, ...]
+    timelines: TimelineFindings
 
 
 # ---- over cells ----------------------------------------------------------------------------------
@@ -116,64 +95,62 @@ class PhaseShares:
     rows: tuple[Line, ...]
 
 
+_PhaseKey = tuple[UnitPart, str]
+_PART_ORDER = (UnitPart.WHOLE, UnitPart.RANGE, UnitPart.OUTSIDE)
+
+
 def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
     """GPU busy share by cell and phase: medians over units."""
-    summaries = [_by(phase_summary(one.found.times), "phase") for one in cells]
-    phases = tuple(dict.fromkeys(name for table in summaries for name in table))
-    ordered = tuple(sorted(phases, key=lambda name: {WHOLE: -1, OUTSIDE: 1}.get(name, 0)))
+    by_key = [{(phase.part, phase.name): phase for phase in cell.timeline.phases} for cell in cells]
+    keys: dict[_PhaseKey, None] = dict.fromkeys(key for phases in by_key for key in phases)
+    ordered = sorted(keys, key=lambda key: _PART_ORDER.index(key[0]))
     rows = tuple(
         Line(
-            one.variant,
-            (_words(one.units), *(_share_datum(table.get(name)) for name in ordered)),
-            title=one.problem,
-            mark=one.mark,
+            cell.variant,
+            (_words(cell.units), *(_share_datum(phases.get(key)) for key in ordered)),
+            title=cell.problem,
+            mark=cell.mark,
         )
-        for one, table in zip(cells, summaries, strict=True)
+        for cell, phases in zip(cells, by_key, strict=True)
     )
-    return PhaseShares(tuple(phase_name(name, "whole") for name in ordered), rows)
+    return PhaseShares(tuple(_phase_name(*key, "whole") for key in ordered), rows)
 
 
 def _counted(number: int, name: str) -> str:
     """So many of them, as English has it where they are launches."""
-    plural = "es" if name == LAUNCH and number != 1 else ""
+    plural = "es" if name == _LAUNCH and number != 1 else ""
     return f"{number} {name}{plural}".rstrip()
 
 
-def slowed_words(cells: Sequence[NamedTimeline]) -> str:
+def slowed_words(named: NamedTimelines) -> str:
     """Say how far recording stretched the launches; empty where it did not, or nothing tells."""
-    slowed = [one for one in cells if one.slowed > _SLOWED]
-    if not slowed:
+    slowed = named.timelines.most_slowed
+    if slowed is None:
         return ""
-    worst = max(slowed, key=lambda one: one.slowed)
-    recorded, timed = (numbers.show(one, "ns") for one in (worst.found.launch_ns, worst.timed_ns))
+    name = next(cell.name for cell in named.cells if cell.timeline is slowed)
+    recorded, timed = (numbers.show(time, "ns") for time in (slowed.launch_ns, slowed.timed_ns))
     return (
         "Recording slows the host down, so busy shares are lower here than in a run without it: "
-        f"a launch of {worst.name} took {recorded} in the recording and {timed} by the timer "
-        "(which hides as much of the host's time as its flush of the caches takes)."
+        f"a launch of {name} took {recorded} in the recording and {timed} by CUDA events (which "
+        "hide as much of the host's time as their flush of the caches takes)."
     )
 
 
-def _by(table: pd.DataFrame, column: str) -> dict[str, Mapping[Any, Any]]:
-    """Rows of a table by a column of words."""
-    return {str(row[column]): row for row in table.to_dict("records")}
+def _phase_name(part: UnitPart, name: str, unit: str) -> str:
+    """Name of a phase; `unit`: name of the whole unit."""
+    return {UnitPart.WHOLE: unit, UnitPart.OUTSIDE: "outside of them"}.get(part, name)
 
 
-def phase_name(phase: str, whole: str) -> str:
-    """What a phase is called; `whole`: what all of the unit is."""
-    return {WHOLE: whole, OUTSIDE: "outside of them"}.get(phase, phase)
-
-
-def _share_datum(row: Mapping[Any, Any] | None) -> Datum:
-    if row is None:
+def _share_datum(phase: Phase | None) -> Datum:
+    if phase is None:
         return Datum(title="no such range here", css="none")
-    if numbers.is_missing(row["busy_share"]):
+    if numbers.is_missing(phase.busy_share):
         return Datum(title="nothing ran in it", css="none")
-    low, high = row["busy_share_low"], row["busy_share_high"]
     title = (
-        f"{percent(low)} to {percent(high)} over {row['units']:.0f}; "
-        f"time {numbers.show(row['gpu_ns'], 'ns')}, idle {numbers.show(row['idle_ns'], 'ns')}"
+        f"{percent(phase.busy_share_low)} to {percent(phase.busy_share_high)} over {phase.units}; "
+        f"time {numbers.show(phase.gpu_ns, 'ns')}, idle {numbers.show(phase.idle_ns, 'ns')}"
     )
-    return Datum(percent(row["busy_share"]), numbers.raw(100 * row["busy_share"]), title)
+    return Datum(percent(phase.busy_share), numbers.raw(100 * phase.busy_share), title)
 
 
 def percent(share: float) -> str:
@@ -181,16 +158,10 @@ def percent(share: float) -> str:
     return numbers.show(100 * share, "%")
 
 
-def section_device(cells: Sequence[NamedTimeline]) -> str:
-    """What the operations of all cells ran on: `CPU` only where none ran on a GPU."""
-    ran = [one.found for one in cells if len(one.found.timeline.operations)]
-    return "CPU" if ran and all(one.on_cpu for one in ran) else "GPU"
-
-
-def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
+def phase_table(named: NamedTimelines) -> SmallTable:
     """Host and GPU time of every phase of every cell: medians over units."""
-    lines = tuple(line for one in cells for line in _phase_lines(one))
-    device = section_device(cells)
+    lines = tuple(line for cell in named.cells for line in _phase_lines(cell))
+    device = named.timelines.device
     return SmallTable(
         "Phases: medians, from the lowest to the highest over units",
         "variant",
@@ -219,36 +190,30 @@ def phase_table(cells: Sequence[NamedTimeline]) -> SmallTable:
     )
 
 
-def _phase_lines(one: NamedTimeline) -> Iterator[Line]:
-    unit = one.found.units.name
-    for row in phase_summary(one.found.times).to_dict("records"):
+def _phase_lines(cell: NamedTimeline) -> Iterator[Line]:
+    unit = cell.timeline.unit
+    for phase in cell.timeline.phases:
         data = (
-            _words(one.problem),
-            _words(phase_name(str(row["phase"]), f"whole {unit}".rstrip())),
-            _words(_counted(int(row["units"]), unit)),
-            _number(row["operations"]),
-            _time(row["gpu_ns"]),
-            _span(row["gpu_ns_low"], row["gpu_ns_high"]),
-            _percent(row["busy_share"]),
-            _percent_span(row["busy_share_low"], row["busy_share_high"]),
-            _time(row["idle_ns"]),
-            _percent(row["share_of_gpu"]),
-            _time(row["host_ns"], "no range of its own"),
+            _words(cell.problem),
+            _words(_phase_name(phase.part, phase.name, f"whole {unit}".rstrip())),
+            _words(_counted(phase.units, unit)),
+            _number(phase.operations),
+            _time(phase.gpu_ns),
+            _span(phase.gpu_ns_low, phase.gpu_ns_high),
+            _percent(phase.busy_share),
+            _percent_span(phase.busy_share_low, phase.busy_share_high),
+            _time(phase.idle_ns),
+            _percent(phase.share_of_gpu),
+            _time(phase.host_ns, "no range of its own"),
         )
-        yield Line(one.variant, data, mark=one.mark)
+        yield Line(cell.variant, data, mark=cell.mark)
 
 
-def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
+def call_table(named: NamedTimelines) -> SmallTable | None:
     """CUDA calls by cell and name: how many a launch makes, and how long they take on the host."""
-    cells = [one for one in cells if not one.found.on_cpu]
-    tables = [api_calls(one.found.timeline.api, one.found.timeline.ranges) for one in cells]
-    time: dict[str, float] = {}
-    for table in tables:
-        for name, host in zip(table["name"], table["host_ns"], strict=True):
-            time[str(name)] = time.get(str(name), 0.0) + float(host)
-    if not time:
+    names = named.timelines.call_names
+    if not names:
         return None
-    names = sorted(time, key=lambda name: (-time[name], name))
     heads = [("all calls", "Calls per launch"), ("all calls: time", "Sum of those of the calls")]
     heads += [
         head
@@ -256,8 +221,13 @@ def call_table(cells: Sequence[NamedTimeline]) -> SmallTable | None:
         for head in ((name, "Calls per launch"), (f"{name}: time", _CALL_HINT))
     ]
     lines = tuple(
-        Line(one.variant, (_words(one.problem), *_calls_of(table, names)), mark=one.mark)
-        for one, table in zip(cells, tables, strict=True)
+        Line(
+            cell.variant,
+            (_words(cell.problem), *_calls_of(cell.timeline.calls, names)),
+            mark=cell.mark,
+        )
+        for cell in named.cells
+        if not cell.timeline.on_cpu
     )
     return SmallTable(
         "CUDA calls per launch: how many, and how long on the host",
@@ -274,7 +244,7 @@ _CALL_HINT = "Host time per launch, median"
 def _calls_of(table: pd.DataFrame, names: Sequence[str]) -> Iterator[Datum]:
     """Number and host time of all calls of a cell, then of each name."""
     yield from _call_totals(table)
-    by_name = _by(table, "name")
+    by_name = {str(row["name"]): row for row in table.to_dict("records")}
     for name in names:
         yield from _call_data(by_name.get(name))
 
@@ -296,33 +266,27 @@ def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
 # ---- of one cell ---------------------------------------------------------------------------------
 
 
-def tree_table(found: Phased, counters: pd.DataFrame) -> SmallTable | None:
-    """Ranges with host and GPU time; `counters`: those of this cell by range, may be empty."""
-    timeline = found.timeline
-    tree = range_tree(timeline.operations, found.ranges, timeline.stacks)
+def tree_table(timeline: CellTimelineFindings) -> SmallTable | None:
+    """Ranges with host and GPU time, and the counters of ncu by range where there are any."""
+    tree, metrics = timeline.ranges, timeline.range_metrics
     if tree.empty:
         return None
-    metrics = [
-        name
-        for name in _RANGE_METRICS
-        if name in counters.columns and bool(counters[name].notna().any())
-    ]
-    by_path = _counters_by_path(counters, metrics, _merged_prefixes(tree))
     lines = tuple(
-        _tree_line(row, [_counter(by_path.get(path, {}).get(name), name) for name in metrics])
-        for row, path in zip(tree.to_dict("records"), _tree_paths(tree), strict=True)
+        _tree_line(row, [_counter(float(row[name]), name) for name in metrics])
+        for row in tree.to_dict("records")
     )
     heads = (
         ("instances", "How often it was opened"),
         ("host", "How long all of them were open on the host"),
         ("operations", "Kernels, copies and memsets inside, also further in"),
-        (found.device, "Sum of their durations"),
-        (f"own {found.device}", "Without what lies in a range further in"),
+        (timeline.device, "Sum of their durations"),
+        (f"own {timeline.device}", "Without what lies in a range further in"),
+        ("busy", "Time in which an operation ran"),
         (
-            "busy",
-            "Time in which an operation ran, of that from the first to the last of them",
+            "idle inside",
+            "Time from the first to the last operation of each instance in which nothing ran; "
+            "waits between instances are left out",
         ),
-        ("idle", "Time between them in which nothing ran at all"),
         *((f"{label(name).label}, ncu, one launch", _COUNTER_HINT) for name in metrics),
     )
     return SmallTable(
@@ -339,57 +303,19 @@ _COUNTER_HINT = (
 )
 
 
-def _merged_prefixes(tree: pd.DataFrame) -> frozenset[str]:
-    """What stands before the star of names that stand for many."""
-    names = (str(name) for name in tree["name"] if str(name).endswith("_*"))
-    return frozenset(name.removesuffix("_*") for name in names)
-
-
-def _counters_by_path(
-    counters: pd.DataFrame, metrics: Sequence[str], prefixes: Collection[str]
-) -> dict[tuple[str, ...], dict[str, float]]:
-    """Counters by path; under a name with a star those of all that it stands for together."""
-    found: dict[tuple[str, ...], dict[str, float]] = {}
-    many: dict[tuple[str, ...], list[dict[str, float]]] = {}
-    for row in counters.to_dict("records") if metrics else []:
-        path = tuple(str(name) for name in row["path"])
-        values = {name: float(row[name]) for name in metrics}
-        found[path] = values
-        merged = tuple(merged_name(name, prefixes) for name in path)
-        if merged != path:
-            many.setdefault(merged, []).append(values)
-    for path, rows in many.items():
-        sums = pd.DataFrame(rows).sum(min_count=len(rows))  # part of a sum would be a wrong one
-        found.setdefault(path, {name: float(sums[name]) for name in metrics})
-    return found
-
-
-def _tree_paths(tree: pd.DataFrame) -> list[tuple[str, ...]]:
-    """Path of each row as the counters by range write it: without the profiler's own ranges."""
-    found: list[tuple[str, ...]] = []
-    for parent, domain, name in zip(tree["parent"], tree["domain"], tree["name"], strict=True):
-        around = found[parent] if parent >= 0 else ()
-        own = () if domain == NVTX_DOMAIN else (range_label(str(domain or ""), str(name)),)
-        found.append((*around, *own))
-    return found
-
-
-def _counter(value: float | None, metric: str) -> Datum:
-    if value is None or numbers.is_missing(value):
-        return Datum(title="not collected for this range", css="none")
-    return Datum(numbers.show(value, label(metric).unit), numbers.raw(value))
+def _counter(value: float, metric: str) -> Datum:
+    return Datum.quantity(value, label(metric).unit, "not collected for this range")
 
 
 def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Line:
     some = row["operations"] > 0
-    span = row["span_ns"]
     data = (
         _number(row["instances"]),
         _time(row["host_ns"]),
         _number(row["operations"]),
         _time(row["gpu_ns"] if some else None),
         _time(row["self_gpu_ns"] if some else None),
-        _percent(row["busy_ns"] / span if span else None),
+        _time(row["busy_ns"] if some else None),
         _time(row["idle_ns"] if some else None),
         *counters,
     )
@@ -397,10 +323,9 @@ def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Line:
     return Line(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, title=domain)
 
 
-def gap_table(found: Phased) -> SmallTable | None:
+def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Stretches in which the GPU ran nothing, by what ran before and after."""
-    timeline = found.timeline
-    groups = gap_groups(timeline.operations, found.ranges, timeline.stacks)
+    groups = timeline.gaps
     if groups.empty:
         return None
     lines = tuple(
@@ -412,13 +337,13 @@ def gap_table(found: Phased) -> SmallTable | None:
                 _number(row["count"]),
                 _time(row["med_ns"]),
                 _time(row["max_ns"]),
-                *(() if found.on_cpu else (_host_late(row["host_late"]),)),
+                *(() if timeline.on_cpu else (_host_late(row["host_late"]),)),
             ),
         )
         for row in groups.head(MOST_GAPS).to_dict("records")
     )
     return SmallTable(
-        f"Idle gaps of the {found.device}, most time together first",
+        f"Idle gaps of the {timeline.device}, most time together first",
         "between",
         (
             ("in", "Ranges of the operation before the gap, and of the one after it"),
@@ -426,7 +351,7 @@ def gap_table(found: Phased) -> SmallTable | None:
             ("gaps", ""),
             ("median", ""),
             ("longest", ""),
-            *(() if found.on_cpu else (("host late", _HOST_LATE_HINT),)),
+            *(() if timeline.on_cpu else (("host late", _HOST_LATE_HINT),)),
         ),
         lines,
         max(0, len(groups) - MOST_GAPS),
@@ -448,11 +373,9 @@ def _between(before: str, after: str) -> str:
     return f"{before or 'no range'} \u2192 {after or 'no range'}"
 
 
-def kernel_table(found: Phased) -> SmallTable | None:
+def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Kernels as `nsys stats` sums them up, then copies, memsets and whole graphs."""
-    operations = found.timeline.operations
-    kernels = kernel_summary(operations)
-    others = operation_summary(operations, _OTHERS)
+    kernels, others = timeline.kernels, timeline.other_operations
     if kernels.empty and others.empty:
         return None
     shown = [*kernels.head(MOST_KERNELS).to_dict("records"), *others.to_dict("records")]
@@ -471,9 +394,9 @@ def kernel_table(found: Phased) -> SmallTable | None:
     )
     return SmallTable(
         "Operators of the CPU"
-        if found.on_cpu
+        if timeline.on_cpu
         else "Kernels; then copies and memsets, percent of their own",
-        "operator" if found.on_cpu else "kernel",
+        "operator" if timeline.on_cpu else "kernel",
         (
             ("time", "Percent of the time of all of its kind"),
             ("total", ""),
@@ -490,9 +413,9 @@ def kernel_table(found: Phased) -> SmallTable | None:
     )
 
 
-def latency_table(found: Phased) -> SmallTable | None:
+def latency_table(timeline: CellTimelineFindings) -> SmallTable | None:
     """Time from a launching call to the start of what it launched, by name."""
-    table = latency_summary(found.timeline.operations)
+    table = timeline.latency
     if table.empty:
         return None
     lines = tuple(
@@ -533,14 +456,10 @@ class Operator:
 OPERATOR_HEADS = ("calls", "own device time", "device time", "own CPU time", "CPU time")
 
 
-def operator_rows(found: Phased) -> tuple[tuple[Operator, ...], int]:
-    """Operators of torch.profiler by device time, on a CPU by CPU time; how many had no room."""
-    table = found.timeline.operators
-    if table.empty:
-        return (), 0
-    by = "self_device_us" if table["self_device_us"].any() else "self_cpu_us"
-    ordered = table.sort_values(by, ascending=False, kind="stable")
-    rows = tuple(_operator(row) for row in ordered.head(MOST_OPERATORS).to_dict("records"))
+def operator_rows(timeline: CellTimelineFindings) -> tuple[tuple[Operator, ...], int]:
+    """The first operators of torch.profiler, and the number of those that had no room."""
+    table = timeline.operators
+    rows = tuple(_operator(row) for row in table.head(MOST_OPERATORS).to_dict("records"))
     return rows, len(table) - len(rows)
 
 

@@ -40,7 +40,7 @@ def _best_card(findings: Findings) -> Card:
     detail = contender_words(findings, row)
     if not row.covers:
         detail += f"; measured at {len(row.ratios)}"
-    elif findings.tunes and row.regret is not None:
+    elif findings.tunes and row.regret is not None and row.regret.worst > 1:
         slower = slowdown_words(row.regret.worst)
         detail += f"; used {where(row)}, at most {slower} than the best"
     if row is findings.baseline_rank:
@@ -54,7 +54,7 @@ def _place(findings: Findings, row: VariantRank) -> str:
         return "Leader"
     own = [one for one in findings.deciding_winners.values() if one.cell.variant == row.variant]
     alone = len(own) == len(row.planned) and all(one.best for one in own)
-    return "Best" if alone else "Best, or not told apart from it"
+    return "Best" if alone else "Best, or not told apart"
 
 
 def _ties(findings: Findings, row: VariantRank) -> str:

@@ -72,7 +72,7 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
 
 
 def slowdown_words(slowdown: float) -> str:
-    """How much slower something is: `3.2 % slower`, `2.41× slower`; of 1 `no slower`."""
+    """How much slower something is: in percent, from twice on as a factor; of 1 `no slower`."""
     if numbers.is_missing(slowdown):
         return numbers.MISSING
     if slowdown >= _AS_FACTOR:

@@ -13,7 +13,6 @@ from profiler.analyse.clocks import measured_visits, throttled_visits
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
-    KERNEL_SEPARATOR,
     empty_samples,
     metric_columns,
     samples_from_command,
@@ -22,7 +21,7 @@ from profiler.analyse.samples import (
 )
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
-from profiler.model import SessionKind, Visit
+from profiler.model import KERNEL_SEPARATOR, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv

@@ -19,13 +19,13 @@ from profiler.analyse.samples import (
     check_samples,
     command_cells,
     empty_samples,
-    friendly_from_raw,
     metric_columns,
     missing_metrics,
     samples_from_command,
     samples_from_journal,
     samples_from_launches,
     share_duplicates,
+    to_catalogue_metrics,
 )
 from profiler.errors import ProfilerError
 from profiler.model import CellStatus, Environment, Outcome, Visit
@@ -385,14 +385,14 @@ def test_an_imported_file_has_our_names_beside_its_own() -> None:
             "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": [1.0, 2.0],
         }
     )
-    friendly = friendly_from_raw(launches)
-    assert friendly["duration_ns"][0] == 4864
-    assert np.isnan(friendly["duration_ns"][1])
-    assert list(friendly["cycles"]) == [9541, 9692]
-    assert list(friendly["dram_read_bytes"]) == [5, 6]
-    assert list(friendly["local_store_bytes"]) == [32, 64]
-    assert friendly[["registers", "l2_hit_pct"]].isna().all(axis=None)
-    assert "waves" not in friendly
+    metrics = to_catalogue_metrics(launches)
+    assert metrics["duration_ns"][0] == 4864
+    assert np.isnan(metrics["duration_ns"][1])
+    assert list(metrics["cycles"]) == [9541, 9692]
+    assert list(metrics["dram_read_bytes"]) == [5, 6]
+    assert list(metrics["local_store_bytes"]) == [32, 64]
+    assert metrics[["registers", "l2_hit_pct"]].isna().all(axis=None)
+    assert "waves" not in metrics
 
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "ncu-2025.3.1"
@@ -400,7 +400,7 @@ RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "ncu-2025.3.1"
 
 def test_a_captured_full_report_has_its_known_numbers() -> None:
     launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
-    gemm = friendly_from_raw(launches).iloc[0]
+    gemm = to_catalogue_metrics(launches).iloc[0]
     assert gemm["duration_ns"] == pytest.approx(180_544)
     assert gemm["cycles"] == 285_601
     assert gemm["registers"] == 168
@@ -427,6 +427,6 @@ def test_a_captured_gemm_and_softmax_in_one_range() -> None:
 
 def test_names_of_ours_in_an_imported_file_are_taken_as_they_are() -> None:
     launches = pd.DataFrame({"local_store_bytes": [64.0], "l2_hit_pct": [50.0]})
-    friendly = friendly_from_raw(launches)
-    assert friendly["local_store_bytes"][0] == 64
-    assert friendly["l2_hit_pct"][0] == 50
+    metrics = to_catalogue_metrics(launches)
+    assert metrics["local_store_bytes"][0] == 64
+    assert metrics["l2_hit_pct"][0] == 50

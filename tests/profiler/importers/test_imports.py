@@ -1,4 +1,4 @@
-"""`profiler import`: CSV of any page as launches with friendly metrics."""
+"""`profiler import`: CSV of any page as launches with metrics of the catalogue."""
 
 import gzip
 import json

@@ -12,7 +12,11 @@ from torch_traces import TraceFile
 
 from profiler.commands.output import dump
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
-from profiler.importers.timelines import read_timelines, timelines_document
+from profiler.importers.timelines import (
+    read_timelines,
+    timelines_document,
+    timelines_to_draw,
+)
 from profiler.render.import_timeline import (
     render_timelines_page,
     timeline_part,
@@ -53,7 +57,7 @@ def part(file):
 def page_of(file):
     imported = read_timelines([file])
     parts = [timeline_part(each.file, each.recorded_by, each.overview) for each in imported]
-    return render_timelines_page(parts, [each.timeline for each in imported])
+    return render_timelines_page(parts, timelines_to_draw(imported))
 
 
 def select(query, file=RECORDING):

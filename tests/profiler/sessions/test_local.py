@@ -14,7 +14,7 @@ import pytest
 
 from profiler.collect import Command
 from profiler.errors import Interrupted
-from profiler.sessions.process import Cause, Culprit, culprit, members, run_session
+from profiler.sessions.process import Cause, FailingCell, failing_cell, members, run_session
 from profiler.sessions.watchdog import Limits
 
 PATIENT = Limits(step_s=60, startup_s=60, grace_s=5)
@@ -67,7 +67,7 @@ def test_finished_session_reports_records_in_order_and_keeps_output(target, tmp_
         limits=PATIENT,
         on_record=lambda record: seen.append(record["event"]),
     )
-    assert (result.cause, result.returncode, result.culprit) == (Cause.FINISHED, 0, None)
+    assert (result.cause, result.returncode, result.failing_cell) == (Cause.FINISHED, 0, None)
     assert seen == ["session_started", "started", "finished", "session_finished"]
     assert (tmp_path / "out/stdout.txt").read_text() == "to stdout\n"
     assert (tmp_path / "out/stderr.txt").read_text() == "to stderr\n"
@@ -83,7 +83,7 @@ def test_environment_and_empty_stdin_reach_the_session(target, tmp_path):
 
 
 @pytest.mark.parametrize("signum", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
-def test_death_by_signal_names_signal_and_culprit(target, tmp_path, signum):
+def test_death_by_signal_names_signal_and_failing_cell(target, tmp_path, signum):
     command, journal = target(f"""
         start(); step("started", "a"); step("finished", "a"); step("started", "b", 3)
         os.kill(os.getpid(), {int(signum)})
@@ -91,13 +91,13 @@ def test_death_by_signal_names_signal_and_culprit(target, tmp_path, signum):
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
     assert result.cause is Cause.DIED
     assert result.returncode == -signum
-    assert result.culprit == Culprit("b", "measure", 3)
+    assert result.failing_cell == FailingCell("b", "measure", 3)
 
 
 def test_exit_code_of_a_lost_context_is_its_own_cause(target, tmp_path):
     command, journal = target("start(); step('started', 'a'); step('failed', 'a'); sys.exit(75)")
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
-    assert (result.cause, result.culprit) == (Cause.CONTEXT_LOST, None)
+    assert (result.cause, result.failing_cell) == (Cause.CONTEXT_LOST, None)
 
 
 def test_exit_code_zero_without_the_last_record_is_not_finished(target, tmp_path):
@@ -110,7 +110,7 @@ def test_hang_is_ended_and_blamed(target, tmp_path):
     command, journal = target("start(); step('started', 'a', 1); time.sleep(600)")
     result = run_session(command, folder=tmp_path, journal=journal, limits=HASTY)
     assert result.cause is Cause.TIMED_OUT
-    assert result.culprit == Culprit("a", "measure", 1)
+    assert result.failing_cell == FailingCell("a", "measure", 1)
     assert not alive(pids(journal)[0])
 
 
@@ -118,7 +118,7 @@ def test_hang_before_the_first_record_has_its_own_limit(target, tmp_path):
     command, journal = target("time.sleep(600)")
     limits = Limits(step_s=0.1, startup_s=0.5, grace_s=0.2)
     result = run_session(command, folder=tmp_path, journal=journal, limits=limits)
-    assert (result.cause, result.culprit) == (Cause.TIMED_OUT, None)
+    assert (result.cause, result.failing_cell) == (Cause.TIMED_OUT, None)
 
 
 def test_everything_below_a_hanging_session_is_ended_even_in_other_groups(target, tmp_path):
@@ -170,7 +170,7 @@ def test_without_journal_the_innermost_process_is_ended_first(tmp_path):
     limits = Limits(step_s=1.0, grace_s=5)
     result = run_session(command, folder=tmp_path, journal=None, limits=limits)
     assert rows.read_text() == "rows after target -9"
-    assert (result.cause, result.culprit) == (Cause.TIMED_OUT, None)
+    assert (result.cause, result.failing_cell) == (Cause.TIMED_OUT, None)
 
 
 def test_a_session_that_ignores_sigterm_is_killed(target, tmp_path, monkeypatch):
@@ -262,9 +262,9 @@ def test_members_of_a_group_are_found(tmp_path):
     assert members(process.pid) == []
 
 
-def test_culprit_of_a_problem_phase_carries_the_problem():
+def test_failing_cell_of_a_problem_phase_carries_the_problem():
     records = [
         {"event": "started", "cell": "a", "phase": "inputs", "problem": "p1"},
     ]
-    assert culprit(records) == Culprit("a", "inputs", None, "p1")
-    assert culprit([*records, {"event": "failed", "cell": "a", "phase": "inputs"}]) is None
+    assert failing_cell(records) == FailingCell("a", "inputs", None, "p1")
+    assert failing_cell([*records, {"event": "failed", "cell": "a", "phase": "inputs"}]) is None

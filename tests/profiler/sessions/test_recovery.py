@@ -12,7 +12,7 @@ from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.sessions.attempt import journal_visits, run_attempt
-from profiler.sessions.process import Cause, Culprit, SessionResult
+from profiler.sessions.process import Cause, FailingCell, SessionResult
 from profiler.sessions.recovery import chunk, ending, run_visits, signal_of
 from runner.protocol import parse_range_name
 
@@ -197,7 +197,7 @@ def test_large_lists_are_run_in_chunks(recover, timer):
 
 @pytest.fixture
 def scripted(tmp_path, timer):
-    """Run the loop over scripted (returncode, cause, culprit, measured) of each attempt."""
+    """Run the loop over scripted (returncode, cause, failing_cell, measured) of each attempt."""
 
     def run(visits, script, stderr="", **options):
         steps = iter(script)
@@ -206,7 +206,7 @@ def scripted(tmp_path, timer):
         def attempt(batch):
             folder = tmp_path / str(len(results))
             folder.mkdir()
-            returncode, cause, culprit, measured = next(steps)
+            returncode, cause, failing_cell, measured = next(steps)
             results[folder] = set(measured)
             records = [
                 {"event": "finished", "phase": "measure", "cell": visit.cell, "block": visit.block}
@@ -215,7 +215,7 @@ def scripted(tmp_path, timer):
             lines = "".join(json.dumps(record) + "\n" for record in records)
             (folder / "journal.jsonl").write_text(lines)
             (folder / "stderr.txt").write_text(stderr)
-            return folder, SessionResult(returncode, cause, culprit, 1.0)
+            return folder, SessionResult(returncode, cause, failing_cell, 1.0)
 
         return run_visits(
             visits,
@@ -265,13 +265,13 @@ def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
 @pytest.mark.parametrize("code", [130, 143, -2, -15])
 def test_a_session_ended_from_outside_is_an_interruption(scripted, code):
     with pytest.raises(Interrupted):
-        scripted([Visit("a", 0)], [(code, Cause.DIED, Culprit("a", "measure", 0), [])])
+        scripted([Visit("a", 0)], [(code, Cause.DIED, FailingCell("a", "measure", 0), [])])
 
 
 def test_each_attempt_is_reported_with_its_blame(scripted):
     seen = []
     script = [
-        (-11, Cause.DIED, Culprit("a", "prepare"), []),
+        (-11, Cause.DIED, FailingCell("a", "prepare"), []),
         (0, Cause.FINISHED, None, [Visit("b", 0)]),
     ]
     scripted([Visit("a", 0), Visit("b", 0)], script, ended=seen.append)
@@ -294,7 +294,7 @@ runner: other..p: illegal_address in check: RuntimeError: CUDA error: an illegal
     ],
 )
 def test_a_cell_is_not_blamed_for_what_another_said(scripted, last, outcome, cause):
-    script = [(3, Cause.DIED, Culprit("a", "check"), [])]
+    script = [(3, Cause.DIED, FailingCell("a", "check"), [])]
     found = scripted([Visit("a", 0)], script, stderr=SURVIVED + last).failures["a"]
     assert found.outcome is outcome
     assert cause in found.cause

@@ -10,7 +10,7 @@ import pytest
 
 from profiler.collect.ncu import LOG, REPORT
 from profiler.model import Visit
-from profiler.sessions.attempt import journal_visits, run_attempt, salvage
+from profiler.sessions.attempt import journal_visits, recover, run_attempt
 from profiler.sessions.process import Cause
 
 CELLS = ("a..p", "b..p")
@@ -70,7 +70,7 @@ def test_rows_before_a_hang_are_kept(make_session, ncu, tmp_path):
     visits = [Visit("a..p", 0), Visit("hang..p", 0)]
     session = make_session(ncu, ("a..p", "hang..p"), step_s=0.5)
     result = run_attempt(session, visits, tmp_path)
-    assert (result.cause, result.culprit.cell) == (Cause.TIMED_OUT, "hang..p")
+    assert (result.cause, result.failing_cell.cell) == (Cause.TIMED_OUT, "hang..p")
     assert ranges(tmp_path) == ["cell=a..p;block=0"]
 
 
@@ -81,20 +81,20 @@ def test_rows_of_a_killed_ncu_come_from_its_report(make_session, ncu, tmp_path, 
     assert len(rows(tmp_path)) == 2
     log = (tmp_path / LOG).read_text()
     assert log.index("==PROF== Connected") < log.index('"ID"')
-    assert [path.name for path in tmp_path.glob("salvaged*")] == []
+    assert [path.name for path in tmp_path.glob("recovered*")] == []
 
 
-def test_salvage_leaves_a_whole_log_and_an_empty_folder_alone(make_session, ncu, tmp_path):
-    assert not salvage(ncu, tmp_path)
+def test_recovery_leaves_a_whole_log_and_an_empty_folder_alone(make_session, ncu, tmp_path):
+    assert not recover(ncu, tmp_path)
     run_attempt(make_session(ncu, CELLS), VISITS, tmp_path / "1")
     before = (tmp_path / "1" / LOG).read_bytes()
-    assert not salvage(ncu, tmp_path / "1")
+    assert not recover(ncu, tmp_path / "1")
     assert (tmp_path / "1" / LOG).read_bytes() == before
 
 
-def test_salvage_of_a_damaged_report_says_no(ncu, tmp_path):
+def test_recovery_of_a_damaged_report_says_no(ncu, tmp_path):
     (tmp_path / REPORT).write_bytes(b"\x00\x01")
-    assert not salvage(ncu, tmp_path)
+    assert not recover(ncu, tmp_path)
     assert not (tmp_path / LOG).exists()
 
 

@@ -21,7 +21,7 @@ _FEWEST_RUNS = 2
 
 
 @dataclass(frozen=True, eq=False)
-class Side:
+class ComparedRun:
     """One run of a comparison."""
 
     name: str
@@ -32,15 +32,15 @@ class Side:
     """Whether an external command was measured: what it ran is not known to be the same twice."""
 
 
-def outcome(side: Side, cell: str) -> Outcome:
-    """What became of a cell in a run; one without a status counts as not measured."""
-    status = side.report.statuses.get(cell)
+def outcome_in(run: ComparedRun, cell: str) -> Outcome:
+    """Outcome of a cell in a run; one without a status counts as not measured."""
+    status = run.report.statuses.get(cell)
     return Outcome.NOT_MEASURED if status is None else status.outcome
 
 
-def correct(side: Side, cell: str) -> bool:
+def is_correct(run: ComparedRun, cell: str) -> bool:
     """Whether the numbers of a cell count: it was measured, and its result is not wrong."""
-    return outcome(side, cell) in (Outcome.MEASURED, Outcome.DUPLICATE)
+    return outcome_in(run, cell).correct
 
 
 def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
@@ -52,16 +52,16 @@ def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
     """
     if len(wanted) < _FEWEST_RUNS:
         raise UsageError("A comparison needs two runs.", remedy="Name the older one first.")
-    found: dict[Path, str] = {}
+    texts: dict[Path, str] = {}
     for text in wanted:
         folder = _find(text, out).resolve()
-        if folder in found:
+        if folder in texts:
             raise UsageError(
-                f"{found[folder]} and {text} are the same run",
+                f"{texts[folder]} and {text} are the same run",
                 remedy="NAME~1 is the run before the newest one.",
             )
-        found[folder] = text
-    return tuple(found)
+        texts[folder] = text
+    return tuple(texts)
 
 
 def _find(text: str, out: Path) -> Path:
@@ -70,12 +70,12 @@ def _find(text: str, out: Path) -> Path:
         return path
     name = _NAME.fullmatch(text)
     if name is not None:
-        known = runs(out, name["experiment"])
+        recorded = runs(out, name["experiment"])
         back = int(name["back"] or 0)
-        if back < len(known):
-            return known[-1 - back].path
-        if known:
-            raise UsageError(f"{text}: {name['experiment']} has only {len(known)} runs in {out}")
+        if back < len(recorded):
+            return recorded[-1 - back].path
+        if recorded:
+            raise UsageError(f"{text}: {name['experiment']} has only {len(recorded)} runs in {out}")
     if path.is_dir():
         return _newest_in(path, text)
     raise UsageError(
@@ -86,18 +86,18 @@ def _find(text: str, out: Path) -> Path:
 
 def _newest_in(folder: Path, text: str) -> Path:
     """The newest run of a folder of runs, such as `reports/softmax`."""
-    known = runs(folder.resolve().parent, folder.resolve().name)
-    if known:
-        return known[-1].path
+    recorded = runs(folder.resolve().parent, folder.resolve().name)
+    if recorded:
+        return recorded[-1].path
     raise UsageError(
         f"{text}: not a run folder (no run.json), and no runs in it",
         remedy="The folder of a replay holds no raw files: name its recording instead.",
     )
 
 
-def read_sides(
+def read_runs(
     folders: Sequence[Path], *, baseline: str | None = None, only: str | None = None
-) -> tuple[Side, ...]:
+) -> tuple[ComparedRun, ...]:
     """Read the runs of a comparison.
 
     `baseline` replaces that of every run, by the name or id of a variant; `only` keeps the cells
@@ -119,7 +119,7 @@ def _names(folders: Sequence[Path]) -> tuple[str, ...]:
     )
 
 
-def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Side:
+def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> ComparedRun:
     run = RunFolder(folder)
     record = run.record()
     loaded = load_spec(run.spec_file, overrides=record.overrides)
@@ -129,9 +129,8 @@ def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Si
     if only is not None:
         plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
     report = assemble(run, loaded, plan).report
-    return Side(
-        name, report, record, external=isinstance(loaded.experiment.workload, CommandWorkload)
-    )
+    external = isinstance(loaded.experiment.workload, CommandWorkload)
+    return ComparedRun(name=name, report=report, record=record, external=external)
 
 
 def _variant_id(cells: Sequence[Cell], wanted: str, run: str) -> str:

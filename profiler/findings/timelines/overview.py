@@ -20,6 +20,7 @@ from profiler.analyse.timeline import (
     operation_summary,
     range_tree,
 )
+from profiler.findings.values import NAN
 
 ON_CPU = ("cpu_op",)
 """Kind of the operators of a trace without a GPU."""
@@ -33,7 +34,7 @@ holds both (missing where there is none)."""
 
 @dataclass(frozen=True, eq=False)
 class TimelineOverview:
-    """Everything that is said of a timeline. Times are nanoseconds."""
+    """Sums over one whole timeline. Times are nanoseconds."""
 
     kernels: pd.DataFrame
     """SUMMARY_COLUMNS by whole kernel name, as `nsys stats`."""
@@ -53,6 +54,8 @@ class TimelineOverview:
     busy_ns: int
     """Time in which at least one operation ran, summed over devices."""
     devices: int
+    busy_share: float
+    """Busy time by the span, a mean over devices; NaN without a span."""
     on_gpu: bool
     """False where the operations are operators on a CPU: all times are of the host then."""
 
@@ -66,6 +69,7 @@ def overview(
     on_gpu = not operations["kind"].isin(list(ON_CPU)).any()
     gaps = _named_gaps(operations, ranges, stacks)
     span = int(operations["end_ns"].max() - operations["start_ns"].min()) if some else None
+    busy, devices = busy_time(operations), operations["device"].nunique(dropna=False)
     return TimelineOverview(
         kernels=kernel_summary(operations),
         others=operation_summary(operations, OTHER_OPERATIONS),
@@ -76,8 +80,9 @@ def overview(
         api=api_summary(api if on_gpu else api.iloc[:0]),
         operations=len(operations),
         span_ns=span,
-        busy_ns=busy_time(operations),
-        devices=operations["device"].nunique(dropna=False),
+        busy_ns=busy,
+        devices=devices,
+        busy_share=busy / (span * devices) if span else NAN,
         on_gpu=on_gpu,
     )
 
