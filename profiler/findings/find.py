@@ -27,7 +27,7 @@ from profiler.findings.cell_numbers import (
     with_ranks,
     with_verdict_ratios,
 )
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, status_of
 from profiler.findings.grid_axes import Grid, grids
 from profiler.findings.grid_pairs import (
     MOST_PAIRS,
@@ -84,7 +84,7 @@ from profiler.findings.waves import WaveFindings, find_waves
 from profiler.findings.winners import Winner, leader_of, make_winner
 from profiler.metrics.labels import Label, label
 from profiler.metrics.queries import DURATIONS, better
-from profiler.model import Cell, CellStatus, Outcome, Variant
+from profiler.model import Cell, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.problem_names import short_names
 from profiler.run_folder.load.report import Report
@@ -154,8 +154,7 @@ class _Programs:
         return {key: cell for key, cell in self.by_place.items() if cell.id in self.correct}
 
     def outcome(self, cell: Cell) -> Outcome:
-        status: CellStatus | None = self.report.statuses.get(cell.id)
-        return status.outcome if status else Outcome.NOT_MEASURED
+        return status_of(self.report, cell).outcome
 
     @cached_property
     def baseline(self) -> Variant | None:
@@ -635,9 +634,10 @@ def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
 
 def _notices(report: Report) -> tuple[Notice, ...]:
     """What was noticed when the run was read, and what its numbers say of themselves."""
+    cells = report.plan.cells
     own = caveats(
-        cells=report.plan.cells,
-        statuses=report.statuses,
+        cells=cells,
+        statuses={cell.id: status_of(report, cell) for cell in cells},
         builds=report.builds,
         samples=report.samples,
         environment=report.environment,

@@ -11,6 +11,7 @@ import pytest
 import test_render_page as shared
 from synthetic_report import make_report, without
 
+from profiler.findings.find import find
 from profiler.planning.spec import json_schema
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import PAGE_KINDS
@@ -57,7 +58,7 @@ def test_a_kind_renders_with_hardly_anything_to_show(kind: str) -> None:
     small = make_report(2, problem_list=shared.problems()[:1], blocks=1, baseline=None)
     nothing = {"samples": small.samples.iloc[:0], "summary": small.summary.iloc[:0]}
     for one in (small, without(small, statuses={}, **nothing)):
-        assert "<h1>" in render_page(without(one, kind=kind))
+        assert "<h1>" in render_page(find(without(one, kind=kind)))
 
 
 def test_the_spec_offers_the_kinds_that_can_be_rendered() -> None:

@@ -283,20 +283,20 @@ def test_same_report_gives_the_same_page(report: Report, page: str) -> None:
 
 def test_unknown_kind_is_refused(report: Report) -> None:
     with pytest.raises(UsageError, match="mosaic"):
-        render_page(without(report, kind="mosaic"))
+        render_page(find(without(report, kind="mosaic")))
 
 
 @pytest.mark.parametrize("baseline", [None, "not-in-the-plan"])
 def test_page_without_a_baseline(baseline: str | None) -> None:
     small = make_report(variant_count=4, problem_list=problems()[:2], baseline=None)
-    page = render_page(without(small, baseline=baseline, replay=None))
+    page = render_page(find(without(small, baseline=baseline, replay=None)))
     assert "replayed" not in page.partition("<main")[0].partition("</style>")[2]
     assert "the best of each problem" in page
     assert "best or tied at" in page
 
 
 def test_page_of_one_problem() -> None:
-    page = render_page(make_report(variant_count=4, problem_list=problems()[:1]))
+    page = render_page(find(make_report(variant_count=4, problem_list=problems()[:1])))
     assert "At fp16 512\u00d71024 the best is" in page
     assert "figure-lines-duration_ns" not in page
 
@@ -313,7 +313,7 @@ def test_page_of_nothing_measured() -> None:
 
 
 def test_page_with_few_blocks_has_no_interval() -> None:
-    page = render_page(make_report(variant_count=4, problem_list=problems()[:2], blocks=1))
+    page = render_page(find(make_report(variant_count=4, problem_list=problems()[:2], blocks=1)))
     assert "1 blocks; a verdict needs 6" in page
     assert "? UNCLEAR" in page
 
@@ -322,14 +322,14 @@ def test_more_problems_than_figures_are_counted() -> None:
     many = tuple(
         type(problems()[0])(f"p{n}", f"p{n}", {"rows": n, "columns": 1024}) for n in range(1, 19)
     )
-    page = render_page(make_report(variant_count=3, problem_list=many))
+    page = render_page(find(make_report(variant_count=3, problem_list=many)))
     assert "2 more problems have no figure of their own" in page
 
 
 def test_notices_without_remedy_and_of_a_timer_run() -> None:
     small = make_report(variant_count=3, problem_list=problems()[:1])
     notice = Notice(NoticeKind.DUPLICATE_CODE, {"count": 1, "pairs": "<i>a</i> = b"})
-    page = render_page(without(small, notices=(notice,)))
+    page = render_page(find(without(small, notices=(notice,))))
     assert "&lt;i&gt;a&lt;/i&gt; = b" in page
 
 
