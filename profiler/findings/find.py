@@ -28,7 +28,7 @@ from profiler.findings.cell_numbers import (
     with_ranks,
     with_verdict_ratios,
 )
-from profiler.findings.findings import Findings
+from profiler.findings.findings import Findings, status_of
 from profiler.findings.grid_axes import Grid, grids
 from profiler.findings.grid_pairs import (
     MOST_PAIRS,
@@ -155,8 +155,7 @@ class _Programs:
         return {key: cell for key, cell in self.by_place.items() if cell.id in self.correct}
 
     def outcome(self, cell: Cell) -> Outcome:
-        status: CellStatus | None = self.report.statuses.get(cell.id)
-        return status.outcome if status else Outcome.NOT_MEASURED
+        return status_of(self.report, cell).outcome
 
     @cached_property
     def baseline(self) -> Variant | None:
@@ -636,9 +635,10 @@ def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
 
 def _notices(report: Report) -> tuple[Notice, ...]:
     """What was noticed when the run was read, and what its numbers say of themselves."""
+    cells = report.plan.cells
     own = caveats(
-        cells=report.plan.cells,
-        statuses=report.statuses,
+        cells=cells,
+        statuses={cell.id: status_of(report, cell) for cell in cells},
         builds=report.builds,
         samples=report.samples,
         environment=report.environment,

@@ -107,6 +107,8 @@ def test_without_verdicts_nothing_trips_and_it_is_said():
     assert not can_judge(bare)
     assert regressions(bare, Gate()).empty
     assert "nothing was judged" in not_judged(bare, Gate())
+    assert "nothing was judged" in not_judged(frame().iloc[:0], Gate()), "as without a baseline"
+    assert "nothing was judged" in not_judged(frame("withheld"), Gate())
 
 
 def test_undecided_cells_are_counted():

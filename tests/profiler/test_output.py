@@ -23,6 +23,9 @@ from profiler.commands.output import (
 )
 from profiler.errors import UsageError
 from profiler.findings.find import find
+from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.model import Verdict
+from profiler.notices import NoticeKind
 from profiler.run_folder.folder import PAGE_FILE
 from profiler.run_folder.load.assemble import assemble
 
@@ -57,7 +60,8 @@ def test_files_of_a_run(report, tmp_path):
     assert len(samples) == len(report.samples)
     assert samples["duration_ns"].tolist() == report.samples["duration_ns"].tolist()
     summary = pd.read_csv(tmp_path / "out" / SUMMARY_FILE)
-    assert list(summary.columns) == list(report.summary.columns)
+    assert set(report.summary.columns) < set(summary.columns)
+    assert {"source", "verdict", "reason", "alias_of"} < set(summary.columns)
     assert len(summary) == len(report.summary)
 
 
@@ -82,14 +86,16 @@ def test_summary_json_has_null_for_what_is_missing_and_no_nan(report, tmp_path):
 
 
 def test_the_document_says_everything_about_a_cell(report):
-    document = report_document(find(report))
+    findings = find(report)
+    document = report_document(findings)
     assert document["schema_version"] == 1
     assert (document["experiment"], document["baseline"]) == ("sums", "plain")
     first = document["cells"][0]
     assert {"id", "variant", "problem", "variant_params", "problem_params"} <= set(first)
     assert {"outcome", "cause", "duplicate_of", "missing_metrics", "metrics"} <= set(first)
     assert "cell" not in first
-    for kept, notice in zip(document["notices"], report.notices, strict=True):
+    assert NoticeKind.WRONG_RESULTS in {notice.kind for notice in findings.notices}
+    for kept, notice in zip(document["notices"], findings.notices, strict=True):
         assert kept == {
             "kind": notice.kind.value,
             "severity": notices.severity(notice).value,
@@ -100,7 +106,7 @@ def test_the_document_says_everything_about_a_cell(report):
 
 def test_a_cell_that_nobody_reports_on_is_not_measured(report):
     statuses = {cell: s for cell, s in report.statuses.items() if cell != PLAIN}
-    document = report_document(replace(report, statuses=statuses))
+    document = report_document(find(replace(report, statuses=statuses)))
     assert document["cells"][0]["id"] == PLAIN
     assert document["cells"][0]["outcome"] == "not_measured"
 
@@ -170,14 +176,21 @@ def test_a_place_where_json_cannot_go_is_named(tmp_path):
         write_json_target({}, str(tmp_path))
 
 
-def test_verdicts_stand_beside_the_ratio_that_they_judge(report):
-    words = pd.Series([None] * len(report.summary), dtype=object)
-    summary = report.summary.assign(verdict=words, reason=words, margin=math.nan)
-    judged = summary["metric"] == "duration_ns"
-    summary.loc[judged, ["verdict", "reason", "margin"]] = ["slower", "decided", 0.01]
-    changed = replace(report, summary=summary)
-    for cell in report_document(find(changed))["cells"]:
-        for name, values in cell["metrics"].items():
-            said = {key: values[key] for key in ("verdict", "reason", "margin") if key in values}
+def test_verdicts_stand_beside_the_ratio_that_they_judge(report, tmp_path):
+    findings = find(report)
+    (cell, *_) = findings.against_baseline
+    pair = PairVerdict(
+        Verdict.SLOWER, Reason.DECIDED, ratio=1.2, low=1.1, high=1.3, margin=0.01, blocks=8
+    )
+    changed = replace(findings, against_baseline={cell: pair})
+    for shown in report_document(changed)["cells"]:
+        for name, values in shown["metrics"].items():
+            judged = {key: values[key] for key in ("verdict", "reason", "margin") if key in values}
             expected = {"verdict": "slower", "reason": "decided", "margin": 0.01}
-            assert said == (expected if name == "duration_ns" else {})
+            of_pair = shown["id"] == cell and name == "duration_ns"
+            assert judged == (expected if of_pair else {})
+    write_results(changed, tmp_path, page=False)
+    summary = pd.read_csv(tmp_path / SUMMARY_FILE)
+    (row,) = summary[summary["verdict"].notna()].to_dict("records")
+    assert (row["cell"], row["metric"], row["verdict"]) == (cell, "duration_ns", "slower")
+    assert (row["reason"], row["margin"]) == ("decided", 0.01)

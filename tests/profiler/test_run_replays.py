@@ -1,4 +1,4 @@
-"""`run --fail-on`: the gate at the end of a run, judged by the verdicts of its summary."""
+"""`run --fail-on`: the gate at the end of a run, judged by the verdicts of its findings."""
 
 import dataclasses
 import io
@@ -11,7 +11,8 @@ from rich.console import Console
 from profiler.commands import run as run_module
 from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import ExitCode, UsageError
-from profiler.model import SessionKind, Verdict
+from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.model import Verdict
 from profiler.sessions.progress import ProgressReporter
 
 ROOT = Path(__file__).parents[2]
@@ -19,35 +20,22 @@ SPEC = ROOT / "experiments/softmax.yaml"
 SLOW = "naive-b128..columns=4096.rows=512.dtype=float16"
 
 
-def judged(summary, verdict):
-    """A summary with verdicts, in which one cell has the one that is asked for."""
-    chosen = summary["cell"] == SLOW
-    return summary.assign(
-        verdict=[verdict if one else Verdict.UNCLEAR for one in chosen],
-        ratio=2.0,
-        ratio_low=1.9,
-        ratio_high=2.1,
-    )
+def judged(findings, verdict):
+    """Findings in which one cell has this verdict against the baseline, and all others UNCLEAR."""
+    unclear = PairVerdict(Verdict.UNCLEAR, Reason.CLOCK, ratio=2.0, low=1.9, high=2.1, blocks=8)
+    against = dict.fromkeys(findings.against_baseline, unclear)
+    assert SLOW in against
+    against[SLOW] = dataclasses.replace(unclear, verdict=verdict)
+    return dataclasses.replace(findings, against_baseline=against)
 
 
 @pytest.fixture
 def replay(tmp_path, monkeypatch):
-    """Replay softmax without its final; `change` is laid over the summary. Gives code, stderr."""
+    """Replay softmax; `change` is laid over its findings. Gives code, stderr."""
 
     def run(gate, change):
-        real = run_module.assemble
-
-        def assembled(*args, **more):
-            finished = real(*args, **more)
-            samples = finished.report.samples
-            report = dataclasses.replace(
-                finished.report,
-                summary=change(finished.report.summary),
-                samples=samples[samples["kind"] != SessionKind.FINAL.value],
-            )
-            return dataclasses.replace(finished, report=report)
-
-        monkeypatch.setattr(run_module, "assemble", assembled)
+        real = run_module.find
+        monkeypatch.setattr(run_module, "find", lambda report: change(real(report)))
         out, err = io.StringIO(), io.StringIO()
         reporter = ProgressReporter(
             Console(file=out, width=200), Console(file=err, width=200), quiet=True
@@ -76,7 +64,7 @@ def replay(tmp_path, monkeypatch):
     ],
 )
 def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
-    found, err = replay(gate, lambda summary: judged(summary, verdict))
+    found, err = replay(gate, lambda findings: judged(findings, verdict))
     assert found == code
     assert (f"  {SLOW}: +100.0 % [+90.0, +110.0]" in err) == (code is ExitCode.GATE_TRIPPED)
     if code is ExitCode.COMPLETE:
@@ -85,14 +73,14 @@ def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, v
 
 def test_a_run_without_verdicts_is_not_judged(replay):
     found, err = replay(
-        "regression", lambda summary: summary.drop(columns="verdict", errors="ignore")
+        "regression", lambda findings: dataclasses.replace(findings, against_baseline={})
     )
     assert found == ExitCode.COMPLETE
     assert "nothing was judged" in err
 
 
 def test_without_a_gate_nothing_is_said_of_one(replay):
-    found, err = replay(None, lambda summary: judged(summary, Verdict.SLOWER))
+    found, err = replay(None, lambda findings: judged(findings, Verdict.SLOWER))
     assert found == ExitCode.COMPLETE
     assert "--fail-on" not in err
 

@@ -145,7 +145,7 @@ def _top_table(findings: Findings) -> Table:
 
 
 def _failed_table(findings: Findings, failed: Sequence[Cell]) -> Table:
-    found = table(f"Failed: {len(failed)} of {len(findings.distinct_cells)} cells")
+    found = table(f"Failed: {len(failed)} of {len(findings.report.plan.cells)} cells")
     columns(found, "variant", "problem", "outcome", "cause")
     for cell in failed[:_MOST_FAILED]:
         status = findings.status(cell)

@@ -205,7 +205,11 @@ def _in_order(findings: Findings, problem: Problem) -> list[Cell]:
 
 def _source(findings: Findings, cell: Cell) -> str:
     """Id of the cell whose samples are shown."""
-    return findings.status(cell).duplicate_of or cell.id
+    return _source_of(findings.status(cell))
+
+
+def _source_of(status: CellStatus) -> str:
+    return status.duplicate_of or status.cell
 
 
 def _detail(
@@ -222,7 +226,7 @@ def _detail(
         number=findings.cell_numbers[cell.id],
         variant=cell.variant,
         mark=findings.marks[cell.variant.id],
-        outcome=OUTCOME_WORDS[status.outcome],
+        outcome=_outcome_words(findings, status),
         outcome_css=outcome_css(status.outcome),
         cause=status.cause,
         aliases=findings.aliases.get(cell.variant.id, ()),
@@ -232,6 +236,14 @@ def _detail(
         blocks=_blocks_words(findings, cell),
         verdicts=(),
     )
+
+
+def _outcome_words(findings: Findings, status: CellStatus) -> str:
+    """What became of a cell; of one that shares its machine code, with whom."""
+    words, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(_source_of(status))
+    if status.duplicate_of is None or number is None:
+        return words
+    return f"{words} as {findings.distinct_cells[number].variant.name}"
 
 
 def _blocks_words(findings: Findings, cell: Cell) -> str:

@@ -10,7 +10,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
-from profiler.model import Cell, Problem
+from profiler.model import Cell, Outcome, Problem
 from profiler.planning.problem_names import distinct, varying
 from profiler.render.tables.rows import (
     Datum,
@@ -183,9 +183,9 @@ def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
                     for cell in findings.distinct_cells
                 ]
             )
-    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in findings.outcome_counts())
+    of_cells = [findings.status(cell).outcome for cell in findings.distinct_cells]
+    outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in of_cells)
     index = {word: number for number, word in enumerate(outcomes)}
     found.append(Facet("outcome", outcomes, index))
-    cells = findings.distinct_cells
-    columns.append([index[OUTCOME_WORDS[findings.status(cell).outcome]] for cell in cells])
+    columns.append([index[OUTCOME_WORDS[outcome]] for outcome in of_cells])
     return tuple(found), tuple(zip(*columns, strict=True))

@@ -23,7 +23,7 @@ from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import contender_words, slowdown_words, ties_words
 from profiler.render.words.steps import noun, step_name, step_summary
-from profiler.render.words.verdicts import counts, reason_and_blocks, word_of
+from profiler.render.words.verdicts import all_problems, counts, reason_and_blocks, word_of
 
 
 @dataclass(frozen=True)
@@ -143,9 +143,10 @@ def _overall_sentence(findings: Findings) -> Sentence:
         return (Part("No variant has a correct and measured result.", strong=True),)
     if baseline is None or row.best is None or row.worst is None or len(row.ratios) < 2:
         return ()
-    every = row.complete and len(row.ratios) == len(findings.problems)
-    over = "all" if every else "the"
-    opening: Sentence = (Part(f"Over {over} {len(row.ratios)} problems "),)
+    count = len(row.ratios)
+    every = row.complete and count == len(findings.problems)
+    over = all_problems(count) if every else f"the {count} problems"
+    opening: Sentence = (Part(f"Over {over} "),)
     if findings.baseline_rank:
         which = "highest" if findings.primary.better == "higher" else "lowest"
         leader = Part(baseline.name, strong=True)

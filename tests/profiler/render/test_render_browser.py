@@ -17,7 +17,9 @@ import pytest
 from synthetic_report import make_report, problems
 
 from profiler.findings.find import find
+from profiler.findings.findings import Findings
 from profiler.render.page import render_page
+from profiler.render.words.verdicts import details, word_of
 from profiler.run_folder.load.report import Report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -78,11 +80,14 @@ def small() -> Report:
 
 
 @pytest.fixture(scope="module")
-def file(small: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def findings(small: Report) -> Findings:
+    return find(small)
+
+
+@pytest.fixture(scope="module")
+def file(findings: Findings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(
-        render_page(find(small)).replace("</body>", f"{PROBE}</body>"), encoding="utf-8"
-    )
+    path.write_text(render_page(findings).replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
     return path
 
 
@@ -121,12 +126,12 @@ def rows(tree: Any) -> list[Any]:
     return list(tree.xpath("//table[@id='main-table']/tbody/tr"))
 
 
-def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
+def test_csv_has_every_number(small: Report, findings: Findings, result: Any) -> None:
     assert result["names"] == ["softmax.csv", "softmax.json"]
     table = pd.read_csv(io.StringIO(result["csv"]))
     assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
     found = table.dropna(subset="metric").set_index(["cell", "metric"])
-    wanted = find(small).summary.set_index(["cell", "metric"])
+    wanted = findings.numbers.set_index(["cell", "metric"])
     wanted = wanted[wanted["median"].notna()]
     assert set(found.index) == set(wanted.index)
     for name in ("n", "median", "mean", "min", "max", "low", "high", "ratio", "rank"):
@@ -135,18 +140,19 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
         pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
     assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
     said = table[table["metric"] == "duration_ns"].set_index("cell")["verdict"]
-    findings = find(small)
+    assert findings.against_baseline
     for cell, pair in findings.against_baseline.items():
         assert said[cell] == (pair.verdict and pair.verdict.value)
     assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
 
 
-def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> None:
+def test_json_has_every_cell_with_its_metrics(
+    small: Report, findings: Findings, result: Any
+) -> None:
     data = json.loads(result["json"])
     assert data["schema_version"] == 1
     cells = {cell["id"]: cell for cell in data["cells"]}
     assert list(cells) == [cell.id for cell in small.plan.cells]
-    findings = find(small)
     for cell in small.plan.cells:
         shown = cells[cell.id]
         assert shown["variant"] == cell.variant.id
@@ -184,7 +190,9 @@ def test_without_state_everything_is_shown(plain: Any, small: Report) -> None:
     assert plain.xpath("string(//output[@id='count'])") == "18 rows"
 
 
-def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report) -> None:
+def test_state_filters_sorts_and_changes_the_baseline(
+    file: Path, small: Report, findings: Findings
+) -> None:
     tree = opened(file, "#?find=shuffle&baseline=best&sort=2.descending")
     head = tree.xpath("//table[@id='main-table']/thead//th")[2]
     assert "Duration" in head.text_content()
@@ -197,16 +205,16 @@ def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report)
     known = [float(text) for text in values if text != "\u2013"]
     assert known == sorted(known, reverse=True)
     assert "\u2013" not in values[: len(known)], "missing ones are last"
-    ratios = next(one.verdicts for one in find(small).baselines if one.key == "best")
+    ratios = next(one.verdicts for one in findings.baselines if one.key == "best")
     for row in rows(tree):
         cell = small.plan.cells[int(row.get("data-cell"))]
         text = row.xpath("string(td[contains(@class, 'ratio')])")
         ratio = ratios[cell.id].ratio
         assert text == (f"{ratio:.3f}\u00d7" if math.isfinite(ratio) else "\u2013")
         (said,) = row.xpath("td[starts-with(@class, 'verdict')]")
-        assert said.text_content() == (ratios[cell.id].word or "\u2013")
+        assert said.text_content() == (word_of(ratios[cell.id]) or "\u2013")
         if ratios[cell.id].verdict is not None:
-            assert said.get("title") == ratios[cell.id].details
+            assert said.get("title") == details(ratios[cell.id])
             assert row.get("data-verdict") in said.get("class")
 
 

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.findings.find import find
+from profiler.findings.findings import Findings
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
 from profiler.render.console import tables as console
 from profiler.render.console.terminal import plain
@@ -22,8 +23,8 @@ def shown(table: RenderableType, width: int = 200) -> str:
     return stream.getvalue()
 
 
-def test_summary_has_best_top_failures_and_answer(report: Report) -> None:
-    text = shown(console.final_summary(find(report)))
+def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
+    text = shown(console.final_summary(findings))
     for part in (
         "Winner per problem",
         "Over all problems",
@@ -36,7 +37,9 @@ def test_summary_has_best_top_failures_and_answer(report: Report) -> None:
 
 
 def test_summary_of_a_single_problem_needs_no_second_table() -> None:
-    text = shown(console.final_summary(make_report(variant_count=3, problem_list=problems()[:1])))
+    text = shown(
+        console.final_summary(find(make_report(variant_count=3, problem_list=problems()[:1])))
+    )
     assert "Over all problems" not in text
     assert "Failed" not in text
 
@@ -138,7 +141,7 @@ def test_problems_are_short_and_their_order_is_told() -> None:
         Problem(f"p{n}", f"m={n},n={2 * n},dtype=fp{n}", {"m": n, "n": 2 * n, "dtype": f"fp{n}"})
         for n in (16, 32)
     )
-    text = shown(console.final_summary(make_report(variant_count=3, problem_list=sizes)))
+    text = shown(console.final_summary(find(make_report(variant_count=3, problem_list=sizes))))
     assert "problem (m \u00d7 n dtype)" in text
     assert "16 \u00d7 32 fp16" in text
 

@@ -19,8 +19,11 @@ from profiler.findings.grid_pairs import (
     with_ratio,
 )
 from profiler.model import CellStatus, Outcome, Problem, Verdict
+from profiler.planning.page_kinds import PAGE_KINDS
+from profiler.planning.problem_names import problem_key
 from profiler.render.kinds.grid import (
     extremes,
+    grid_pairs_of,
     grid_view,
     overview,
     saved_table,
@@ -31,8 +34,8 @@ from profiler.render.tables import grid_heats
 from profiler.render.tables.grid_cells import Kernels, grid_cells
 from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heats
 from profiler.render.words import numbers
-from profiler.render.words.verdicts import word_with_margin
-from profiler.run_folder.load.report import PAGE_KINDS, Report
+from profiler.render.words.verdicts import details, word_with_margin
+from profiler.run_folder.load.report import Report
 
 EDGES = grid_heats.WIDE_EDGES
 
@@ -43,18 +46,18 @@ def run() -> Report:
 
 
 @pytest.fixture(scope="module")
-def ranked(run: Report) -> Findings:
+def findings(run: Report) -> Findings:
     return find(run)
 
 
 @pytest.fixture(scope="module")
-def pairs(ranked: Findings) -> GridPairs:
-    return GridPairs(ranked.lookup, grids(ranked.lookup.problems))
+def pairs(findings: Findings) -> GridPairs:
+    return grid_pairs_of(findings)
 
 
 @pytest.fixture(scope="module")
-def html(run: Report) -> Any:
-    return lxml.html.document_fromstring(render_page(find(run)))
+def html(findings: Findings) -> Any:
+    return lxml.html.document_fromstring(render_page(findings))
 
 
 def _problems(*rows: dict[str, Any]) -> list[Problem]:
@@ -147,15 +150,17 @@ def test_pairs_with_the_baseline_come_first(pairs: GridPairs) -> None:
 def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
     chain, softmax = pairs.grids
     fast = with_ratio(pairs.of(pairs.shown[1], chain))
-    assert {one.said.verdict for one in fast} == {Verdict.FASTER}
+    assert {one.verdict.verdict for one in fast} == {Verdict.FASTER}
     even = with_ratio(pairs.of(pairs.shown[1], softmax))
-    assert {one.said.verdict for one in even} <= {Verdict.SAME, Verdict.UNCLEAR}
-    assert fast[0].said.ratio < fast[-1].said.ratio < 1
+    assert {one.verdict.verdict for one in even} <= {Verdict.SAME, Verdict.UNCLEAR}
+    assert fast[0].verdict.ratio < fast[-1].verdict.ratio < 1
     assert fast[0].saved == pytest.approx(3.5)
 
 
-def test_titles_state_the_direction_and_performance_is_the_reciprocal(pairs: GridPairs) -> None:
-    both = pair_heats(pairs, pairs.shown[0], pairs.grids[0], EDGES)
+def test_titles_state_the_direction_and_performance_is_the_reciprocal(
+    findings: Findings, pairs: GridPairs
+) -> None:
+    both = pair_heats(findings, pairs, pairs.shown[0], pairs.grids[0], EDGES)
     assert both is not None
     assert both.overhead.title == "compile / eager, time: below 1 is better"
     assert both.performance.title == "eager / compile, performance: above 1 is better"
@@ -166,8 +171,8 @@ def test_titles_state_the_direction_and_performance_is_the_reciprocal(pairs: Gri
     assert "FASTER [" in one.title
 
 
-def test_failures_are_crossed_with_their_words(pairs: GridPairs) -> None:
-    both = pair_heats(pairs, pairs.shown[0], pairs.grids[0], EDGES)
+def test_failures_are_crossed_with_their_words(findings: Findings, pairs: GridPairs) -> None:
+    both = pair_heats(findings, pairs, pairs.shown[0], pairs.grids[0], EDGES)
     assert both is not None
     rows = dict(both.overhead.rows)
     wrong, fell, memory = rows["128"][0], rows["65536"][2], rows["65536"][3]
@@ -176,7 +181,7 @@ def test_failures_are_crossed_with_their_words(pairs: GridPairs) -> None:
     assert (memory.text, memory.css) == ("OUT OF MEMORY", "crossed no-memory")
     assert "16.00 GiB" in memory.title
     assert memory.raw is None
-    behind = pair_heats(pairs, pairs.shown[2], pairs.grids[0], EDGES)
+    behind = pair_heats(findings, pairs, pairs.shown[2], pairs.grids[0], EDGES)
     assert behind is not None
     assert dict(behind.overhead.rows)["65536"][3].text == "compile: OUT OF MEMORY"
 
@@ -185,30 +190,29 @@ def test_failures_are_crossed_with_their_words(pairs: GridPairs) -> None:
     ("verdict", "mark"),
     [(Verdict.UNCLEAR, "unclear"), (Verdict.SAME, "tied"), (Verdict.FASTER, "")],
 )
-def test_marks_of_verdicts(pairs: GridPairs, verdict: Verdict, mark: str) -> None:
-    softmax = list(pairs.of(pairs.shown[1], pairs.grids[1]))
-    changed = [
-        dataclasses.replace(one, said=dataclasses.replace(one.said, verdict=verdict))
+def test_marks_of_verdicts(
+    findings: Findings, pairs: GridPairs, verdict: Verdict, mark: str
+) -> None:
+    softmax = pairs.of(pairs.shown[1], pairs.grids[1])
+    changed = tuple(
+        dataclasses.replace(one, verdict=dataclasses.replace(one.verdict, verdict=verdict))
         for one in softmax
-    ]
-    own = GridPairs(pairs.lookup, pairs.grids)
+    )
     key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
-    own.__dict__["everywhere"] = {**pairs.everywhere, key: tuple(changed)}
-    both = pair_heats(own, pairs.shown[1], pairs.grids[1], EDGES)
+    own = dataclasses.replace(pairs, cells={**pairs.cells, key: changed})
+    both = pair_heats(findings, own, pairs.shown[1], pairs.grids[1], EDGES)
     assert both is not None
     assert {" ".join(d.css.split()[1:]) for _, row in both.overhead.rows for d in row} == {mark}
 
 
 def test_few_blocks_give_no_verdict() -> None:
-    findings = find(make_grid(blocks=3))
-    found = GridPairs(findings, grids(findings.problems))
-    rows = with_ratio(found.with_baseline())
-    assert {one.said.verdict for one in rows} == {Verdict.UNCLEAR}
-    assert "3 blocks; a verdict needs 6" in rows[0].said.details
+    rows = with_ratio(grid_pairs_of(find(make_grid(blocks=3))).with_baseline())
+    assert {one.verdict.verdict for one in rows} == {Verdict.UNCLEAR}
+    assert "3 blocks; a verdict needs 6" in details(rows[0].verdict)
 
 
 def test_same_says_within_which_margin(pairs: GridPairs) -> None:
-    even = [one.said for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
+    even = [one.verdict for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
     words = [word_with_margin(one) for one in even if one.verdict is Verdict.SAME]
     assert words
     assert all(one.startswith("= SAME within \u00b11") for one in words)
@@ -221,8 +225,7 @@ def test_classes_of_ratios_meet_at_one() -> None:
     assert len(grid_heats.ratio_legend(EDGES)) == 13
 
 
-def test_magnitudes_share_one_logarithmic_scale(ranked: Findings, pairs: GridPairs) -> None:
-    findings = ranked.lookup
+def test_magnitudes_share_one_logarithmic_scale(findings: Findings, pairs: GridPairs) -> None:
     quantity = Quantity("Time", "ns", lambda cell: findings.value(cell, "duration_ns").median)
     found = metric_heats(findings, quantity, pairs.grids[0], findings.variants)
     assert found is not None
@@ -248,17 +251,17 @@ def test_values_are_short() -> None:
 # ---- what figures are given ----------------------------------------------------------------------
 
 
-def test_scatter_has_only_cells_known_on_both_sides(ranked: Findings, pairs: GridPairs) -> None:
-    table = saved_table(ranked, pairs, pairs.grids[0])
+def test_scatter_has_only_cells_known_on_both_sides(findings: Findings, pairs: GridPairs) -> None:
+    table = saved_table(findings, pairs.grids[0])
     assert list(table.columns) == ["name", "role", "mark", "bytes", "speed", "place"]
     assert table["name"].value_counts().to_dict() == {"triton": 16, "compile": 13}
     assert table["bytes"].to_numpy() == pytest.approx(3.5)
     assert (table["speed"] > 1).all()
 
 
-def test_slices_hold_every_variant_and_no_failed_cell(ranked: Findings, pairs: GridPairs) -> None:
+def test_slices_hold_every_variant_and_no_failed_cell(findings: Findings, pairs: GridPairs) -> None:
     grid = pairs.grids[0]
-    table, left_out = slice_table(ranked, grid, along="dim1")
+    table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
     assert list(dict.fromkeys(table["panel"])) == [f"dim0 = {one}" for one in grid.row_values]
     assert len(table) == 16 * 3
@@ -268,7 +271,7 @@ def test_slices_hold_every_variant_and_no_failed_cell(ranked: Findings, pairs: G
         ("dim0 = 65536", 8192.0, "compile"),
         ("dim0 = 65536", 65536.0, "compile"),
     }
-    other, _ = slice_table(ranked, grid, along="dim0")
+    other, _ = slice_table(findings, grid, along="dim0")
     assert other["panel"].iloc[0] == "dim1 = 128"
     assert sorted(other["value"].dropna()) == sorted(table["value"].dropna())
 
@@ -276,8 +279,8 @@ def test_slices_hold_every_variant_and_no_failed_cell(ranked: Findings, pairs: G
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def test_extremes_are_sorted_with_verdicts(pairs: GridPairs) -> None:
-    (low_name, lowest), (high_name, highest) = extremes(pairs)
+def test_extremes_are_sorted_with_verdicts(findings: Findings) -> None:
+    (low_name, lowest), (high_name, highest) = extremes(findings)
     assert (low_name, high_name) == ("Lowest 10 ratios of times", "Highest 10 ratios of times")
     low = [float(row.data[2].raw or 0) for row in lowest]
     high = [float(row.data[2].raw or 0) for row in highest]
@@ -288,8 +291,8 @@ def test_extremes_are_sorted_with_verdicts(pairs: GridPairs) -> None:
     assert all("FASTER" in row.data[4].text for row in lowest)
 
 
-def test_the_overview_counts_verdicts(pairs: GridPairs) -> None:
-    lines = overview(pairs)
+def test_the_overview_counts_verdicts(findings: Findings, pairs: GridPairs) -> None:
+    lines = overview(findings)
     assert len(lines) == 2 * 3
     assert "FASTER at 13" in lines[0].data[1].text
     assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
@@ -299,18 +302,16 @@ def test_the_overview_counts_verdicts(pairs: GridPairs) -> None:
 
 
 def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: GridPairs) -> None:
-    first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.said.ratio > 0)
+    first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.verdict.ratio > 0)
     assert first.over is not None
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
-    findings = find(dataclasses.replace(run, statuses=statuses))
-    said = overview(GridPairs(findings, grids(findings.problems)))[0].data[1].text
+    said = overview(find(dataclasses.replace(run, statuses=statuses)))[0].data[1].text
     assert "NO DATA at 3 of 15 problems" in said
 
 
-def test_kernel_lists_by_letter(ranked: Findings, pairs: GridPairs) -> None:
-    kernels = Kernels(ranked.lookup)
-    found = grid_cells(ranked.lookup, kernels, pairs.grids[0])
+def test_kernel_lists_by_letter(findings: Findings, pairs: GridPairs) -> None:
+    found = grid_cells(findings, Kernels(findings), pairs.grids[0])
     assert [one.letter for one in found.lists] == ["A", "B", "C"]
     assert found.lists[0].names == ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel")
     assert found.lists[0].cells == ("eager: 16",)
@@ -372,13 +373,13 @@ def test_nothing_correct_is_still_a_page(run: Report) -> None:
         cell: dataclasses.replace(status, outcome=Outcome.OUT_OF_MEMORY)
         for cell, status in run.statuses.items()
     }
-    page = render_page(without(run, statuses=statuses))
+    page = render_page(find(without(run, statuses=statuses)))
     assert "OUT OF MEMORY" in page
 
 
 def test_ten_by_ten_has_all_cells() -> None:
     sizes = [128 << step for step in range(10)]
-    findings = find(find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6)))
+    findings = find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
     (block,) = grid_view(findings).parts["grid_blocks"]
     ((_, first), *_) = block.pairs[0].overhead.rows
     assert len(block.pairs[0].overhead.rows) == len(first) == 10
@@ -404,24 +405,21 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
         samples=run.samples[~run.samples["cell"].isin(gone)],
     )
     findings = find(part)
-    grid = grids(findings.problems)[0]
+    grid = grid_pairs_of(findings).grids[0]
     table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
     assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
-    assert "time along dim1" in render_page(find(part))
+    assert "time along dim1" in render_page(findings)
 
 
-def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
-    html = lxml.html.document_fromstring(render_page(find(run)))
+def test_the_answer_has_the_mean_and_the_names_of_problems(findings: Findings, html: Any) -> None:
     answer = html.get_element_by_id("answer").text_content()
-    findings = find(run)
     mean = next(one for one in findings.ranks if one.variant.name == "triton").geometric_mean
     assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
     leader = findings.leader
     assert leader is not None
-    assert f"{leader.variant.name} is best or tied at " in answer
-    findings = find(run)
-    assert findings.problem_key
+    assert f"{leader.variant.name} has the lowest number at " in answer
+    assert problem_key(findings.problems)
     assert any(f"\u00d7 at {one.name}" in answer for one in findings.problems)
 
 
@@ -440,10 +438,11 @@ def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
         summary=run.summary[~run.summary["cell"].isin(gone)],
         samples=run.samples[~run.samples["cell"].isin(gone)],
     )
-    parts = grid_view(find(part)).parts
+    findings = find(part)
+    parts = grid_view(findings).parts
     assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
-    assert "more grid of the plan: nothing of it was measured" in render_page(find(part))
+    assert "more grid of the plan: nothing of it was measured" in render_page(findings)
     nothing = dataclasses.replace(
         part,
         statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},

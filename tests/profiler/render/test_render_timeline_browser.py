@@ -13,6 +13,7 @@ from synthetic_timeline import mlp, timeline_report
 from test_render_browser import opened
 
 from profiler.analyse.phases import phased
+from profiler.findings.find import find
 from profiler.render.page import render_page
 from profiler.render.timeline.picture import GPU, RANGE, bar_paths, make_picture
 
@@ -82,7 +83,7 @@ TRAINING = mlp("c", launches=3, layers=2, speed=0.3)
 @pytest.fixture(scope="module")
 def result(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("timeline") / "index.html"
-    page = render_page(timeline_report([TRAINING, mlp("c", gpu=False)], count=2))
+    page = render_page(find(timeline_report([TRAINING, mlp("c", gpu=False)], count=2)))
     path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
     (text,) = opened(path).xpath("//pre[@id='result']/text()")
     return json.loads(text)

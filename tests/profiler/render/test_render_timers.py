@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from synthetic_report import make_report
+from synthetic_report import make_report, problems
 
 from profiler.analyse.timers import timer_medians
 from profiler.findings.find import find
 from profiler.model import Outcome
 from profiler.render.page import render_page
 from profiler.render.tables.timers import timer_table
+from profiler.render.words.metrics import shown_metrics
 
 
 def with_timers(**factors):
@@ -29,10 +30,16 @@ def with_timers(**factors):
     return replace(report, summary=pd.concat([report.summary, *more], ignore_index=True))
 
 
+def correct_cell(report):
+    """The first cell of a run that has a correct result."""
+    return next(one for one in report.plan.cells if report.statuses[one.id].outcome.correct)
+
+
 def test_a_run_with_one_timer_has_no_such_section():
-    report = make_report(variant_count=3)
-    assert timer_table(find(report)) is None
-    assert 'id="timers"' not in render_page(find(report))
+    findings = find(make_report(variant_count=3, problem_list=problems()[:2]))
+    assert findings.timers is None
+    assert timer_table(findings) is None
+    assert 'id="timers"' not in render_page(findings)
 
 
 def test_each_cell_has_every_timer_and_its_ratio():
@@ -65,7 +72,7 @@ def test_cells_that_are_wrong_are_left_out():
 
 
 def test_the_page_says_which_timer_its_verdicts_are_of():
-    page = render_page(with_timers(plain_timer=2.0))
+    page = render_page(find(with_timers(plain_timer=2.0)))
     assert 'href="#timers"' in page
     section = page.partition('<section id="timers"')[2].partition("</section>")[0]
     assert "no verdict mixes them" in section
@@ -91,25 +98,28 @@ def test_the_error_of_the_plain_timer_has_two_parts():
 
 
 def test_without_nsys_the_parts_are_not_known():
-    report = with_timers(plain_timer=4.0)
-    table = timer_table(find(report))
+    findings = find(with_timers(plain_timer=4.0))
+    table = timer_table(findings)
     assert table is not None
     assert table.plain == ()
-    assert table.worst is not None
-    assert (table.worst.ratio, table.worst.parts) == ("4.000\u00d7", "")
-    assert "What the plain timer gets wrong" not in render_page(find(report))
+    assert table.furthest is not None
+    assert (table.furthest.ratio, table.furthest.parts) == ("4.000\u00d7", "")
+    assert "What the plain timer gets wrong" not in render_page(findings)
 
 
 def test_the_answer_names_the_largest_error_and_its_parts():
     report = with_timers(plain_timer=4.0, nsys=0.75)
-    chosen = next(one for one in report.plan.cells if find(report).correct(one))
+    chosen = correct_cell(report)
     summary = report.summary.copy()
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
     summary.loc[worst, "median"] *= 2
-    page = render_page(replace(report, summary=summary))
+    page = render_page(find(replace(report, summary=summary)))
     answer = page.partition('<div class="answer">')[2].partition("</div>")[0]
     said = next(one for one in answer.splitlines() if "plain timer" in one)
-    assert f"furthest off at {chosen.variant.name} at {chosen.problem.name}" in said
+    assert (
+        f"Of the timers, plain timer is furthest off, at {chosen.variant.name} at {chosen.problem.name}: "
+        in said
+    )
     assert "<strong>8.000\u00d7</strong> the time of ncu" in said
     assert "are no kernel time but the host" in said
     assert "come of caches, clocks and the recording" in said
@@ -119,26 +129,31 @@ def test_the_answer_names_the_largest_error_and_its_parts():
 def test_an_error_below_one_counts_as_well():
     """Half the time is as wrong as twice the time, and further off than a tenth more."""
     report = with_timers(plain_timer=1.1)
-    chosen = next(one for one in report.plan.cells if find(report).correct(one))
+    chosen = correct_cell(report)
     summary = report.summary.copy()
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
     summary.loc[worst, "median"] /= 2.2
-    table = timer_table(find(replace(report, summary=summary)))
-    assert table is not None
-    assert table.worst is not None
-    assert table.worst.ratio == "0.500\u00d7"
+    timers = find(replace(report, summary=summary)).timers
+    assert timers is not None
+    assert timers.furthest is not None
+    assert timers.furthest.cell == chosen.id
+    assert timers.furthest.ratio == pytest.approx(0.5)
 
 
 def test_without_ncu_nothing_is_said_of_an_error():
     report = with_timers(plain_timer=4.0, nsys=0.75)
     samples = report.samples.assign(collector="timer")
-    table = timer_table(find(replace(report, samples=samples)))
+    findings = find(replace(report, samples=samples))
+    table = timer_table(findings)
     assert table is not None
-    assert (table.plain, table.worst) == ((), None)
+    assert (table.plain, table.furthest) == ((), None)
+    assert findings.timers is not None
+    assert findings.timers.furthest is None
+    assert findings.timers.plain.empty
 
 
 def test_a_duration_is_described_as_what_the_timer_measures():
-    report = make_report(variant_count=3)
+    report = make_report(variant_count=3, problem_list=problems()[:2])
     by_events = replace(report, samples=report.samples.assign(collector="timer"))
 
     def described(one):

@@ -37,8 +37,13 @@ def tuned(report):
     return with_tuned(report, (SLOWER, CHOSEN))
 
 
-def rows_of(report):
-    found = tuned_cells(find(report))
+@pytest.fixture(scope="module")
+def findings(tuned):
+    return find(tuned)
+
+
+def rows_of(findings):
+    found = tuned_cells(findings)
     assert found is not None
     return found.rows
 
@@ -48,18 +53,18 @@ def texts(row):
 
 
 def test_a_run_that_tells_nothing_has_no_section(report):
-    assert tuned_cells(find(report)) is None
-    assert "What the autotuner chose" not in render_page(find(report))
+    findings = find(report)
+    assert tuned_cells(findings) is None
+    assert "What the autotuner chose" not in render_page(findings)
 
 
-def test_the_choice_stands_beside_the_measured_time(tuned):
-    findings = find(tuned)
-    rows = rows_of(tuned)
+def test_the_choice_stands_beside_the_measured_time(findings):
+    rows = rows_of(findings)
     assert len(rows) == 32
     cell = next(
         each
-        for each in tuned.plan.cells
-        if each.variant.id == "compile" and tuned.statuses[each.id].outcome is Outcome.MEASURED
+        for each in findings.distinct_cells
+        if each.variant.id == "compile" and findings.status(each).outcome is Outcome.MEASURED
     )
     row = next(each for each in rows if each.problem == cell.problem.name)
     assert row.chosen == "XBLOCK=512, num_warps=8"
@@ -70,14 +75,14 @@ def test_the_choice_stands_beside_the_measured_time(tuned):
     assert texts(row)[:6] == ["2", "20.00 \u00b5s", "2.500\u00d7", "18", "0", "64 B"]
 
 
-def test_a_cell_without_a_result_says_its_outcome(tuned):
-    outcomes = {row.data[7].text for row in rows_of(tuned) if row.data[8].raw is None}
+def test_a_cell_without_a_result_says_its_outcome(findings):
+    outcomes = {row.data[7].text for row in rows_of(findings) if row.data[8].raw is None}
     assert {"out of memory", "fell back", "wrong result"} <= outcomes
 
 
 def test_a_kernel_that_was_not_seen_is_not_said_to_be_the_cells(report):
     other = with_tuned(report, (replace(CHOSEN, operation="triton_red_fused_1"), LIBRARY))
-    rows = [row for row in rows_of(other) if row.data[7].raw is not None]
+    rows = [row for row in rows_of(find(other)) if row.data[7].raw is not None]
     joins = {(row.operation, row.join.text) for row in rows}
     assert joins == {("triton_red_fused_1", "not seen"), (LIBRARY.operation, "by cell only")}
     assert all(row.data[8].raw is None for row in rows)
@@ -90,16 +95,16 @@ def test_one_configuration_was_no_choice(report):
     assert {row.data[0].text for row in found.rows} == {"1"}
 
 
-def test_long_tables_are_cut_and_say_so(tuned, monkeypatch):
+def test_long_tables_are_cut_and_say_so(findings, monkeypatch):
     monkeypatch.setattr(module, "MOST_CHOSEN", 5)
     monkeypatch.setattr(module, "MOST_TRIED", 7)
-    found = tuned_cells(find(tuned))
+    found = tuned_cells(findings)
     assert (len(found.rows), found.left_out) == (5, 27)
     assert (len(found.tried), found.left_out_tried) == (3, 29)
 
 
-def test_the_page_shows_it(tuned):
-    tree = lxml.html.document_fromstring(render_page(find(tuned)))
+def test_the_page_shows_it(findings):
+    tree = lxml.html.document_fromstring(render_page(findings))
     section = tree.xpath('//section[@id="tuned"]')[0]
     words = " ".join(section.text_content().split())
     assert "XBLOCK=512, num_warps=8" in words

@@ -10,7 +10,6 @@ import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.analyse.verdicts import Reason
-from profiler.findings import named_baselines as compare
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import PairVerdict
@@ -25,6 +24,10 @@ from profiler.render.words import answer
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.method import method
+from profiler.render.words.outcomes import why_missing
+from profiler.render.words.ranks import best_word
+from profiler.render.words.verdicts import reason_and_blocks
+from profiler.run_folder.load.report import Report
 
 
 def say(findings: Findings) -> str:
@@ -38,8 +41,9 @@ def test_answer_names_best_ratio_interval_and_coverage(findings: Findings) -> No
     assert f"Over all 12 problems {best.name} takes 0." in answer
     assert "geometric mean" in answer
     assert "\u25bc FASTER at all 12 problems." in answer
-    assert "\u25bc FASTER (beyond \u00b11.00% in time and in cycles; 8 blocks)" in answer
-    assert "used everywhere it costs at most" in answer
+    assert "\u25bc FASTER (beyond \u00b11.00\u202f% in time and in cycles; 8 blocks)" in answer
+    assert "; used everywhere, at most 4." in answer
+    assert "\u202f% slower than the best (at fp32 65536\u00d71024)." in answer
     assert "384 of 408 cells measured" in answer
     for part in ("12 compile failed", "4 wrong result", "4 timed out", "4 not measured"):
         assert part in answer
@@ -57,22 +61,23 @@ def test_a_baseline_that_is_best_is_called_so(findings: Findings) -> None:
     assert leads in answer
     assert f"Of the rest, {other.name} takes 1." in answer
     assert "SLOWER at " in answer
-    assert f"{winner.name} is best or tied at" in answer
+    assert f"{winner.name} has the lowest number at" in answer
+    assert f"{other.name} has the lowest number at" not in answer
     assert f"{other.name} is best" not in answer
     best, difference, *_ = cards(led)
     assert best.answer == winner.name
-    assert best.detail.startswith("the baseline; best or tied at ")
+    assert best.detail.startswith("the baseline; has the lowest number at ")
     assert other.name in difference.detail
-    assert (findings.best_word, led.best_word) == ("leader", "first of the rest")
+    assert (best_word(findings), best_word(led)) == ("leader", "first of the rest")
     assert "first of the rest over all problems" in colours(led)
 
 
 def test_the_largest_problem_is_won_by_whom_it_is_won(findings: Findings) -> None:
     largest = findings.largest_problem
     assert largest is not None
-    winner = findings.ranked(largest)[0][0].variant
+    winner = findings.winners[largest.id].cell.variant
     led = find(make_report(variant_count=34, baseline=winner.id))
-    runner_up = findings.ranked(largest)[1][0].variant
+    (runner_up, _) = findings.sorted_at(largest, findings.report.primary)[1]
     answer = say(led)
     assert f"the best is {winner.name}, the baseline, with " in answer
     assert f"; of the rest, {runner_up.name} has the lowest median, " in answer
@@ -138,18 +143,40 @@ def test_heat_map_shows_failures_and_what_was_not_measured(findings: Findings) -
     assert missing.title == "not measured"
 
 
-def test_a_duplicate_shows_the_numbers_of_its_twin(findings: Findings) -> None:
+@pytest.fixture(scope="module")
+def partly_shared(report: Report) -> Findings:
+    """A run in which one variant is the same machine code as another at all problems but one."""
+    other = report.plan.cells[-1].problem.id
+    alone = [
+        one.id
+        for one in report.plan.cells
+        if one.variant.name == "shuffle-b64-v4" and one.problem.id == other
+    ]
+    statuses = {cell: CellStatus(cell, Outcome.NOT_MEASURED) for cell in alone}
+    return find(without(report, statuses={**report.statuses, **statuses}))
+
+
+def test_a_variant_that_is_another_everywhere_is_a_name_of_it(findings: Findings) -> None:
     rows = {row.name: row for row in tables.heat(findings).rows}
+    assert rows["shuffle-b64-v1"].also == ("shuffle-b64-v4",)
+    assert "same machine code as shuffle-b64-v4" in rows["shuffle-b64-v1"].note
+    assert "shuffle-b64-v4" not in rows
+
+
+def test_a_duplicate_shows_the_numbers_of_its_twin(partly_shared: Findings) -> None:
+    rows = {row.name: row for row in tables.heat(partly_shared).rows}
+    assert rows["shuffle-b64-v1"].also == ()
     twin, own = rows["shuffle-b64-v1"], rows["shuffle-b64-v4"]
-    assert [datum.raw for datum in own.data] == [datum.raw for datum in twin.data]
-    assert own.data[0].raw is not None
+    assert [datum.raw for datum in own.data[1:-1]] == [datum.raw for datum in twin.data[1:-1]]
+    assert None not in [datum.raw for datum in own.data[:-1]]
+    assert own.data[-1].title == "not measured"
 
 
 def test_baselines_are_what_their_names_say(findings: Findings) -> None:
-    found = {one.key: one.verdicts for one in compare.findings.baselines}
+    found = {one.key: one.verdicts for one in findings.baselines}
     cells = findings.cells
     problem = findings.problems[0]
-    best = findings.best_by_problem[problem.id][0]
+    best = findings.winners[problem.id].cell
     assert found["best"][best.id].ratio == 1
     own = cells[findings.variants[3].id, problem.id]
     before = cells[findings.variants[2].id, problem.id]
@@ -168,7 +195,7 @@ def test_baselines_are_what_their_names_say(findings: Findings) -> None:
 
 
 def test_every_named_baseline_has_intervals_and_verdicts(findings: Findings) -> None:
-    found = {one.key: one.verdicts for one in compare.findings.baselines}
+    found = {one.key: one.verdicts for one in findings.baselines}
     cell = findings.cells[findings.variants[3].id, findings.problems[0].id]
     reference = found["reference"][cell.id]
     assert reference.low < reference.ratio < reference.high
@@ -178,7 +205,7 @@ def test_every_named_baseline_has_intervals_and_verdicts(findings: Findings) -> 
         assert one.verdict is not None
 
 
-def test_facets_cover_every_cell(findings: Findings) -> None:
+def test_facets_cover_every_cell_and_offer_nothing_that_no_cell_has(findings: Findings) -> None:
     groups, membership = main_table.facets(findings)
     assert [group.label for group in groups] == [
         "problem \u00b7 dtype",
@@ -193,6 +220,8 @@ def test_facets_cover_every_cell(findings: Findings) -> None:
     for row in membership:
         for index, group in zip(row, groups, strict=True):
             assert 0 <= index < len(group.values)
+    outcomes = {row[-1] for row in membership}
+    assert outcomes == set(range(len(groups[-1].values)))
 
 
 def test_missing_values_say_why(findings: Findings) -> None:
@@ -225,7 +254,7 @@ def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings: Fi
     assert problem is not None
     found = roofline(findings, problem)
     assert found is not None
-    assert len(found.rows) == 32, "one failed to compile, one is wrong"
+    assert len(found.rows) == 31, "one failed to compile, one is wrong, one is another's name"
     intensity, rate, allowed, share = (float(datum.raw or "nan") for datum in found.rows[0].data)
     assert allowed == pytest.approx(intensity * 4.8, rel=1e-4)
     assert share == pytest.approx(100 * rate / allowed, rel=1e-4)
@@ -254,7 +283,7 @@ def test_details_have_every_metric_and_every_sample_that_differs(findings: Findi
     found = details.details(findings)
     assert found.all_samples
     group = found.problems[0]
-    assert [len(one.cells) for one in found.problems] == [34] * 12
+    assert [len(one.cells) for one in found.problems] == [33] * 12, "34 variants, one an alias"
     names = [column.label.name for column in group.columns]
     assert {"duration_ns", "registers", "bank_conflicts"} <= set(names)
     assert [one.name for one in group.sampled] == ["duration_ns", "cycles"]
@@ -269,13 +298,14 @@ def test_details_have_every_metric_and_every_sample_that_differs(findings: Findi
     assert cell.data[names.index("registers")].text == "24"
 
 
-def test_details_name_kernels_once_and_the_source_of_a_twin(findings: Findings) -> None:
-    found = details.details(findings)
+def test_details_name_kernels_once_and_the_source_of_a_twin(partly_shared: Findings) -> None:
+    found = details.details(partly_shared)
     assert sorted(found.kernels) == sorted((HOSTILE, "softmax_k"))
     hostile = row_of(found.problems[0], HOSTILE_NAME)
     assert [found.kernels[number - 1] for number in hostile.kernels] == [HOSTILE]
-    twin = next(one for one in found.problems[0].cells if one.outcome == "same machine code")
-    source = row_of(found.problems[0], twin.twin)
+    twin = row_of(found.problems[0], "shuffle-b64-v4")
+    assert twin.outcome == "same machine code as shuffle-b64-v1"
+    source = row_of(found.problems[0], "shuffle-b64-v1")
     assert twin.data == source.data
     assert twin.samples == source.samples
 
@@ -299,7 +329,7 @@ def test_details_say_once_what_holds_for_a_problem(findings: Findings) -> None:
 
 def test_the_best_cell_of_a_problem_comes_first(findings: Findings) -> None:
     for problem, group in zip(findings.problems, details.details(findings).problems, strict=True):
-        assert group.cells[0].variant == findings.best_by_problem[problem.id][0].variant
+        assert group.cells[0].variant == findings.winners[problem.id].cell.variant
 
 
 def test_the_same_metric_of_two_tools_is_never_mixed(findings: Findings) -> None:
@@ -354,7 +384,7 @@ def named(*params: dict[str, Any]) -> list[str]:
         Problem(f"p{number}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for number, one in enumerate(params)
     )
-    return [one.name for one in find(readable(make_report(2, sizes))).problems]
+    return [one.name for one in find(make_report(2, sizes)).problems]
 
 
 def test_generated_names_are_shortened_to_values() -> None:
@@ -402,13 +432,13 @@ def test_the_order_of_short_names_is_told() -> None:
         Problem(f"p{n}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for n, one in enumerate(half)
     )
-    assert find(readable(make_report(2, sizes))).problem_key == "m \u00d7 n dtype"
+    assert problem_key(find(make_report(2, sizes)).problems) == "m \u00d7 n dtype"
 
 
 def test_given_names_stay() -> None:
     given = Problem("q", "small,half", {"rows": 512, "dtype": "fp16"})
     generated = Problem("p", "rows=512,dtype=fp32", {"rows": 512, "dtype": "fp32"})
-    report = readable(make_report(2, (generated, given)))
+    report = make_report(2, (generated, given))
     assert [one.name for one in find(report).problems] == ["rows=512, dtype=fp32", "small,half"]
 
 
@@ -420,8 +450,8 @@ def test_a_wrong_result_with_a_rank_is_still_not_ranked(findings: Findings) -> N
     summary.loc[summary["cell"].isin(wrong), "rank"] = 0.5
     spoiled = find(dataclasses.replace(report, summary=summary))
     assert spoiled.best == findings.best
-    best = {cell.id for cell, _ in spoiled.lookup.best_by_problem.values()}
-    assert not best & set(wrong)
+    assert not {winner.cell.id for winner in spoiled.winners.values()} & set(wrong)
+    assert not {cell for winner in spoiled.winners.values() for cell in winner.others} & set(wrong)
 
 
 def test_problems_with_different_parameters_are_told_apart_by_those_they_share() -> None:
@@ -432,7 +462,7 @@ def test_problems_with_different_parameters_are_told_apart_by_those_they_share()
         "attention",
     ]
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert find(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
+    assert problem_key(find(make_report(2, kinds)).problems) == "", "a word says it itself"
     assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
         "sum 8",
         "sum 16",
@@ -452,8 +482,7 @@ def test_keys_that_stay_are_those_that_differ() -> None:
     ]
 
 
-def test_a_winner_that_the_leader_loses_to_is_named() -> None:
-    findings = find(make_report(variant_count=34))
+def test_a_winner_that_the_leader_loses_to_is_named(findings: Findings) -> None:
     row = findings.best_rank
     assert row is not None
     held = findings.contenders[row.variant.id]
@@ -461,18 +490,19 @@ def test_a_winner_that_the_leader_loses_to_is_named() -> None:
     said = say(findings)
     assert 0 < len(lost) <= 3
     winner = findings.winners[lost[0].id].cell.variant.name
-    assert f"(else first: {winner} at {lost[0].name}" in said
+    assert f"(elsewhere: {winner} at {lost[0].name}" in said
 
 
-def test_winners_of_many_lost_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    findings = find(make_report(variant_count=34))
+def test_winners_of_many_lost_problems_are_counted(
+    findings: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert findings.best_rank is not None
     held = findings.contenders[findings.best_rank.variant.id]
     lost = [one for one in findings.problems if one.id not in held]
     first = Counter(findings.winners[one.id].cell.variant.name for one in lost)
     monkeypatch.setattr(answer, "_MOST_LOST", 0)
     counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
-    assert f"(else first: {counted})" in say(findings)
+    assert f"(elsewhere: {counted})" in say(findings)
 
 
 def test_problems_that_nobody_measured_are_not_all() -> None:
@@ -492,16 +522,18 @@ def test_problems_that_nobody_measured_are_not_all() -> None:
 
 def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert "At the one whose quickest takes longest, " in say(find(make_report(3, kinds)))
+    assert "At the problem that takes longest, " in say(find(make_report(3, kinds)))
 
 
 def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:
     unclear = PairVerdict(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=8, margin=0.01)
     other = dataclasses.replace(unclear, reason=Reason.FEW_BLOCKS, blocks=4)
     faster = PairVerdict(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
-    assert f"UNCLEAR at 2: {unclear.why}" in doubts([unclear, unclear, faster])
-    assert f"UNCLEAR at 3, most often: {unclear.why}" in doubts([unclear, other, unclear, faster])
-    assert doubts([unclear, unclear]) == unclear.why
+    why_unclear = reason_and_blocks(unclear)
+    assert "8 blocks do not tell it from \u00b11.00\u202f%" in why_unclear
+    assert f"UNCLEAR at 2: {why_unclear}" in doubts([unclear, unclear, faster])
+    assert f"UNCLEAR at 3, most often: {why_unclear}" in doubts([unclear, other, unclear, faster])
+    assert doubts([unclear, unclear]) == why_unclear
     assert doubts([faster]) == ""
 
 

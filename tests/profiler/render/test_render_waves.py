@@ -25,8 +25,13 @@ def report():
 
 
 @pytest.fixture(scope="module")
-def tree(report):
-    return lxml.html.document_fromstring(render_page(find(report)))
+def findings(report):
+    return find(report)
+
+
+@pytest.fixture(scope="module")
+def tree(findings):
+    return lxml.html.document_fromstring(render_page(findings))
 
 
 def texts(tree, path):
@@ -82,7 +87,7 @@ def test_figures_and_tables_say_the_same(tree):
 
 
 def test_unknown_multiprocessors_are_no_number(report):
-    page = render_page(replace(report, environment=Environment()))
+    page = render_page(find(replace(report, environment=Environment())))
     tree = lxml.html.document_fromstring(page)
     answer = texts(tree, "//div[@class='answer']/p")
     assert "blocks per SM" not in answer[0]
@@ -100,7 +105,7 @@ def test_without_full_waves_there_is_no_efficiency():
 
 def test_no_steady_grid_and_a_rule_that_holds_are_said():
     (first, _, _) = texts(
-        lxml.html.document_fromstring(render_page(make_waves((1, 2, 4, 8, 8.01)))),
+        lxml.html.document_fromstring(render_page(find(make_waves((1, 2, 4, 8, 8.01))))),
         "//div[@class='answer']/p",
     )
     assert first.startswith(
@@ -108,7 +113,7 @@ def test_no_steady_grid_and_a_rule_that_holds_are_said():
     )
     assert "not always enough: the least is 89.1" in first
     (first, second, _) = texts(
-        lxml.html.document_fromstring(render_page(make_waves((1, 2, 4, 8, 9.5)))),
+        lxml.html.document_fromstring(render_page(find(make_waves((1, 2, 4, 8, 9.5))))),
         "//div[@class='answer']/p",
     )
     assert "from 1 waves (1 blocks per SM) on" in first
@@ -116,20 +121,20 @@ def test_no_steady_grid_and_a_rule_that_holds_are_said():
     assert "from 1 waves (4 blocks per SM) on" in second
 
 
-def test_the_console_and_the_json_answer_the_question_of_the_page(report):
+def test_the_console_and_the_json_answer_the_question_of_the_page(findings):
     stream = io.StringIO()
     Console(file=stream, width=250, color_system=None, highlight=False).print(
-        final_summary(find(report))
+        final_summary(findings)
     )
     shown = " ".join(stream.getvalue().split())
     assert "How many blocks fill the GPU" in shown
     assert "Winner per problem" not in shown
     assert "keeps at least 90.0 % of the rate of full waves from 8.5 waves" in shown
-    document = json.loads(dump(report_document(find(report))))["waves"]
+    document = json.loads(dump(report_document(findings)))["waves"]
     first, second = document["variants"]
     assert (first["good_from_waves"], first["good_from_blocks_per_sm"]) == (8.5, 8.5)
     assert (second["good_from_waves"], second["good_from_blocks_per_sm"]) == (8.5, 34)
     assert first["rule_holds"] is False
     assert first["rule_least_efficiency"] == pytest.approx(0.803, abs=0.001)
-    assert len(document["grids"]) == len(wave_table(find(report)))
+    assert len(document["grids"]) == len(wave_table(findings))
     assert {"waves", "blocks", "time_ns", "ideal_ns", "efficiency"} <= set(document["grids"][0])

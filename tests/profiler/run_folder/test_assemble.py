@@ -1,6 +1,7 @@
 """From a run folder to a report, live and replayed."""
 
 import dataclasses
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pandas.testing import assert_frame_equal
 from run_folders import CREATED, H200, SPEC, Workplace, failed, measured, ncu_csv
 
 from profiler.errors import ExitCode, UsageError
+from profiler.findings.find import find
 from profiler.model import BuildResult, Environment, Outcome
 from profiler.notices import NoticeKind, severity, text
 from profiler.planning.spec import load_spec
@@ -32,7 +34,7 @@ def record(place, target):
 
 
 def kinds(report):
-    return {notice.kind for notice in report.notices}
+    return {notice.kind for notice in find(report).notices}
 
 
 def test_a_whole_run(place):
@@ -86,6 +88,9 @@ def test_a_wrong_cell_is_never_ranked(place):
     ranks = summary[summary["metric"] == "duration_ns"].set_index("cell")["rank"]
     assert pd.isna(ranks[TREE])
     assert sorted(ranks[[PLAIN, "loop..small"]]) == [1, 2]
+    findings = find(finish(place).report)
+    assert math.isnan(findings.values[TREE, "duration_ns"].rank)
+    assert TREE not in findings.winners["small"].all_others
 
 
 def test_a_twin_has_samples_and_the_same_numbers(place):
@@ -96,8 +101,10 @@ def test_a_twin_has_samples_and_the_same_numbers(place):
         place.attempt(session.name, visits=own)
     report = finish(place).report
     assert report.statuses[TREE].outcome is Outcome.DUPLICATE
-    summary = report.summary.set_index(["cell", "metric"])["median"]
-    assert summary[TREE, "duration_ns"] == summary[PLAIN, "duration_ns"]
+    findings = find(report)
+    of_twin, own = (findings.values[cell, "duration_ns"] for cell in (TREE, PLAIN))
+    assert (of_twin.median, of_twin.n) == (own.median, own.n)
+    assert own.n > 0
     assert NoticeKind.DUPLICATE_CODE in kinds(report)
 
 
@@ -129,10 +136,12 @@ def test_a_cell_that_fell_back_is_a_failure_and_never_ranked(tmp_path):
     assert finished.exit_code is ExitCode.SOME_CELLS_FAILED
     status = finished.report.statuses[TREE]
     assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "ran the kernels of another")
-    timing = finished.report.summary.query("metric == 'duration_ns'").set_index("cell")
+    findings = find(finished.report)
+    timing = findings.numbers.query("metric == 'duration_ns'").set_index("cell")
     assert pd.isna(timing["rank"][TREE])
     assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
-    assert not isinstance(timing["verdict"][TREE], str)
+    assert TREE not in findings.against_baseline
+    assert "loop..small" in findings.against_baseline
     assert sorted(timing["rank"][[PLAIN, "loop..small"]]) == [1, 2]
 
 
@@ -245,13 +254,19 @@ def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
     assert [n for n in again.report.notices if n.kind is not NoticeKind.REPLAYED] == list(
         live.report.notices
     )
+    found = find(live.report).notices
+    assert [n for n in find(again.report).notices if n.kind is not NoticeKind.REPLAYED] == [
+        replace(n, kind=NoticeKind.NOT_RECORDED) if n.kind is NoticeKind.NOT_MEASURED else n
+        for n in found
+    ]
+    assert NoticeKind.FAILED_CELLS in {notice.kind for notice in found}
 
 
 def test_a_replay_says_so_first(place, tmp_path):
     place.measure_all()
     report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
     assert report.replay is not None
-    first = report.notices[0]
+    first = find(report).notices[0]
     assert first.kind is NoticeKind.REPLAYED
     words = f"measured on NVIDIA H200 at {CREATED} with ncu 2025.3.1, not on this machine"
     assert words in text(first)
@@ -263,8 +278,8 @@ def test_a_replay_says_of_missing_cells_that_they_are_not_in_the_recording(place
     live = assemble(place.run, place.loaded, place.plan).report
     replayed = assemble(recording, place.loaded, place.plan, replay=True).report
     missing = {NoticeKind.NOT_MEASURED, NoticeKind.NOT_RECORDED}
-    (here,) = (one for one in live.notices if one.kind in missing)
-    (there,) = (one for one in replayed.notices if one.kind in missing)
+    (here,) = (one for one in find(live).notices if one.kind in missing)
+    (there,) = (one for one in find(replayed).notices if one.kind in missing)
     assert here.kind is NoticeKind.NOT_MEASURED
     assert there.kind is NoticeKind.NOT_RECORDED
     assert here.values == there.values

@@ -1,0 +1,99 @@
+"""Each pair of cells is judged once, however many sentences, tables and files show its verdict."""
+
+import io
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from profiler.analyse import effects, judge
+from profiler.analyse.judge import Judge, times_of
+from profiler.commands.output import dump, report_document
+from profiler.commands.report import read_run
+from profiler.findings.document import judged_table, summary_table
+from profiler.findings.find import find
+from profiler.model import SessionKind
+from profiler.render.console.tables import final_summary
+from profiler.render.page import render_page
+from profiler.run_folder.folder import RunFolder
+
+RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune"
+MOST_COMPARISONS = 32
+"""Calls of `verdicts.compare`: one for each block at which pairs end, and those of steps."""
+
+
+@pytest.fixture(scope="module")
+def report():
+    return read_run(RunFolder(RECORDING)).report
+
+
+@pytest.fixture(scope="module")
+def kinds(report):
+    """Durations by kind of session: which one a judge was given tells its kind."""
+    return {
+        kind: times_of(report.samples, report.plan.cells, kind)
+        for kind in (SessionKind.TIMING, SessionKind.FINAL)
+    }
+
+
+@pytest.fixture
+def asked(monkeypatch, kinds):
+    """How often each unordered pair was judged, by kind of session."""
+    counts = Counter()
+    real = Judge.compare
+
+    def compare(self, pairs, questions=None):
+        pairs = list(pairs)
+        (kind,) = [kind for kind, times in kinds.items() if self.times.equals(times)]
+        counts.update((kind, frozenset(pair)) for pair in pairs)
+        return real(self, pairs, questions)
+
+    monkeypatch.setattr(Judge, "compare", compare)
+    return counts
+
+
+@pytest.fixture
+def comparisons(monkeypatch):
+    """One entry for each call of `verdicts.compare`: how many pairs it was given."""
+    sizes = []
+    real = judge.compare
+
+    def compare(blocks, pairs, **rules):
+        sizes.append(len(pairs))
+        return real(blocks, pairs, **rules)
+
+    for module in (judge, effects):
+        monkeypatch.setattr(module, "compare", compare)
+    return sizes
+
+
+def shown_everywhere(findings):
+    """Page, console, JSON, CSV and the table of the gate."""
+    stream = io.StringIO()
+    Console(file=stream, width=200, color_system=None).print(final_summary(findings))
+    return (
+        render_page(findings),
+        stream.getvalue(),
+        dump(report_document(findings)),
+        summary_table(findings).to_csv(index=False),
+        judged_table(findings).to_csv(index=False),
+    )
+
+
+def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(report, asked, comparisons):
+    findings = find(report)
+    kinds = Counter(kind for kind, _ in asked)
+    assert kinds[SessionKind.TIMING] > len(findings.against_baseline)
+    assert kinds[SessionKind.FINAL] > 0
+    assert {pair: count for pair, count in asked.items() if count > 1} == {}
+    assert 0 < len(comparisons) <= MOST_COMPARISONS
+
+    before, called = asked.copy(), list(comparisons)
+    page, console, document, *tables = shown_everywhere(findings)
+    assert (asked, comparisons) == (before, called)
+    assert findings.best is not None
+    assert all(findings.best.name in text for text in (page, console, document))
+    assert json.loads(document)["answer"]["best"]["id"] == findings.best.id
+    assert all(findings.best.id in table for table in tables)
