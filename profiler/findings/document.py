@@ -16,7 +16,7 @@ from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem
-from profiler.planning.page_kinds import PAGE_KINDS, load_part
+from profiler.planning.page_kinds import load_part
 
 Document = dict[str, Any]
 _IDENTITY = ("cell", "variant", "problem", "metric")
@@ -25,8 +25,8 @@ _NUMBERS = tuple(name for name in NUMBER_COLUMNS if name not in _IDENTITY)
 
 def findings_document(findings: Findings) -> Document:
     """What the findings add to the JSON of a run: `answer`, and what its kind of page has."""
-    kind = PAGE_KINDS.get(findings.report.kind)
-    own: Document = load_part(kind.document)(findings) if kind and kind.document else {}
+    kind = findings.report.page_kind
+    own: Document = load_part(kind.document)(findings) if kind.document else {}
     return {"answer": answer_document(findings), **own}
 
 

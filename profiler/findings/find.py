@@ -87,6 +87,7 @@ from profiler.metrics.labels import Label, label
 from profiler.metrics.queries import better
 from profiler.model import Cell, CellStatus, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
+from profiler.planning.page_kinds import GRIDS, LADDER, PARAMETERS, RIVAL_PARAMETERS, WAVES
 from profiler.planning.problem_names import short_names
 from profiler.run_folder.load.report import Report
 
@@ -348,17 +349,17 @@ class _Verdicts:
     @cached_property
     def ladder_versions(self) -> tuple[Variant, ...]:
         """Versions of a ladder that have a correct result anywhere; none of other pages."""
-        if self.programs.report.kind != "progression":
+        if LADDER not in self.programs.report.page_kind.finds:
             return ()
         measured = {cell.variant.id for cell in self.programs.correct.values()}
         return tuple(one for one in self.programs.rivals if one.id in measured)
 
     @cached_property
     def parameter_steps(self) -> tuple[ParameterStep, ...]:
-        kind, parameters = self.programs.report.kind, self.programs.report.parameters
-        if kind == "ablation":
+        finds, parameters = self.programs.report.page_kind.finds, self.programs.report.parameters
+        if PARAMETERS in finds:
             return steps(self.programs.configurations, parameters or None)
-        return steps(self.programs.rivals) if kind == "autotune" else ()
+        return steps(self.programs.rivals) if RIVAL_PARAMETERS in finds else ()
 
     @property
     def single_steps(self) -> tuple[ParameterStep, ...]:
@@ -367,7 +368,7 @@ class _Verdicts:
 
     @cached_property
     def grid_variants(self) -> tuple[VariantPair, ...]:
-        if self.programs.report.kind != "grid" or not self.programs.variants:
+        if GRIDS not in self.programs.report.page_kind.finds or not self.programs.variants:
             return ()
         return variant_pairs(self.programs.variants, self.programs.baseline)[1][:MOST_PAIRS]
 
@@ -410,7 +411,7 @@ def _assembled(
     primary = {cell.id: values.get((cell.id, report.primary), NOTHING) for cell in programs.cells}
     winners = _winners(leaders, leaders.of_all, verdicts, primary, frozenset())
     rival_winners = _winners(leaders, leaders.of_rivals, verdicts, primary, programs.references)
-    tunes = report.kind == "autotune"
+    tunes = report.page_kind.tunes
     deciding = rival_winners if tunes else winners
     slowdowns = _slowdowns(programs, numbers, deciding)
     ranks = rank_variants(
@@ -565,7 +566,7 @@ def _ladder(
     primary: Mapping[str, Value],
     ranks: Sequence[VariantRank],
 ) -> tuple[Rung, ...]:
-    if programs.report.kind != "progression":
+    if LADDER not in programs.report.page_kind.finds:
         return ()
     means = {row.variant.id: row.geometric_mean for row in ranks}
     higher = programs.higher_is_better
@@ -593,7 +594,7 @@ def _grid_pairs(
     programs: _Programs, judged: _Verdicts, verdicts: PairVerdicts, values: Values
 ) -> GridPairs | None:
     report = programs.report
-    if report.kind != "grid" or not programs.variants:
+    if GRIDS not in report.page_kind.finds or not programs.variants:
         return None
     everything = grids(report.plan.problems, report.axes, report.split)
     tried = tuple(grid for grid in everything if _tried(programs, grid)) or everything
@@ -627,7 +628,7 @@ def _tried(programs: _Programs, grid: Grid) -> bool:
 
 
 def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
-    if programs.report.kind != "waves":
+    if WAVES not in programs.report.page_kind.finds:
         return None
     cells = list(programs.correct.values())
     return find_waves(cells, values, programs.report.environment.sm_count)

@@ -146,7 +146,7 @@ class Findings:
     @property
     def tunes(self) -> bool:
         """Whether the question is which configuration to use, rather than which version is best."""
-        return self.report.kind == "autotune"
+        return self.report.page_kind.tunes
 
     @property
     def deciding_winners(self) -> Mapping[str, Winner]:

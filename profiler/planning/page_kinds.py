@@ -6,17 +6,15 @@ loads no figure; they are loaded when a page, the console or the JSON is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-BEST, STEPS, EFFECTS = "best", "steps", "effects"
-QUESTIONS = (BEST, STEPS, EFFECTS)
-"""What an experiment can ask: which variant is best, each step of a ladder, what parameters do."""
+from profiler.planning.questions import Question
 
 LADDER, PARAMETERS, RIVAL_PARAMETERS = "ladder", "parameters", "rival parameters"
-GRIDS, WAVES = "grids", "waves"
+GRIDS, WAVES, TIMELINES = "grids", "waves", "timelines"
 
 
 @dataclass(frozen=True)
@@ -26,7 +24,7 @@ class PageKind:
     name: str
     view: str
     """Gives the `View` of findings: figures, tables and their template."""
-    questions: tuple[str, ...] = (BEST,)
+    questions: tuple[Question, ...] = (Question.BEST, Question.BASELINE)
     """What a spec of this kind asks, unless it says otherwise."""
     finds: frozenset[str] = frozenset()
     """What is found beside winners and ranks: `LADDER`, `PARAMETERS`, `GRIDS`, …"""
@@ -36,6 +34,8 @@ class PageKind:
     """Gives the sentences of the answer, where they are other than those of most pages."""
     document: str = ""
     """Gives what the kind adds to the JSON."""
+    console: str = ""
+    """Gives the console's tables, where the question is not which variant wins a problem."""
 
 
 _VIEWS = "profiler.render.kinds"
@@ -53,14 +53,14 @@ PAGE_KINDS: Mapping[str, PageKind] = {
         PageKind(
             "ablation",
             view=f"{_VIEWS}.ablation:ablation_view",
-            questions=(BEST, EFFECTS),
+            questions=(Question.BEST, Question.BASELINE, Question.EFFECTS),
             finds=frozenset({PARAMETERS}),
             answer=f"{_VIEWS}.ablation:ablation_answer",
         ),
         PageKind(
             "progression",
             view=f"{_VIEWS}.progression:progression_view",
-            questions=(BEST, STEPS),
+            questions=(Question.BEST, Question.BASELINE, Question.STEPS),
             finds=frozenset({LADDER}),
             answer=f"{_VIEWS}.progression:progression_answer",
             document="profiler.findings.document:ladder_document",
@@ -72,17 +72,23 @@ PAGE_KINDS: Mapping[str, PageKind] = {
             answer=f"{_VIEWS}.grid:grid_answer",
             document="profiler.findings.document:grids_document",
         ),
-        PageKind("timeline", view=f"{_VIEWS}.timeline:timeline_view"),
+        PageKind("timeline", view=f"{_VIEWS}.timeline:timeline_view", finds=frozenset({TIMELINES})),
         PageKind(
             "waves",
             view=f"{_VIEWS}.waves:waves_view",
             finds=frozenset({WAVES}),
             answer=f"{_VIEWS}.waves:waves_answer",
             document="profiler.findings.document:waves_document",
+            console="profiler.render.console.waves:waves_tables",
         ),
     )
 }
 """By name, in the order of the docs."""
+
+
+def questions_of(asked: Sequence[Question] | None, page_kind: str) -> tuple[Question, ...]:
+    """Questions of an experiment: those it names, else those of its kind of page."""
+    return PAGE_KINDS[page_kind].questions if asked is None else tuple(asked)
 
 
 def load_part(reference: str) -> Callable[..., Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
-from types import MappingProxyType
 
 from profiler.model import Variant
 
@@ -21,21 +20,6 @@ class Question(StrEnum):
     """Whether each variant differs from the one before it."""
     EFFECTS = "effects"
     """Whether variants that differ in one parameter differ in duration."""
-
-
-_ALWAYS = (Question.BEST, Question.BASELINE)
-DEFAULT_QUESTIONS: Mapping[str, tuple[Question, ...]] = MappingProxyType(
-    {
-        "progression": (*_ALWAYS, Question.STEPS),
-        "ablation": (*_ALWAYS, Question.EFFECTS),
-    }
-)
-"""By kind of page, where a spec names none; the other kinds ask `best` and `baseline`."""
-
-
-def questions_of(asked: Sequence[Question] | None, page_kind: str) -> tuple[Question, ...]:
-    """Questions of an experiment: those it names, else those of its kind of page."""
-    return DEFAULT_QUESTIONS.get(page_kind, _ALWAYS) if asked is None else tuple(asked)
 
 
 def pairs_asked(

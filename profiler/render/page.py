@@ -17,7 +17,7 @@ from profiler.errors import UsageError
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import FEWEST_BLOCKS
 from profiler.notices import Notice, NoticeKind, Severity
-from profiler.planning.page_kinds import PAGE_KINDS, load_part
+from profiler.planning.page_kinds import PAGE_KINDS, TIMELINES, load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render import embed
 from profiler.render.kinds.timeline import timeline_parts
@@ -66,7 +66,7 @@ def render_page(findings: Findings) -> str:
     if report.kind not in PAGE_KINDS:
         known = ", ".join(PAGE_KINDS)
         raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {known}.")
-    view: View = load_part(PAGE_KINDS[report.kind].view)(findings)
+    view: View = load_part(report.page_kind.view)(findings)
     parts = {
         "report": report,
         "primary": findings.primary,
@@ -86,6 +86,7 @@ def render_page(findings: Findings) -> str:
         "tuned_heads": CHOSEN_HEADS,
         "tried_heads": HEADS,
         "view": view,
+        "timeline_first": TIMELINES in report.page_kind.finds,
         **view.parts,
         **_tables(findings, view),
     }

@@ -18,6 +18,7 @@ from profiler.findings.grid_axes import Grid, grids
 from profiler.findings.runs.changes import CellChange
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Cell, Outcome, Variant
+from profiler.planning.page_kinds import GRIDS
 
 
 @dataclass(frozen=True)
@@ -110,10 +111,10 @@ def find_grids(
 
     `cells`: by id, under the names to be shown.
     """
-    kinds = [run.report.kind for run in (older, newer)]
-    if "grid" not in kinds:
+    as_grids = [run.report for run in (newer, older) if GRIDS in run.report.page_kind.finds]
+    if not as_grids:
         return None
-    axes_of = newer.report if kinds[1] == "grid" else older.report
+    axes_of = as_grids[0]
     shared = _shared_cells(older, newer, cells)
     problems = {cell.problem.id: cell.problem for cell in shared}
     shared_grids = grids(tuple(problems.values()), axes_of.axes, axes_of.split)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -23,7 +23,8 @@ from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
 from profiler.model import MARGIN_PCT
-from profiler.planning.questions import Question, questions_of
+from profiler.planning.page_kinds import PAGE_KINDS, questions_of
+from profiler.planning.questions import Question
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
@@ -122,6 +123,13 @@ def _check_capture(value: str) -> str:
             f"not {value!r}"
         )
     return value
+
+
+if TYPE_CHECKING:
+    PageKindName = str
+else:
+    PageKindName = Literal[tuple(PAGE_KINDS)]
+    """A name of the registry: a kind that is added there can be named in a spec."""
 
 
 class Item(SpecModel):
@@ -352,9 +360,7 @@ ParameterNames = Annotated[
 class Page(SpecModel):
     """What the page shows."""
 
-    kind: Literal[
-        "versions", "autotune", "ablation", "progression", "grid", "timeline", "waves"
-    ] = Field(
+    kind: PageKindName = Field(
         default="versions",
         description="`versions`: kernel versions side by side, per problem; `autotune`: many "
         "configurations on few problems; `ablation`: what single parameters change; "

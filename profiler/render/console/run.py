@@ -12,10 +12,10 @@ from profiler.findings.findings import Findings
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Verdict
+from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import columns, plain, say_the_rest, table
 from profiler.render.console.timeline import timeline_tables
-from profiler.render.console.waves import needs_table
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import slowdown_words, ties_words
@@ -30,8 +30,9 @@ _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yello
 def run_tables(findings: Findings) -> list[RenderableType]:
     """The winner of each problem, the variants over all of them, timelines, and what failed."""
     parts: list[RenderableType] = []
-    if findings.report.kind == "waves":  # the question is about grids, not about a winner
-        parts.append(needs_table(findings))
+    own = findings.report.page_kind.console
+    if own:
+        parts += load_part(own)(findings)
     elif findings.winners:
         parts.append(_winners_table(findings))
         if len(findings.problems) > 1:

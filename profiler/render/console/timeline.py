@@ -7,6 +7,7 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.model import SessionKind
+from profiler.planning.page_kinds import TIMELINES
 from profiler.render.console.terminal import columns, plain, say_the_rest, table
 from profiler.render.timeline.section import named_timelines
 from profiler.render.timeline.timeline_tables import phase_shares, slowed_words
@@ -18,7 +19,7 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     """GPU busy share by cell and phase, where a run only recorded timelines or is about them."""
     report = findings.report
     only = all(session.kind is SessionKind.TIMELINE for session in report.plan.sessions)
-    if not report.timelines or not (only or report.kind == "timeline"):
+    if not report.timelines or not (only or TIMELINES in report.page_kind.finds):
         return []
     named = named_timelines(findings)
     shares = phase_shares(named.cells)

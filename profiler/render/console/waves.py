@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from rich.console import RenderableType
 from rich.table import Table
 
 from profiler.findings.findings import Findings
 from profiler.render.console.terminal import columns, plain, table
 from profiler.render.kinds.waves import NEED_HEADS, need_rows
+
+
+def waves_tables(findings: Findings) -> list[RenderableType]:
+    """What each variant needs: the question is about grids, not about a winner."""
+    return [needs_table(findings)]
 
 
 def needs_table(findings: Findings) -> Table:

@@ -16,7 +16,7 @@ from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
 from profiler.model import Problem
-from profiler.planning.page_kinds import PAGE_KINDS, load_part
+from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
@@ -73,7 +73,7 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
 
 def answer_of(findings: Findings) -> tuple[Sentence, ...]:
     """The sentences of the answer, as the kind of page has them."""
-    reference = PAGE_KINDS[findings.report.kind].answer
+    reference = findings.report.page_kind.answer
     own: tuple[Sentence, ...] = load_part(reference)(findings) if reference else ()
     return own or sentences(findings)
 

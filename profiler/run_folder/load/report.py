@@ -15,9 +15,7 @@ from profiler.analyse.judge import Rules
 from profiler.analyse.rules import empty_rules
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
-
-PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline", "waves")
-"""Kinds of page that can be rendered."""
+from profiler.planning.page_kinds import PAGE_KINDS, PageKind
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Report:
     primary: str = "duration_ns"
     """The metric that decides which variant is best."""
     kind: str = "versions"
-    """One of `PAGE_KINDS`."""
+    """One of `profiler.planning.page_kinds.PAGE_KINDS`."""
     rules: Rules = field(default_factory=Rules)
     """How verdicts on durations are found."""
     parameters: tuple[str, ...] = ()
@@ -87,3 +85,8 @@ class Report:
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
     and a column per metric; empty where the counters were not collected by range."""
+
+    @property
+    def page_kind(self) -> PageKind:
+        """What is found for its kind of page; of an unknown kind, as for versions."""
+        return PAGE_KINDS.get(self.kind, PAGE_KINDS["versions"])

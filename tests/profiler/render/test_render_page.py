@@ -299,7 +299,8 @@ def test_says_how_it_was_measured(report: Report, tree: Tree) -> None:
 
 
 SLOWDOWN = re.compile(
-    "(\\d[\\d.]*(\u202f%|\u00d7)|no|[Pp]ercent) slower|far slower|How much slower|shown (to be )?slower"
+    "(\\d[\\d.]*(\u202f%|\u00d7)|no|[Pp]ercent) slower|far slower|How much slower"
+    "|shown (to be )?slower"
 )
 """What a slowdown is called: how far a number is from the lowest one, which is no verdict."""
 

@@ -117,7 +117,8 @@ def test_the_answer_names_the_largest_error_and_its_parts():
     answer = page.partition('<div class="answer">')[2].partition("</div>")[0]
     said = next(one for one in answer.splitlines() if "plain timer" in one)
     assert (
-        f"Of the timers, plain timer is furthest off, at {chosen.variant.name} at {chosen.problem.name}: "
+    where = f"{chosen.variant.name} at {chosen.problem.name}"
+    assert f"Of the timers, plain timer is furthest off, at {where}: " in said
         in said
     )
     assert "<strong>8.000\u00d7</strong> the time of ncu" in said
