@@ -116,11 +116,8 @@ def test_the_answer_names_the_largest_error_and_its_parts():
     page = render_page(find(replace(report, summary=summary)))
     answer = page.partition('<div class="answer">')[2].partition("</div>")[0]
     said = next(one for one in answer.splitlines() if "plain timer" in one)
-    assert (
     where = f"{chosen.variant.name} at {chosen.problem.name}"
     assert f"Of the timers, plain timer is furthest off, at {where}: " in said
-        in said
-    )
     assert "<strong>8.000\u00d7</strong> the time of ncu" in said
     assert "are no kernel time but the host" in said
     assert "come of caches, clocks and the recording" in said
