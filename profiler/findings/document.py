@@ -10,8 +10,8 @@ from profiler.analyse.effects import Effect
 from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
 from profiler.findings.cell_numbers import NUMBER_COLUMNS
 from profiler.findings.findings import Findings
+from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.ranking import ProblemValue
-from profiler.findings.steps import StepEffect
 from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.winners import Winner

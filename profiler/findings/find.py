@@ -29,8 +29,8 @@ from profiler.findings.cell_numbers import (
     with_verdict_ratios,
 )
 from profiler.findings.findings import Findings, status_of
-from profiler.findings.grid_axes import Grid, grids
-from profiler.findings.grid_pairs import (
+from profiler.findings.kinds.grid_axes import Grid, grids
+from profiler.findings.kinds.grid_pairs import (
     MOST_PAIRS,
     GridPairs,
     VariantPair,
@@ -39,6 +39,17 @@ from profiler.findings.grid_pairs import (
     pairs_to_judge,
     variant_pairs,
 )
+from profiler.findings.kinds.steps import (
+    Rung,
+    StepFinder,
+    block_values_of,
+    cumulative_steps,
+    ladder_steps,
+    make_ladder,
+    pairs_of_steps,
+)
+from profiler.findings.kinds.timers import find_timers
+from profiler.findings.kinds.waves import WaveFindings, find_waves
 from profiler.findings.made_sessions import made_sessions
 from profiler.findings.named_baselines import (
     NamedBaseline,
@@ -55,16 +66,6 @@ from profiler.findings.ranking import (
     slowdown,
 )
 from profiler.findings.roles import figure_roles
-from profiler.findings.steps import (
-    Rung,
-    StepFinder,
-    block_values_of,
-    cumulative_steps,
-    ladder_steps,
-    make_ladder,
-    pairs_of_steps,
-)
-from profiler.findings.timers import find_timers
 from profiler.findings.values import NAN, NOTHING, Value
 from profiler.findings.variant_ranks import (
     RankInputs,
@@ -81,7 +82,6 @@ from profiler.findings.verdicts import (
     judge_families,
     judges_of,
 )
-from profiler.findings.waves import WaveFindings, find_waves
 from profiler.findings.winners import Winner, leader_of, make_winner
 from profiler.metrics.labels import Label, label
 from profiler.metrics.queries import better

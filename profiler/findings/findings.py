@@ -9,16 +9,16 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.findings.grid_pairs import GridPairs
+from profiler.findings.kinds.grid_pairs import GridPairs
+from profiler.findings.kinds.steps import Rung, StepEffect
+from profiler.findings.kinds.timers import TimerComparison
+from profiler.findings.kinds.waves import WaveFindings
 from profiler.findings.made_sessions import MadeSession
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
-from profiler.findings.steps import Rung, StepEffect
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
-from profiler.findings.timers import TimerComparison
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
-from profiler.findings.waves import WaveFindings
 from profiler.findings.winners import Winner
 from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Outcome, Problem, Variant

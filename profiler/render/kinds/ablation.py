@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from profiler.findings.counters import Medians, counters, medians_of
 from profiler.findings.findings import Findings
-from profiler.findings.steps import (
+from profiler.findings.kinds.steps import (
     Effect,
     StepEffect,
 )

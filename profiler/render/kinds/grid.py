@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.grid_axes import Grid
-from profiler.findings.grid_pairs import (
+from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grid_pairs import (
     DURATION,
     GridCell,
     GridPairs,

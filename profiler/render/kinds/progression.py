@@ -10,7 +10,7 @@ import pandas as pd
 
 from profiler.findings.counters import Medians, counters, medians_of, moved_counters
 from profiler.findings.findings import Findings
-from profiler.findings.steps import Effect, Rung, StepEffect
+from profiler.findings.kinds.steps import Effect, Rung, StepEffect
 from profiler.findings.values import NAN
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label, labels

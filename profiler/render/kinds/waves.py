@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.findings.kinds.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
 from profiler.render.figures import waves_figures
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts

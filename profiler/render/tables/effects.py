@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.steps import Effect, StepEffect
+from profiler.findings.kinds.steps import Effect, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
 from profiler.render.figures import effect_figures

@@ -8,7 +8,7 @@ from functools import cached_property
 from string import ascii_uppercase
 
 from profiler.findings.findings import Findings
-from profiler.findings.grid_axes import Grid
+from profiler.findings.kinds.grid_axes import Grid
 from profiler.model import Cell
 from profiler.render.tables.details import anchor, rerun_command
 from profiler.render.tables.rows import outcome_css

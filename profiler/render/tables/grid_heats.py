@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
-from profiler.findings.grid_axes import Grid
-from profiler.findings.grid_pairs import (
+from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grid_pairs import (
     GridCell,
     GridPairs,
     VariantPair,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.timers import TimerComparison, TimerError
+from profiler.findings.kinds.timers import TimerComparison, TimerError
 from profiler.findings.values import NAN
 from profiler.model import Cell
 from profiler.render.tables.rows import Datum

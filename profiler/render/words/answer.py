@@ -10,8 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
+from profiler.findings.kinds.steps import Rung, largest_step
 from profiler.findings.ranking import VariantRank, excludes_one
-from profiler.findings.steps import Rung, largest_step
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from profiler.findings.findings import Findings
-from profiler.findings.steps import Effect, ParameterStep, StepEffect
+from profiler.findings.kinds.steps import Effect, ParameterStep, StepEffect
 from profiler.findings.verdicts import PairVerdict
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import counts, reason_and_blocks

@@ -13,8 +13,8 @@ from synthetic_report import without
 
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.grid_axes import grids
-from profiler.findings.grid_pairs import (
+from profiler.findings.kinds.grid_axes import grids
+from profiler.findings.kinds.grid_pairs import (
     GridPairs,
     with_ratio,
 )

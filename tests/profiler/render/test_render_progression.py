@@ -14,7 +14,7 @@ from synthetic_report import make_report, problems, without
 from profiler.findings.counters import counters, medians_of
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
-from profiler.findings.steps import Rung, largest_step
+from profiler.findings.kinds.steps import Rung, largest_step
 from profiler.metrics.labels import label
 from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.analyse.judge import Pair as CellPair
-from profiler.findings.grid_axes import Grid
+from profiler.findings.kinds.grid_axes import Grid
 from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import NO_DATA, PairVerdict, PairVerdicts
 from profiler.model import Cell, Problem, Variant

@@ -1,0 +1,1 @@
+"""What the questions of some kinds of page are about: steps, grids, waves, timers."""
