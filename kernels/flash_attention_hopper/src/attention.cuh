@@ -12,7 +12,6 @@ struct Consumer {
   const Maps& maps;
   int group;
   int lane;
-  float scale;      // log2(e) / sqrt(d_head)
   Position keys;    // of the next tile of K
   Position values;  // of the next tile of V
 
@@ -83,42 +82,7 @@ __device__ __forceinline__ void attend_in_order(Consumer& consumer, const Tile& 
   consumer.release_query();
 }
 
-// The next Q K^T and this P V are both under way while the softmax is computed. `next` becomes P of
-// the next step.
-__device__ __forceinline__ void overlapped_step(Consumer& consumer, const Tile& tile, int step,
-                                                int steps, Output& output, Softmax& softmax,
-                                                const Weights& weights, Weights& next) {
-  Scores scores;
-  const uint32_t keys = consumer.await(kKeys, consumer.keys);
-  take_turn(consumer.group);
-  start_scores(scores, consumer.shared.query(consumer.group), keys);
-  const uint32_t values = consumer.await(kValues, consumer.values);
-  start_output(output, weights, values, true);
-  pass_turn(consumer.group);
-
-  products_wait<1>();
-  pin(scores);
-  consumer.release(kKeys, consumer.keys, tile, step, steps);
-  softmax.take<false>(scores);
-#if PIN_EXP == 1
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p trap;\n}\n" ::"f"(fminf(softmax.sum[0], softmax.sum[1])) : "memory");
-#elif PIN_EXP == 2
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p membar.cta;\n}\n" ::"f"(fminf(softmax.sum[0], softmax.sum[1])) : "memory");
-#elif PIN_EXP == 3
-  asm volatile("{\n.reg .pred p;\nsetp.lt.f32 p, %0, 0f00000000;\n@p bra over;\nbra over;\nover:\n}\n" ::"f"(fminf(softmax.sum[0], softmax.sum[1])) : "memory");
-#elif PIN_EXP == 4
-  __syncwarp();
-#elif PIN_EXP == 5
-  if (__any_sync(kAllLanes, softmax.sum[0] + softmax.sum[1] < 0.0f)) asm volatile("trap;");
-#endif
-
-  products_wait<0>();
-  pin(output);
-  consumer.release(kValues, consumer.values, tile, step - 1, steps);
-  softmax.rescale(output);
-  pack_weights(next, scores);
-}
-
+// The next Q K^T and this P V are both under way while the softmax is computed.
 __device__ __forceinline__ void attend_overlapped(Consumer& consumer, const Tile& tile, int steps,
                                                   int valid, Output& output, Softmax& softmax) {
   Scores scores;
@@ -129,7 +93,24 @@ __device__ __forceinline__ void attend_overlapped(Consumer& consumer, const Tile
   for (int i = 0; i < kHeadDim / 2; ++i) output[i] = 0.0f;
 #pragma unroll 1
   for (int step = 1; step < steps; ++step) {
-    overlapped_step(consumer, tile, step, steps, output, softmax, weights, weights);
+    const uint32_t keys = consumer.await(kKeys, consumer.keys);
+    take_turn(consumer.group);
+    start_scores(scores, consumer.shared.query(consumer.group), keys);
+    const uint32_t values = consumer.await(kValues, consumer.values);
+    start_output(output, weights, values, true);
+    pass_turn(consumer.group);
+
+    products_wait<1>();
+    pin(scores);
+    consumer.release(kKeys, consumer.keys, tile, step, steps);
+    softmax.take<false>(scores);
+
+    products_wait<0>();
+    pin(output);
+    consumer.release(kValues, consumer.values, tile, step - 1, steps);
+    softmax.rescale(output);
+    // Not before the wait: the products read these registers, and ptxas would serialise them.
+    pack_weights(weights, scores);
   }
   consumer.release_query();
   const uint32_t values = consumer.await(kValues, consumer.values);
@@ -137,6 +118,25 @@ __device__ __forceinline__ void attend_overlapped(Consumer& consumer, const Tile
   products_wait<0>();
   pin(output);
   consumer.release(kValues, consumer.values, tile, steps - 1, steps);
+}
+
+// The rows of this warpgroup are beyond the sequence: it only takes part in the barriers, and leaves
+// the tensor cores to the others.
+__device__ __forceinline__ void stand_by(Consumer& consumer, const Tile& tile, int steps) {
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
+    consumer.await(kKeys, consumer.keys);
+    if (step != 0) {
+      take_turn(consumer.group);
+      pass_turn(consumer.group);
+    }
+    consumer.release(kKeys, consumer.keys, tile, step, steps);
+    consumer.await(kValues, consumer.values);
+    consumer.release(kValues, consumer.values, tile, step, steps);
+  }
+  // One thread releases the query for all warps; none of them may still have to see it arrive.
+  if constexpr (kPersistent && !kEarlyRelease) group_sync(consumer.group);
+  consumer.release_query();
 }
 
 }  // namespace flash_attention_hopper

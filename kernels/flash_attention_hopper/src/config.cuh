@@ -18,9 +18,6 @@ constexpr bool kTensorStore = TENSOR_STORE;     // epilogue.cuh
 constexpr bool kPersistent = PERSISTENT;        // tiles.cuh
 constexpr bool kHeadsInnermost = HEADS_INNERMOST;  // tiles.cuh: order of the tiles
 
-#ifndef PIN_EXP
-#define PIN_EXP 0
-#endif
 
 constexpr int kWarpSize = 32;
 constexpr int kGroupWarps = 4;

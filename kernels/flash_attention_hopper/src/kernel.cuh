@@ -57,27 +57,37 @@ __device__ __forceinline__ void start_copies(const Shared& shared, const Maps& m
   }
 }
 
+// A consumer's 64 rows of a tile. `scale` is log2(e) / sqrt(d_head).
+__device__ __forceinline__ void compute_tile(Consumer& consumer, const Problem& problem,
+                                             const Tile& tile, float scale, void* destination) {
+  const int steps = problem.col_blocks();
+  const int valid = problem.seq_len - (steps - 1) * kBlockCols;
+  Output output;
+  Softmax softmax(scale);
+  if constexpr (kOverlap) {
+    attend_overlapped(consumer, tile, steps, valid, output, softmax);
+  } else {
+    attend_in_order(consumer, tile, steps, valid, output, softmax);
+  }
+  divide(output, softmax);
+  store_output(consumer, problem, tile, output, destination);
+}
+
 __device__ __forceinline__ void consume(const Shared& shared, const Maps& maps,
                                         const Problem& problem, int group, float scale,
                                         void* destination) {
-  const int steps = problem.col_blocks();
-  const int valid = problem.seq_len - (steps - 1) * kBlockCols;
   const int lane = threadIdx.x % kWarpSize;
-  Consumer consumer{shared, maps, group, lane, scale, {}, {}};
+  Consumer consumer{shared, maps, group, lane, {}, {}};
   uint32_t parity = 0;
   open_turns(group);
   for_each_tile(problem, [&](const Tile& tile) {
-    Output output;
-    Softmax softmax(scale);
     barrier_wait(shared.query_full(group), parity);
     parity ^= 1;
-    if constexpr (kOverlap) {
-      attend_overlapped(consumer, tile, steps, valid, output, softmax);
+    if (tile.row + group * kGroupRows < problem.seq_len) {
+      compute_tile(consumer, problem, tile, scale, destination);
     } else {
-      attend_in_order(consumer, tile, steps, valid, output, softmax);
+      stand_by(consumer, tile, problem.col_blocks());
     }
-    divide(output, softmax);
-    store_output(consumer, problem, tile, output, destination);
     if constexpr (kPersistent && !kEarlyRelease) {
       if (threadIdx.x % kGroupThreads == 0) barrier_arrive(shared.query_empty(group));
     }

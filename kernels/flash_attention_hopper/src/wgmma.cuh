@@ -32,12 +32,6 @@ __device__ __forceinline__ void pin(float (&values)[COUNT]) {
   for (int i = 0; i < COUNT; ++i) asm volatile("" : "+f"(values[i])::"memory");
 }
 
-template <int COUNT>
-__device__ __forceinline__ void pin(uint32_t (&values)[COUNT]) {
-#pragma unroll
-  for (int i = 0; i < COUNT; ++i) asm volatile("" : "+r"(values[i])::"memory");
-}
-
 // Descriptor of an operand in shared memory with the 128-byte swizzle. `panel_stride` is what lies
 // between two panels where columns are contiguous (V); it is not used where depth is (Q, K).
 __device__ __forceinline__ uint64_t describe(uint32_t address, int panel_stride) {
