@@ -20,9 +20,12 @@ using Encoder = decltype(&cuTensorMapEncodeTiled);
 
 int refuse_sizes(const Problem& problem) {
   if (problem.batch < 1 || problem.seq_len < 1 || problem.heads < 1) return kNoSizes;
+  // Half of what an int holds: the sums of rows and of tiles in tiles.cuh must not overflow.
+  constexpr int64_t kMost = INT32_MAX / 2;
+  if (problem.seq_len > kMost) return kTooManyTiles;
   const int64_t tiles =
       static_cast<int64_t>(problem.row_blocks()) * problem.heads * problem.batch;
-  return tiles > INT32_MAX ? kTooManyTiles : 0;
+  return tiles > kMost ? kTooManyTiles : 0;
 }
 
 int multiprocessors(int* count) {
@@ -113,7 +116,7 @@ extern "C" const char* flash_attention_hopper_error_string(int code) {
   switch (code) {
     case kNoSizes: return "batch, seq_len and heads must be at least 1";
     case kCapability: return "the device is not of compute capability 9.0";
-    case kTooManyTiles: return "there are more tiles than a grid may have blocks";
+    case kTooManyTiles: return "there are more tiles than the kernel can count";
     case kNoEncoder: return "the driver has no cuTensorMapEncodeTiled";
     case kNotEncoded: return "cuTensorMapEncodeTiled refused a tensor";
     default: return cudaGetErrorString(static_cast<cudaError_t>(code));

@@ -70,7 +70,7 @@ def test_a_kernel_whose_products_are_serialised_is_no_variant(built):
     [
         (-1, "batch, seq_len and heads must be at least 1"),
         (-2, "the device is not of compute capability 9.0"),
-        (-3, "there are more tiles than a grid may have blocks"),
+        (-3, "there are more tiles than the kernel can count"),
         (-4, "the driver has no cuTensorMapEncodeTiled"),
         (-5, "cuTensorMapEncodeTiled refused a tensor"),
     ],
