@@ -83,7 +83,9 @@ __device__ __forceinline__ void consume(const Shared& shared, const Maps& maps,
   for_each_tile(problem, [&](const Tile& tile) {
     barrier_wait(shared.query_full(group), parity);
     parity ^= 1;
-    if (tile.row + group * kGroupRows < problem.seq_len) {
+    // Without a producer every release is a barrier of the whole block, whose order is that of
+    // compute_tile: there, rows beyond the sequence are computed, and not stored.
+    if (!kProducer || tile.row + group * kGroupRows < problem.seq_len) {
       compute_tile(consumer, problem, tile, scale, destination);
     } else {
       stand_by(consumer, tile, problem.col_blocks());
