@@ -77,8 +77,7 @@ def ladder(dtype: str) -> tuple[LadderStep, ...]:
         ("O is rescaled only where a maximum grows by more than 2^8", lazy),
         ("output through shared memory and TMA", store),
         ("persistent blocks: the next tile's Q, K and V load during this one's end", persistent),
-        ("order of tiles: heads side by side", replace(persistent, heads_innermost=True)),
-        ("three consumers and 80 keys, row blocks side by side", Config(dtype=dtype)),
+        ("three consumers and 80 keys: 192 query rows for every tile", Config(dtype=dtype)),
     )
     baseline = LadderStep(
         "the best of mma.sync: what kernels.flash_attention ends with",
