@@ -48,12 +48,12 @@ def run(generator: np.random.Generator, blocks: int, layout: float) -> np.ndarra
     spikes = (generator.uniform(size=shape) < SPIKE_SHARE) * generator.exponential(
         SPIKE_SIZE, shape
     )
-    own = generator.normal(0, layout, (VARIANTS, 1)) if layout else 0.0
-    return noise + spikes + own + generator.normal(0, RUN_SHIFT)
+    shifts = generator.normal(0, layout, (VARIANTS, 1)) if layout else 0.0
+    return noise + spikes + shifts + generator.normal(0, RUN_SHIFT)
 
 
 def trial(generator: np.random.Generator, blocks: int, layout: float, effect: float) -> dict:
-    """What is said of the changed variant, of the unchanged ones, and by a plain test."""
+    """Verdict of the changed variant; shares of wrong ones of the rest, and of a plain test."""
     older, newer = run(generator, blocks, layout), run(generator, blocks, layout)
     newer[1] += np.log1p(effect)
     less, greater = shift_tails(newer[2:], older[2:])
@@ -86,18 +86,18 @@ def main() -> None:
     for layout in LAYOUTS:
         for blocks in BLOCKS:
             for effect in EFFECTS:
-                found = pd.DataFrame(
+                results = pd.DataFrame(
                     [trial(generator, blocks, layout, effect) for _ in range(trials)]
                 )
-                counts = found["changed"].astype(str).value_counts(normalize=True)
+                counts = results["changed"].astype(str).value_counts(normalize=True)
                 rows.append(
                     {
                         "own shift": f"{layout:.1%}",
                         "blocks": blocks,
                         "slower by": f"{effect:.0%}",
-                        **{each.value: counts.get(each.value, 0.0) for each in list(Verdict)[:4]},
-                        "unchanged called different": found["wrong"].mean(),
-                        "the same without control and margin": found["plain wrong"].mean(),
+                        **{name.value: counts.get(name.value, 0.0) for name in list(Verdict)[:4]},
+                        "unchanged called different": results["wrong"].mean(),
+                        "the same without control and margin": results["plain wrong"].mean(),
                     }
                 )
     print(pd.DataFrame(rows).to_string(index=False, float_format=lambda value: f"{value:.3f}"))

@@ -169,16 +169,17 @@ def measure(path: Path, stages: int) -> dict[str, float]:
     from profiler.parse.nsys_attribution import attribute  # noqa: PLC0415
 
     times = [perf_counter()]
-    read = read_nsys(path)
+    timeline = read_nsys(path)
     times.append(perf_counter())
-    found = attribute(read)
+    attribution = attribute(timeline)
     times.append(perf_counter())
-    assert (found.operations["stack"] >= 0).mean() > 0.9, "most kernels lie in a range"
-    assert found.operations["by_time"].any()
+    operations = attribution.operations
+    assert (operations["stack"] >= 0).mean() > 0.9, "most kernels lie in a range"
+    assert operations["by_time"].any()
     if stages > 2:
-        tree = analyse.range_tree(found.operations, found.ranges, found.stacks)
+        tree = analyse.range_tree(operations, attribution.ranges, attribution.stacks)
         times.append(perf_counter())
-        gaps = analyse.idle_gaps(found.operations, found.stacks)
+        gaps = analyse.idle_gaps(operations, attribution.stacks)
         times.append(perf_counter())
         assert len(tree)
         assert len(gaps)
@@ -194,11 +195,11 @@ def report(path: Path, repeats: int) -> int:
     missed = False
     for stages in (2, len(STAGES)):
         command = [sys.executable, __file__, "--file", str(path), "--stages", str(stages)]
-        found: list[dict[str, float]] = []
+        results: list[dict[str, float]] = []
         for _ in range(repeats):
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            found.append(json.loads(done.stdout))
-        medians = {key: statistics.median(one[key] for one in found) for key in found[0]}
+            results.append(json.loads(done.stdout))
+        medians = {key: statistics.median(result[key] for result in results) for key in results[0]}
         spans = ", ".join(f"{name} {medians[name]:.2f} s" for name in STAGES[:stages])
         print(f"{spans}; peak {medians['megabytes']:.0f} MB")
         if stages == 2:

@@ -103,14 +103,14 @@ def compare(path: Path, repeats: int) -> int:
     """Measure both sides in turn and print their medians; 1 where a bar is missed."""
     results: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
     for _ in range(repeats):
-        for side, found in results.items():
+        for side, measured in results.items():
             command = [sys.executable, __file__, "--side", side, "--file", str(path)]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
-            found.append(json.loads(done.stdout))
-    assert len({result["launches"] for found in results.values() for result in found}) == 1
+            measured.append(json.loads(done.stdout))
+    assert len({result["launches"] for measured in results.values() for result in measured}) == 1
     medians = {
-        side: {key: statistics.median(r[key] for r in found) for key in ("seconds", "megabytes")}
-        for side, found in results.items()
+        side: {key: statistics.median(r[key] for r in measured) for key in ("seconds", "megabytes")}
+        for side, measured in results.items()
     }
     ratios = {key: medians["parser"][key] / medians["pandas"][key] for key in medians["parser"]}
     print("| | seconds | peak MB |\n|---|---|---|")

@@ -61,13 +61,13 @@ def make_page(steps: int, cells: int) -> str:
 
     from profiler.render.page import render_page  # noqa: PLC0415
 
-    each = max(steps // 10, 1)
+    steps_per_launch = max(steps // 10, 1)
     timelines = [
-        mlp("c", launches=10, steps=each, speed=0.5 + 0.5 * number, seed=number)
+        mlp("c", launches=10, steps=steps_per_launch, speed=0.5 + 0.5 * number, seed=number)
         for number in range(cells)
     ]
     report = timeline_report(timelines, count=cells)
-    operations = sum(len(one.operations) for one in report.timelines.values())
+    operations = sum(len(timeline.operations) for timeline in report.timelines.values())
     start = perf_counter()
     page = render_page(report)
     print(f"{operations:,} operations in {cells} cells, rendered in {perf_counter() - start:.2f} s")
@@ -88,15 +88,14 @@ def measure(browser: str, page: str, folder: Path, repeats: int) -> float:
             picture = f"--screenshot={folder / 'window.png'}"
             times[name].append(opened(browser, folder, picture, file)[0])
         _, text = opened(browser, folder, "--dump-dom", clocked)
-        found = _LOADED.search(text)
-        assert found is not None, "the page came to its load event"
-        loads.append(int(found[1]) / 1e3)
-    medians = {name: statistics.median(each) for name, each in times.items()}
+        loaded = _LOADED.search(text)
+        assert loaded is not None, "the page came to its load event"
+        loads.append(int(loaded[1]) / 1e3)
+    medians = {name: statistics.median(seconds) for name, seconds in times.items()}
     print(f"load event after {statistics.median(loads):.2f} s")
-    whole, empty = medians["page"], medians["empty"]
-    print(f"opened and painted: {whole:.2f} s (bar {SECONDS_BAR:.0f} s)")
-    print(f"an empty page: {empty:.2f} s")
-    return whole
+    print(f"opened and painted: {medians['page']:.2f} s (bar {SECONDS_BAR:.0f} s)")
+    print(f"an empty page: {medians['empty']:.2f} s")
+    return medians["page"]
 
 
 def opened(browser: str, folder: Path, what: str, file: Path) -> tuple[float, str]:

@@ -90,7 +90,7 @@ class Library:
 
 
 def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
-    """Give the name and the commands of a recipe's library; reads its sources, writes nothing.
+    """Name and the commands of a recipe's library; reads its sources, writes nothing.
 
     Raises ValueError for an architecture that is no `sm_` name, for a recipe that needs another
     one, and for sources that cannot be built together or at all by their names, and OSError for a
@@ -110,7 +110,7 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
         compilations=compilations,
         library=library,
         link_log=folder / "link.log",
-        link_command=(*link, *(str(one.object) for one in compilations)),
+        link_command=(*link, *(str(compilation.object) for compilation in compilations)),
         command=command,
     )
 
@@ -133,7 +133,7 @@ def write_ninja(libraries: Iterable[Library], folder: Path) -> Path:
 
 
 def depfile_paths(text: str) -> tuple[str, ...]:
-    """Give the dependencies that a depfile (Make syntax, as nvcc writes it) names."""
+    """Dependencies that a depfile (Make syntax, as nvcc writes it) names."""
     _, _, dependencies = text.replace("\\\n", " ").partition(": ")
     names = re.findall(r"(?:\\.|\S)+", dependencies)
     return tuple(re.sub(r"\\(.)", r"\1", name).replace("$$", "$") for name in names)
@@ -218,7 +218,7 @@ def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
 
 
 def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
-    """Return the sources and every header in their folders."""
+    """The sources and every header in their folders."""
     folders = {source.parent for source in recipe.sources}
     headers = (
         path for folder in folders for path in folder.iterdir() if path.suffix in HEADER_SUFFIXES
@@ -227,20 +227,20 @@ def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
 
 
 def _write_library(writer: Writer, library: Library) -> None:
-    for one in library.compilations:
+    for compilation in library.compilations:
         writer.build(
-            [str(one.object)],
+            [str(compilation.object)],
             "compile",
-            [str(one.source)],
+            [str(compilation.source)],
             variables={
-                "run": _compile_shell(one.command, one.log),
-                "dependencies": str(one.depfile),
+                "run": _compile_shell(compilation.command, compilation.log),
+                "dependencies": str(compilation.depfile),
             },
         )
     writer.build(
         [str(library.library)],
         "link",
-        [str(one.object) for one in library.compilations],
+        [str(compilation.object) for compilation in library.compilations],
         variables={"run": _shell(library.link_command, library.link_log)},
     )
 

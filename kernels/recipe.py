@@ -1,4 +1,4 @@
-"""How a workload tells the build what to compile for one variant; standard library only."""
+"""What to compile for one variant, from a workload to the build; standard library only."""
 
 from __future__ import annotations
 

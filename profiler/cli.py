@@ -23,17 +23,23 @@ class Commands(TyperGroup):
     """Meets what ends a command from outside before typer makes exit code 1 of it."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a command, and see its output off."""
+        """Run a command, and write out what it printed, however it ends."""
         try:
-            result = super().invoke(ctx)
-            sys.stdout.flush()
+            try:
+                return super().invoke(ctx)
+            finally:
+                sys.stdout.flush()
         except KeyboardInterrupt:
             raise Interrupted("Interrupted.") from None
         except BrokenPipeError:
             # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _discard_output()
             sys.exit(int(ExitCode.COMPLETE))
-        return result
+
+
+def _discard_output() -> None:
+    """Drop what stdout still holds: Python would try to write it once more when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 app = typer.Typer(
@@ -98,15 +104,16 @@ DEFAULT_OUT = Path("reports")
 
 
 def _overrides(
-    given: list[str] | None, *, blocks: int | None, baseline: str | None, timeout: float | None
+    settings: list[str] | None, *, blocks: int | None, baseline: str | None, timeout: float | None
 ) -> tuple[str, ...]:
-    named = {
+    """`key=value` texts of --set, and of the flags that are short for one."""
+    short_forms = {
         "collect.blocks": blocks,
         "baseline": baseline,
         "collect.time_limit_s": timeout,
     }
-    flags = (f"{key}={value}" for key, value in named.items() if value is not None)
-    return (*(given or ()), *flags)
+    flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
+    return (*(settings or ()), *flags)
 
 
 @app.command()
@@ -136,11 +143,9 @@ def run(
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
-    from profiler.gates import parse_gate
-    from profiler.pipeline import Request, run_experiment
-    from profiler.progress import Narrator
+    from profiler.commands.run import RunRequest, run_command
 
-    request = Request(
+    request = RunRequest(
         spec=spec,
         out=out,
         overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=timeout),
@@ -148,12 +153,15 @@ def run(
         fresh=fresh,
         live=live,
         replay=replay,
+        json_target=json_,
         page=not no_report,
-        gate=None if fail_on is None else parse_gate(fail_on),
+        fail_on=fail_on,
         timeline=timeline,
+        quiet=quiet,
+        verbose=verbose,
+        color=color,
     )
-    narrator = Narrator.for_terminal(color=color, quiet=quiet, verbose=verbose)
-    raise typer.Exit(run_experiment(request, narrator, json_target=json_))
+    raise typer.Exit(run_command(request))
 
 
 @app.command()
@@ -168,10 +176,17 @@ def plan(
     color: Color = "auto",
 ) -> None:
     """Show the cells, what is excluded and why, and the sessions; needs no GPU."""
-    from profiler.commands import show_plan
+    from profiler.commands.plan import PlanRequest, show_plan
 
-    overrides = _overrides(set_, blocks=blocks, baseline=baseline, timeout=None)
-    show_plan(spec, overrides=overrides, only=only, json_target=json_, out=out, color=color)
+    request = PlanRequest(
+        spec=spec,
+        out=out,
+        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=None),
+        only=only,
+        json_target=json_,
+        color=color,
+    )
+    raise typer.Exit(show_plan(request))
 
 
 @app.command()
@@ -188,19 +203,19 @@ def build(
     color: Color = "auto",
 ) -> None:
     """Compile every variant and show registers, spills and shared memory; needs no GPU."""
-    from profiler.commands import show_build
+    from profiler.commands.build import BuildRequest, show_build
 
-    code = show_build(
-        spec,
-        overrides=tuple(set_ or ()),
-        arch=arch,
-        only=only,
+    request = BuildRequest(
+        spec=spec,
         out=out,
+        overrides=tuple(set_ or ()),
+        only=only,
+        arch=arch,
         json_target=json_,
         quiet=quiet,
         color=color,
     )
-    raise typer.Exit(code)
+    raise typer.Exit(show_build(request))
 
 
 @app.command()
@@ -215,9 +230,10 @@ def report(
     color: Color = "auto",
 ) -> None:
     """Write the page of a run again, from its raw files; needs no GPU."""
-    from profiler.commands import rebuild_report
+    from profiler.commands.report import ReportRequest, rebuild_report
 
-    raise typer.Exit(rebuild_report(run_folder, out=out, json_target=json_, color=color))
+    request = ReportRequest(run_folder=run_folder, out=out, json_target=json_, color=color)
+    raise typer.Exit(rebuild_report(request))
 
 
 @app.command()
@@ -247,21 +263,20 @@ def compare(
     color: Color = "auto",
 ) -> None:
     """Compare runs of other days, commits, drivers or GPUs, cell by cell; needs no GPU."""
-    from profiler.commands import compare_runs
-    from profiler.gates import parse_gate
+    from profiler.commands.compare import CompareRequest, show_comparison
 
-    code = compare_runs(
-        runs,
+    request = CompareRequest(
+        runs=tuple(runs),
+        reports=reports,
         only=only,
         baseline=baseline,
-        gate=None if fail_on is None else parse_gate(fail_on),
+        fail_on=fail_on,
         json_target=json_,
         page=out,
         write_page=not no_report,
-        reports=reports,
         color=color,
     )
-    raise typer.Exit(code)
+    raise typer.Exit(show_comparison(request))
 
 
 @app.command("import")
@@ -281,25 +296,26 @@ def import_(
     color: Color = "auto",
 ) -> None:
     """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
-    from profiler.commands import import_files
+    from profiler.commands.importing import ImportRequest, import_files
 
-    import_files(files, json_target=json_, page=out, color=color)
+    request = ImportRequest(files=tuple(files), json_target=json_, page=out, color=color)
+    raise typer.Exit(import_files(request))
 
 
 @app.command()
 def doctor(json_: Json = None, color: Color = "auto") -> None:
     """Check everything that a run needs; exit code 3 when something essential is missing."""
-    from profiler.commands import show_doctor
+    from profiler.commands.doctor import DoctorRequest, show_doctor
 
-    raise typer.Exit(show_doctor(json_target=json_, color=color))
+    raise typer.Exit(show_doctor(DoctorRequest(json_target=json_, color=color)))
 
 
 @app.command("list")
 def list_(out: Out = DEFAULT_OUT, json_: Json = None, color: Color = "auto") -> None:
     """List the runs that are in the reports folder."""
-    from profiler.commands import list_runs
+    from profiler.commands.list_runs import ListRequest, list_runs
 
-    list_runs(out, json_target=json_, color=color)
+    raise typer.Exit(list_runs(ListRequest(out=out, json_target=json_, color=color)))
 
 
 @app.command()
@@ -310,17 +326,31 @@ def record(
     ],
 ) -> None:
     """Make a recording of a run: its raw numbers, without paths, names and tool reports."""
-    from profiler.commands import make_recording
+    from profiler.commands.record import RecordRequest, make_recording
 
-    make_recording(run_folder, target)
+    raise typer.Exit(make_recording(RecordRequest(run_folder=run_folder, target=target)))
+
+
+@app.command(hidden=True)
+def gallery(
+    recordings: Annotated[
+        Path,
+        typer.Argument(metavar="DIR", help="A folder of recordings, e.g. that of this project."),
+    ],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Where the pages are written.")],
+) -> None:
+    """Write the page of every recording in a folder, and an index of them (`make gallery`)."""
+    from profiler.commands.gallery import GalleryRequest, make_gallery
+
+    raise typer.Exit(make_gallery(GalleryRequest(recordings=recordings, out=out)))
 
 
 @app.command()
 def schema() -> None:
     """Print the JSON Schema of the experiment file, for editors."""
-    from profiler.commands import show_schema
+    from profiler.commands.schema import show_schema
 
-    show_schema()
+    raise typer.Exit(show_schema())
 
 
 _FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
@@ -365,9 +395,10 @@ def main() -> None:
     except OSError as error:
         if error.errno not in _FULL_OR_CLOSED:
             _own_fault()
+        _discard_output()
         _fail(
             EnvironmentUnusable(
-                f"{error.filename or 'a file'}: {error.strerror}.",
+                f"{error.filename or 'stdout'}: {error.strerror}.",
                 remedy="Make room, or give another folder with --out.",
             )
         )

@@ -172,9 +172,14 @@ class Outcome(StrEnum):
     """Nothing went wrong with it, but no sample came: interrupted, or not in the recording."""
 
     @property
+    def correct(self) -> bool:
+        """Whether the cell has a correct and measured result: all others have no rank."""
+        return self in (Outcome.MEASURED, Outcome.DUPLICATE)
+
+    @property
     def failed(self) -> bool:
         """Whether this outcome is the cell's own failure (exit code 4)."""
-        return self not in (Outcome.MEASURED, Outcome.DUPLICATE, Outcome.NOT_MEASURED)
+        return not self.correct and self is not Outcome.NOT_MEASURED
 
 
 class Verdict(StrEnum):

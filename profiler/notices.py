@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -110,7 +110,7 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.NOT_RECORDED: Words(
         Severity.WARNING,
-        "{count} of {total} cells are not in the recording: what is said is of the rest.",
+        "{count} of {total} cells are not in the recording: the rest is compared.",
         "Choose what was recorded with --only, or measure on a machine with an NVIDIA GPU and ncu.",
     ),
     NoticeKind.OTHER_TIMER: Words(
@@ -140,23 +140,23 @@ WORDS: Mapping[NoticeKind, Words] = {
     ),
     NoticeKind.NOISE_FLOOR_UNKNOWN: Words(
         Severity.INFO,
-        "The baseline is not in the blocks twice at {problems}: how far a kernel strays from "
-        "itself is not known, and verdicts rest on the margin of {margin} alone.",
+        "The baseline was measured once per block at {problems}: how much its own time varies is "
+        "not known, and verdicts rest on the margin of {margin} alone.",
         "Measure again: newer runs have the baseline twice in every block.",
     ),
     NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
         Severity.WARNING,
-        "The baseline strays from itself by more than the margin of {margin} at "
-        "{problems}{most}: differences below {floor} cannot be seen there.",
+        "The baseline varies by more than the margin of {margin} at {problems}{most}: "
+        "differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
     ),
     NoticeKind.BASELINE_SHIFTED: Words(
         Severity.WARNING,
-        "The baseline took another time in the final than in the timing blocks, by {shift} at "
-        "{worst} (beyond the margin of {margin} at {problems}).",
+        "The baseline took {longer} when it was measured again in the final, by {shift} at {worst} "
+        "(beyond the margin of {margin} at {problems}).",
         "Compare ratios within the final only, not its durations with those of the timing blocks; "
-        "look to clock and temperature.",
+        "check clock and temperature.",
     ),
     NoticeKind.ORDER_REVERSED: Words(
         Severity.WARNING,
@@ -218,7 +218,7 @@ WORDS: Mapping[NoticeKind, Words] = {
         Severity.WARNING,
         "{session}: the GPU was throttled ({reasons}) during {count} blocks, which were measured "
         "again; their first measurement without throttling counts.",
-        "Look to the cooling and the power supply of the GPU if this comes back.",
+        "Check the cooling and the power supply of the GPU if this comes back.",
     ),
     NoticeKind.BLOCKS_STILL_THROTTLED: Words(
         Severity.WARNING,
@@ -242,6 +242,40 @@ WORDS: Mapping[NoticeKind, Words] = {
 }
 
 
+_CLOCKS = frozenset(
+    {
+        NoticeKind.UNLOCKED_CLOCKS,
+        NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN,
+        NoticeKind.BLOCKS_STILL_THROTTLED,
+        NoticeKind.POWER_CAPPED,
+        NoticeKind.CLOCK_SPREAD,
+    }
+)
+"""Remarks on one thing, the GPU's clocks, of which each session has its own."""
+_SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+
+
+@dataclass(frozen=True)
+class FoldedNotice:
+    """Notices on one thing as one line, with its parts."""
+
+    severity: Severity
+    """That of the most serious part."""
+    text: str
+    remedy: str
+    parts: tuple[Notice, ...]
+    """The notices themselves; a line of one notice says all that it has."""
+
+
+def fold(notices: Iterable[Notice]) -> tuple[FoldedNotice, ...]:
+    """Notices in their order; those on the GPU's clocks, and those of one kind, are one each."""
+    groups: dict[str, list[Notice]] = {}
+    for notice in {text(notice): notice for notice in notices}.values():
+        key = "clocks" if notice.kind in _CLOCKS else notice.kind.value
+        groups.setdefault(key, []).append(notice)
+    return tuple(_folded(key, tuple(parts)) for key, parts in groups.items())
+
+
 def severity(notice: Notice) -> Severity:
     """How serious a notice is."""
     return WORDS[notice.kind].severity
@@ -255,3 +289,28 @@ def text(notice: Notice) -> str:
 def remedy(notice: Notice) -> str:
     """What to do about it; empty where nothing needs doing."""
     return WORDS[notice.kind].remedy.format_map(notice.values)
+
+
+def _folded(key: str, parts: tuple[Notice, ...]) -> FoldedNotice:
+    worst = min(map(severity, parts), key=_SEVERITIES.index)
+    if len(parts) == 1:
+        return FoldedNotice(worst, text(parts[0]), remedy(parts[0]), parts)
+    remedies = tuple(dict.fromkeys(filter(None, map(remedy, parts))))
+    return FoldedNotice(worst, _folded_text(key, parts), remedies[0] if remedies else "", parts)
+
+
+def _folded_text(key: str, parts: tuple[Notice, ...]) -> str:
+    """One sentence on several notices."""
+    if key != "clocks":
+        return f"{text(parts[0])} ({len(parts) - 1} more like it)"
+    sessions = {notice.values["session"] for notice in parts if "session" in notice.values}
+    unlocked = any(notice.kind is NoticeKind.UNLOCKED_CLOCKS for notice in parts)
+    throttled = any(notice.kind is NoticeKind.BLOCKS_STILL_THROTTLED for notice in parts)
+    lead = "The GPU's clocks were not locked" if unlocked else "The GPU's clock was not constant"
+    tail = " and some blocks were measured throttled only" if throttled else ""
+    count = len(sessions)
+    return f"{lead}: the clock moved or was held back in {_sessions(count)}{tail}."
+
+
+def _sessions(count: int) -> str:
+    return f"{count} session{'s' if count != 1 else ''}"

@@ -1,4 +1,4 @@
-"""`python -m runner JOB.json`: measure what a job says, in this process."""
+"""`python -m runner JOB.json`: run one job in this process."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def run_poisoned(launch: Launch) -> Tensors:
 
 
 def poison(tensors: Sequence[torch.Tensor]) -> None:
-    """Fill with what no kernel would leave: NaN, a large pattern in integers, True in booleans."""
+    """Fill with values no kernel leaves: NaN, a large pattern in integers, True in booleans."""
     for tensor in tensors:
         if tensor.dtype == torch.bool:
             tensor.fill_(True)
@@ -101,9 +101,9 @@ def tolerance_for(dtype: torch.dtype, *layers: Mapping[str, Tolerance]) -> Toler
     """The bound for a dtype: the first layer that names it or has a `default` decides."""
     name = str(dtype).removeprefix("torch.")
     for layer in layers:
-        found = layer.get(name, layer.get("default"))
-        if found is not None:
-            return found
+        bound = layer.get(name, layer.get("default"))
+        if bound is not None:
+            return bound
     if dtype in _DEFAULT_TOLERANCES:
         return _DEFAULT_TOLERANCES[dtype]
     if dtype.is_floating_point:
@@ -188,11 +188,12 @@ class _Tally:
         absolute = difference.where(finite, _NOTHING).max()
         relative = (difference / magnitude).where(finite & (magnitude > 0), _NOTHING).max()
         # Stacked, because each value fetched from the device by itself would be one more wait.
-        found = torch.stack((absolute, relative, wrong.sum().to(torch.float64))).tolist()
-        self.max_abs = _largest((self.max_abs, _present(found[0])))
-        self.max_rel = _largest((self.max_rel, _present(found[1])))
-        if found[2]:
-            self.wrong += int(found[2])
+        wrong_count = wrong.sum().to(torch.float64)
+        max_abs, max_rel, count = torch.stack((absolute, relative, wrong_count)).tolist()
+        self.max_abs = _largest((self.max_abs, _present(max_abs)))
+        self.max_rel = _largest((self.max_rel, _present(max_rel)))
+        if count:
+            self.wrong += int(count)
             self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(wrong, -math.inf))
 
     def _keep_worst(self, region: tuple[slice, ...], difference: torch.Tensor) -> None:
@@ -217,7 +218,7 @@ class _Tally:
 
 
 def region_elements(device: torch.device) -> int:
-    """How many elements to compare at a time on a device, by the memory that is free there."""
+    """Number of elements to compare at a time on a device, by its free memory."""
     if device.type != "cuda":
         return REGION_ELEMENTS
     free, _ = torch.cuda.mem_get_info(device)

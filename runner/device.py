@@ -28,7 +28,7 @@ class Device(ABC):
         self.wait()
 
     def release(self) -> None:
-        """Give memory back that nothing refers to any more."""
+        """Memory back that nothing refers to any more."""
         gc.collect()
 
     def trouble(self) -> Exception | None:

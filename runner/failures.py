@@ -41,13 +41,13 @@ _UNIT_POWERS = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
 
 @dataclass(frozen=True)
 class Failure:
-    """What a cell's failure is called and why it happened."""
+    """Outcome of a cell that failed, and its cause."""
 
     outcome: str
     cause: str
 
     def seen_after(self, earlier: Failure) -> Failure:
-        """An earlier exception explained by this error of the device, if that says more."""
+        """The earlier failure, with this error of the device where that explains it."""
         if earlier.outcome != RAISED or self.outcome == RAISED:
             return earlier
         return Failure(self.outcome, f"{self.cause} (seen after {earlier.cause})")
@@ -70,17 +70,17 @@ def diagnose(error: BaseException, source: Path) -> Failure:
 
 def describe(error: BaseException, source: Path) -> str:
     """Type, first line of the message, and the innermost line of `source` that led there."""
-    words = f"{type(error).__name__}: {_first_line(str(error))}".removesuffix(": ")
+    cause = f"{type(error).__name__}: {_first_line(str(error))}".removesuffix(": ")
     place = _innermost(error, source)
-    return words if place is None else f"{words} ({place})"
+    return cause if place is None else f"{cause} ({place})"
 
 
 def _innermost(error: BaseException, source: Path) -> str | None:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if Path(frame.filename) == source]
-    if not own:
+    in_source = [frame for frame in frames if Path(frame.filename) == source]
+    if not in_source:
         return None
-    return f"{source.name}:{own[-1].lineno} in {own[-1].name}"
+    return f"{source.name}:{in_source[-1].lineno} in {in_source[-1].name}"
 
 
 def _out_of_memory(message: str) -> str:

@@ -1,8 +1,8 @@
-"""What the orchestrator and the runner say to each other: a job, and the records of a journal.
+"""Messages between the orchestrator and the runner: a job, and the records of a journal.
 
 Standard library only, because both sides import it and only one of them has torch. The job is one
 JSON file; the journal is JSON lines, each flushed as soon as it is written, so that whatever kills
-the process leaves a journal that names the culprit.
+the process leaves a journal that names the failing cell.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Tolerance:
 
 @dataclass(frozen=True)
 class Job:
-    """What one runner process shall do, in the order of `visits`."""
+    """Work of one runner process, in the order of `visits`."""
 
     session: str
     workload: str
@@ -160,8 +160,8 @@ def range_name(cell: str, block: int, arm: int = 0) -> str:
 
 def parse_range_name(name: str) -> tuple[str, int, int] | None:
     """Cell id, block and arm of a range name, or None when the range is not one of ours."""
-    found = _RANGE_NAME.fullmatch(name)
-    return (found["cell"], int(found["block"]), int(found["arm"] or 0)) if found else None
+    match = _RANGE_NAME.fullmatch(name)
+    return (match["cell"], int(match["block"]), int(match["arm"] or 0)) if match else None
 
 
 def launch_range_name(launch: int) -> str:
@@ -171,8 +171,8 @@ def launch_range_name(launch: int) -> str:
 
 def parse_launch_range_name(name: str) -> int | None:
     """Number of the launch of a range name, or None when it is not the range of a launch."""
-    found = _LAUNCH_RANGE_NAME.fullmatch(name)
-    return int(found["launch"]) if found else None
+    match = _LAUNCH_RANGE_NAME.fullmatch(name)
+    return int(match["launch"]) if match else None
 
 
 def write_job(job: Job, path: Path) -> None:
@@ -231,21 +231,21 @@ def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """What can be read of a gzip file that may have been cut off, or damaged on its way.
+    """Content of a gzip file as far as it can be read: it may have been cut off, or damaged.
 
     It is fed in small parts: an error costs what the part gave in which it lies.
     """
-    found: list[bytes] = []
+    pieces: list[bytes] = []
     stream = zlib.decompressobj(wbits=_GZIP)
     with contextlib.suppress(zlib.error):
         for start in range(0, len(packed), _PART_BYTES):
             part = packed[start : start + _PART_BYTES]
             while part:
-                found.append(stream.decompress(part))
+                pieces.append(stream.decompress(part))
                 if not stream.eof:
                     break
                 part, stream = stream.unused_data, zlib.decompressobj(wbits=_GZIP)
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 def read_journal(path: Path) -> Iterator[dict[str, Any]]:

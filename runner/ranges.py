@@ -5,12 +5,11 @@ Each is an NVTX range and, while torch.profiler records, a user annotation of th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager
 
 import nvtx
-from torch.autograd import profiler as torch_profiler
 
+from kernels.marks import annotated_range
 from runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 
@@ -19,24 +18,12 @@ def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[N
 
     Push/pop ranges belong to a thread: what another thread launches is outside of it.
     """
-    return _range(range_name(cell, block, arm))
+    return annotated_range(NVTX_DOMAIN, range_name(cell, block, arm))
 
 
 def launch_range(number: int) -> AbstractContextManager[None]:
     """Mark one launch of a visit, inside the range of the visit."""
-    return _range(launch_range_name(number))
-
-
-@contextmanager
-def _range(name: str) -> Iterator[None]:
-    domain = nvtx.get_domain(NVTX_DOMAIN)
-    domain.push_range(domain.get_event_attributes(message=name))
-    try:
-        listens = torch_profiler._is_profiler_enabled
-        with torch_profiler.record_function(name) if listens else nullcontext():
-            yield
-    finally:
-        domain.pop_range()
+    return annotated_range(NVTX_DOMAIN, launch_range_name(number))
 
 
 def tool_listens() -> bool:

@@ -31,7 +31,7 @@ class PhaseFailedError(Exception):
 
 
 class ContextLostError(Exception):
-    """The device refuses all further work of this process; the journal names the culprit."""
+    """The device refuses all further work of this process; the journal names the failing cell."""
 
 
 class Session:
@@ -156,7 +156,7 @@ class Session:
     def _expected_of(
         self, cell: JobCell, inputs: Any, reference: Tensors | None
     ) -> tuple[Tensors, Mapping[str, Tolerance]]:
-        """Give the right result of a cell and its bounds: the problem's, or the variant's own."""
+        """Right result of a cell and its bounds: the problem's, or the variant's own."""
         if reference is not None:
             return reference, self._workload.tolerances
         if self._workload.expected is None:
@@ -227,8 +227,8 @@ class Session:
         if not isinstance(error, WrongResultError):
             traceback.print_exception(error)
         _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
-        known = _error_fields(getattr(error, "errors", None))
-        extra = known if isinstance(error, WrongResultError) else {}
+        errors = _error_fields(getattr(error, "errors", None))
+        extra = errors if isinstance(error, WrongResultError) else {}
         for cell in cells:
             self._failed.add(cell.id)
             self._journal.write(

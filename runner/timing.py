@@ -125,8 +125,8 @@ class ProfiledOperators:
             launch()
             with record_function(self._MEASURED):
                 launch()
-        whole = next(event for event in seen.events() if event.name == self._MEASURED)
-        spans = [event.cpu_time_total for event in whole.cpu_children]
+        measured = next(event for event in seen.events() if event.name == self._MEASURED)
+        spans = [event.cpu_time_total for event in measured.cpu_children]
         return [sum(spans) * NS_PER_US] if spans else []
 
 
@@ -207,6 +207,6 @@ WITHOUT_STOPWATCH = ("nsys", "torch")
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:
     """The stopwatch of a collector on a device; ValueError for one that is not known."""
     if collector not in _STOPWATCHES:
-        known = ", ".join((*_STOPWATCHES, *WITHOUT_STOPWATCH))
-        raise ValueError(f"no such collector: {collector!r}; known are {known}")
+        collectors = ", ".join((*_STOPWATCHES, *WITHOUT_STOPWATCH))
+        raise ValueError(f"no such collector: {collector!r}; known are {collectors}")
     return _STOPWATCHES[collector](device, repeats)

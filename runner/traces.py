@@ -116,10 +116,10 @@ def readable_stack(frames: Sequence[str]) -> list[str]:
     """
     stack = []
     for frame in frames:
-        found = _FRAME.fullmatch(frame)
-        if found is None or not frame.isprintable():
+        match = _FRAME.fullmatch(frame)
+        if match is None or not frame.isprintable():
             continue
-        if found["file"].endswith(_OURS):
+        if match["file"].endswith(_OURS):
             break
-        stack.append(f"{found['function']} ({PurePath(found['file']).name}:{found['line']})")
+        stack.append(f"{match['function']} ({PurePath(match['file']).name}:{match['line']})")
     return stack

@@ -47,8 +47,8 @@ def load_workload(name: str) -> Workload:
         is_file = name.endswith(".py") or "/" in name
         module = _import_file(Path(name)) if is_file else importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        words = f"{type(error).__name__}: {error}"
-        raise WorkloadError(f"cannot import workload {Path(name).name}: {words}") from error
+        cause = f"{type(error).__name__}: {error}"
+        raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
     expected = getattr(module, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),

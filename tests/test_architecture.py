@@ -1,8 +1,11 @@
 """The laws of docs/architecture.md that can be read off the sources."""
 
 import ast
+import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -42,17 +45,123 @@ def offenders(room: str, forbidden: tuple[str, ...]) -> list[str]:
     return found
 
 
+# ---- the table of rooms --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Room:
+    """A row of the table."""
+
+    number: int
+    paths: tuple[str, ...]
+    may_import: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.paths[0]
+
+
+def rooms_of(document: str) -> tuple[Room, ...]:
+    """Rows of the table of rooms, in its order: from the command line down."""
+    _, _, below = document.partition("| room | does | may import |\n")
+    lines = list(itertools.takewhile(lambda line: line.startswith("|"), below.splitlines()))[1:]
+    rows = [[re.findall(r"`([^`]+)`", cell) for cell in line.split("|")[1:-1]] for line in lines]
+    return tuple(
+        Room(number, tuple(row[0]), tuple(row[2])) for number, row in enumerate(rows, start=1)
+    )
+
+
+ROOMS = rooms_of((ROOT / "docs/architecture.md").read_text("utf-8"))
+ROOM_OF_PATH = {path: room for room in ROOMS for path in room.paths}
+MODULES = {module_name(file): file.relative_to(ROOT).as_posix() for file in SOURCES}
+
+KNOWN = {
+    ("profiler/render/", "profiler/analyse/"),
+    ("profiler/render/", "profiler/run_folder/load/"),
+    ("profiler/findings/", "profiler/render/"),
+    ("profiler/run_folder/load/", "profiler/findings/"),
+    ("profiler/machine/", "profiler/sessions/"),
+}
+"""Arrows that the table forbids and that are not gone yet: the list only gets shorter."""
+
+
+def room_of(path: str) -> Room:
+    """The room of a file: of those whose paths it lies in, the innermost."""
+    paths = [room_path for room_path in ROOM_OF_PATH if _lies_in(path, room_path)]
+    assert paths, f"{path} is in no room of the table"
+    return ROOM_OF_PATH[max(paths, key=len)]
+
+
+def _lies_in(path: str, room_path: str) -> bool:
+    return path.startswith(room_path) if room_path.endswith("/") else path == room_path
+
+
+def arrows() -> Iterator[tuple[str, str]]:
+    """Pairs of files: one that imports, and one of ours that it imports."""
+    for file in SOURCES:
+        for other in imports(file):
+            if other in MODULES:
+                yield file.relative_to(ROOT).as_posix(), MODULES[other]
+
+
+def test_every_module_has_a_room_and_every_room_exists() -> None:
+    for path in MODULES.values():
+        assert room_of(path)
+    for path in ROOM_OF_PATH:
+        assert (ROOT / path).exists(), path
+
+
+def test_the_table_has_no_two_way_arrow() -> None:
+    for room in ROOMS:
+        for path in room.may_import:
+            assert ROOM_OF_PATH[path].number > room.number, f"{room} may import {path}, above it"
+
+
+def forbidden_arrows() -> dict[tuple[str, str], str]:
+    """Pairs of rooms that the table does not have, with an import of each."""
+    found = {}
+    for path, other in arrows():
+        room, target = room_of(path), room_of(other)
+        if target is not room and target not in {ROOM_OF_PATH[name] for name in room.may_import}:
+            found[str(room), str(target)] = f"{path} imports {other}"
+    return found
+
+
+def test_every_import_between_rooms_is_in_the_table() -> None:
+    found = forbidden_arrows()
+    new = {text for pair, text in found.items() if pair not in KNOWN}
+    assert not new
+    assert set(found) == KNOWN, "gone: take it out of KNOWN"
+
+
+def test_an_arrow_that_is_not_in_the_table_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "test_architecture.arrows",
+        lambda: iter([("profiler/parse/nsys.py", "profiler/sessions/lock.py")]),
+    )
+    assert list(forbidden_arrows()) == [("profiler/parse/", "profiler/sessions/")]
+
+
+MOST_LOOSE, MOST_IN_A_PACKAGE = 6, 25
+
+
+def test_no_folder_is_crowded() -> None:
+    beside = Counter(Path(path).parent.as_posix() for path in MODULES.values())
+    assert beside.pop("profiler") <= MOST_LOOSE
+    crowded = {folder: count for folder, count in beside.items() if count > MOST_IN_A_PACKAGE}
+    assert not crowded
+
+
+# ---- what a room may take from outside -----------------------------------------------------------
+
 CUDA = ("torch", "triton", "cupy")
-STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.live.measure")
 
 
 @pytest.mark.parametrize(
     ("room", "forbidden"),
     [
-        ("profiler", (*CUDA, "nvtx", "runner.session", "runner.workload", "runner.check")),
-        ("runner", ("profiler", "pandas", "matplotlib")),
+        ("profiler", (*CUDA, "nvtx")),
+        ("runner", ("pandas", "matplotlib")),
         ("runner.protocol", (*CUDA, "nvtx", "numpy")),
-        ("kernels", ("profiler",)),
         ("kernels.build", CUDA),
         ("kernels.recipe", CUDA),
         ("kernels.softmax.space", (*CUDA, "numpy")),
@@ -63,37 +172,27 @@ STAGES = ("profiler.pipeline", "profiler.cli", "profiler.commands", "profiler.li
         ("profiler.model", ("profiler", "pandas", "numpy")),
         ("profiler.errors", ("profiler", "pandas")),
         ("profiler.notices", ("profiler", "pandas")),
-        ("profiler.parse", ("profiler.analyse", "profiler.render", "profiler.execute", *STAGES)),
-        ("profiler.analyse", ("profiler.render", "profiler.execute", "profiler.store", *STAGES)),
         ("profiler.analyse", ("subprocess", "pathlib", "os")),
-        ("profiler.collect", ("profiler.execute", "profiler.render", *STAGES)),
-        ("profiler.execute", ("profiler.render", "profiler.analyse", "profiler.store", *STAGES)),
-        ("profiler.clocks", ("profiler.execute", "profiler.collect", "profiler.render", *STAGES)),
-        ("profiler.clocks", ("subprocess", "profiler.store", "profiler.analyse")),
-        ("profiler.render", ("profiler.execute", "profiler.collect", "profiler.store", *STAGES)),
-        ("profiler.render", ("subprocess", "matplotlib.pyplot")),
-        ("profiler.results", ("profiler.render", "profiler.execute", "profiler.live", *STAGES)),
-        ("profiler.live", ("profiler.render", "profiler.pipeline", "profiler.cli")),
-        ("profiler.imports", ("profiler.live", *STAGES)),
-        ("profiler.comparison", ("profiler.render", "profiler.execute", *STAGES)),
+        ("profiler.machine.clocks", ("subprocess",)),
+        ("profiler.render", ("subprocess", "matplotlib.pyplot", "scipy")),
         ("profiler", ("pickle", "marshal", "shelve", "matplotlib.pyplot")),
         ("runner", ("pickle", "marshal", "shelve")),
     ],
 )
-def test_rooms_import_only_what_they_may(room: str, forbidden: tuple[str, ...]) -> None:
+def test_rooms_take_from_outside_only_what_they_may(room: str, forbidden: tuple[str, ...]) -> None:
     assert any(module_name(file).startswith(room) for file in SOURCES), f"no such room: {room}"
     assert offenders(room, forbidden) == []
 
 
 MAY_START_PROCESSES = {
-    "profiler.execute": "sessions and builds",
+    "profiler.sessions": "sessions and builds",
     "profiler.collect.ncu": "asks ncu for its version",
-    "profiler.environment": "asks tools for their versions",
-    "profiler.doctor": "asks torch and nsys what they are and can do, in other processes",
+    "profiler.machine.environment": "asks tools for their versions",
+    "profiler.machine.doctor": "asks torch and nsys what they are and can do, in other processes",
 }
 
 
-def test_only_execute_starts_measurements() -> None:
+def test_only_those_named_start_processes() -> None:
     for file in SOURCES:
         name = module_name(file)
         if "subprocess" in set(imports(file)):
@@ -118,6 +217,24 @@ def test_no_eval_no_shell_no_unsafe_yaml() -> None:
             )
             shell = [k for k in call.keywords if k.arg == "shell"]
             assert not shell, f"{file}: shell="
+
+
+KEPT_IN_THE_GALLERY = ("README.md", "autotune.html")
+
+
+def test_links_of_the_docs_lead_to_what_is_kept() -> None:
+    """`make gallery` writes pages that are not in the repository: no link may lead there."""
+    texts = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")]
+    texts += [ROOT / "reports/gallery/README.md", ROOT / "experiments/recordings/README.md"]
+    links = 0
+    for file in texts:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", file.read_text("utf-8")):
+            target = (file.parent / link).resolve()
+            assert target.exists(), f"{file.name}: {link}"
+            if target.parent == ROOT / "reports/gallery":
+                assert target.name in KEPT_IN_THE_GALLERY, f"{file.name}: {link}"
+            links += 1
+    assert links > 20
 
 
 def test_no_utils() -> None:

@@ -79,8 +79,11 @@ def test_bad_usage_exits_2_and_says_what_is_wrong(ready, arguments, message):
 
 def test_commands_without_statistics_do_not_load_them():
     code = (
-        "import sys, profiler.commands, profiler.pipeline, profiler.comparison.document\n"
-        "import profiler.render.between_console\n"
+        "import sys, pkgutil, profiler.commands\n"
+        "for module in pkgutil.iter_modules(profiler.commands.__path__, 'profiler.commands.'):\n"
+        "    __import__(module.name)\n"
+        "import profiler.findings.runs.document\n"
+        "import profiler.render.console.runs\n"
         "sys.exit('scipy.stats' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
@@ -237,6 +240,50 @@ def test_a_reader_that_leaves_early_is_no_error(ready):
         err = process.stderr.read()
     assert process.returncode == 0
     assert err == ""
+
+
+def shell(ready, line):
+    """Run a line of bash in which $PROFILER is the command; gives code, stdout and stderr."""
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=ready.folder,
+        env={**ready.environment, "PROFILER": f"{sys.executable} -m profiler"},
+        capture_output=True,
+        text=True,
+        timeout=ready.patience_s,
+        check=False,
+    )
+
+
+def test_json_goes_through_what_the_shell_gives(ready):
+    done = shell(ready, "$PROFILER list --json >(tr a-z A-Z >upper; echo whole >whole); wait $!")
+    assert done.returncode == 0, done.stderr
+    assert json.loads((ready.folder / "upper").read_text()) == {"SCHEMA_VERSION": 1, "RUNS": []}
+    done = shell(ready, "$PROFILER list --json /dev/stdout >both")
+    assert done.returncode == 0, done.stderr
+    both = (ready.folder / "both").read_text()
+    assert json.JSONDecoder().raw_decode(both)[0]["runs"] == []
+    assert both.endswith("No runs here yet.\n"), "neither overwrites the other"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "list --json /dev/full",
+        "list --json - >/dev/full",
+        "plan mine.yaml >/dev/full",
+        "schema >/dev/full",
+        f"import {CAPTURE} --json - >/dev/full",
+        f"import {CAPTURE} --out /dev/full",
+    ],
+)
+def test_a_full_device_is_no_success(ready, arguments):
+    done = shell(ready, f"$PROFILER {arguments}")
+    assert done.returncode == 3, done.stderr
+    assert "No space left on device" in done.stderr
+    assert "/dev/full" in done.stderr or "stdout" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
 
 
 def test_a_workload_that_cannot_be_loaded_is_bad_usage(profiler):

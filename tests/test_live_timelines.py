@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from whole_runs import SECRET, TESTS, attempts, visits_of, wait_for
 
-from profiler.clocks import THROTTLING, measured_visits
-from profiler.results.assemble import assemble
-from profiler.results.planned import plan_of
-from profiler.spec import load_spec
-from profiler.store import RunFolder
+from profiler.machine.clocks import THROTTLING, measured_visits
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.planned import plan_of
 from runner.protocol import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")

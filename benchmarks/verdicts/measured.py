@@ -1,4 +1,4 @@
-"""What verdicts said of one program under several names, and slowed down by known amounts.
+"""Verdicts on one program under several names, and slowed down by known amounts.
 
     python benchmarks/verdicts/measured.py [RUN]
 
@@ -15,12 +15,12 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, times_of
 from profiler.model import Cell, SessionKind, Verdict
-from profiler.plan import make_plan
-from profiler.results.assemble import assemble
-from profiler.results.report import Report
-from profiler.space import space_of
-from profiler.spec import load_spec
-from profiler.store import RunFolder
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.report import Report
 
 HERE = Path(__file__).parent
 SPEC = HERE / "slowdowns" / "experiment.yaml"
@@ -33,10 +33,10 @@ def comparisons(report: Report) -> pd.DataFrame:
     times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.baseline, report.rules)
     cells = {cell.id: cell for cell in report.plan.cells}
-    found = judge.with_baseline(report.plan.cells)
-    return found.assign(
-        extra_pct=[_extra(cells[cell]) for cell in found["cell"]],
-        problem_name=[cells[cell].problem.name for cell in found["cell"]],
+    verdicts = judge.with_baseline(report.plan.cells)
+    return verdicts.assign(
+        extra_pct=[_extra(cells[cell]) for cell in verdicts["cell"]],
+        problem_name=[cells[cell].problem.name for cell in verdicts["cell"]],
     )
 
 
@@ -44,13 +44,13 @@ def _extra(cell: Cell) -> int:
     return int(cell.variant.params["extra_pct"] or 0)
 
 
-def table(found: pd.DataFrame) -> str:
+def table(verdicts: pd.DataFrame) -> str:
     """The Markdown table."""
     lines = [
         "| iterations | pairs | FASTER | SAME | UNCLEAR | SLOWER | median blocks | ratios |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for extra, rows in found.groupby("extra_pct"):
+    for extra, rows in verdicts.groupby("extra_pct"):
         counts = rows["verdict"].value_counts()
         name = f"+{extra!s} %" if extra else "the same (A/A)"
         cells = " | ".join(str(counts.get(word, 0)) for word in WORDS)
@@ -59,17 +59,19 @@ def table(found: pd.DataFrame) -> str:
     return "\n".join(lines)
 
 
-def problems(found: pd.DataFrame, report: Report) -> str:
-    """Per problem: the baseline's duration, the noise floor, and what was said."""
+def problems(verdicts: pd.DataFrame, report: Report) -> str:
+    """Per problem: the baseline's duration, the noise floor, and the verdicts."""
     durations = report.summary[report.summary["metric"] == "duration_ns"]
-    own = durations[durations["variant"] == report.baseline].set_index("problem")["median"]
+    baseline = durations[durations["variant"] == report.baseline].set_index("problem")["median"]
     lines = ["| problem | baseline | noise floor | verdicts on +1, +2, +5 % |", "|---|---|---|---|"]
-    for problem, rows in found.groupby("problem", sort=False):
+    for problem, rows in verdicts.groupby("problem", sort=False):
         slowed = rows[rows["extra_pct"] > 0].sort_values("extra_pct")
-        said = ", ".join(str(verdict).upper() for verdict in slowed["verdict"])
+        names = ", ".join(str(verdict).upper() for verdict in slowed["verdict"])
         floor = rows["noise_floor"].iloc[0]
         name = rows["problem_name"].iloc[0]
-        lines.append(f"| {name} | {own[problem] / 1e3:.1f} us | {100 * floor:.2f} % | {said} |")
+        lines.append(
+            f"| {name} | {baseline[problem] / 1e3:.1f} us | {100 * floor:.2f} % | {names} |"
+        )
     return "\n".join(lines)
 
 
@@ -79,10 +81,10 @@ def main() -> None:
     loaded = load_spec(SPEC)
     plan = make_plan(loaded, space_of(loaded))
     report = assemble(RunFolder(folder), loaded, plan, replay=True).report
-    found = comparisons(report)
+    verdicts = comparisons(report)
     everything = (len(plan.cells) + len({cell.problem.id for cell in plan.cells})) * plan.looks[-1]
     made = report.samples["kind"].value_counts().to_dict()
-    print(table(found), problems(found, report), sep="\n\n")
+    print(table(verdicts), problems(verdicts, report), sep="\n\n")
     print(f"\nLaunches: {made}; every cell {plan.looks[-1]} times would be {everything}.")
 
 

@@ -50,7 +50,7 @@ SHARED = 0.5
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the times come from."""
+    """Noise of the simulated times."""
 
     name: str
     scatter: float
@@ -230,12 +230,12 @@ def sequential(measured: Measured) -> tuple[Verdicts, npt.NDArray[np.int64]]:
                 "family": trial,
             }
         )
-        found = compare(blocks, pairs, looks=len(LOOKS))
+        verdicts = compare(blocks, pairs, looks=len(LOOKS))
         if look == MOST:
             break
-        used[undecided(found).to_numpy()] = LOOKS[LOOKS.index(look) + 1]
+        used[undecided(verdicts).to_numpy()] = LOOKS[LOOKS.index(look) + 1]
     shape = (trials, arms - 2)
-    return found["verdict"].to_numpy().reshape(shape), used.reshape(shape)
+    return verdicts["verdict"].to_numpy().reshape(shape), used.reshape(shape)
 
 
 def _floors(log: Floats, blocks: int) -> Floats:
@@ -341,13 +341,13 @@ def theirs(
 
 @dataclass(frozen=True)
 class Race:
-    """What going on with the contenders alone does to a sweep of 80 variants."""
+    """Result of sweeps of 80 variants in which only contenders go on."""
 
     launches: float
     """Share of the launches of 32 blocks for everyone."""
     in_the_end: float
     """Contenders after the last look."""
-    kept: float
+    fastest_stays: float
     """Share of the sweeps in which the truly fastest variant never left."""
 
 
@@ -369,8 +369,8 @@ def race(generator: np.random.Generator, trials: int, spread: float) -> Race:
                 "duration_ns": times[trial, variant, :look].ravel(),
             }
         )
-        found = still_in_the_race(frame)
-        left = found[~found["contender"]]
+        contenders = still_in_the_race(frame)
+        left = contenders[~contenders["contender"]]
         running[left["problem"], left["variant"]] = False
     best = running[np.arange(trials), speeds.argmin(axis=1)]
     share = launches / (trials * FAMILY * MOST)
@@ -411,13 +411,13 @@ SPREADS = (0.0, 0.01, 0.02, 0.05, 0.2)
 
 
 def races(generator: np.random.Generator, trials: int) -> str:
-    """How the race goes by the spread of the variants, as Markdown."""
+    """Races by the spread of the variants, as a Markdown table."""
     lines = ["| spread | launches | contenders in the end | fastest kept |", "|---|---|---|---|"]
     for spread in SPREADS:
-        found = race(generator, trials, spread)
+        result = race(generator, trials, spread)
         lines.append(
-            f"| {100 * spread:.0f} % | {100 * found.launches:.0f} % | {found.in_the_end:.1f} "
-            f"| {100 * found.kept:.1f} % |"
+            f"| {100 * spread:.0f} % | {100 * result.launches:.0f} % | {result.in_the_end:.1f} "
+            f"| {100 * result.fastest_stays:.1f} % |"
         )
     return "\n".join(lines)
 
@@ -460,8 +460,8 @@ def main() -> int:
     print(f"\n{races(generator, families)}")
 
     pd.DataFrame(rows + machines).to_csv(given.csv, index=False, float_format="%.6g")
-    null, found = rows[0], rows[EFFECTS.index(0.02)]
-    held = null.faster + null.slower <= FALSE_BAR and found.slower >= FOUND_BAR
+    null, slowed = rows[0], rows[EFFECTS.index(0.02)]
+    held = null.faster + null.slower <= FALSE_BAR and slowed.slower >= FOUND_BAR
     bars = f"at most {FALSE_BAR:.0%} of A/A wrong, at least {FOUND_BAR:.0%} of 2 % found"
     print(f"\n{'Held' if held else 'NOT HELD'}: {bars}")
     return 0 if held else 1

@@ -93,12 +93,12 @@ def make_config(params: Params) -> Config:
 
 
 def refusal(params: Params) -> str | None:
-    """Give the first reason why these fields make no legal configuration, or None."""
+    """First reason why these fields make no legal configuration, or None."""
     reason = next(_wrong_values(params), None)
     if reason is not None:
         return reason
     config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
-    return next((words for check in _CHECKS if (words := check(config)) is not None), None)
+    return next((reason for check in _CHECKS if (reason := check(config)) is not None), None)
 
 
 def _wrong_values(params: Params) -> Iterator[str]:

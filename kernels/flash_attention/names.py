@@ -79,11 +79,11 @@ def _sizes(text: str) -> dict[str, Value]:
         raise ValueError(f"({text}) must hold {', '.join(_SIZES)}")
     dtype, *numbers = values
     pairs = zip(_SIZES[1:], numbers, strict=True)
-    return {"dtype": dtype, **{name: _whole(name, value) for name, value in pairs}}
+    return {"dtype": dtype, **{name: _integer(name, value) for name, value in pairs}}
 
 
 def _flags(text: str) -> dict[str, Value]:
-    found: dict[str, Value] = {}
+    fields: dict[str, Value] = {}
     for token in text.split("+"):
         tiles = _TILES.fullmatch(token)
         new: dict[str, Value]
@@ -93,14 +93,14 @@ def _flags(text: str) -> dict[str, Value]:
         elif token in _FLAGS:
             new = {_FLAGS[token]: True}
         else:
-            known = ", ".join(_FLAGS)
-            raise ValueError(f"unknown token {token!r}; known are {known} and load_Q_K_V_tiles")
-        if new.keys() & found.keys():
+            tokens = ", ".join(_FLAGS)
+            raise ValueError(f"unknown token {token!r}; known are {tokens} and load_Q_K_V_tiles")
+        if new.keys() & fields.keys():
             raise ValueError(f"{token!r} comes twice, or contradicts another token")
-        found |= new
-    if TILE_FIELDS[0] not in found:
+        fields |= new
+    if TILE_FIELDS[0] not in fields:
         raise ValueError(f"{text!r} lacks load_Q_K_V_tiles")
-    return {**dict.fromkeys(FLAG_FIELDS, False), **found}
+    return {**dict.fromkeys(FLAG_FIELDS, False), **fields}
 
 
 def _from_values(text: str) -> Config:
@@ -124,10 +124,10 @@ def _read_value(name: str, text: str) -> Value:
         if match[2] not in _TRUTH:
             raise ValueError(f"{name}: {text!r} is neither true nor false")
         return _TRUTH[match[2]]
-    return _whole(name, match[2])
+    return _integer(name, match[2])
 
 
-def _whole(name: str, text: str) -> int:
+def _integer(name: str, text: str) -> int:
     if re.fullmatch(r"[0-9]+", text) is None:
         raise ValueError(f"{name}: {text!r} is no whole number")
     return int(text)

@@ -1,4 +1,4 @@
-"""Which attention variants and problems make sense, and what to compile for each; no torch.
+"""Attention variants and problems: what is legal, and what to compile for each; no torch.
 
 A variant is a configuration of our kernel, given by its 13 fields and, in the ladder, by the `step`
 that the kernel's code is at; or it is `{implementation: …}`, one of torch's own. A problem has
@@ -113,7 +113,7 @@ def variant_name(params: Params) -> str | None:
 
 
 def check_variant(params: Params) -> str | None:
-    """Give the reason why this combination cannot act, or None."""
+    """Reason why this combination cannot act, or None."""
     if "implementation" not in params:
         return _check_step(params.get("step", TUNED_CODE_STEP)) or refusal(_fields_of(params))
     if params["implementation"] not in IMPLEMENTATIONS:
@@ -128,12 +128,12 @@ def check_variant(params: Params) -> str | None:
 
 
 def check_problem(params: Params) -> str | None:
-    """Give the reason why this is no attention problem, or None."""
-    known = {"seq_len": None, "batch": 1, "heads": 1, "head_dim": HEAD_DIM}
+    """Reason why this is no attention problem, or None."""
+    defaults = {"seq_len": None, "batch": 1, "heads": 1, "head_dim": HEAD_DIM}
     for name in params:
-        if name not in known and name != "precision":
+        if name not in defaults and name != "precision":
             return f"{name} is no size of an attention problem"
-    for name, default in known.items():
+    for name, default in defaults.items():
         value = params.get(name, default)
         # bool is an int in Python: `true` would pass as 1.
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -142,7 +142,7 @@ def check_problem(params: Params) -> str | None:
 
 
 def check_cell(variant_params: Params, problem_params: Params) -> str | None:
-    """Give the reason why this variant cannot do this problem, or None."""
+    """Reason why this variant cannot do this problem, or None."""
     size = sizes(problem_params)
     precision = problem_params.get("precision")
     dtype = dtype_of(variant_params, problem_params)
@@ -169,7 +169,7 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
 
     Those of `kernels.flash_attention.tuning.named_sets`, and the ladder: `prog`, and `prog_bf16`.
     """
-    sets = {name: [each.params() for each in configs] for name, configs in named_sets().items()}
+    sets = {name: [config.params() for config in configs] for name, configs in named_sets().items()}
     for name, dtype in (("prog", "FP16"), ("prog_bf16", "BF16")):
         steps = ladder(dtype)
         sets[name] = [{**step.config.params(), "step": step.code_step} for step in steps]
@@ -177,7 +177,7 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
 
 
 def recipe(params: Params) -> Recipe | None:
-    """What to compile: one source with all 13 fields as definitions; torch needs nothing."""
+    """Recipe of a variant: one source with all 13 fields as definitions; torch needs nothing."""
     if "implementation" in params:
         return None
     reason = check_variant(params)

@@ -1,4 +1,4 @@
-"""Which configurations to try: the autotune space with its filter, and the ladder of steps."""
+"""Configurations to try: the autotune space with its filter, and the ladder of steps."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kernels.flash_attention.config import DTYPES, Config, refusal
 class Rule:
     """A reason to leave a configuration out of the autotuning, though it is legal."""
 
-    words: str
+    reason: str
     drops: Callable[[Config], bool]
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """What a rule left out, none of which an earlier rule did."""
+    """Configurations that a rule left out, and no earlier rule."""
 
-    words: str
+    reason: str
     configs: tuple[Config, ...]
 
     @property
@@ -92,7 +92,7 @@ _CODE_NOTES = (
 
 
 def candidates() -> tuple[Config, ...]:
-    """Give the 256 configurations of the autotune space, before the filter."""
+    """256 configurations of the autotune space, before the filter."""
     loads = tuple(itertools.product((0, 2), repeat=3))
     grid = itertools.product(DTYPES, (64, 128), (32, 64), loads, (False, True), (False, True))
     return tuple(
@@ -113,22 +113,22 @@ def candidates() -> tuple[Config, ...]:
 def apply_rules(
     configs: Iterable[Config], rules: Sequence[Rule] = RULES
 ) -> tuple[tuple[Config, ...], tuple[Dropped, ...]]:
-    """Split configurations into those that no rule drops, and those that each rule drops first."""
-    kept: list[Config] = []
-    dropped: dict[str, list[Config]] = {rule.words: [] for rule in rules}
+    """Configurations that no rule drops, and those that each rule drops first."""
+    tried: list[Config] = []
+    dropped: dict[str, list[Config]] = {rule.reason: [] for rule in rules}
     for config in configs:
         rule = next((rule for rule in rules if rule.drops(config)), None)
-        (kept if rule is None else dropped[rule.words]).append(config)
-    return tuple(kept), tuple(Dropped(words, tuple(each)) for words, each in dropped.items())
+        (tried if rule is None else dropped[rule.reason]).append(config)
+    return tuple(tried), tuple(Dropped(reason, tuple(left)) for reason, left in dropped.items())
 
 
 def tuned() -> tuple[Config, ...]:
-    """Give the 80 configurations that pass the filter."""
+    """80 configurations that pass the filter."""
     return apply_rules(candidates())[0]
 
 
 def ladder(dtype: str) -> tuple[Step, ...]:
-    """Give the 16 steps in order."""
+    """16 steps in order."""
     base = Config(dtype=dtype, eager_load_blocks=False, swizzled=False)
     swizzled = replace(base, swizzled=True)
     eager = replace(swizzled, eager_load_blocks=True)
@@ -150,7 +150,7 @@ def ladder(dtype: str) -> tuple[Step, ...]:
 
 
 def named_sets() -> dict[str, tuple[Config, ...]]:
-    """Give the sets of configurations that an experiment may name.
+    """Sets of configurations that an experiment may name.
 
     `tune`: the autotune space after its filter; `B_r,B_c`: the part of it with these tiles; `all`:
     every legal configuration of the space, unfiltered.

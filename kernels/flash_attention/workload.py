@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.attention import SDPBackend
 
 from kernels.flash_attention.config import Config, Params
 from kernels.flash_attention.space import (
@@ -25,6 +24,8 @@ from kernels.flash_attention.space import (
     least_bytes,
     sizes,
 )
+from kernels.library import KernelLibrary
+from kernels.sdpa import SdpaLaunch
 
 Launch = Callable[[], torch.Tensor]
 
@@ -57,7 +58,7 @@ class Attention:
 
 
 class Inputs:
-    """What one problem needs in each type, made when a variant of that type first asks for it."""
+    """Tensors of one problem in each type, made when a variant of that type first asks for them."""
 
     def __init__(self, size: Sizes, device: torch.device, seed: int) -> None:
         self.size = size
@@ -67,13 +68,13 @@ class Inputs:
         self._expected: dict[str, tuple[torch.Tensor, float]] = {}
 
     def attention(self, dtype: str) -> Attention:
-        """Give the attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
+        """Attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
         if dtype not in self._attentions:
             self._attentions[dtype] = self._make(_DTYPES[dtype])
         return self._attentions[dtype]
 
     def expected(self, dtype: str) -> tuple[torch.Tensor, float]:
-        """Give the plain attention in a type, and how far a right result may be from it."""
+        """Plain attention in a type, and how far a right result may be from it."""
         if dtype not in self._expected:
             made = self.attention(dtype)
             self._expected[dtype] = expected_attention(made.query, made.key, made.value)
@@ -91,7 +92,7 @@ class Inputs:
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """What a device allows: its compute capability, and shared memory of a block in bytes."""
+    """Limits of a device: its compute capability, and shared memory of a block in bytes."""
 
     capability: tuple[int, int]
     shared_bytes: int
@@ -105,7 +106,7 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 def expected(
     variant: Params, problem: Params, inputs: Inputs
 ) -> tuple[torch.Tensor, tuple[float, float]]:
-    """Give the result of a variant's type, and the absolute and relative bound of its error."""
+    """Result of a variant's type, and the absolute and relative bound of its error."""
     result, bound = inputs.expected(dtype_of(variant, problem))
     return result, (bound, 0.0)
 
@@ -118,7 +119,8 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
     """
     attention = inputs.attention(dtype_of(variant, problem))
     if "implementation" in variant:
-        return _TorchLaunch(attention, BACKENDS[str(variant["implementation"])])
+        backend = BACKENDS[str(variant["implementation"])]
+        return SdpaLaunch(attention.query, attention.key, attention.value, backend=backend)
     config = config_of(variant)
     if inputs.device.type != "cuda":
         raise RuntimeError(f"our kernels need a CUDA device and cannot run on {inputs.device.type}")
@@ -149,16 +151,16 @@ def expected_attention(
     """
     batch, length, heads, head_dim = query.shape
     operands = [
-        each.transpose(1, 2).reshape(batch * heads, length, head_dim)
-        for each in (query, key, value)
+        tensor.transpose(1, 2).reshape(batch * heads, length, head_dim)
+        for tensor in (query, key, value)
     ]
     result = torch.empty_like(operands[0])
     error = 0.0
     step = max(1, _SCORE_ELEMENTS // length**2)
     for start in range(0, batch * heads, step):
-        part = [each[start : start + step] for each in operands]
+        part = [operand[start : start + step] for operand in operands]
         result[start : start + step] = _plain_attention(*part)
-        precise = _plain_attention(*(each.float() for each in part))
+        precise = _plain_attention(*(operand.float() for operand in part))
         error = max(error, float((result[start : start + step] - precise).abs().max()))
     return result.view(batch, heads, length, head_dim).transpose(1, 2), ERROR_FACTOR * error
 
@@ -170,7 +172,7 @@ def _plain_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
 
 
 def device_limits(device: torch.device) -> DeviceLimits:
-    """Read what a CUDA device allows."""
+    """Limits of a CUDA device."""
     properties: Any = torch.cuda.get_device_properties(device)  # the stubs lack a field
     return DeviceLimits(
         (properties.major, properties.minor), properties.shared_memory_per_block_optin
@@ -180,7 +182,8 @@ def device_limits(device: torch.device) -> DeviceLimits:
 def guard_device(config: Config, limits: DeviceLimits) -> None:
     """Raise ValueError where a device cannot run a configuration."""
     if limits.capability < MIN_CAPABILITY:
-        have, need = (".".join(map(str, each)) for each in (limits.capability, MIN_CAPABILITY))
+        versions = (limits.capability, MIN_CAPABILITY)
+        have, need = (".".join(map(str, version)) for version in versions)
         raise ValueError(f"the kernel needs compute capability {need}, the device has {have}")
     if config.shared_bytes > limits.shared_bytes:
         raise ValueError(
@@ -220,33 +223,14 @@ def _guard_sizes(config: Config, shape: tuple[int, ...]) -> None:
             raise ValueError(f"a length of {shape[1]} is no multiple of {name} = {rows}")
 
 
-class _TorchLaunch:
-    """torch's attention by one of its backends."""
-
-    def __init__(self, attention: Attention, backend: SDPBackend) -> None:
-        tensors = (attention.query, attention.key, attention.value)
-        self._operands = tuple(each.transpose(1, 2) for each in tensors)
-        self._backend = backend
-
-    def __call__(self) -> torch.Tensor:
-        query, key, value = self._operands
-        with sdpa_kernel(self._backend):
-            return scaled_dot_product_attention(query, key, value).transpose(1, 2)
-
-
 class _LibraryLaunch:
-    """One built library: loads it, sets its types, and launches on torch's current stream."""
+    """The launch function of one built library, on torch's current stream."""
 
     def __init__(self, library: Path, attention: Attention) -> None:
         self._attention = attention
         self.outputs = (attention.output,)
-        loaded = ctypes.CDLL(str(library))
-        self._launch = loaded.flash_attention_launch
-        self._launch.argtypes = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
-        self._launch.restype = ctypes.c_int
-        self._error_string = loaded.flash_attention_error_string
-        self._error_string.argtypes = (ctypes.c_int,)
-        self._error_string.restype = ctypes.c_char_p
+        types = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
+        self._launch = KernelLibrary(library, "flash_attention").function("launch", *types)
         tensors = (attention.query, attention.key, attention.value, attention.output)
         self._arguments = (
             *(tensor.data_ptr() for tensor in tensors),
@@ -255,8 +239,5 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._attention.output.device).cuda_stream
-        error = self._launch(*self._arguments, stream)
-        if error:
-            words = self._error_string(error).decode()
-            raise RuntimeError(f"flash_attention_launch failed: {words} (code {error})")
+        self._launch(*self._arguments, stream)
         return self._attention.output

@@ -23,6 +23,7 @@ from kernels.flash_attention.workload import (
 )
 from kernels.flash_attention_hopper.config import Config, Params
 from kernels.flash_attention_hopper.space import MMA_SYNC, config_of, dtype_of, mma_params
+from kernels.library import KernelLibrary
 
 __all__ = ["bytes", "expected", "flops", "make_inputs", "prepare"]
 
@@ -103,18 +104,13 @@ def guard_tensors(
 
 
 class _LibraryLaunch:
-    """One built library: loads it, sets its types, and launches on torch's current stream."""
+    """The launch function of one built library, on torch's current stream."""
 
     def __init__(self, library: Path, attention: Attention) -> None:
         self._attention = attention
         self.outputs = (attention.output,)
-        loaded = ctypes.CDLL(str(library))
-        self._launch = loaded.flash_attention_hopper_launch
-        self._launch.argtypes = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
-        self._launch.restype = ctypes.c_int
-        self._error_string = loaded.flash_attention_hopper_error_string
-        self._error_string.argtypes = (ctypes.c_int,)
-        self._error_string.restype = ctypes.c_char_p
+        types = (*[ctypes.c_void_p] * 4, *[ctypes.c_int] * 3, ctypes.c_void_p)
+        self._launch = KernelLibrary(library, "flash_attention_hopper").function("launch", *types)
         tensors = (attention.query, attention.key, attention.value, attention.output)
         self._arguments = (
             *(tensor.data_ptr() for tensor in tensors),
@@ -123,8 +119,5 @@ class _LibraryLaunch:
 
     def __call__(self) -> torch.Tensor:
         stream = torch.cuda.current_stream(self._attention.output.device).cuda_stream
-        error = self._launch(*self._arguments, stream)
-        if error:
-            words = self._error_string(error).decode()
-            raise RuntimeError(f"flash_attention_hopper_launch failed: {words} (code {error})")
+        self._launch(*self._arguments, stream)
         return self._attention.output

@@ -1,4 +1,4 @@
-"""What each operator computes, in plain torch: the eager variant, and what inductor compiles.
+"""Each operator in plain torch: the eager variant, and what inductor compiles.
 
 Each function takes the tensors that `inputs.py` makes, those that are split by rows first. It is
 also the reference, when it is given the same tensors in a higher precision.
@@ -150,8 +150,8 @@ def attention(
     """
     batch, length, heads, head_dim = query.shape
     rows, columns, values = (
-        each.transpose(1, 2).reshape(batch * heads, length, head_dim)
-        for each in (query, key, value)
+        tensor.transpose(1, 2).reshape(batch * heads, length, head_dim)
+        for tensor in (query, key, value)
     )
     # With beta = 0 the first operand is never read; any that can be broadcast will do.
     unread = mask[:1, :1].unsqueeze(0)

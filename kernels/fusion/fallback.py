@@ -1,4 +1,4 @@
-"""Whether a compiled variant ran what inductor made, told by its kernels' names; no torch."""
+"""Whether a compiled variant ran inductor's kernels, by their names; no torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNNAMED = re.compile(r"(?:<unnamed>|\(anonymous namespace\))::")
 def fell_back(
     implementation: str, kernel_names: Sequence[str], *, library_alone: bool = True
 ) -> bool:
-    """Tell whether a compiled variant ran eager kernels only.
+    """Whether a compiled variant ran eager kernels only.
 
     `kernel_names` are those of one launch, as Nsight Compute or torch.profiler print them. Kernels
     of libraries are legitimate by themselves: a product followed by an addition may be one call of
@@ -46,7 +46,7 @@ def plain_name(kernel_name: str) -> str:
 
 
 def is_library_kernel(kernel_name: str) -> bool:
-    """Tell whether a kernel belongs to cuBLAS, cuDNN or an attention library.
+    """Whether a kernel belongs to cuBLAS, cuDNN or an attention library.
 
     Only its plain name counts: the template arguments of an eager kernel may name anything.
     """

@@ -25,19 +25,19 @@ Expected = tuple[tuple[torch.Tensor, ...], tuple[float, float]]
 class Inputs:
     """Tensors of one problem, in the order of the operator's arguments.
 
-    `split` are those that a part of the result needs only a part of, along their dim 0; `whole` are
-    needed by every part.
+    `split` are those that a part of the result needs only a part of, along their dim 0; `shared`
+    are needed by every part.
     """
 
     split: tuple[torch.Tensor, ...]
-    whole: tuple[torch.Tensor, ...] = ()
+    shared: tuple[torch.Tensor, ...] = ()
     results: dict[str, Expected] = field(default_factory=dict)
     """The right result, where it is small enough to be kept for the next variant."""
 
     @property
     def arguments(self) -> tuple[torch.Tensor, ...]:
         """All tensors."""
-        return (*self.split, *self.whole)
+        return (*self.split, *self.shared)
 
     @property
     def device(self) -> torch.device:
@@ -138,13 +138,13 @@ def _product(values: Values, size: Sizes) -> Inputs:
 
 def _product_and_addend(values: Values, size: Sizes) -> Inputs:
     made = _product(values, size)
-    return Inputs((*made.split, values.normal(size["dim0"], size["dim1"])), made.whole)
+    return Inputs((*made.split, values.normal(size["dim0"], size["dim1"])), made.shared)
 
 
 def _two_products(values: Values, size: Sizes) -> Inputs:
     made = _product(values, size)
     second = values.normal(size["dim1"], size["inner"], scale=size["dim1"] ** -0.5)
-    return Inputs(made.split, (*made.whole, second))
+    return Inputs(made.split, (*made.shared, second))
 
 
 def _images(values: Values, size: Sizes) -> Inputs:
@@ -156,7 +156,7 @@ def _images(values: Values, size: Sizes) -> Inputs:
 
 def _images_and_addend(values: Values, size: Sizes) -> Inputs:
     made = _images(values, size)
-    return Inputs((*made.split, _batch_of_images(values, size)), made.whole)
+    return Inputs((*made.split, _batch_of_images(values, size)), made.shared)
 
 
 def _images_and_statistics(values: Values, size: Sizes) -> Inputs:
@@ -164,7 +164,7 @@ def _images_and_statistics(values: Values, size: Sizes) -> Inputs:
     channels = size["channels"]
     mean, bias = values.normal(channels), values.normal(channels)
     variance, weight = values.positive(channels), values.positive(channels)
-    return Inputs(made.split, (*made.whole, mean, variance, weight, bias))
+    return Inputs(made.split, (*made.shared, mean, variance, weight, bias))
 
 
 def _batch_of_images(values: Values, size: Sizes) -> torch.Tensor:

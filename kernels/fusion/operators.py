@@ -78,7 +78,7 @@ def _matrices(  # noqa: PLR0913 - the table below gives them by name
     dtypes: tuple[str, ...] = _SINGLE,
     layouts: tuple[str, ...] = LAYOUTS[:1],
 ) -> Operator:
-    """Give an operator over dim0 x dim1: operations per element, and what it moves.
+    """An operator over dim0 x dim1: operations per element, and what it moves.
 
     That is matrices, vectors with one element per column (`columns`), and with one per row
     (`rows`).

@@ -95,20 +95,20 @@ def bounds(problem: Params) -> Bounds:
 def _in_parts(function: eager.Function, inputs: Inputs) -> tuple[torch.Tensor, ...]:
     """Results of a function in float64, rounded to float32, part by part to bound memory."""
     rows = len(inputs.split[0])
-    widths = [each.numel() // rows for each in inputs.split]
-    widest = max(*widths, *(each.shape[-1] for each in inputs.whole), 1)
+    widths = [tensor.numel() // rows for tensor in inputs.split]
+    widest = max(*widths, *(tensor.shape[-1] for tensor in inputs.shared), 1)
     step = max(1, _PART_ELEMENTS // widest)
-    whole = [each.double() for each in inputs.whole]
+    shared = [tensor.double() for tensor in inputs.shared]
     results: tuple[torch.Tensor, ...] = ()
     for start in range(0, rows, step):
-        split = [each[start : start + step].double() for each in inputs.split]
-        part = _as_tuple(function(*split, *whole))
+        split = [tensor[start : start + step].double() for tensor in inputs.split]
+        parts = _as_tuple(function(*split, *shared))
         results = results or tuple(
-            torch.empty((rows, *each.shape[1:]), dtype=torch.float32, device=each.device)
-            for each in part
+            torch.empty((rows, *part.shape[1:]), dtype=torch.float32, device=part.device)
+            for part in parts
         )
-        for result, each in zip(results, part, strict=True):
-            result[start : start + step] = each
+        for result, part in zip(results, parts, strict=True):
+            result[start : start + step] = part
     return results
 
 

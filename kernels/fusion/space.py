@@ -1,4 +1,4 @@
-"""Which fusion variants and problems make sense; no torch.
+"""Fusion variants and problems: what is legal; no torch.
 
 A variant is `{implementation: …}`, with a `mode` for inductor if need be. A problem is
 `{operator: …}` with its sizes, and may have a `dtype` and a `layout`. Nothing is compiled by the
@@ -36,7 +36,7 @@ _NO_SIZES = ("operator", "dtype", "layout")
 
 
 def operator_of(problem: Params) -> Operator:
-    """Give the operator of a problem; ValueError where `check_problem` would give a reason."""
+    """Operator of a problem; ValueError where `check_problem` would give a reason."""
     reason = check_problem(problem)
     if reason is not None:
         raise ValueError(reason)
@@ -52,10 +52,10 @@ def sizes(problem: Params) -> dict[str, int]:
     operator = operator_of(problem)
     given = {name: value for name, value in problem.items() if name not in _NO_SIZES}
     merged = {**operator.sizes, **given}
-    found = {name: value for name, value in merged.items() if isinstance(value, int)}
-    if _EMBEDDING in found:
-        found["head_dim"] = found.pop(_EMBEDDING) // found["heads"]
-    return found
+    all_sizes = {name: value for name, value in merged.items() if isinstance(value, int)}
+    if _EMBEDDING in all_sizes:
+        all_sizes["head_dim"] = all_sizes.pop(_EMBEDDING) // all_sizes["heads"]
+    return all_sizes
 
 
 def dtype_of(problem: Params) -> str:
@@ -85,7 +85,7 @@ def variant_name(params: Params) -> str:
 
 
 def check_variant(params: Params) -> str | None:
-    """Give the reason why this combination cannot act, or None."""
+    """Reason why this combination cannot act, or None."""
     implementation = params.get("implementation")
     if implementation not in IMPLEMENTATIONS:
         return _one_of("implementation", IMPLEMENTATIONS, implementation)
@@ -100,7 +100,7 @@ def check_variant(params: Params) -> str | None:
 
 
 def check_problem(params: Params) -> str | None:
-    """Give the reason why this is no problem of its operator, or None."""
+    """Reason why this is no problem of its operator, or None."""
     name = params.get("operator")
     if name not in OPERATORS:
         return _one_of("operator", tuple(OPERATORS), name)
@@ -113,7 +113,7 @@ def check_problem(params: Params) -> str | None:
 
 
 def check_cell(variant_params: Params, problem_params: Params) -> str | None:
-    """Give the reason why this implementation cannot do this problem, or None."""
+    """Reason why this implementation cannot do this problem, or None."""
     implementation = str(variant_params["implementation"])
     if implementation not in operator_of(problem_params).implementations:
         return f"{problem_params['operator']} has no implementation {implementation}"
@@ -125,7 +125,7 @@ def check_cell(variant_params: Params, problem_params: Params) -> str | None:
 def check_kernels(
     variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
 ) -> str | None:
-    """Give the reason why these kernels are not those of the variant, or None.
+    """Reason why these kernels are not those of the variant, or None.
 
     `kernel_names` are those of one launch of the cell, as the collector printed them.
     """

@@ -176,13 +176,13 @@ def bias_dropout_add(
     inside = (row < rows)[:, None] & (column < columns)[None, :]
     down, right = row.to(tl.int64)[:, None], column.to(tl.int64)[None, :]
     x = tl.load(source + down * source_row + right * source_column, mask=inside).to(tl.float32)
-    kept = tl.load(residual + down * residual_row + right * residual_column, mask=inside)
+    addend = tl.load(residual + down * residual_row + right * residual_column, mask=inside)
     if BIAS_BY_ROW:
         shift = tl.load(bias + row, mask=row < rows).to(tl.float32)[:, None]
     else:
         shift = tl.load(bias + column, mask=column < columns).to(tl.float32)[None, :]
     # Not in training, so that dropout passes everything on.
-    result = kept.to(tl.float32) + (x + shift)
+    result = addend.to(tl.float32) + (x + shift)
     tl.store(target + down * target_row + right * target_column, result, mask=inside)
 
 

@@ -1,4 +1,4 @@
-"""How the hand-written Triton kernels are started: blocks, tiles and warps, chosen once by size.
+"""Launches of the hand-written Triton kernels: blocks, tiles and warps by size.
 
 Nothing is tuned while it runs. Triton itself is imported only when a kernel is asked for.
 """
@@ -45,25 +45,25 @@ TILE_WARPS = 8
 
 @dataclass(frozen=True)
 class RowPlan:
-    """How the rows of a matrix are shared among programs."""
+    """Shares of the rows of a matrix among programs."""
 
     rows: int
     """Rows of a program."""
     columns: int
     """Columns that it takes at a time, a power of two."""
     warps: int
-    whole: bool
+    holds_rows: bool
     """Whether it holds whole rows; otherwise it goes over each row in pieces, twice."""
 
 
 def plan_rows(columns: int) -> RowPlan:
     """Choose how many rows, columns and warps a program gets for rows of this length."""
     if columns > MAX_COLUMNS_AT_ONCE:
-        return RowPlan(1, PIECE, MAX_WARPS, whole=False)
+        return RowPlan(1, PIECE, MAX_WARPS, holds_rows=False)
     width = power_of_two(columns)
     rows = max(1, SMALL_TILE // width)
     warps = min(MAX_WARPS, max(MIN_WARPS, rows * width // ELEMENTS_PER_WARP))
-    return RowPlan(rows, width, warps, whole=True)
+    return RowPlan(rows, width, warps, holds_rows=True)
 
 
 def plan_tile(columns: int) -> tuple[int, int]:
@@ -91,7 +91,7 @@ def require_triton(device: torch.device) -> None:
 
 
 def make_call(operator: str, arguments: Sequence[torch.Tensor]) -> Call:
-    """Give the call that starts an operator's kernel; Triton compiles it when it is first made."""
+    """Call that starts an operator's kernel; Triton compiles it when it is first made."""
     from kernels.fusion import triton_kernels
 
     return _STARTERS[operator](triton_kernels, *arguments)
@@ -137,8 +137,8 @@ def _layer_norm(kernels: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch
 def _start_rows(
     plan: RowPlan, by_rows: Any, wide: Any, rows: int, columns: int
 ) -> Callable[..., None]:
-    """Give the start of one of two kernels; it takes their tensors."""
-    if plan.whole:
+    """Start of one of two kernels; it takes their tensors."""
+    if plan.holds_rows:
         grid = (_ceil(rows, plan.rows),)
         sizes: tuple[int, ...] = (rows, columns)
         options = {"ROWS": plan.rows, "COLUMNS": plan.columns, "num_warps": plan.warps}
@@ -158,7 +158,7 @@ def _bias_dropout_add(
     kernels: Any, x: torch.Tensor, residual: torch.Tensor, bias: torch.Tensor
 ) -> Call:
     # The result lies in memory as that of eager code does, or the two would not do the same work.
-    blank = eager.bias_dropout_add(*(each.to("meta") for each in (x, residual, bias)))
+    blank = eager.bias_dropout_add(*(tensor.to("meta") for tensor in (x, residual, bias)))
     # One that lies by columns is made as its transpose is, with the bias along the rows.
     by_columns = blank.stride(0) < blank.stride(1)
     first, second = (x.t(), residual.t()) if by_columns else (x, residual)

@@ -1,4 +1,4 @@
-"""What inductor's autotuner tried while one cell was compiled, asked of its own objects.
+"""Configurations that inductor's autotuner tried for one cell, from its own objects.
 
 Its cache on disk cannot be joined with the cells: a `*.best_config` names neither its kernel nor
 the shape that it was tuned for, and kernels of one operator are called the same at every size. In
@@ -30,21 +30,21 @@ _heard: list[Row] = []
 
 @contextmanager
 def watch(*, choices: bool = False) -> Iterator[list[Row]]:
-    """Fill a list with what was tried inside; it is whole when the context has ended.
+    """Fill a list with the configurations tried inside; complete when the context has ended.
 
     `choices`: also those between templates and libraries, which only `max-autotune` makes.
     """
-    found: list[Row] = []
+    rows: list[Row] = []
     _heard.clear()
     if choices:
         with suppress(*_OTHERWISE):
             _hear_choices()
     before = len(_modules())
     with _noted_benchmarks() as tried:
-        yield found
-    found.extend(_heard)
+        yield rows
+    rows.extend(_heard)
     with suppress(*_OTHERWISE):
-        found.extend(row for kernel in _kernels(before) for row in _rows(kernel, tried))
+        rows.extend(row for kernel in _kernels(before) for row in _rows(kernel, tried))
 
 
 def _modules() -> Sequence[Any]:
@@ -61,7 +61,7 @@ def _kernels(before: int) -> Iterable[Any]:
     from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
     values = (value for module in _modules()[before:] for value in vars(module).values())
-    return {id(each): each for each in values if isinstance(each, CachingAutotuner)}.values()
+    return {id(value): value for value in values if isinstance(value, CachingAutotuner)}.values()
 
 
 @contextmanager
@@ -94,13 +94,13 @@ def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iter
     """Every configuration of a kernel that was tried, and the one that runs."""
     if len(kernel.launchers) != 1:
         return  # It was loaded, and never launched.
-    (chosen,) = kernel.launchers
-    known = tried.get(id(kernel), ())
-    for launcher, milliseconds in known:
-        yield _row(kernel, launcher, milliseconds, best=launcher is chosen)
-    if all(launcher is not chosen for launcher, _ in known):
+    (winner,) = kernel.launchers
+    timings = tried.get(id(kernel), ())
+    for launcher, milliseconds in timings:
+        yield _row(kernel, launcher, milliseconds, best=launcher is winner)
+    if all(launcher is not winner for launcher, _ in timings):
         # The only one that there is, one that the cache knew, or one of coordinate descent.
-        yield _row(kernel, chosen, math.nan, best=True)
+        yield _row(kernel, winner, math.nan, best=True)
 
 
 def _row(kernel: Any, launcher: Any, milliseconds: float, *, best: bool) -> Row:
@@ -120,16 +120,16 @@ def _row(kernel: Any, launcher: Any, milliseconds: float, *, best: bool) -> Row:
 
 @functools.cache
 def _hear_choices() -> None:
-    """Have every choice between templates and libraries told, from now on."""
+    """Record every choice between templates and libraries from now on."""
     from torch._inductor.select_algorithm import add_feedback_saver
 
     add_feedback_saver(_note_choices)
 
 
 def _note_choices(timings: Mapping[Any, float], name: str, inputs: Sequence[Any], *_: Any) -> None:
-    """Take down what was tried for one operation; torch calls this."""
+    """Record the choices tried for one operation; torch calls this."""
     with suppress(*_OTHERWISE):
-        shapes = ", ".join("x".join(map(str, each.get_size())) for each in inputs)
+        shapes = ", ".join("x".join(map(str, tensor.get_size())) for tensor in inputs)
         quickest = min(timings, key=lambda choice: timings[choice], default=None)
         _heard.extend(
             {

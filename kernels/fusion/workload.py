@@ -6,8 +6,7 @@ import functools
 from pathlib import Path
 
 import torch
-from torch.nn.attention import SDPBackend, sdpa_kernel
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.attention import SDPBackend
 
 from kernels.fusion import eager, inputs, references, triton_launch
 from kernels.fusion.inputs import Expected, Inputs
@@ -31,6 +30,7 @@ from kernels.fusion.operators import (
     Params,
 )
 from kernels.fusion.space import check_cell, least_bytes, total_flops
+from kernels.sdpa import SdpaLaunch
 
 BACKENDS = {
     FLASH: SDPBackend.FLASH_ATTENTION,
@@ -45,7 +45,7 @@ def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
 
 
 def expected(variant: Params, problem: Params, inputs: Inputs) -> Expected:
-    """Give the right results, in a higher precision, and the bounds of their errors.
+    """Right results, in a higher precision, and the bounds of their errors.
 
     They are the same for all variants; the bounds are the operator's.
     """
@@ -87,9 +87,10 @@ def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract 
 
 
 def _torch_call(operator: str, implementation: str, inputs: Inputs) -> Call:
-    """Give a call of torch's own code: as it is, or one of the forms of softmax or attention."""
+    """A call of torch's own code: as it is, or one of the forms of softmax or attention."""
     if implementation in BACKENDS:
-        return _SdpaCall(inputs, BACKENDS[implementation])
+        query, key, value = inputs.split
+        return SdpaLaunch(query, key, value, backend=BACKENDS[implementation], causal=True)
     forms: dict[str, eager.Function] = {
         EAGER: eager.FUNCTIONS[operator],
         NAIVE: eager.naive_softmax,
@@ -97,17 +98,3 @@ def _torch_call(operator: str, implementation: str, inputs: Inputs) -> Call:
         MODULE: torch.nn.Softmax(dim=1),
     }
     return functools.partial(forms[implementation], *inputs.arguments)
-
-
-class _SdpaCall:
-    """torch's causal attention by one of its backends."""
-
-    def __init__(self, inputs: Inputs, backend: SDPBackend) -> None:
-        self._operands = tuple(each.transpose(1, 2) for each in inputs.split)
-        self._backend = backend
-
-    def __call__(self) -> torch.Tensor:
-        query, key, value = self._operands
-        with sdpa_kernel(self._backend):
-            result = scaled_dot_product_attention(query, key, value, is_causal=True)
-        return result.transpose(1, 2)

@@ -93,7 +93,7 @@ def marked_loss(x: torch.Tensor, target: torch.Tensor, *parameters: torch.Tensor
 
 def first_step(problem: Params, inputs: Inputs) -> Tensors:
     """Loss, gradients, and with Adam the parameters after the first step, all in float64."""
-    parameters = [each.double().requires_grad_() for each in inputs.parameters]
+    parameters = [tensor.double().requires_grad_() for tensor in inputs.parameters]
     with torch.enable_grad():
         value = loss(inputs.batch.double(), inputs.target.double(), *parameters)
         gradients = torch.autograd.grad(value, parameters)
@@ -101,7 +101,7 @@ def first_step(problem: Params, inputs: Inputs) -> Tensors:
     if not has_adam(problem):
         return result
     updated = (
-        each.detach() - LEARNING_RATE * gradient / (gradient.abs() + ADAM_EPSILON)
-        for each, gradient in zip(parameters, gradients, strict=True)
+        parameter.detach() - LEARNING_RATE * gradient / (gradient.abs() + ADAM_EPSILON)
+        for parameter, gradient in zip(parameters, gradients, strict=True)
     )
     return (*result, *updated)

@@ -1,4 +1,4 @@
-"""Which implementations and problems of the multilayer perceptron make sense; no torch.
+"""Implementations and problems of the multilayer perceptron: what is legal; no torch.
 
 A variant is `{implementation: …}`. A problem is `{optimizer: …}` and may have its sizes: `layers`,
 `width` and `batch`. Nothing is compiled by the orchestrator, so there is no recipe.
@@ -32,7 +32,7 @@ def variant_name(params: Params) -> str:
 
 
 def check_variant(params: Params) -> str | None:
-    """Give the reason why this is no implementation, or None."""
+    """Reason why this is no implementation, or None."""
     for name in params:
         if name != "implementation":
             return f"{name} is no parameter of an implementation"
@@ -40,7 +40,7 @@ def check_variant(params: Params) -> str | None:
 
 
 def check_problem(params: Params) -> str | None:
-    """Give the reason why this is no training step, or None."""
+    """Reason why this is no training step, or None."""
     for name, value in params.items():
         if name == "optimizer":
             continue
@@ -55,7 +55,7 @@ def check_problem(params: Params) -> str | None:
 def check_kernels(
     variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
 ) -> str | None:
-    """Give the reason why these kernels are not those of the variant, or None."""
+    """Reason why these kernels are not those of the variant, or None."""
     del problem_params
     implementation = str(variant_params["implementation"])
     if not fell_back(implementation, kernel_names, library_alone=False):

@@ -17,22 +17,22 @@ class Training:
 
     def __init__(self, inputs: Inputs, *, adam: bool, capturable: bool = False) -> None:
         self.inputs = inputs
-        self.parameters = tuple(each.clone().requires_grad_() for each in inputs.parameters)
+        self.parameters = tuple(tensor.clone().requires_grad_() for tensor in inputs.parameters)
         self._optimizer = _adam(self.parameters, capturable=capturable) if adam else None
         self._loss: Loss | None = None
         self._value: torch.Tensor | None = None
 
     @property
     def arguments(self) -> Tensors:
-        """What the loss is a function of."""
+        """Arguments of the loss."""
         return (self.inputs.batch, self.inputs.target, *self.parameters)
 
     def set_loss(self, loss: Loss) -> None:
-        """Say how the loss is made."""
+        """Set the function that makes the loss."""
         self._loss = loss
 
     def clear_gradients(self) -> None:
-        """Give back the gradients of the step before; nothing is launched."""
+        """Back the gradients of the step before; nothing is launched."""
         for parameter in self.parameters:
             parameter.grad = None
 
@@ -69,8 +69,9 @@ class Training:
         """Loss and gradients of the last step; with Adam also the parameters after it."""
         if self._value is None:
             raise RuntimeError("no step was made yet")
-        gradients = tuple(each.grad for each in self.parameters if each.grad is not None)
-        updated = tuple(each.detach() for each in self.parameters) if self.has_optimizer else ()
+        parameters = self.parameters
+        gradients = tuple(p.grad for p in parameters if p.grad is not None)
+        updated = tuple(p.detach() for p in parameters) if self.has_optimizer else ()
         return (self._value.detach(), *gradients, *updated)
 
     def restore(self) -> None:

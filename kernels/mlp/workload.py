@@ -31,7 +31,7 @@ class Phases(Protocol):
     """The phases of a step."""
 
     def clear_gradients(self) -> None:
-        """Give back the gradients of the step before."""
+        """Back the gradients of the step before."""
 
     def forward(self) -> None:
         """Make the loss."""

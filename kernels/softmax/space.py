@@ -1,4 +1,4 @@
-"""Which softmax variants and problems make sense, and what to compile for each; no torch."""
+"""Softmax variants and problems: what is legal, and what to compile for each; no torch."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def variant_name(params: Params) -> str:
 
 
 def check_variant(params: Params) -> str | None:
-    """Give the reason why this combination cannot act, or None."""
+    """Reason why this combination cannot act, or None."""
     algorithm = params.get("algorithm")
     if algorithm not in DEFAULTS:
         return f"algorithm must be one of {', '.join(DEFAULTS)}, not {algorithm!r}"
@@ -89,7 +89,7 @@ def check_variant(params: Params) -> str | None:
 
 
 def check_problem(params: Params) -> str | None:
-    """Give the reason why this is no softmax problem, or None."""
+    """Reason why this is no softmax problem, or None."""
     for name in ("rows", "columns"):
         value = params.get(name)
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -100,7 +100,7 @@ def check_problem(params: Params) -> str | None:
 
 
 def check_cell(variant_params: Params, problem_params: Params) -> str | None:
-    """Give the reason why this variant cannot do this problem, or None."""
+    """Reason why this variant cannot do this problem, or None."""
     width = tuning(variant_params).get("vector_width", 1)
     columns = _integer(problem_params["columns"])
     if columns % width:
@@ -109,7 +109,7 @@ def check_cell(variant_params: Params, problem_params: Params) -> str | None:
 
 
 def recipe(params: Params) -> Recipe | None:
-    """What to compile: one source per algorithm, its tuning as definitions; torch needs nothing."""
+    """Recipe of a variant: one source, its tuning as definitions; None where torch runs."""
     values = tuning(params)
     if not values:
         return None

@@ -1,4 +1,4 @@
-"""Which kernels and grids of the wave experiment make sense, and what to compile; no torch.
+"""Kernels and grids of the wave experiment: what is legal, and what to compile; no torch.
 
 A variant is `{blocks_per_sm: …, chains: …}` and may have a `block_size`. A problem is
 `{waves: …}`: how often the grid shall fill the GPU. How many blocks that are is known only where
@@ -75,7 +75,7 @@ def variant_name(params: Params) -> str:
 
 
 def check_variant(params: Params) -> str | None:
-    """Give the reason why there is no such kernel, or None."""
+    """Reason why there is no such kernel, or None."""
     for name, value in params.items():
         if name not in DEFAULTS:
             return f"{name} is no parameter of the kernel; they are {', '.join(DEFAULTS)}"
@@ -90,7 +90,7 @@ def check_variant(params: Params) -> str | None:
 
 
 def check_problem(params: Params) -> str | None:
-    """Give the reason why this is no number of waves, or None."""
+    """Reason why this is no number of waves, or None."""
     for name in params:
         if name != "waves":
             return f"{name} is no parameter of a grid; it has only waves"
@@ -103,7 +103,7 @@ def check_problem(params: Params) -> str | None:
 
 
 def recipe(params: Params) -> Recipe:
-    """What to compile: everything about a variant is in its machine code."""
+    """Recipe of a variant: everything about a variant is in its machine code."""
     return Recipe(
         sources=(_SOURCE.resolve(),),
         defines={name.upper(): value for name, value in tuning(params).items()},

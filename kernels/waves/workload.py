@@ -13,6 +13,7 @@ from pathlib import Path
 
 import torch
 
+from kernels.library import KernelLibrary
 from kernels.waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
 
 FACTOR = 1.0 - 2.0**-15
@@ -28,7 +29,7 @@ _STARTS = 4096
 
 @dataclass(frozen=True)
 class Shape:
-    """What a wave is made of on this GPU."""
+    """Size of a wave on this GPU."""
 
     multiprocessors: int
     blocks_per_sm: int
@@ -93,8 +94,8 @@ class WavesLaunch:
 
     def __init__(self, library: Path, variant: Params, waves: float, starts: torch.Tensor) -> None:
         self._starts = starts
-        self._library = _load(library)
-        self.shape = self._query()
+        loaded = KernelLibrary(library, "waves")
+        self.shape = _shape(loaded)
         values = tuning(variant)
         if self.shape.blocks_per_sm != values["blocks_per_sm"]:
             raise RuntimeError(
@@ -105,42 +106,40 @@ class WavesLaunch:
         output = torch.empty(self.blocks * values["block_size"], device=starts.device)
         self.outputs = (output,)
         self._arguments = (
-            ctypes.c_void_p(starts.data_ptr()),
-            ctypes.c_uint(len(starts)),
-            ctypes.c_void_p(output.data_ptr()),
-            ctypes.c_int(self.blocks),
-            ctypes.c_int(steps_of(variant)),
-            ctypes.c_float(FACTOR),
-            ctypes.c_float(ADDEND),
-            ctypes.c_int(self.shape.shared_bytes),
+            starts.data_ptr(),
+            len(starts),
+            output.data_ptr(),
+            self.blocks,
+            steps_of(variant),
+            FACTOR,
+            ADDEND,
+            self.shape.shared_bytes,
+        )
+        self._launch = loaded.function(
+            "launch",
+            ctypes.c_void_p,
+            ctypes.c_uint,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_float,
+            ctypes.c_float,
+            ctypes.c_int,
+            ctypes.c_void_p,
         )
 
     def __call__(self) -> torch.Tensor:
         """Launch on torch's current stream."""
         stream = torch.cuda.current_stream(self._starts.device).cuda_stream
-        self._require(
-            self._library.waves_launch(*self._arguments, ctypes.c_void_p(stream)), "waves_launch"
-        )
+        self._launch(*self._arguments, stream)
         return self.outputs[0]
 
-    def _query(self) -> Shape:
-        found = [ctypes.c_int() for _ in range(3)]
-        self._require(
-            self._library.waves_shape(*(ctypes.byref(each) for each in found)), "waves_shape"
-        )
-        return Shape(*(each.value for each in found))
 
-    def _require(self, error: int, what: str) -> None:
-        if error:
-            words = self._library.waves_error_string(error).decode()
-            raise RuntimeError(f"{what} failed: {words} (cudaError {error})")
-
-
-def _load(library: Path) -> ctypes.CDLL:
-    loaded = ctypes.CDLL(str(library))
-    loaded.waves_error_string.argtypes = (ctypes.c_int,)
-    loaded.waves_error_string.restype = ctypes.c_char_p
-    return loaded
+def _shape(library: KernelLibrary) -> Shape:
+    """Size of a wave on the current device, by the driver."""
+    numbers = [ctypes.c_int() for _ in range(3)]
+    library.function("shape", *[ctypes.POINTER(ctypes.c_int)] * 3)(*map(ctypes.byref, numbers))
+    return Shape(*(number.value for number in numbers))
 
 
 def _multiprocessors(inputs: torch.Tensor) -> int:

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
@@ -37,7 +37,7 @@ import scipy
 
 from profiler.analyse.intervals import CONFIDENCE, FEWEST
 from profiler.analyse.paired_tests import adjust_families
-from profiler.analyse.verdicts import ALPHA, DELTA, FEWEST_BLOCKS
+from profiler.analyse.verdicts import ALPHA, DELTA, FEWEST_BLOCKS, reasons_of, verdicts_of
 from profiler.model import Verdict
 
 Floats = npt.NDArray[np.float64]
@@ -131,10 +131,10 @@ def shifts(newer: Floats, older: Floats) -> Shifts:
     if min(newer.shape[1], older.shape[1]) < FEWEST:
         nothing = np.full(len(newer), np.nan)
         return Shifts(middle, nothing, nothing, nothing)
-    found = _yuen(newer, older, "two-sided")
-    interval = found.confidence_interval(CONFIDENCE)
+    test = _yuen(newer, older, "two-sided")
+    interval = test.confidence_interval(CONFIDENCE)
     half = np.nan_to_num((interval.high - interval.low) / 2)
-    freedom = np.nan_to_num(found.df, nan=1.0)
+    freedom = np.nan_to_num(test.df, nan=1.0)
     power = 1 + scipy.stats.t.ppf(_POWER, freedom) / scipy.stats.t.ppf(
         (1 + CONFIDENCE) / 2, freedom
     )
@@ -161,12 +161,12 @@ def _fill(  # noqa: PLR0913, PLR0917 - two results and two samples
     greater: Floats,
     newer: Floats,
     older: Floats,
-    chosen: npt.NDArray[np.bool_],
+    rows: npt.NDArray[np.bool_],
     test: Callable[[Floats, Floats, _Alternative], Any],
 ) -> None:
-    if chosen.any():
-        less[chosen] = test(newer[chosen], older[chosen], "less").pvalue
-        greater[chosen] = test(newer[chosen], older[chosen], "greater").pvalue
+    if rows.any():
+        less[rows] = test(newer[rows], older[rows], "less").pvalue
+        greater[rows] = test(newer[rows], older[rows], "greater").pvalue
 
 
 def _core_spread(rows: Floats) -> Floats:
@@ -212,20 +212,20 @@ def control_floors(cells: pd.DataFrame) -> pd.Series[Any]:
     """
     controls = cells[cells["control"] & cells["shift"].notna()]
     sizes = controls.assign(size=controls["shift"].abs())
-    found = [
-        _stray(sizes, variant, problem)
+    floors = [
+        _control_floor(sizes, variant, problem)
         for variant, problem in zip(cells["variant"], cells["problem"], strict=True)
     ]
-    return pd.Series(found, index=cells.index, dtype=float, name="control_floor")
+    return pd.Series(floors, index=cells.index, dtype=float, name="control_floor")
 
 
-def _stray(controls: pd.DataFrame, variant: str, problem: str) -> float:
+def _control_floor(controls: pd.DataFrame, variant: str, problem: str) -> float:
     others = controls[controls["variant"] != variant]
     near = others[others["problem"] == problem]
-    chosen = near if len(near) >= FEWEST_CONTROLS else others
-    if len(chosen) < FEWEST_CONTROLS:
+    neighbours = near if len(near) >= FEWEST_CONTROLS else others
+    if len(neighbours) < FEWEST_CONTROLS:
         return float("nan")
-    return _spread() * float(chosen["size"].median())
+    return _spread() * float(neighbours["size"].median())
 
 
 @functools.cache
@@ -238,12 +238,14 @@ def _spread() -> float:
     return float(scipy.stats.norm.ppf(0.975) / scipy.stats.norm.ppf(0.75))
 
 
-# ---- verdicts ------------------------------------------------------------------------------------
+# ---- estimates -----------------------------------------------------------------------------------
+
+ESTIMATE_COLUMNS = ("ratio", "ratio_low", "ratio_high", "blocks_older", "blocks_newer")
 
 
 @dataclass(frozen=True)
-class _Tested:
-    """All pairs, each array (pairs,); NaN where there was nothing to test."""
+class _ShiftEstimates:
+    """All pairs, each array (pairs,); NaN where a run has no block."""
 
     older: npt.NDArray[np.int64]
     newer: npt.NDArray[np.int64]
@@ -251,6 +253,46 @@ class _Tested:
     low: Floats
     high: Floats
     likely_seen: Floats
+
+    @property
+    def columns(self) -> dict[str, npt.NDArray[Any]]:
+        """By the names of `ESTIMATE_COLUMNS`."""
+        return {
+            "ratio": np.exp(self.shift),
+            "ratio_low": np.exp(self.low),
+            "ratio_high": np.exp(self.high),
+            "blocks_older": self.older,
+            "blocks_newer": self.newer,
+        }
+
+
+def estimate_ratios(older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[Any]) -> pd.DataFrame:
+    """Ratio of each cell, newer ÷ older, with its interval, and no test: ESTIMATE_COLUMNS.
+
+    Frames as in `compare_runs`; the result has the index `cells`.
+    """
+    estimates = _estimates(_samples(older, newer, cells), len(cells))
+    return pd.DataFrame(estimates.columns, index=cells, columns=list(ESTIMATE_COLUMNS))
+
+
+_Groups = list[tuple[npt.NDArray[np.int64], Floats, Floats]]
+"""Cells with equal numbers of blocks on both sides: (which, older values, newer values)."""
+
+
+def _estimates(groups: _Groups, count: int) -> _ShiftEstimates:
+    older, newer = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    estimates = _ShiftEstimates(older, newer, *np.full((4, count), np.nan))
+    for cells, before, after in groups:
+        older[cells], newer[cells] = before.shape[1], after.shape[1]
+        if not before.shape[1] or not after.shape[1]:
+            continue
+        moved = shifts(after, before)
+        estimates.shift[cells], estimates.likely_seen[cells] = moved.middle, moved.likely_seen
+        estimates.low[cells], estimates.high[cells] = moved.low, moved.high
+    return estimates
+
+
+# ---- verdicts ------------------------------------------------------------------------------------
 
 
 def compare_runs(
@@ -270,28 +312,28 @@ def compare_runs(
     margin, floors and `detectable` are relative effects. `verdict` is None where it was withheld
     for one of `REFUSED_WORDS` or because the cell is the control; UNCLEAR without a control.
     """
-    found, p_values = _test(older, newer, pairs, delta)
+    groups = _samples(older, newer, pairs.index)
+    estimates = _estimates(groups, len(pairs))
+    margins = {name: _margins(pairs, delta, floors) for name, floors in _LEFT_OUT.items()}
+    p_values = {name: _p_values(groups, margin) for name, margin in margins.items()}
     faster, slower, same = p_values["all"]
     families = pd.factorize(_texts(pairs, "family"))[0].astype(np.int64)
     adjusted = adjust_families(faster, slower, families)
-    said = {name: _says(*p_values[name]) for name in p_values}
-    verdicts, reasons = _judge(_says(*adjusted, same), said, found, _floor(pairs, "clock_floor"))
+    alone = {name: verdicts_of(*values, ALPHA) for name, values in p_values.items()}
+    verdicts, reasons = _with_floors(
+        verdicts_of(*adjusted, same, ALPHA), alone, estimates, _floor(pairs, "clock_floor")
+    )
     _withhold(verdicts, reasons, _texts(pairs, "withheld"))
-    margins = _margins(pairs, delta)
     columns = {
+        **estimates.columns,
         "verdict": pd.Series(verdicts, index=pairs.index, dtype=object),
         "reason": pd.Series(reasons, index=pairs.index, dtype=object),
-        "ratio": np.exp(found.shift),
-        "ratio_low": np.exp(found.low),
-        "ratio_high": np.exp(found.high),
-        "margin": np.expm1(margins),
+        "margin": np.expm1(margins["all"]),
         **{
             name: np.expm1(_floor(pairs, name))
             for name in ("noise_floor", "clock_floor", "control_floor")
         },
-        "detectable": np.expm1(margins + found.likely_seen),
-        "blocks_older": found.older,
-        "blocks_newer": found.newer,
+        "detectable": np.expm1(margins["all"] + estimates.likely_seen),
         "p_faster": adjusted[0],
         "p_slower": adjusted[1],
         "p_same": same,
@@ -303,34 +345,15 @@ _LEFT_OUT = {"all": (), "clock": ("clock_floor",), "controls": ("clock_floor", "
 """Margins that are tried: the full one decides, those without a floor say what stood in the way."""
 
 
-def _test(
-    older: pd.DataFrame, newer: pd.DataFrame, pairs: pd.DataFrame, delta: float
-) -> tuple[_Tested, dict[str, tuple[Floats, Floats, Floats]]]:
-    count = len(pairs)
-    found = _Tested(
-        np.zeros(count, np.int64), np.zeros(count, np.int64), *np.full((4, count), np.nan)
-    )
-    p_values: dict[str, tuple[Floats, Floats, Floats]] = {
-        name: (np.full(count, np.nan), np.full(count, np.nan), np.full(count, np.nan))
-        for name in _LEFT_OUT
-    }
-    margins = {name: _margins(pairs, delta, out) for name, out in _LEFT_OUT.items()}
-    for chosen, before, after in _samples(older, newer, pairs.index):
-        n, m = after.shape[1], before.shape[1]
-        found.newer[chosen], found.older[chosen] = n, m
-        if not n or not m:
-            continue
-        moved = shifts(after, before)
-        found.shift[chosen], found.likely_seen[chosen] = moved.middle, moved.likely_seen
-        found.low[chosen], found.high[chosen] = moved.low, moved.high
-        if min(n, m) < FEWEST_BLOCKS:
-            continue
-        for name, margin in margins.items():
-            for column, values in zip(
-                p_values[name], _margin_tests(after, before, margin[chosen]), strict=True
-            ):
-                column[chosen] = values
-    return found, p_values
+def _p_values(groups: _Groups, margins: Floats) -> tuple[Floats, Floats, Floats]:
+    """P values of faster, slower and same; NaN below `FEWEST_BLOCKS` on a side."""
+    count = len(margins)
+    faster, slower, same = np.full((3, count), np.nan)
+    for cells, before, after in groups:
+        if min(before.shape[1], after.shape[1]) >= FEWEST_BLOCKS:
+            tests = _margin_tests(after, before, margins[cells])
+            faster[cells], slower[cells], same[cells] = tests
+    return faster, slower, same
 
 
 def _margin_tests(newer: Floats, older: Floats, margins: Floats) -> tuple[Floats, Floats, Floats]:
@@ -340,24 +363,26 @@ def _margin_tests(newer: Floats, older: Floats, margins: Floats) -> tuple[Floats
     return faster, slower, np.maximum(above_lower, below_upper)
 
 
-def _samples(
-    older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[Any]
-) -> Iterator[tuple[npt.NDArray[np.int64], Floats, Floats]]:
-    """Cells with equal numbers of blocks on both sides: (which, older values, newer values)."""
-    sides = [_by_cell(frame, cells) for frame in (older, newer)]
-    sizes = pd.DataFrame({number: [len(row) for row in side] for number, side in enumerate(sides)})
-    for _, rows in sizes.groupby([0, 1]):
-        chosen = rows.index.to_numpy(dtype=np.int64)
-        before, after = (np.array([side[place] for place in chosen]) for side in sides)
-        yield chosen, before, after
+def _samples(older: pd.DataFrame, newer: pd.DataFrame, cells: pd.Index[Any]) -> _Groups:
+    """Values of the cells, those with equal numbers of blocks on both sides together."""
+    first, second = _by_cell(older, cells), _by_cell(newer, cells)
+    sizes = pd.DataFrame({"older": [*map(len, first)], "newer": [*map(len, second)]})
+    groups: _Groups = []
+    for _, rows in sizes.groupby(["older", "newer"]):
+        places = rows.index.to_numpy(dtype=np.int64)
+        before, after = (
+            np.array([values[place] for place in places]) for values in (first, second)
+        )
+        groups.append((places, before, after))
+    return groups
 
 
 def _by_cell(frame: pd.DataFrame, cells: pd.Index[Any]) -> list[Floats]:
     """Finite values of each cell, sorted: the order of blocks changes nothing."""
-    known = frame[np.isfinite(frame["log_value"].to_numpy(dtype=np.float64))]
+    finite = frame[np.isfinite(frame["log_value"].to_numpy(dtype=np.float64))]
     values = {
         cell: np.sort(group.to_numpy(dtype=np.float64))
-        for cell, group in known.groupby("cell", sort=False)["log_value"]
+        for cell, group in finite.groupby("cell", sort=False)["log_value"]
     }
     return [values.get(cell, np.empty(0)) for cell in cells]
 
@@ -386,25 +411,19 @@ def _texts(pairs: pd.DataFrame, name: str) -> Objects:
     return texts
 
 
-def _says(faster: Floats, slower: Floats, same: Floats) -> Objects:
-    """What p values say; NaN compares as false: not tested is UNCLEAR."""
-    verdicts = _constant(Verdict.UNCLEAR, len(faster))
-    verdicts[same < ALPHA] = Verdict.SAME
-    verdicts[slower < ALPHA / 2] = Verdict.SLOWER
-    verdicts[faster < ALPHA / 2] = Verdict.FASTER
-    return verdicts
-
-
-def _judge(
-    verdicts: Objects, said: dict[str, Objects], found: _Tested, clock: Floats
+def _with_floors(
+    verdicts: Objects, alone: dict[str, Objects], estimates: _ShiftEstimates, clock: Floats
 ) -> tuple[Objects, Objects]:
-    """Verdict and reason of each cell; later rules overrule earlier ones."""
-    stands = {name: _differs(rows) for name, rows in said.items()}
+    """Verdict and reason of each cell; later rules overrule earlier ones.
+
+    `alone`: verdicts without an adjustment for other cells, by the margin that was tried.
+    """
+    stands = {name: _differs(rows) for name, rows in alone.items()}
     verdicts = verdicts.copy()
     # A wide margin makes nothing SAME that a clock or the controls only keep from being decided.
     verdicts[(verdicts == Verdict.SAME) & (stands["clock"] | stands["controls"])] = Verdict.UNCLEAR
     differs, unclear = _differs(verdicts), verdicts == Verdict.UNCLEAR
-    blocks = np.minimum(found.older, found.newer)
+    blocks = np.minimum(estimates.older, estimates.newer)
     rules = (
         (unclear & stands["controls"], Reason.CONTROLS_MOVED),
         (unclear & stands["clock"], Reason.CLOCK),
@@ -415,9 +434,7 @@ def _judge(
         (blocks < FEWEST_BLOCKS, Reason.FEW_BLOCKS),
         (blocks == 0, Reason.NOT_MEASURED),
     )
-    reasons = _constant(Reason.MORE_BLOCKS_NEEDED, len(verdicts))
-    for chosen, reason in rules:
-        reasons[chosen] = reason
+    reasons = reasons_of(rules, Reason.MORE_BLOCKS_NEEDED)
     verdicts[blocks == 0] = Verdict.NO_DATA
     return verdicts, reasons
 
@@ -433,10 +450,3 @@ def _withhold(verdicts: Objects, reasons: Objects, withheld: Objects) -> None:
             continue
         verdicts[place] = Verdict.UNCLEAR if reason == Reason.NO_CONTROL else None
         reasons[place] = reason
-
-
-def _constant(value: StrEnum, count: int) -> Objects:
-    """An array of one member; np.full would make plain strings of it."""
-    array = np.empty(count, dtype=object)
-    array.fill(value)
-    return array

@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from profiler.metrics import CATALOGUE, TIME, Combine, Metric, ncu_name, raw_combine, raw_sources
+from profiler.metrics.queries import (
+    CATALOGUE,
+    TIME,
+    Combine,
+    Metric,
+    ncu_name,
+    raw_combine,
+    raw_sources,
+)
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.intp]
@@ -74,8 +82,8 @@ def combine_metric(ranges: Ranges, name: str, compute_capability: str | None) ->
 
 def column_names(name: str, compute_capability: str | None = None) -> tuple[str, ...]:
     """Columns in which a metric of the catalogue may lie, best first."""
-    own = ncu_name(name, compute_capability)
-    return tuple(dict.fromkeys(([own] if own else []) + list(raw_sources(name))))
+    raw = ncu_name(name, compute_capability)
+    return tuple(dict.fromkeys(([raw] if raw else []) + list(raw_sources(name))))
 
 
 def _combine(ranges: Ranges, values: Floats, combine: Combine, weight: str = TIME) -> Floats:
@@ -91,7 +99,7 @@ def _combine(ranges: Ranges, values: Floats, combine: Combine, weight: str = TIM
 
 
 def _ratio(ranges: Ranges, reported: Floats, metric: Metric) -> Floats:
-    """Hit rate: as reported for one kernel, from the sums of its parts for several."""
+    """Hit rate of each range in percent: as reported for one kernel, from sums for several."""
     parts = [part for part in (metric.numerator, metric.denominator) if part is not None]
     numerator, denominator = (ranges.sums(ranges.column([part])) for part in parts)
     from_parts = 100 * np.divide(

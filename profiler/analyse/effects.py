@@ -1,6 +1,6 @@
-"""What one parameter does: variants that differ in nothing else, compared pair by pair.
+"""Effects of one parameter: variants that differ in nothing else, compared pair by pair.
 
-Also serves any other step from one variant to another: a `Step` only holds pairs.
+Serves any other step from one variant to another too: a `ParameterStep` only holds pairs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NAN = float("nan")
 
 
 @dataclass(frozen=True)
-class Step:
+class ParameterStep:
     """One change of one parameter, and every pair of variants that differs in nothing else."""
 
     parameter: str
@@ -36,9 +36,6 @@ class Step:
     """None where the parameter is not set."""
     pairs: tuple[tuple[Variant, Variant], ...]
     """(before, after)."""
-
-
-Steps = Sequence[Step]
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,9 @@ class Move:
     after: float = NAN
 
 
-def steps(variants: Sequence[Variant], parameters: Iterable[str] | None = None) -> tuple[Step, ...]:
+def steps(
+    variants: Sequence[Variant], parameters: Iterable[str] | None = None
+) -> tuple[ParameterStep, ...]:
     """Every step between two values of a parameter that at least one pair makes.
 
     Without `parameters`, those of all variants in the order of first mention. Values go up, what
@@ -78,29 +77,31 @@ def steps(variants: Sequence[Variant], parameters: Iterable[str] | None = None) 
     return tuple(step for key in wanted for step in _steps_of(variants, key))
 
 
-def _steps_of(variants: Sequence[Variant], key: str) -> list[Step]:
+def _steps_of(variants: Sequence[Variant], key: str) -> list[ParameterStep]:
+    """Steps between two values of one parameter, by the place of these values."""
     order = {_typed(value): place for place, value in enumerate(_values(variants, key))}
     groups: dict[object, list[Variant]] = {}
     for variant in variants:
         rest = ((name, _typed(value)) for name, value in variant.params.items() if name != key)
         groups.setdefault(frozenset(rest), []).append(variant)
-    found: dict[tuple[int, int], list[tuple[Variant, Variant]]] = {}
+    pairs_by_places: dict[tuple[int, int], list[tuple[Variant, Variant]]] = {}
     for group in groups.values():
-        ordered = sorted(group, key=lambda one: order[_typed(one.params.get(key))])
+        ordered = sorted(group, key=lambda variant: order[_typed(variant.params.get(key))])
         for before, after in itertools.combinations(ordered, 2):
             places = (order[_typed(before.params.get(key))], order[_typed(after.params.get(key))])
             if places[0] != places[1]:
-                found.setdefault(places, []).append((before, after))
+                pairs_by_places.setdefault(places, []).append((before, after))
     return [
-        Step(key, pairs[0][0].params.get(key), pairs[0][1].params.get(key), tuple(pairs))
-        for _, pairs in sorted(found.items(), key=lambda item: item[0])
+        ParameterStep(key, pairs[0][0].params.get(key), pairs[0][1].params.get(key), tuple(pairs))
+        for _, pairs in sorted(pairs_by_places.items(), key=lambda item: item[0])
     ]
 
 
 def _values(variants: Sequence[Variant], key: str) -> list[Value]:
-    """Different values: those that are no numbers by first mention, then numbers upwards."""
-    found = list({_typed(one.params.get(key)): one.params.get(key) for one in variants}.values())
-    return sorted(found, key=lambda value: value if isinstance(value, int | float) else -np.inf)
+    """Distinct values of a parameter: those that are no numbers by first mention, then numbers."""
+    values = [variant.params.get(key) for variant in variants]
+    distinct = {_typed(value): value for value in values}.values()
+    return sorted(distinct, key=lambda value: value if isinstance(value, int | float) else -np.inf)
 
 
 def _typed(value: Value) -> tuple[str, Value]:
@@ -109,7 +110,7 @@ def _typed(value: Value) -> tuple[str, Value]:
 
 
 def effects(
-    chosen: Sequence[Step], values: BlockValues, problems: Sequence[str]
+    parameter_steps: Sequence[ParameterStep], values: BlockValues, problems: Sequence[str]
 ) -> tuple[tuple[Effect, ...], ...]:
     """Effect of each step at each problem (ids), in this order.
 
@@ -119,24 +120,25 @@ def effects(
     """
     logs = [
         [_log_ratios(pair, problem, values) for pair in step.pairs]
-        for step in chosen
+        for step in parameter_steps
         for problem in problems
     ]
-    shared = [_shared_blocks([one for one in row if one]) for row in logs]
+    measured = [[by_block for by_block in pairs if by_block] for pairs in logs]
+    shared = [_shared_blocks(pairs) for pairs in measured]
     low, high = group_intervals(np.concatenate([*shared, []]), np.array([len(s) for s in shared]))
-    names = [problem for _ in chosen for problem in problems]
+    names = [problem for _ in parameter_steps for problem in problems]
     flat = [
-        _effect(name, [one for one in row if one], float(a), float(b))
-        for name, row, a, b in zip(names, logs, low, high, strict=True)
+        _effect(name, pairs, float(a), float(b))
+        for name, pairs, a, b in zip(names, measured, low, high, strict=True)
     ]
     width = len(problems)
-    return tuple(tuple(flat[width * i : width * (i + 1)]) for i in range(len(chosen)))
+    return tuple(tuple(flat[width * i : width * (i + 1)]) for i in range(len(parameter_steps)))
 
 
 def _log_ratios(
     pair: tuple[Variant, Variant], problem: str, values: BlockValues
 ) -> dict[int, float]:
-    """Log ratio by block; empty where the two share no block or a value is not positive."""
+    """Log ratio of a pair by block; empty without common blocks or with a value not above 0."""
     before, after = (values.get((variant.id, problem), {}) for variant in pair)
     common = [block for block in before if block in after]
     if any(before[block] <= 0 or after[block] <= 0 for block in common):
@@ -145,12 +147,13 @@ def _log_ratios(
 
 
 def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
-    """Mean over the pairs, in each block that all of them have."""
+    """Mean log ratio over the pairs (blocks,), in each block that all of them have."""
     common = [block for block in rows[0] if all(block in row for row in rows)] if rows else []
     return np.array([np.mean([row[block] for row in rows]) for block in common], dtype=np.float64)
 
 
 def _effect(problem: str, rows: Sequence[Mapping[int, float]], low: float, high: float) -> Effect:
+    """Effect of a step from the log ratios of its pairs and the ends of their interval."""
     if not rows:
         return Effect(problem, 0)
     shared = _shared_blocks(rows)
@@ -169,16 +172,19 @@ def _effect(problem: str, rows: Sequence[Mapping[int, float]], low: float, high:
 
 
 def judge_steps(
-    chosen: Steps, judge: Judge, cells: Mapping[tuple[str, str], str], problems: Sequence[str]
+    parameter_steps: Sequence[ParameterStep],
+    judge: Judge,
+    cells: Mapping[tuple[str, str], str],
+    problems: Sequence[str],
 ) -> pd.DataFrame:
-    """The verdict on each step at each problem (ids), in this order: durations after ÷ before.
+    """Verdict of each step at each problem (ids), in this order: durations after ÷ before.
 
     `cells` are ids by (variant id, problem id), of the cells that may be compared. What is tested
     is the mean log ratio over the pairs of a step, in the blocks that all of them share: as
     `effects` has it. The steps of a problem are judged together. Columns: `problem`, then
     `verdicts.COLUMNS`.
     """
-    places = [(step, problem) for step in chosen for problem in problems]
+    places = [(step, problem) for step in parameter_steps for problem in problems]
     rows = pd.DataFrame({"problem": [problem for _, problem in places]}, dtype=object)
     rows["noise_floor"] = rows["problem"].map(judge.floors["duration_ns"])
     rows["cycles_noise_floor"] = rows["problem"].map(judge.floors["cycles"])
@@ -193,8 +199,9 @@ def judge_steps(
         columns=["pair", "number", "cell", "against"],
     )
     rules = judge.rules
-    found = compare(_mean_ratios(pairs, judge.times), rows, delta=rules.delta, looks=rules.looks)
-    return rows[["problem"]].join(found[list(COLUMNS)])
+    blocks = _mean_ratios(pairs, judge.times)
+    verdicts = compare(blocks, rows, delta=rules.delta, looks=rules.looks)
+    return rows[["problem"]].join(verdicts[list(COLUMNS)])
 
 
 def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
@@ -218,32 +225,32 @@ def _mean_ratios(pairs: pd.DataFrame, times: pd.DataFrame) -> pd.DataFrame:
     return means.reset_index()
 
 
-def over_problems(found: Sequence[Effect]) -> Effect:
-    """The same step over all problems that have a pair: geometric mean, extremes, all pairs.
+def over_problems(by_problem: Sequence[Effect]) -> Effect:
+    """Effect of a step over all problems that have a pair: geometric mean, extremes, all pairs.
 
     Without an interval: the problems are chosen, not sampled.
     """
-    known = [one for one in found if one.pairs]
-    if not known:
+    measured = [effect for effect in by_problem if effect.pairs]
+    if not measured:
         return Effect("", 0)
     return Effect(
         "",
-        sum(one.pairs for one in known),
-        ratio=float(np.exp(np.mean(np.log([one.ratio for one in known])))),
-        smallest=min(one.smallest for one in known),
-        largest=max(one.largest for one in known),
+        sum(effect.pairs for effect in measured),
+        ratio=float(np.exp(np.mean(np.log([effect.ratio for effect in measured])))),
+        smallest=min(effect.smallest for effect in measured),
+        largest=max(effect.largest for effect in measured),
     )
 
 
-def moves(step: Step, medians: Medians, problems: Sequence[str]) -> tuple[Move, ...]:
-    """One counter before and after a step, by problem.
+def moves(step: ParameterStep, medians: Medians, problems: Sequence[str]) -> tuple[Move, ...]:
+    """Mean of a counter before and after a step, by problem.
 
     Means are taken before a ratio is: no ratio of theirs is an average of ratios.
     """
     return tuple(_move(step, medians, problem) for problem in problems)
 
 
-def _move(step: Step, medians: Medians, problem: str) -> Move:
+def _move(step: ParameterStep, medians: Medians, problem: str) -> Move:
     both = [
         (medians[before.id, problem], medians[after.id, problem])
         for before, after in step.pairs

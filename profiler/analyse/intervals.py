@@ -35,26 +35,27 @@ def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
     low, high = rows[:, 0].copy(), rows[:, 0].copy()
     varied = np.flatnonzero(np.ptp(rows, axis=1) > 0)
     for start in range(0, len(varied), _CHUNK):
-        chosen = varied[start : start + _CHUNK]
-        low[chosen], high[chosen] = _bootstrap(rows[chosen])
+        indices = varied[start : start + _CHUNK]
+        low[indices], high[indices] = _bootstrap(rows[indices])
     return low, np.maximum(low, high)  # percentiles of nearly equal medians may cross by a rounding
 
 
 def group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tuple[Floats, Floats]:
-    """Intervals of the medians of groups that lie one after the other in `values`.
+    """95 % intervals of the medians of groups that lie one after the other in `values`.
 
     `sizes` is (groups,), its sum the length of `values`; all groups of one size go at a time.
     """
     low, high = np.full(len(sizes), np.nan), np.full(len(sizes), np.nan)
     starts = np.cumsum(sizes) - sizes
     for n in np.unique(sizes):
-        chosen = np.flatnonzero(sizes == n)
-        rows = values[starts[chosen, np.newaxis] + np.arange(n)]
-        low[chosen], high[chosen] = median_intervals(rows)
+        groups = np.flatnonzero(sizes == n)
+        rows = values[starts[groups, np.newaxis] + np.arange(n)]
+        low[groups], high[groups] = median_intervals(rows)
     return low, high
 
 
 def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
+    """Ends of the 95 % bootstrap interval of the median of each row, none of them constant."""
     with warnings.catch_warnings():
         # Degenerate rows are answered below.
         warnings.simplefilter("ignore", category=scipy.stats.DegenerateDataWarning)
@@ -71,13 +72,13 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
         )
     tail = (1 - CONFIDENCE) / 2
     percentiles = np.quantile(result.bootstrap_distribution, [tail, 1 - tail], axis=-1)
-    found = (result.confidence_interval.low, result.confidence_interval.high)
-    unanswered = np.isnan(found[0]) | np.isnan(found[1])
+    interval = (result.confidence_interval.low, result.confidence_interval.high)
+    unanswered = np.isnan(interval[0]) | np.isnan(interval[1])
     # Clipped, because interpolating between equal values can leave their range by a last digit.
     smallest, largest = rows.min(axis=-1), rows.max(axis=-1)
     low, high = (
-        np.clip(np.where(unanswered, fallback, own), smallest, largest)
-        for own, fallback in zip(found, percentiles, strict=True)
+        np.clip(np.where(unanswered, percentile, end), smallest, largest)
+        for end, percentile in zip(interval, percentiles, strict=True)
     )
     return low, high
 

@@ -1,4 +1,4 @@
-"""Durations of a run, and the verdict on any two of its cells.
+"""Durations of a run, and the verdict on any pair of its cells.
 
 What a comparison means stands in `verdicts`; here the samples of a run are brought into its form.
 """
@@ -21,7 +21,7 @@ from profiler.analyse.verdicts import (
     noise_floors,
     still_in_the_race,
 )
-from profiler.metrics import most_believed
+from profiler.metrics.queries import primary_timer
 from profiler.model import Cell, Plan, SessionKind, SessionPlan
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
@@ -36,7 +36,7 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class Rules:
-    """What a run decided about its verdicts before it began."""
+    """Settings of verdicts, fixed before a run began."""
 
     looks: int = 1
     """How often the data may be judged before they are complete."""
@@ -49,7 +49,7 @@ def times_of(
 ) -> pd.DataFrame:
     """Duration and cycles by cell, block and arm; columns `TIME_COLUMNS`.
 
-    Of sessions of one kind and of one collector: the most believed of those that measured. Repeats
+    Of sessions of one kind and of one collector: the primary timer of those that measured. Repeats
     of a visit count as their median. `blocks`: only those before this number. Cycles are NaN where
     nothing counted them.
     """
@@ -58,7 +58,7 @@ def times_of(
         columns=["collector", "cell", "block", "arm", "duration_ns", "cycles"]
     )
     rows = rows[rows["duration_ns"].notna()]
-    rows = rows[rows["collector"] == most_believed(rows["collector"])]
+    rows = rows[rows["collector"] == primary_timer(rows["collector"])]
     if blocks is not None:
         rows = rows[rows["block"] < blocks]
     made = rows.drop(columns="collector").groupby(["cell", "block", "arm"], sort=False)
@@ -75,13 +75,13 @@ def is_judged(plan: Plan, session: SessionPlan) -> bool:
 
     Other timers beside it measure the blocks of the first look, and no more.
     """
-    timing = [each.collector for each in plan.sessions if each.kind is SessionKind.TIMING]
-    return session.kind is SessionKind.TIMING and session.collector == most_believed(timing)
+    timing = [other.collector for other in plan.sessions if other.kind is SessionKind.TIMING]
+    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timing)
 
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """The durations of one kind of session, and what they say about pairs of cells."""
+    """Durations of one kind of session, and the comparison of any two cells by them."""
 
     times: pd.DataFrame
     """As `times_of` gives them."""
@@ -92,8 +92,8 @@ class Judge:
     @cached_property
     def floors(self) -> pd.DataFrame:
         """Noise floors of `duration_ns` and `cycles` by problem, from the baseline's two arms."""
-        own = self.times[self.times["variant"] == self.baseline]
-        arms = [own[own["arm"] == arm] for arm in (0, 1)]
+        baseline = self.times[self.times["variant"] == self.baseline]
+        arms = [baseline[baseline["arm"] == arm] for arm in (0, 1)]
         both = arms[0].merge(arms[1], on=["problem", "block"], suffixes=("", "_again"))
         return pd.DataFrame(
             {
@@ -102,43 +102,51 @@ class Judge:
             }
         )
 
-    def against(self, pairs: Iterable[Pair]) -> pd.DataFrame:
-        """The verdict on each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
+    def compare(
+        self, pairs: Iterable[Pair], questions: Sequence[str] | None = None
+    ) -> pd.DataFrame:
+        """Verdict of each pair: `cell`, `against`, `problem`, then `verdicts.COLUMNS`.
 
-        Pairs of a problem are judged together, as one family of comparisons. A pair that later
-        looks left out is judged as at its last one, with the family as it stood after as many
-        blocks. Without blocks in common: NO DATA.
+        Pairs of a problem are judged together, as one family of comparisons; with `questions`, one
+        for each pair, those of a problem and a question. A pair that later looks left out is judged
+        as at its last one, with the family as it stood after as many blocks. Without blocks in
+        common: NO DATA.
         """
-        asked = pd.DataFrame(list(pairs), columns=["cell", "against"]).astype(object)
+        table = pd.DataFrame(list(pairs), columns=["cell", "against"]).astype(object)
         problem_of = self.times.drop_duplicates("cell").set_index("cell")["problem"]
-        asked["problem"] = asked["cell"].map(problem_of)
-        asked["noise_floor"] = asked["problem"].map(self.floors["duration_ns"])
-        asked["cycles_noise_floor"] = asked["problem"].map(self.floors["cycles"])
-        asked["family"] = asked["problem"]
-        verdicts = self._at_last_looks(self._paired(asked), asked)
-        found: pd.DataFrame = asked[["cell", "against", "problem"]].join(verdicts[list(COLUMNS)])
-        return found
+        table["problem"] = table["cell"].map(problem_of)
+        table["noise_floor"] = table["problem"].map(self.floors["duration_ns"])
+        table["cycles_noise_floor"] = table["problem"].map(self.floors["cycles"])
+        table["family"] = table["problem"]
+        if questions is not None:
+            table["family"] = [*zip(questions, table["problem"], strict=True)]
+        verdicts = self._at_last_looks(self._paired(table), table)
+        return table[["cell", "against", "problem"]].join(verdicts[list(COLUMNS)])
 
-    def _at_last_looks(self, blocks: pd.DataFrame, asked: pd.DataFrame) -> pd.DataFrame:
-        """Compare as often as there are ends: what others did later does not undo a verdict."""
+    def _at_last_looks(self, blocks: pd.DataFrame, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Verdict of each pair by the blocks up to its last one, in columns `verdicts.COLUMNS`.
+
+        Compared once for each last block that pairs have: what others measured later does not undo
+        a verdict.
+        """
         rules = self.rules
-        last = blocks.groupby("pair")["block"].max().reindex(asked.index)
-        ends = sorted(last.dropna().unique(), reverse=True) or [0]
-        found = pd.DataFrame()
+        last_blocks = blocks.groupby("pair")["block"].max().reindex(pairs.index)
+        ends = sorted(last_blocks.dropna().unique(), reverse=True) or [0]
+        verdicts = pd.DataFrame()
         for end in ends:
             until = blocks[blocks["block"] <= end]
-            part = compare(until, asked, delta=rules.delta, looks=rules.looks)
-            if found.empty:
-                found = part
-            chosen = last.index[last == end]
-            found.loc[chosen] = part.loc[chosen]
-        return found
+            at_end = compare(until, pairs, delta=rules.delta, looks=rules.looks)
+            if verdicts.empty:
+                verdicts = at_end
+            ending = last_blocks.index[last_blocks == end]
+            verdicts.loc[ending] = at_end.loc[ending]
+        return verdicts
 
-    def _paired(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Log ratios of each pair, block by block."""
+    def _paired(self, pairs: pd.DataFrame) -> pd.DataFrame:
+        """Log ratios of durations and cycles: columns `pair block log_ratio log_cycles`."""
         first = self.times.loc[self.times["arm"] == 0, ["cell", "block", "duration_ns", "cycles"]]
         other = first.rename(columns={"cell": "against"})
-        numbered = asked[["cell", "against"]].reset_index(names="pair")
+        numbered = pairs[["cell", "against"]].reset_index(names="pair")
         rows = numbered.merge(first, on="cell").merge(
             other, on=["against", "block"], suffixes=("", "_other")
         )
@@ -152,16 +160,16 @@ class Judge:
         )
 
     def with_baseline(self, cells: Sequence[Cell]) -> pd.DataFrame:
-        """The verdict on every cell against the baseline of its problem."""
-        of_problem = {one.problem.id: one.id for one in cells if one.variant.id == self.baseline}
-        return self.against(
-            (cell.id, of_problem[cell.problem.id])
+        """Verdict of every cell against the baseline of its problem; columns as of `compare`."""
+        baselines = {cell.problem.id: cell.id for cell in cells if cell.variant.id == self.baseline}
+        return self.compare(
+            (cell.id, baselines[cell.problem.id])
             for cell in cells
-            if cell.variant.id != self.baseline and cell.problem.id in of_problem
+            if cell.variant.id != self.baseline and cell.problem.id in baselines
         )
 
     def contenders(self, variants: Collection[str]) -> pd.DataFrame:
-        """Which of these variants (ids) may be the best of a problem.
+        """Variants (ids) that may be the best of a problem.
 
         One row per problem and variant that was timed there: `problem variant best contender`.
         """
@@ -172,6 +180,6 @@ class Judge:
 
 
 def _log_ratio(rows: pd.DataFrame, above: str, below: str) -> pd.Series[Any]:
-    """NaN where either is missing or not positive."""
+    """Log of `above` ÷ `below` by row; NaN where either is missing or not positive."""
     ratio = rows[above].where(rows[above] > 0) / rows[below].where(rows[below] > 0)
     return pd.Series(np.log(ratio.to_numpy(dtype=np.float64)), index=rows.index)

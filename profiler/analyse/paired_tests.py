@@ -49,7 +49,7 @@ def margin_tests(rows: Floats, margins: Floats) -> MarginTests:
 
 
 def signed_rank_tails(rows: Floats) -> tuple[Floats, Floats]:
-    """P values of the signed-rank test that each row of (count, n) is below zero, and above zero.
+    """P values (count,) of signed-rank tests that each row (count, n) is below, or above, zero.
 
     Without ties and zeros this is `scipy.stats.wilcoxon`. With them its exact table does not hold,
     and the distribution is that of all sign flips of the ranks at hand; in long rows it is close
@@ -60,26 +60,26 @@ def signed_rank_tails(rows: Floats) -> tuple[Floats, Floats]:
     sizes = np.sort(np.abs(rows), axis=1)
     tied = (sizes[:, 0] == 0) | (np.diff(sizes, axis=1) == 0).any(axis=1)
     flipped = tied if rows.shape[1] <= _MOST_FLIPPED else np.zeros_like(tied)
-    # A row of zeros says nothing: both tails stay 1, where scipy would give NaN.
+    # A row of zeros decides nothing: both tails stay 1, where scipy would give NaN.
     for some in (~tied, tied & ~flipped & (sizes[:, -1] > 0)):
-        chosen = np.flatnonzero(some)
-        if len(chosen):
-            less[chosen] = _wilcoxon(rows[chosen], "less")
-            greater[chosen] = _wilcoxon(rows[chosen], "greater")
+        indices = np.flatnonzero(some)
+        if len(indices):
+            less[indices] = _wilcoxon(rows[indices], "less")
+            greater[indices] = _wilcoxon(rows[indices], "greater")
     for index in np.flatnonzero(flipped):
         less[index], greater[index] = _sign_flip_tails(rows[index])
     return less, greater
 
 
 def _wilcoxon(rows: Floats, alternative: Literal["less", "greater"]) -> Floats:
-    found = scipy.stats.wilcoxon(
+    result = scipy.stats.wilcoxon(
         rows, zero_method="pratt", alternative=alternative, axis=1, keepdims=True
     )
-    return found.pvalue[:, 0]
+    return result.pvalue[:, 0]
 
 
 def _sign_flip_tails(row: Floats) -> tuple[float, float]:
-    """Both tails of the sum of signed ranks over all 2^n sign flips, exactly.
+    """Both tail probabilities of the sum of signed ranks over all 2^n sign flips, exactly.
 
     The same answer as `scipy.stats.permutation_test(permutation_type="samples")` that enumerates
     every flip. That takes 2^32 of them for 32 blocks; drawn at random instead, ten thousand flips

@@ -87,20 +87,20 @@ class Units:
 def plain_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
     """Ranges in which those of the profiler itself are called VISIT and LAUNCH."""
     names = ranges["name"].astype(object)
-    own = {
+    plain_names = {
         name: short
         for name in names[(ranges["domain"] == NVTX_DOMAIN).to_numpy()].dropna().unique()
-        if (short := _own_name(str(name)))
+        if (short := _short_name(str(name)))
     }
-    if not own:
+    if not plain_names:
         return ranges
     renamed = names.where(
-        (ranges["domain"] != NVTX_DOMAIN).to_numpy(), names.map(own).fillna(names)
+        (ranges["domain"] != NVTX_DOMAIN).to_numpy(), names.map(plain_names).fillna(names)
     )
     return ranges.assign(name=renamed.astype("category"))
 
 
-def _own_name(name: str) -> str:
+def _short_name(name: str) -> str:
     if parse_launch_range_name(name) is not None:
         return LAUNCH
     return VISIT if parse_range_name(name) is not None else ""
@@ -124,29 +124,37 @@ def find_units(ranges: pd.DataFrame, stacks: pd.DataFrame) -> Units:
     names = _unnumbered(plain_ranges(ranges))
     launches = launch_rows(ranges)
     inner = _children(ranges, stacks, launches) if len(launches) else _outermost(ranges, stacks)
-    found = Units(LAUNCH if len(launches) else "", launches)
+    units = Units(LAUNCH if len(launches) else "", launches)
     while len(inner) and len({names[row] for row in inner}) == 1:
         name, parts = names[int(inner[0])], _children(ranges, stacks, inner)
-        if not len(parts) and not _goes_on(name, inner, found):
+        if not len(parts) and not _goes_on(name, inner, units):
             break
-        found = Units(name, inner)
+        units = Units(name, inner)
         inner = parts
-    return found
+    return units
 
 
-def _goes_on(name: str, inner: Integers, around: Units) -> bool:
+def _goes_on(name: str, inner: Integers, outer: Units) -> bool:
     """Whether ranges without parts repeat themselves: `step_7` alone in `launch=7`."""
-    if not len(around.rows):
+    if not len(outer.rows):
         return len(inner) > 1
-    return name.endswith("_*") and len(inner) == len(around.rows)
+    return name.endswith("_*") and len(inner) == len(outer.rows)
 
 
 def launch_rows(ranges: pd.DataFrame) -> Integers:
     """Rows of the ranges of launches, in order of start."""
     ours = ((ranges["domain"] == NVTX_DOMAIN) & (ranges["kind"] != "mark")).to_numpy()
     names = ranges["name"].astype(object).tolist()
-    rows = [row for row in np.flatnonzero(ours) if _own_name(str(names[row])) == LAUNCH]
+    rows = [row for row in np.flatnonzero(ours) if _short_name(str(names[row])) == LAUNCH]
     return np.array(rows, dtype=np.int64)
+
+
+def lasting_ranges(ranges: pd.DataFrame, until_ns: float) -> Integers:
+    """Rows of the ranges that last and begin before a time, without that of the visit."""
+    names = ranges["name"].astype(object)
+    visit = names.str.startswith("cell=", na=False) & (ranges["domain"] == NVTX_DOMAIN)
+    lasting = (ranges["end_ns"] > ranges["start_ns"]) & (ranges["start_ns"] < until_ns)
+    return np.flatnonzero((lasting & ~visit & (names != VISIT)).to_numpy(bool))
 
 
 def _unnumbered(ranges: pd.DataFrame) -> list[str]:
@@ -188,11 +196,13 @@ def phase_times(
     phases, of_range = _phases(ranges, stacks, units)
     unit_of_stack, phase_of_stack = _places(stacks, units, of_range)
     stack = operations["stack"].to_numpy()
-    unit, phase = (np.append(one, _NONE)[stack] for one in (unit_of_stack, phase_of_stack))
+    unit, phase = (
+        np.append(of_stack, _NONE)[stack] for of_stack in (unit_of_stack, phase_of_stack)
+    )
     size = len(phases) + 1  # the last: outside of all phases
     place = np.where(unit == _NONE, _NONE, unit * size + np.where(phase == _NONE, size - 1, phase))
     parts = group_times(operations, place, len(units.rows) * size)
-    whole = _since_the_one_before(
+    whole_units = _since_the_one_before(
         group_times(operations, unit, len(units.rows)), operations, unit, ranges, units
     )
     duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
@@ -202,13 +212,15 @@ def phase_times(
     np.add.at(host, around * size + of_range[rows], duration[rows])
     number = np.arange(len(units.rows))
     frames = [
-        whole.assign(unit=units.rows, phase=WHOLE, host_ns=duration[units.rows], order=-1, n=number)
+        whole_units.assign(
+            unit=units.rows, phase=WHOLE, host_ns=duration[units.rows], order=-1, n=number
+        )
     ]
     names = [*phases, OUTSIDE] if phases else []
     for place_of_phase, name in enumerate(names):
-        own = slice(place_of_phase, None, size)
-        frame = parts.iloc[own].reset_index(drop=True)
-        frame = frame.assign(unit=units.rows, phase=name, host_ns=host[own])
+        rows_of_phase = slice(place_of_phase, None, size)
+        frame = parts.iloc[rows_of_phase].reset_index(drop=True)
+        frame = frame.assign(unit=units.rows, phase=name, host_ns=host[rows_of_phase])
         frames.append(frame.assign(order=place_of_phase, n=number))
     table = pd.concat(frames, ignore_index=True)
     nothing = (table["operations"] == 0) & (table["host_ns"] == 0)
@@ -217,7 +229,7 @@ def phase_times(
 
 
 def _since_the_one_before(
-    whole: pd.DataFrame,
+    times: pd.DataFrame,
     operations: pd.DataFrame,
     unit: Integers,
     ranges: pd.DataFrame,
@@ -229,8 +241,8 @@ def _since_the_one_before(
     that follow each other add up; that of the first begins with its range on the host.
     """
     begins = ranges["start_ns"].to_numpy()[units.rows].astype(np.float64)
-    known = unit != _NONE
-    of_unit = operations[known].groupby(unit[known])
+    inside = unit != _NONE
+    of_unit = operations[inside].groupby(unit[inside])
     every = range(len(units.rows))
     ends = of_unit["end_ns"].max().reindex(every).to_numpy(dtype=np.float64)
     devices = of_unit["device"].nunique(dropna=False).reindex(every).to_numpy(dtype=np.float64)
@@ -239,9 +251,9 @@ def _since_the_one_before(
     empty_before = np.concatenate([[False], np.isnan(ends)[:-1]])
     since = np.where(empty_before | np.isnan(before), np.fmax(begins, before), before)
     # Operations of two units may overlap; the spans of several devices add up, as busy times do.
-    span = np.fmax((ends - since) * devices, whole["span_ns"])
+    span = np.fmax((ends - since) * devices, times["span_ns"])
     span = np.where(np.isnan(ends), 0, span).astype(np.int64)
-    return whole.assign(span_ns=span, idle_ns=span - whole["busy_ns"])
+    return times.assign(span_ns=span, idle_ns=span - times["busy_ns"])
 
 
 def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
@@ -259,8 +271,8 @@ def phase_summary(times: pd.DataFrame) -> pd.DataFrame:
         table[name] = grouped[name].median()
         table[f"{name}_low"], table[f"{name}_high"] = grouped[name].min(), grouped[name].max()
     busy = grouped["busy_ns"].sum()
-    whole = float(busy.get(WHOLE, 0))
-    table["share_of_gpu"] = busy / (whole if whole > 0 else np.nan)
+    whole_busy = float(busy.get(WHOLE, 0))
+    table["share_of_gpu"] = busy / (whole_busy if whole_busy > 0 else np.nan)
     table = table.rename_axis("phase").reset_index()
     table = table.sort_values("phase", key=_place_in_table, kind="stable", ignore_index=True)
     return table[list(SUMMARY_COLUMNS)]
@@ -276,11 +288,11 @@ def _phases(
     """Names of the phases by their first start, and which of them each range is; -1: none."""
     merged = tree_ranges(ranges, units)["name"].astype(object).tolist()
     of_range = np.full(len(ranges), _NONE)
-    found: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for row in _children(ranges, stacks, units.rows):
         name = merged[row] if isinstance(merged[row], str) and merged[row] else NAMELESS
-        of_range[row] = found.setdefault(name, len(found))
-    return tuple(found), of_range
+        of_range[row] = numbers.setdefault(name, len(numbers))
+    return tuple(numbers), of_range
 
 
 def _places(
@@ -343,8 +355,8 @@ class Phased:
         It holds what the device waited for between launches. NaN where nothing repeats.
         """
         operations, launches = self.timeline.operations, self.timeline.launches
-        own = self.operation_unit != _NONE
-        ends = operations.loc[own, "end_ns"].groupby(self.operation_unit[own]).max()
+        inside = self.operation_unit != _NONE
+        ends = operations.loc[inside, "end_ns"].groupby(self.operation_unit[inside]).max()
         if launches < 1 or len(ends) < 2:
             return float("nan")
         return float(ends.diff().median()) * len(self.units.rows) / launches
@@ -355,11 +367,11 @@ class Phased:
         By its span where it has any operations, else by host time.
         """
         ends = self.timeline.ranges["end_ns"].to_numpy()[self.times["unit"].to_numpy()]
-        whole = self.times[(self.times["phase"] == WHOLE).to_numpy() & (ends <= before_ns)]
-        if whole.empty:
+        whole_units = self.times[(self.times["phase"] == WHOLE).to_numpy() & (ends <= before_ns)]
+        if whole_units.empty:
             return None
-        by = "span_ns" if whole["span_ns"].any() else "host_ns"
-        ordered = whole.sort_values([by, "unit"])
+        by = "span_ns" if whole_units["span_ns"].any() else "host_ns"
+        ordered = whole_units.sort_values([by, "unit"])
         return int(ordered["unit"].iloc[(len(ordered) - 1) // 2])
 
 
@@ -457,9 +469,9 @@ def stack_paths(ranges: pd.DataFrame, stacks: pd.DataFrame) -> tuple[str, ...]:
     """
     names = ranges["name"].astype(object).tolist()
     domains = ranges["domain"].astype(object).tolist()
-    found: list[str] = []
+    paths: list[str] = []
     for parent, row in zip(stacks["parent"].tolist(), stacks["range"].tolist(), strict=True):
-        around = found[parent] if parent != _NONE else ""
-        own = "" if names[row] == VISIT and domains[row] == NVTX_DOMAIN else str(names[row])
-        found.append(" / ".join(part for part in (around, own) if part))
-    return (*found, "")
+        around = paths[parent] if parent != _NONE else ""
+        name = "" if names[row] == VISIT and domains[row] == NVTX_DOMAIN else str(names[row])
+        paths.append(" / ".join(part for part in (around, name) if part))
+    return (*paths, "")

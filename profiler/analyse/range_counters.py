@@ -29,9 +29,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.combine import Ranges, combine_metric
-from profiler.analyse.samples import SAMPLE_COLUMNS, add_derived
+from profiler.analyse.derived import add_derived
+from profiler.analyse.phases import VISIT
+from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.timeline import merged_name, numbered_prefixes
-from profiler.metrics import CATALOGUE
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import Environment, SessionKind
 from runner import protocol
 
@@ -77,9 +79,9 @@ def range_label(domain: str, name: str) -> str:
 
 def empty_range_visits() -> pd.DataFrame:
     """A frame of VISIT_COLUMNS without rows."""
-    whole = dict.fromkeys(("block", "arm"), "int64")
+    integers = dict.fromkeys(("block", "arm"), "int64")
     frame = pd.DataFrame({name: pd.Series(dtype=object) for name in VISIT_COLUMNS})
-    return frame.astype({**whole, "kernels": "float64"})
+    return frame.astype({**integers, "kernels": "float64"})
 
 
 def range_visits(  # noqa: PLR0913 - keyword-only facts about one session
@@ -96,10 +98,10 @@ def range_visits(  # noqa: PLR0913 - keyword-only facts about one session
     Arguments as of `samples_from_launches`. Without rows where no launch has a range inside a
     visit: nothing is copied then.
     """
-    found = _paths(launches["nvtx"], finished) if len(launches) else None
-    if found is None:
+    paths = _paths(launches["nvtx"], finished) if len(launches) else None
+    if paths is None:
         return empty_range_visits()
-    visits, codes = found
+    visits, codes = paths
     frames = [
         _combined(launches, keys, numbers, metrics, compute_capability)
         for keys, numbers in _groups(visits, codes)
@@ -114,18 +116,18 @@ def _paths(
     nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
 ) -> tuple[list[tuple[_Visit | None, Path]], npt.NDArray[np.intp]] | None:
     """Visit and path of each kind of stack, and which of them each launch has; None: no paths."""
-    known: dict[Any, int] = {}
-    codes = np.array([known.setdefault(ranges, len(known)) for ranges in nvtx], dtype=np.intp)
+    stacks: dict[Any, int] = {}
+    codes = np.array([stacks.setdefault(ranges, len(stacks)) for ranges in nvtx], dtype=np.intp)
     # A start/end range has no place in the order of the others, and no thread.
-    pushed = [[item for item in ranges or () if item.thread is not None] for ranges in known]
+    pushed = [[item for item in ranges or () if item.thread is not None] for ranges in stacks]
     in_order = any(_domains_in_turn(ranges) for ranges in pushed)
     allowed = None if finished is None else set(finished)
-    found = [_visit_and_path(ranges, in_order=in_order) for ranges in pushed]
-    kept = [
-        (visit, path) if allowed is None or visit in allowed else _NOWHERE for visit, path in found
+    places = [_visit_and_path(ranges, in_order=in_order) for ranges in pushed]
+    finished_places = [
+        (visit, path) if allowed is None or visit in allowed else _NOWHERE for visit, path in places
     ]
-    inside = any(visit is not None and path for visit, path in kept)
-    return (kept, codes) if inside else None
+    inside = any(visit is not None and path for visit, path in finished_places)
+    return (finished_places, codes) if inside else None
 
 
 def _domains_in_turn(ranges: Sequence[NvtxRange]) -> bool:
@@ -190,9 +192,9 @@ def _variants(path: Path, prefixes: tuple[str, ...]) -> tuple[Path, ...]:
 
     Each of them together with the same choice in other paths, so a number of launches has it.
     """
-    own = [prefix for prefix in prefixes if merged_path(path, (prefix,)) != path]
-    sizes = range(min(len(own), _MOST_MERGED) + 1)
-    choices = (choice for size in sizes for choice in combinations(own, size))
+    numbered = [prefix for prefix in prefixes if merged_path(path, (prefix,)) != path]
+    sizes = range(min(len(numbered), _MOST_MERGED) + 1)
+    choices = (choice for size in sizes for choice in combinations(numbered, size))
     return tuple(merged_path(path, choice) for choice in choices)
 
 
@@ -207,7 +209,7 @@ def _prefixes(visits: Iterable[tuple[_Visit | None, Path]]) -> dict[str, tuple[s
     for visit, path in visits:
         if visit is not None:
             names.setdefault(visit[0], {}).update(dict.fromkeys(path))
-    return {cell: numbered_prefixes(each) for cell, each in names.items()}
+    return {cell: numbered_prefixes(of_cell) for cell, of_cell in names.items()}
 
 
 def _combined(
@@ -269,7 +271,7 @@ def range_counters(
             "path": _objects([path for _, path in distinct]),
             "depth": [len(path) for _, path in distinct],
             "name": [path[-1] for _, path in distinct],
-            **{name: each.reindex(range(len(distinct))) for name, each in means.items()},
+            **{name: mean.reindex(range(len(distinct))) for name, mean in means.items()},
         }
     )
     measured = [name for name in names if frame[name].notna().any()]
@@ -282,19 +284,19 @@ def _with_derived(
     """Visits with what follows from their metrics; a path of a visit is its own, as a cell is."""
     samples = visits.assign(cell=codes, collector="ncu", repeat=0, kernel_names="")
     derived = add_derived(samples, {}, environment)
-    kept = [
+    names = [
         name
         for name in derived.columns
         if name not in visits.columns and name not in SAMPLE_COLUMNS
     ]
-    return visits.assign(**{str(name): derived[name] for name in kept})
+    return visits.assign(**{str(name): derived[name] for name in names})
 
 
 def _means(visits: pd.DataFrame, name: str, codes: npt.NDArray[np.intp]) -> pd.Series[Any]:
     """Mean of each path by its number, of the best kind of session that measured it."""
-    known = visits[name].notna()
-    timed = known & (visits["kind"] == SessionKind.TIMING.value)
-    rows = (timed if timed.any() else known).to_numpy()
+    measured = visits[name].notna()
+    timed = measured & (visits["kind"] == SessionKind.TIMING.value)
+    rows = (timed if timed.any() else measured).to_numpy()
     return visits.loc[rows, name].astype("float64").groupby(codes[rows]).mean()
 
 
@@ -315,7 +317,7 @@ def _in_order(frame: pd.DataFrame, cells: Sequence[str]) -> pd.DataFrame:
 # ---- beside a timeline ---------------------------------------------------------------------------
 
 
-def tree_paths(tree: pd.DataFrame) -> pd.Series[Any]:
+def tree_paths(tree: pd.DataFrame) -> list[Path | None]:
     """Path of each row of `timeline.range_tree`, to join range counters by; None: not in a visit.
 
     The ranges of a visit and of its launches have no name in it: their path is ().
@@ -325,10 +327,36 @@ def tree_paths(tree: pd.DataFrame) -> pd.Series[Any]:
     for parent, domain, name in rows:  # parents come before their children
         around = None if parent < 0 else paths[parent]
         paths.append(_tree_path(around, str(domain or ""), str(name)))
-    return pd.Series(_objects(paths), index=tree.index, name="path", dtype=object)
+    return paths
 
 
 def _tree_path(around: Path | None, domain: str, name: str) -> Path | None:
     if domain == protocol.NVTX_DOMAIN:
-        return () if protocol.parse_range_name(name) is not None else around
+        is_visit = name == VISIT or protocol.parse_range_name(name) is not None
+        return () if is_visit else around
     return None if around is None else (*around, range_label(domain, name))
+
+
+def counters_of_paths(
+    counters: pd.DataFrame, paths: Sequence[Path | None], metrics: Sequence[str]
+) -> pd.DataFrame:
+    """Counters of one cell by the paths of a tree, one row per path; NaN where there are none.
+
+    Under a name with a star (`step_*`) those of all that it stands for are added up, unless they
+    were collected under that name; a sum that lacks a part is NaN.
+    """
+    names = {name for path in paths for name in path or () if name.endswith("_*")}
+    prefixes = frozenset(name.removesuffix("_*") for name in names)
+    of_path: dict[Path, list[float]] = {}
+    of_merged: dict[Path, list[list[float]]] = {}
+    for row in counters.to_dict("records") if len(metrics) else []:
+        path = tuple(str(name) for name in row["path"])
+        of_path[path] = [float(row[metric]) for metric in metrics]
+        merged = merged_path(path, prefixes)
+        if merged != path:
+            of_merged.setdefault(merged, []).append(of_path[path])
+    for path, parts in of_merged.items():
+        of_path.setdefault(path, np.sum(parts, axis=0).tolist())  # NaN where a part is
+    missing = [float("nan")] * len(metrics)
+    values = [missing if path is None else of_path.get(path, missing) for path in paths]
+    return pd.DataFrame(values, columns=list(metrics), dtype="float64")

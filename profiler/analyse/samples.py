@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Protocol
@@ -11,14 +10,11 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.combine import Codes, Ranges, combine_metric
-from profiler.catalogue import SECTOR_BYTES
 from profiler.errors import ProfilerError
-from profiler.metrics import CATALOGUE, absent_on, raw_sources
+from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
 from profiler.model import (
-    BuildResult,
     Cell,
     CellStatus,
-    Environment,
     Problem,
     SessionKind,
     Visit,
@@ -87,9 +83,9 @@ def empty_samples() -> pd.DataFrame:
 
 
 def typed_samples(samples: pd.DataFrame) -> pd.DataFrame:
-    """A frame of samples whose numbers have the type that they have in every other."""
-    whole = dict.fromkeys(("block", "arm", "repeat"), "int64")
-    return samples.astype({**whole, "kernels": "float64"})
+    """Samples with the numeric types that every frame of samples has."""
+    integers = dict.fromkeys(("block", "arm", "repeat"), "int64")
+    return samples.astype({**integers, "kernels": "float64"})
 
 
 # ---- from ncu ------------------------------------------------------------------------------------
@@ -135,10 +131,10 @@ def samples_from_launches(  # noqa: PLR0913 - keyword-only facts about one sessi
 
 
 def _visit(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
-    """Cell, block and arm of the innermost range that is ours."""
-    for item in reversed(tuple(ranges or ())):
-        if item.domain == protocol.NVTX_DOMAIN:
-            visit = protocol.parse_range_name(item.name)
+    """Cell, block and arm of the innermost range that the runner opened."""
+    for nvtx_range in reversed(tuple(ranges or ())):
+        if nvtx_range.domain == protocol.NVTX_DOMAIN:
+            visit = protocol.parse_range_name(nvtx_range.name)
             if visit is not None:
                 return visit
     return None
@@ -147,7 +143,7 @@ def _visit(ranges: Iterable[NvtxRange] | None) -> _Visit | None:
 def _number_visits(
     nvtx: Iterable[Iterable[NvtxRange] | None], finished: Collection[_Visit] | None
 ) -> tuple[list[_Visit], Codes]:
-    """Visits in order of appearance, and the number of each launch's visit; -1 for none of ours."""
+    """Visits in order of appearance, and the index of each launch's visit; -1 for none."""
     allowed = None if finished is None else set(finished)
     numbers: dict[_Visit, int] = {}
     codes: list[int] = []
@@ -188,7 +184,7 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     metrics: Sequence[str],
     compute_capability: str | None = None,
 ) -> pd.DataFrame:
-    """One row per launch of an external command, told apart by kernel, grid and block.
+    """One row per launch of an external command, its cell by kernel, grid and block.
 
     Each combination is a cell of its own, `<cell>..<kernel>..g<grid>..b<block>`; its launches are
     numbered as repeats.
@@ -227,7 +223,7 @@ def _shape(size: object) -> str:
 
 
 def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, ...]:
-    """The cells that external commands turned out to have, one per kernel, grid and block.
+    """Cells of external commands: one per kernel, grid and block that they launched.
 
     All keep their variant. Where a command gave several combinations, each is a problem of its own,
     named by what differs between them (`launch_kernel`, `launch_grid`, `launch_block`): so the
@@ -248,7 +244,7 @@ def command_cells(samples: pd.DataFrame, cells: Sequence[Cell]) -> tuple[Cell, .
 
 
 def _part_problem(problem: Problem, launched: Launched, all_parts: Collection[Launched]) -> Problem:
-    """A problem with what tells one part of its command from the others; itself for one part."""
+    """The problem of one part of a command, with the parameters in which parts differ."""
     differing = {
         name: launched[index]
         for index, name in enumerate(LAUNCHED)
@@ -264,7 +260,7 @@ def _part_problem(problem: Problem, launched: Launched, all_parts: Collection[La
     )
 
 
-def friendly_from_raw(launches: pd.DataFrame) -> pd.DataFrame:
+def to_catalogue_metrics(launches: pd.DataFrame) -> pd.DataFrame:
     """Metrics of the catalogue for each launch of a file of any GPU and version; NaN where absent.
 
     Columns: every metric that the file has under one of its raw names, and `ALWAYS_IMPORTED`. Same
@@ -278,9 +274,9 @@ def friendly_from_raw(launches: pd.DataFrame) -> pd.DataFrame:
             continue
         values = pd.Series(np.nan, index=launches.index, dtype="float64")
         for raw in present:
-            own = pd.to_numeric(launches[raw], errors="coerce").astype("float64")
+            numbers = pd.to_numeric(launches[raw], errors="coerce").astype("float64")
             scale = 1.0 if raw == name else CATALOGUE[name].scale
-            values = values.where(values.notna(), own * scale)
+            values = values.where(values.notna(), numbers * scale)
         columns[name] = values
     return pd.DataFrame(columns, index=launches.index)
 
@@ -310,94 +306,7 @@ def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Seq
         yield protocol.visit_of(record), record.get("durations_ns") or ()
 
 
-# ---- what follows from samples -------------------------------------------------------------------
-
-
-def add_derived(
-    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], environment: Environment
-) -> pd.DataFrame:
-    """Add those derived metrics of the catalogue for which the samples hold what they need.
-
-    FLOPs and bytes are those that the workload stated for the cell. Returns a new frame.
-    """
-    flops = _stated(samples, {key: status.flops for key, status in statuses.items()})
-    least = _stated(samples, {key: status.bytes for key, status in statuses.items()})
-    duration = _numbers(samples, "duration_ns")
-    moved = _numbers(samples, "dram_read_bytes") + _numbers(samples, "dram_write_bytes")
-    peak = environment.peak_dram_bytes_per_s or np.nan
-    asked = _of_visit(samples, "l2_bytes") / SECTOR_BYTES
-    derived = {
-        "l2_hit_pct": 100 * _divide(_numbers(samples, "l2_hit_sectors"), asked),
-        "tflops": _divide(flops, duration) / 1e3,
-        "gbps": _divide(least, duration),
-        "dram_gbps": _divide(moved, duration),
-        "peak_dram_pct": 100 * _divide(moved, duration) * 1e9 / peak,
-        "memory_efficiency_pct": 100 * _divide(least, moved),
-        "arithmetic_intensity": _divide(flops, moved),
-        "sm_clock_ghz": _divide(_numbers(samples, "cycles"), duration),
-    }
-    known = {name: values for name, values in derived.items() if values.notna().any()}
-    return samples.assign(**known)
-
-
-def add_build_facts(
-    samples: pd.DataFrame, builds: Mapping[str, BuildResult], names: Iterable[str]
-) -> pd.DataFrame:
-    """Add what ptxas said of the kernels of each cell: the largest where there are several.
-
-    `builds` by cell id; `names` are fields of `KernelFacts`. Returns a new frame, without columns
-    that would hold nothing.
-    """
-    facts = {
-        name: samples["cell"].map({cell: _largest(build, name) for cell, build in builds.items()})
-        for name in names
-    }
-    known = {name: fact.astype("float64") for name, fact in facts.items() if fact.notna().any()}
-    return samples.assign(**known)
-
-
-def add_status_facts(
-    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], names: Iterable[str]
-) -> pd.DataFrame:
-    """Add what the runner said of each cell; `names` are metrics whose source is the runner.
-
-    Returns a new frame, without columns that would hold nothing.
-    """
-    found = {name: _stated(samples, _status_values(statuses, name)) for name in names}
-    known = {name: values for name, values in found.items() if values.notna().any()}
-    return samples.assign(**known)
-
-
-def _status_values(statuses: Mapping[str, CellStatus], name: str) -> dict[str, float | None]:
-    field = {"compile_s": "compile_seconds"}.get(name, name)
-    return {cell: getattr(status, field) for cell, status in statuses.items()}
-
-
-def _largest(build: BuildResult, name: str) -> float:
-    values = [getattr(kernel, name) for kernel in build.kernels]
-    return max((float(value) for value in values if value is not None), default=math.nan)
-
-
-def _stated(samples: pd.DataFrame, by_cell: Mapping[str, float | None]) -> pd.Series[Any]:
-    return samples["cell"].map(by_cell).astype("float64")
-
-
-def _numbers(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
-    if name not in samples.columns:
-        return pd.Series(np.nan, index=samples.index, dtype="float64")
-    return samples[name].astype("float64")
-
-
-def _of_visit(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
-    """A metric's own value, or that of the same visit in another session of the same kind."""
-    own = _numbers(samples, name)
-    visit = [samples[key] for key in ("kind", "cell", "block", "arm")]
-    return own.where(own.notna(), own.groupby(visit).transform("mean"))
-
-
-def _divide(numerator: pd.Series[Any], denominator: pd.Series[Any]) -> pd.Series[Any]:
-    """Quotient; NaN, not infinity, where the denominator is 0."""
-    return numerator / denominator.where(denominator != 0)
+# ---- missing metrics and shared samples ----------------------------------------------------------
 
 
 def missing_metrics(
@@ -414,26 +323,29 @@ def missing_metrics(
         names = [name for name in names if name not in absent]
     values = samples.reindex(columns=["cell", *names])
     present = values[names].notna().groupby(values["cell"], sort=False).any()
-    lacking = ((str(cell), row[~row].index) for cell, row in present.iterrows())
-    return {cell: tuple(map(str, lost)) for cell, lost in lacking if len(lost)}
+    absent_by_cell = ((str(cell), row[~row].index) for cell, row in present.iterrows())
+    return {cell: tuple(map(str, names)) for cell, names in absent_by_cell if len(names)}
 
 
 def _is_expected(name: str) -> bool:
     metric = CATALOGUE.get(name)
-    return metric is None or metric.source in {"ncu", "computed"}
+    return metric is None or metric.source in {"ncu", "counted", "derived"}
 
 
 def share_duplicates(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
-    """Give cells with the machine code of another the samples of the one that was measured.
+    """Samples with a copy for each alias: a cell with the machine code of a measured one.
 
-    Returns a new frame with the copied rows at its end; nothing is copied for a cell that has
-    samples of its own.
+    A new frame with the copies at its end; nothing is copied for a cell that has samples of its
+    own.
     """
     measured = set(samples["cell"])
-    twins = {
+    aliases = {
         status.cell: status.duplicate_of
         for status in statuses.values()
         if status.duplicate_of in measured and status.cell not in measured
     }
-    copies = [samples[samples["cell"] == twin].assign(cell=cell) for cell, twin in twins.items()]
+    copies = [
+        samples[samples["cell"] == original].assign(cell=alias)
+        for alias, original in aliases.items()
+    ]
     return pd.concat([samples, *copies], ignore_index=True) if copies else samples.copy()

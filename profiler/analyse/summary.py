@@ -9,7 +9,7 @@ import pandas as pd
 
 from profiler.analyse.intervals import group_intervals
 from profiler.analyse.samples import check_samples, metric_columns
-from profiler.metrics import DURATIONS, better
+from profiler.metrics.queries import DURATIONS, better
 from profiler.model import Cell, SessionKind
 
 SUMMARY_COLUMNS = (
@@ -31,12 +31,6 @@ SUMMARY_COLUMNS = (
 )
 """`variant` and `problem` are ids; `n` is the number of blocks."""
 
-VERDICT_COLUMNS = ("verdict", "reason", "margin", "noise_floor", "detectable")
-"""What `with_verdicts` adds: how a ratio was judged; only durations are."""
-_RATIO = ("ratio", "ratio_low", "ratio_high")
-FINAL_METRICS = ("duration_ns", "cycles")
-"""What a final measures."""
-
 _KEY = ["metric", "cell"]
 
 
@@ -47,11 +41,11 @@ def summarise(
     baseline: str | None = None,
     ranked: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """Summarise every metric of every cell.
+    """One row per cell and metric, in columns `SUMMARY_COLUMNS`.
 
     A block counts once: the median of its repeats, and of the baseline only its first visit. Each
-    metric is taken from one kind of session: timing before counters, the most believed collector
-    before others, finals never. Durations of other collectors are metrics of their own
+    metric is taken from one kind of session: timing before counters, the primary timer before
+    others, finals never. Durations of other collectors are metrics of their own
     (`DURATIONS`). `baseline` is a variant id; `ranked` the ids of the cells that may have a rank,
     None for all. Rows are in the order of `cells`, then of the columns of `samples`; a cell has no
     row for a metric that it has no sample of.
@@ -79,30 +73,14 @@ def summarise_finals(
     baseline: str | None = None,
     ranked: Collection[str] | None = None,
 ) -> pd.DataFrame:
-    """Summarise durations and cycles of the blocks in which finalists were measured again.
+    """One row per finalist and metric, of the blocks of the final.
 
     Rows as those of `summarise`, ranks among the finalists; empty without a final.
     """
-    own = samples[samples["kind"] == SessionKind.FINAL.value]
-    others = [name for name in metric_columns(own) if name not in FINAL_METRICS]
+    finals = samples[samples["kind"] == SessionKind.FINAL.value]
     # To `summarise` these blocks are timing like any other: it leaves out what is called a final.
-    blocks = own.drop(columns=others).assign(kind=SessionKind.TIMING.value)
-    found = summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
-    return found[found["metric"].isin(FINAL_METRICS)].reset_index(drop=True)
-
-
-def with_verdicts(summary: pd.DataFrame, verdicts: pd.DataFrame) -> pd.DataFrame:
-    """The summary with what is said of each duration against the baseline's.
-
-    Ratio and interval of a duration are then those of its verdict, so that it has one interval.
-    """
-    own = {name: f"{name}_judged" for name in _RATIO}
-    known = verdicts[["cell", *VERDICT_COLUMNS, *_RATIO]].rename(columns=own)
-    found = summary.merge(known.assign(metric="duration_ns"), on=["cell", "metric"], how="left")
-    judged = found["ratio_judged"].notna()
-    for name, given in own.items():
-        found[name] = found[name].where(~judged, found[given])
-    return found.drop(columns=list(own.values()))
+    blocks = finals.assign(kind=SessionKind.TIMING.value)
+    return summarise(blocks, cells=cells, baseline=baseline, ranked=ranked)
 
 
 def _empty_summary() -> pd.DataFrame:
@@ -134,14 +112,14 @@ def _by_metric(samples: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
         metrics.append(name)
 
     for column in (*metric_columns(samples), "kernels"):
-        known = samples[column].notna()
-        if known.any():
-            best = source[known].min()
-            take(column, column, known & (source == best))
+        measured = samples[column].notna()
+        if measured.any():
+            best = source[measured].min()
+            take(column, column, measured & (source == best))
     if "duration_ns" in metrics:
-        known = samples["duration_ns"].notna()
-        for rank in sorted(set(source[known]) - {source[known].min(), _COUNTERS}):
-            take(_DURATION_NAMES[rank], "duration_ns", known & (source == rank))
+        timed = samples["duration_ns"].notna()
+        for rank in sorted(set(source[timed]) - {source[timed].min(), _COUNTERS}):
+            take(_DURATION_NAMES[rank], "duration_ns", timed & (source == rank))
     values = pd.concat(parts) if parts else pd.DataFrame(columns=["id", "block", "value", "metric"])
     return metrics, values
 
@@ -151,8 +129,8 @@ def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> p
 
     Columns `cell` (id), `block`, `value`; empty where the metric has no sample.
     """
-    known = [name for name in metric_columns(samples) if name != metric]
-    metrics, values = _by_metric(_first_arms(samples).drop(columns=known))
+    others = [name for name in metric_columns(samples) if name != metric]
+    metrics, values = _by_metric(_first_arms(samples).drop(columns=others))
     if metric not in metrics:
         return pd.DataFrame(columns=["cell", "block", "value"])
     plan = _plan_frame(cells)
@@ -161,7 +139,7 @@ def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> p
 
 
 def _first_arms(samples: pd.DataFrame) -> pd.DataFrame:
-    """Without the baseline's second visits, which only say how large noise is, and the finals."""
+    """Samples without finals and the baseline's second visits, which only serve the noise floor."""
     return samples[(samples["arm"] == 0) & (samples["kind"] != SessionKind.FINAL.value)]
 
 
@@ -170,7 +148,7 @@ _COUNTERS = len(DURATIONS)
 
 
 def _source_rank(samples: pd.DataFrame) -> pd.Series[int]:
-    """Which session to believe first: replayed counter passes last."""
+    """Priority of each sample's session, 0 first: `DURATIONS` in order, counter passes last."""
     rank = samples["collector"].map({name: rank for rank, name in enumerate(DURATIONS)})
     rank = rank.where(samples["kind"] != SessionKind.COUNTERS.value, _COUNTERS)
     return rank.fillna(_COUNTERS).astype("int64")
@@ -216,25 +194,31 @@ def _ratios(
     Paired by block where both have blocks in common and all values are positive: exp of the median
     log ratio. Else the ratio of the medians, without an interval.
     """
-    own = plan.loc[plan["variant"] == baseline].drop_duplicates("problem")
-    twin = plan["problem"].map(pd.Series(own.index, index=own["problem"]))
-    plain = _ratio_of_medians(medians, twin)
-    paired = _paired_ratios(blocks, twin)
+    baselines = plan.loc[plan["variant"] == baseline].drop_duplicates("problem")
+    baseline_cell = plan["problem"].map(pd.Series(baselines.index, index=baselines["problem"]))
+    plain = _ratio_of_medians(medians, baseline_cell)
+    paired = _paired_ratios(blocks, baseline_cell)
     joined = paired.reindex(medians.index)
     return joined.assign(ratio=joined["ratio"].where(joined["ratio"].notna(), plain))
 
 
-def _ratio_of_medians(medians: pd.Series[float], twin: pd.Series[float]) -> pd.Series[float]:
+def _ratio_of_medians(
+    medians: pd.Series[float], baseline_cell: pd.Series[float]
+) -> pd.Series[float]:
+    """Median ÷ median of the baseline; NaN where that is not above 0."""
     keys = medians.index.to_frame(index=False)
-    twins = pd.MultiIndex.from_arrays([keys["metric"], keys["cell"].map(twin)], names=_KEY)
-    reference = pd.Series(medians.reindex(twins).to_numpy(), index=medians.index)
+    of_baseline = pd.MultiIndex.from_arrays(
+        [keys["metric"], keys["cell"].map(baseline_cell)], names=_KEY
+    )
+    reference = pd.Series(medians.reindex(of_baseline).to_numpy(), index=medians.index)
     return (medians / reference).where((reference > 0) & (medians >= 0))
 
 
-def _paired_ratios(blocks: pd.DataFrame, twin: pd.Series[float]) -> pd.DataFrame:
-    rows = blocks.assign(twin=blocks["cell"].map(twin))
-    reference = blocks.rename(columns={"cell": "twin", "value": "reference"})
-    pairs = rows.merge(reference, on=["metric", "twin", "block"])
+def _paired_ratios(blocks: pd.DataFrame, baseline_cell: pd.Series[float]) -> pd.DataFrame:
+    """Exp of the median log ratio to the baseline by block, and its 95 % interval."""
+    rows = blocks.assign(baseline=blocks["cell"].map(baseline_cell))
+    reference = blocks.rename(columns={"cell": "baseline", "value": "reference"})
+    pairs = rows.merge(reference, on=["metric", "baseline", "block"])
     positive = (pairs["value"] > 0) & (pairs["reference"] > 0)
     usable = positive.groupby([pairs["metric"], pairs["cell"]]).transform("all")
     pairs = pairs[usable.astype(bool)].sort_values([*_KEY, "block"])
@@ -254,7 +238,7 @@ def _ranks(
     plan: pd.DataFrame,
     ranked: Collection[str] | None,
 ) -> pd.Series[float]:
-    """1 is best within a problem; equal medians share the better rank."""
+    """Rank within problem and metric, 1 the best; equal medians share the better rank."""
     signs = {"lower": 1.0, "higher": -1.0, None: np.nan}
     sign = summary["metric"].map({i: signs[better(name)] for i, name in enumerate(metrics)})
     allowed = summary["id"].isin(plan["id"] if ranked is None else list(ranked))

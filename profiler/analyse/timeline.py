@@ -44,23 +44,6 @@ the host; `operations`, `gpu_ns`, `busy_ns`: with everything inside; `self_…`:
 a range further in; `by_time`: operations placed by time alone; `span_ns`: from the first operation
 of an instance to its last, summed over instances; `idle_ns`: of that, no operation ran at all."""
 
-NAME_COLUMNS = (
-    "domain",
-    "name",
-    "instances",
-    "host_ns",
-    "operations",
-    "by_time",
-    "gpu_ns",
-    "busy_ns",
-    "span_ns",
-    "idle_ns",
-    "busy_share",
-    "share_of_busy",
-)
-"""One row per range name, wherever it stands. `busy_share`: busy_ns / span_ns; `share_of_busy`:
-busy_ns / busy time of the whole timeline."""
-
 INSTANCE_COLUMNS = (
     "range",
     "operations",
@@ -131,10 +114,10 @@ def api_summary(api: pd.DataFrame) -> pd.DataFrame:
     return _summary(api, "name")
 
 
-def _summary(chosen: pd.DataFrame, name: str) -> pd.DataFrame:
+def _summary(rows: pd.DataFrame, name: str) -> pd.DataFrame:
     # Names as objects: an operation without one (an unknown kind of copy) keeps its row.
-    names = chosen[name].astype(object)
-    durations = (chosen["end_ns"] - chosen["start_ns"]).groupby(names, dropna=False)
+    names = rows[name].astype(object)
+    durations = (rows["end_ns"] - rows["start_ns"]).groupby(names, dropna=False)
     table = pd.DataFrame(
         {
             "total_ns": durations.sum(),
@@ -156,6 +139,27 @@ def busy_time(operations: pd.DataFrame) -> int:
     """Time in which at least one operation ran, summed over devices."""
     rows = np.arange(len(operations))
     return int(_newly_busy(operations, rows, np.zeros_like(rows)).sum())
+
+
+def busy_bins(
+    operations: pd.DataFrame, window: tuple[int, int], count: int
+) -> npt.NDArray[np.float64]:
+    """Share of each of `count` equal stretches of a window in which an operation ran.
+
+    Operations in the order of their start.
+    """
+    start, end = window
+    edges = np.linspace(start, end, count + 1)
+    begins, ends = _times(operations)
+    if not len(begins) or end <= start:
+        return np.zeros(count)
+    latest = np.concatenate([[begins[0]], np.maximum.accumulate(ends)[:-1]])
+    begins, ends = np.maximum(begins, latest), np.maximum(ends, latest)  # nothing counts twice
+    lengths = np.concatenate([[0], np.cumsum(ends - begins)])
+    place = np.searchsorted(ends, edges, side="left")
+    inner = np.append(begins, np.inf)[place]
+    until = lengths[place] + np.where(edges > inner, edges - inner, 0.0)
+    return np.diff(until) / np.diff(edges)
 
 
 def group_times(operations: pd.DataFrame, groups: Integers, size: int) -> pd.DataFrame:
@@ -216,14 +220,14 @@ def merge_numbered(ranges: pd.DataFrame, prefixes: Collection[str]) -> pd.DataFr
 
 def merged_name(name: str, prefixes: Collection[str]) -> str:
     """`step_*` for a numbered name of one of the prefixes; any other name as it is."""
-    found = _NUMBERED.fullmatch(name)
-    return f"{found[1]}_*" if found is not None and found[1] in prefixes else name
+    match = _NUMBERED.fullmatch(name)
+    return f"{match[1]}_*" if match is not None and match[1] in prefixes else name
 
 
 def numbered_prefixes(names: Iterable[str], least: int = 2) -> tuple[str, ...]:
     """Prefixes (`step`) under which at least so many numbers stand: `step_0`, `step_1`."""
-    numbered = (found for name in dict.fromkeys(names) if (found := _NUMBERED.fullmatch(name)))
-    counts = Counter(found[1] for found in numbered)
+    numbered = (match for name in dict.fromkeys(names) if (match := _NUMBERED.fullmatch(name)))
+    counts = Counter(match[1] for match in numbered)
     return tuple(prefix for prefix, count in counts.items() if count >= least)
 
 
@@ -237,9 +241,9 @@ def range_tree(
     labels, label_of_range = _labels(ranges)
     path_of_stack, tree = _paths(stacks, label_of_range)
     size = len(tree)
-    own = _at(path_of_stack, operations["stack"].to_numpy())
-    direct = _totals(operations, np.arange(len(operations)), own, size)
-    whole = _totals(operations, *_enclosing(own, tree["parent"].to_numpy()), size)
+    path_of_operation = _at(path_of_stack, operations["stack"].to_numpy())
+    direct = _totals(operations, np.arange(len(operations)), path_of_operation, size)
+    inclusive = _totals(operations, *_enclosing(path_of_operation, tree["parent"].to_numpy()), size)
     spans = _spans(operations, *_enclosing(operations["stack"].to_numpy(), _parents(stacks)))
     path_of_span = _at(path_of_stack, spans["key"].to_numpy())
     columns = {
@@ -248,7 +252,7 @@ def range_tree(
         "domain": labels["domain"].to_numpy()[tree["label"]],
         "name": labels["name"].to_numpy()[tree["label"]],
         **_path_instances(ranges, stacks, path_of_stack, size),
-        **whole,
+        **inclusive,
         **{f"self_{key}": direct[key] for key in ("operations", "gpu_ns", "busy_ns")},
         **{key: _sum(path_of_span, spans[key], size) for key in ("span_ns", "idle_ns")},
     }
@@ -274,43 +278,13 @@ def range_instances(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFr
     return frame[list(INSTANCE_COLUMNS)]
 
 
-def range_names(
-    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame
-) -> pd.DataFrame:
-    """GPU time by range name, wherever the range stands, most busy first: NAME_COLUMNS.
-
-    An operation inside two nested ranges of one name counts once in its GPU and busy time.
-    """
-    labels, label_of_range = _labels(ranges)
-    which, rows = _operation_ranges(operations, stacks)
-    pairs = pd.DataFrame({"which": which, "label": label_of_range[rows]}).drop_duplicates()
-    size = len(labels)
-    totals = _totals(operations, pairs["which"].to_numpy(), pairs["label"].to_numpy(), size)
-    spans = _spans(operations, which, rows)
-    label_of_span = label_of_range[spans["key"].to_numpy()]
-    held = (ranges["kind"] != "mark").to_numpy()
-    duration = (ranges["end_ns"] - ranges["start_ns"]).to_numpy()
-    frame = labels.assign(
-        **totals,
-        instances=_sum(label_of_range, held.astype(np.int64), size),
-        host_ns=_sum(label_of_range, np.where(held, duration, 0), size),
-        **{key: _sum(label_of_span, spans[key], size) for key in ("span_ns", "idle_ns")},
-    )
-    frame = frame[frame["instances"] > 0]
-    total = float(busy_time(operations))
-    frame["busy_share"] = frame["busy_ns"] / frame["span_ns"].where(frame["span_ns"] > 0)
-    frame["share_of_busy"] = frame["busy_ns"] / (total if total > 0 else np.nan)
-    frame = frame.sort_values(["busy_ns", "domain", "name"], ascending=[False, True, True])
-    return frame.reset_index(drop=True)[list(NAME_COLUMNS)]
-
-
 def idle_gaps(operations: pd.DataFrame, stacks: pd.DataFrame) -> pd.DataFrame:
     """Stretches between two operations in which their device ran nothing at all: GAP_COLUMNS."""
     start, end = _times(operations)
     devices = _devices(operations)
-    found = [_device_gaps(start, end, np.flatnonzero(devices == d)) for d in np.unique(devices)]
-    before = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in found)])
-    after = np.concatenate([np.empty(0, np.int64), *(pair[1] for pair in found)])
+    pairs = [_device_gaps(start, end, np.flatnonzero(devices == d)) for d in np.unique(devices)]
+    before = np.concatenate([np.empty(0, np.int64), *(pair[0] for pair in pairs)])
+    after = np.concatenate([np.empty(0, np.int64), *(pair[1] for pair in pairs)])
     stack = operations["stack"].to_numpy()
     frame = pd.DataFrame(
         {
@@ -382,16 +356,16 @@ def _paths(stacks: pd.DataFrame, label_of_range: Integers) -> tuple[Integers, pd
     label_count = int(label_of_range.max()) + 1 if len(label_of_range) else 1
     path_of_stack = np.full(len(stacks), _NONE)
     levels: list[pd.DataFrame] = []
-    known = 0
+    count = 0
     for depth in range(1, int(depths.max(initial=0)) + 1):
         level = np.flatnonzero(depths == depth)
         around = _at(path_of_stack, parents[level])
         keys = (around + 1) * label_count + label_of_range[rows[level]]
         distinct, codes = np.unique(keys, return_inverse=True)
-        path_of_stack[level] = known + codes
+        path_of_stack[level] = count + codes
         parent, label = np.divmod(distinct, label_count)
         levels.append(pd.DataFrame({"parent": parent - 1, "label": label, "depth": depth}))
-        known += len(distinct)
+        count += len(distinct)
     columns = ["parent", "label", "depth"]
     paths = pd.concat([pd.DataFrame(columns=columns, dtype="int64"), *levels], ignore_index=True)
     paths["first"] = pd.Series(rows).groupby(path_of_stack).min()
@@ -443,15 +417,15 @@ def _enclosing(innermost: Integers, parents: Integers) -> tuple[Integers, Intege
     """Every pair of a position in `innermost` and a node at it or above it."""
     which = np.flatnonzero(innermost != _NONE)
     node = innermost[which]
-    found: list[tuple[Integers, Integers]] = []
+    pairs: list[tuple[Integers, Integers]] = []
     while len(which):
-        found.append((which, node))
+        pairs.append((which, node))
         node = parents[node]
         which, node = which[node != _NONE], node[node != _NONE]
     nothing = np.empty(0, np.int64)
     return (
-        np.concatenate([nothing, *(pair[0] for pair in found)]),
-        np.concatenate([nothing, *(pair[1] for pair in found)]),
+        np.concatenate([nothing, *(pair[0] for pair in pairs)]),
+        np.concatenate([nothing, *(pair[1] for pair in pairs)]),
     )
 
 

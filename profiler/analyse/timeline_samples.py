@@ -43,14 +43,16 @@ def samples_from_timeline(
     belongs to, -1 for none. A launch without kernels has no duration.
     """
     kernels = operations[(operations["kind"] == _KERNEL).to_numpy() & (launch_of >= 0)]
-    own = launch_of[kernels.index]
-    spans = (kernels["end_ns"] - kernels["start_ns"]).groupby(own).agg(["sum", "size"])
+    launches_of_kernels = launch_of[kernels.index]
+    spans = (
+        (kernels["end_ns"] - kernels["start_ns"]).groupby(launches_of_kernels).agg(["sum", "size"])
+    )
     spans = spans.reindex(range(len(launches)))
     duration = spans["sum"].astype("float64")
     if source.on_host:
         duration = (launches["end_ns"] - launches["start_ns"]).astype("float64")
     seen = spans["size"].astype("float64") if source.on_host else spans["size"].fillna(0.0)
-    names = _names(kernels["name"], own)
+    names = _names(kernels["name"], launches_of_kernels)
     frame = _identity(source, visit, len(launches)).assign(
         cell=visit.cell,
         repeat=launches["launch"].to_numpy(),
@@ -93,11 +95,11 @@ def _identity(source: Source, visit: Visit, rows: int) -> pd.DataFrame:
 
 def _names(names: pd.Series[str], launch_of: npt.NDArray[np.int64]) -> Mapping[int, str]:
     """Distinct kernel names of each launch, in order."""
-    found: dict[int, dict[str, None]] = {}
+    by_launch: dict[int, dict[str, None]] = {}
     for name, launch in zip(names.astype(object), launch_of.tolist(), strict=True):
         if isinstance(name, str):
-            found.setdefault(launch, {})[name] = None
-    return {launch: KERNEL_SEPARATOR.join(distinct) for launch, distinct in found.items()}
+            by_launch.setdefault(launch, {})[name] = None
+    return {launch: KERNEL_SEPARATOR.join(distinct) for launch, distinct in by_launch.items()}
 
 
 def _sizes(kernels: pd.DataFrame, what: str) -> Sequence[str]:

@@ -13,7 +13,7 @@ the number of comparisons. Cycles have to agree: a clock that moved is no proper
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
@@ -34,6 +34,7 @@ from profiler.model import MARGIN_PCT, Verdict
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
+Objects = npt.NDArray[np.object_]
 
 ALPHA = 0.05
 DELTA = MARGIN_PCT / 100
@@ -100,8 +101,8 @@ COLUMNS = (
 
 
 @dataclass(frozen=True)
-class _Tested:
-    """One quantity (time or cycles) of all pairs, each (pairs,); NaN where it was not tested."""
+class _PairTests:
+    """Tests of one quantity (time or cycles), each (pairs,); NaN where it was not tested."""
 
     blocks: npt.NDArray[np.int64]
     median: Floats
@@ -113,15 +114,16 @@ class _Tested:
     same: Floats
 
     @classmethod
-    def empty(cls, pairs: int) -> _Tested:
-        numbers: dict[str, Any] = {each.name: np.full(pairs, np.nan) for each in fields(cls)}
+    def empty(cls, pairs: int) -> _PairTests:
+        """Nothing tested."""
+        numbers: dict[str, Any] = {item.name: np.full(pairs, np.nan) for item in fields(cls)}
         return cls(**(numbers | {"blocks": np.zeros(pairs, dtype=np.int64)}))
 
 
 def compare(
     blocks: pd.DataFrame, pairs: pd.DataFrame, *, delta: float = DELTA, looks: int = 1
 ) -> pd.DataFrame:
-    """The verdict on each pair, and the numbers behind it.
+    """Verdict of each pair with the numbers behind it, in columns `COLUMNS`.
 
     `blocks` has one row per pair and block: `pair`, `log_ratio` and, where cycles were counted,
     `log_cycles`. What is not finite was not measured. `pairs` has one row per pair, its index being
@@ -145,18 +147,18 @@ def compare(
     alpha = ALPHA / looks
     floor = _column(pairs, "noise_floor")
     margin = np.fmax(np.log1p(delta), floor)
-    own = np.fmax(np.log1p(delta), _column(pairs, "cycles_noise_floor"))
-    cycles_margin = np.where(np.isnan(_column(pairs, "cycles_noise_floor")), margin, own)
+    cycles_floor = _column(pairs, "cycles_noise_floor")
+    cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(np.log1p(delta), cycles_floor))
     time = _tested(blocks, "log_ratio", pairs.index, margin, numbers=True)
     cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin, numbers=False)
     faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
     noisy = floor > max(np.log1p(MOST_NOISE), np.log1p(delta))
     same = np.where(noisy, np.nan, time.same)
-    in_time = _says(faster, slower, same, alpha)
+    in_time = verdicts_of(faster, slower, same, alpha)
     # Not adjusted: a claim needs both, so that the adjustment in time bounds the wrong ones.
-    in_cycles = _says(cycles.faster, cycles.slower, cycles.same, alpha)
-    alone = _says(time.faster, time.slower, same, alpha)
-    verdicts, reasons = _judge(in_time, in_cycles, alone, time.blocks, cycles.blocks)
+    in_cycles = verdicts_of(cycles.faster, cycles.slower, cycles.same, alpha)
+    alone = verdicts_of(time.faster, time.slower, same, alpha)
+    verdicts, reasons = _with_cycles(in_time, in_cycles, alone, time.blocks, cycles.blocks)
     reasons[noisy & (time.same < alpha) & (verdicts == Verdict.UNCLEAR)] = Reason.NOISE
     return pd.DataFrame(
         {
@@ -179,7 +181,7 @@ def compare(
 
 
 def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[Any]:
-    """How far the median strays where nothing differs, for each value of `of` (e.g. the problem).
+    """Noise floor of each value of `of` (e.g. the problem): how far the median of no change moves.
 
     `differences` are those of the two arms of the baseline, A and A', one per block: log ratios, or
     percentage points. The floor has their unit: the 95th percentile of |bootstrapped median|. NaN
@@ -188,14 +190,14 @@ def noise_floors(differences: pd.Series[Any], of: pd.Series[Any]) -> pd.Series[A
     frame = pd.DataFrame({"pair": of.to_numpy(), "value": differences.to_numpy(dtype=np.float64)})
     keys = pd.Index(of.unique(), name=of.name)
     floors = np.full(len(keys), np.nan)
-    for chosen, rows in _rows(frame, "value", keys):
+    for indices, rows in _rows(frame, "value", keys):
         if rows.shape[1] >= FEWEST_BLOCKS:
-            floors[chosen] = median_floors(rows)
+            floors[indices] = median_floors(rows)
     return pd.Series(floors, index=keys, name="noise_floor")
 
 
 def undecided(comparisons: pd.DataFrame) -> pd.Index[Any]:
-    """The pairs of a result of `compare` that a later look may decide."""
+    """Index of the pairs in a result of `compare` that a later look may decide."""
     open_reasons = comparisons["reason"].isin(list(HELPED_BY_BLOCKS))
     return comparisons.index[(comparisons["verdict"] == Verdict.UNCLEAR) & open_reasons]
 
@@ -207,7 +209,7 @@ def still_in_the_race(
     delta: float = DELTA,
     looks: int = len(LOOKS),
 ) -> pd.DataFrame:
-    """Which variants may still be the best of their problem: those that later looks go on with.
+    """Variants by problem that may still be its best: later looks go on with them.
 
     `times` has one row per problem, variant and block: `problem variant block duration_ns`.
     `floors` are noise floors by problem. The result has one row per problem and variant that was
@@ -218,25 +220,26 @@ def still_in_the_race(
     `FEWEST_BLOCKS` blocks in common nobody leaves.
     """
     timed = times[(times["duration_ns"] > 0) & np.isfinite(times["duration_ns"])]
-    found: pd.DataFrame = (
+    race: pd.DataFrame = (
         timed.groupby(["problem", "variant"], sort=False)["duration_ns"]
         .agg(["count", "median"])
         .reset_index()
     )
-    most = found["count"] == found.groupby("problem")["count"].transform("max")
-    best = found[most].groupby("problem")["median"].idxmin()
-    found["best"] = found.index.isin(best)
-    leader = found.loc[found["best"], ["problem", "variant"]].merge(timed)
+    most = race["count"] == race.groupby("problem")["count"].transform("max")
+    best = race[most].groupby("problem")["median"].idxmin()
+    race["best"] = race.index.isin(best)
+    leader = race.loc[race["best"], ["problem", "variant"]].merge(timed)
     paired = (
         timed.merge(leader, on=["problem", "block"], suffixes=("", "_best"))
-        .merge(found[["problem", "variant"]].reset_index(names="pair"))
+        .merge(race[["problem", "variant"]].reset_index(names="pair"))
         .assign(log_ratio=lambda rows: np.log(rows["duration_ns"] / rows["duration_ns_best"]))
     )
-    known = pd.Series(dtype=float) if floors is None else floors
-    margins = np.fmax(np.log1p(delta), found["problem"].map(known).to_numpy(dtype=np.float64))
-    tested = _tested(paired, "log_ratio", found.index, margins, numbers=False)
-    found["contender"] = ~(tested.slower < ALPHA / looks / 2)
-    return found.drop(columns=["count", "median"])
+    by_problem = pd.Series(dtype=float) if floors is None else floors
+    noise = race["problem"].map(by_problem).to_numpy(dtype=np.float64)
+    margins = np.fmax(np.log1p(delta), noise)
+    tests = _tested(paired, "log_ratio", race.index, margins, numbers=False)
+    race["contender"] = ~(tests.slower < ALPHA / looks / 2)
+    return race.drop(columns=["count", "median"])
 
 
 def reason_words(
@@ -247,11 +250,11 @@ def reason_words(
     noise_floor: float = np.nan,
     detectable: float = np.nan,
 ) -> str:
-    """The reason of a comparison as one sentence for people; the numbers are those beside it."""
+    """Sentence for the reason of a comparison; the numbers are those beside it."""
     unknown = " (noise floor not known)" if np.isnan(noise_floor) else ""
     limits = "the margin" if np.isnan(margin) else f"±{margin:.2%}{unknown}"
     seen = "" if np.isnan(detectable) else f"; would likely see {detectable:.2%}"
-    words = {
+    sentences = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
         Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
         Reason.WITHIN_MARGIN: f"within {limits}{seen}",
@@ -264,7 +267,7 @@ def reason_words(
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.NOT_MEASURED: "not measured",
     }
-    return words[reason]
+    return sentences[reason]
 
 
 def _column(pairs: pd.DataFrame, name: str) -> Floats:
@@ -282,7 +285,7 @@ def _families(pairs: pd.DataFrame) -> npt.NDArray[np.int64]:
 def _rows(
     frame: pd.DataFrame, column: str, pairs: pd.Index[Any]
 ) -> Iterator[tuple[npt.NDArray[np.int64], Floats]]:
-    """Finite values of a column as matrices of equal numbers of blocks: (which pairs, rows).
+    """Finite values of a column as matrices of equal numbers of blocks: (indices of pairs, rows).
 
     Values are in ascending order, so that the order of blocks changes nothing, not even by chance.
     """
@@ -295,34 +298,34 @@ def _rows(
     counts = np.bincount(owner, minlength=len(pairs))
     starts = np.cumsum(counts) - counts
     for n in np.unique(counts[counts > 0]):
-        chosen = np.flatnonzero(counts == n)
-        yield chosen, values[starts[chosen, np.newaxis] + np.arange(n)]
+        indices = np.flatnonzero(counts == n)
+        yield indices, values[starts[indices, np.newaxis] + np.arange(n)]
 
 
 def _tested(
     blocks: pd.DataFrame, column: str, pairs: pd.Index[Any], margins: Floats, *, numbers: bool
-) -> _Tested:
-    """The tests of one column; with `numbers` also intervals, which cost the most time."""
-    found = _Tested.empty(len(pairs))
+) -> _PairTests:
+    """Tests of one column of log ratios; with `numbers` also intervals, which cost most time."""
+    tested = _PairTests.empty(len(pairs))
     if column not in blocks:
-        return found
-    for chosen, exact in _rows(blocks, column, pairs):
+        return tested
+    for indices, exact in _rows(blocks, column, pairs):
         rows = exact.round(DIGITS)
         n = rows.shape[1]
-        found.blocks[chosen] = n
-        found.median[chosen] = np.median(rows, axis=1)
+        tested.blocks[indices] = n
+        tested.median[indices] = np.median(rows, axis=1)
         if numbers:
-            found.low[chosen], found.high[chosen] = median_intervals(rows)
-            found.detectable[chosen] = detectable_effects(rows, margins[chosen])
+            tested.low[indices], tested.high[indices] = median_intervals(rows)
+            tested.detectable[indices] = detectable_effects(rows, margins[indices])
         if n >= FEWEST_BLOCKS:
-            tests = margin_tests(rows, margins[chosen])
-            found.faster[chosen], found.slower[chosen] = tests.faster, tests.slower
-            found.same[chosen] = tests.same
-    return found
+            tests = margin_tests(rows, margins[indices])
+            tested.faster[indices], tested.slower[indices] = tests.faster, tests.slower
+            tested.same[indices] = tests.same
+    return tested
 
 
-def _says(faster: Floats, slower: Floats, same: Floats, alpha: float) -> npt.NDArray[np.object_]:
-    """What p values say. NaN compares as false: not tested is UNCLEAR."""
+def verdicts_of(faster: Floats, slower: Floats, same: Floats, alpha: float) -> Objects:
+    """Verdict of each pair by its p values (pairs,); UNCLEAR where these are NaN: not tested."""
     verdicts = _constant(Verdict.UNCLEAR, len(faster))
     verdicts[same < alpha] = Verdict.SAME
     verdicts[slower < alpha / 2] = Verdict.SLOWER
@@ -330,13 +333,13 @@ def _says(faster: Floats, slower: Floats, same: Floats, alpha: float) -> npt.NDA
     return verdicts
 
 
-def _judge(
-    in_time: npt.NDArray[np.object_],
-    in_cycles: npt.NDArray[np.object_],
-    alone: npt.NDArray[np.object_],
+def _with_cycles(
+    in_time: Objects,
+    in_cycles: Objects,
+    alone: Objects,
     blocks: npt.NDArray[np.int64],
     cycles_blocks: npt.NDArray[np.int64],
-) -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
+) -> tuple[Objects, Objects]:
     """Verdict and reason of each pair; later rules overrule earlier ones."""
     counted = cycles_blocks > 0
     differs = (in_time == Verdict.FASTER) | (in_time == Verdict.SLOWER)
@@ -345,7 +348,7 @@ def _judge(
     pending = differs & counted & (in_cycles == Verdict.UNCLEAR)
     clash = differs & counted & (in_cycles != Verdict.UNCLEAR) & (in_cycles != in_time)
     clash |= same & cycles_differ
-    rules: list[tuple[Flags, Reason]] = [
+    rules = [
         ((in_time == Verdict.UNCLEAR) & (alone != Verdict.UNCLEAR), Reason.MANY_COMPARISONS),
         (differs, Reason.DECIDED),
         (differs & ~counted, Reason.DECIDED_BY_TIME),
@@ -359,13 +362,18 @@ def _judge(
     verdicts = in_time.copy()
     verdicts[pending | clash] = Verdict.UNCLEAR
     verdicts[blocks == 0] = Verdict.NO_DATA
-    reasons = _constant(Reason.MORE_BLOCKS_NEEDED, len(in_time))
-    for chosen, reason in rules:
-        reasons[chosen] = reason
-    return verdicts, reasons
+    return verdicts, reasons_of(rules, Reason.MORE_BLOCKS_NEEDED)
 
 
-def _constant(value: StrEnum, count: int) -> npt.NDArray[np.object_]:
+def reasons_of(rules: Sequence[tuple[Flags, StrEnum]], default: StrEnum) -> Objects:
+    """Reason of each pair: that of the last rule whose flags (pairs,) are set for it."""
+    reasons = _constant(default, len(rules[0][0]))
+    for flags, reason in rules:
+        reasons[flags] = reason
+    return reasons
+
+
+def _constant(value: StrEnum, count: int) -> Objects:
     """An array of one member; np.full would make plain strings of it."""
     array = np.empty(count, dtype=object)
     array.fill(value)

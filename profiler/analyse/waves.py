@@ -1,4 +1,4 @@
-"""Wave quantisation: what a grid takes against what its blocks would take in full waves.
+"""Wave quantisation: time of a grid against the time of its blocks in full waves.
 
 A wave is as many blocks as the GPU holds at once. Definitions, within one variant, whose blocks are
 taken to do the same work each:
@@ -31,7 +31,7 @@ RULE_BLOCKS_PER_SM = 4.0
 
 @dataclass(frozen=True)
 class Steady:
-    """From where on the grids of one variant keep the tail efficiency that is asked for."""
+    """Smallest grid of a variant from which on its tail efficiency is at least `GOOD`."""
 
     variant: str
     waves: float
@@ -54,27 +54,26 @@ class Steady:
 
 
 def tail_efficiency(table: pd.DataFrame) -> pd.DataFrame:
-    """Add `EFFICIENCY_COLUMNS` to a table with columns `variant waves blocks time_ns`.
+    """The table (columns `variant waves blocks time_ns`) with `EFFICIENCY_COLUMNS`.
 
     Both are NaN for a variant without a measured grid of full waves.
     """
-    found = table.copy()
-    per_block = found["time_ns"] / found["blocks"].where(found["blocks"] > 0)
-    best = per_block.where(_is_full(found["waves"])).groupby(found["variant"]).transform("min")
-    found["ideal_ns"] = best * found["blocks"]
-    found["efficiency"] = found["ideal_ns"] / found["time_ns"].where(found["time_ns"] > 0)
-    return found
+    per_block = table["time_ns"] / table["blocks"].where(table["blocks"] > 0)
+    best = per_block.where(_is_full(table["waves"])).groupby(table["variant"]).transform("min")
+    ideal = best * table["blocks"]
+    efficiency = ideal / table["time_ns"].where(table["time_ns"] > 0)
+    return table.assign(ideal_ns=ideal, efficiency=efficiency)
 
 
 def steady(table: pd.DataFrame) -> tuple[Steady, ...]:
-    """What each variant needs, in the order of the table.
+    """Grid of each variant from which on its tail efficiency is good, in the order of the table.
 
     Columns `variant waves blocks_per_sm efficiency`; grids without an efficiency do not count.
     """
-    known = table[table["efficiency"].notna()]
+    measured = table[table["efficiency"].notna()]
     return tuple(
         _steady(str(variant), rows.sort_values("waves", kind="stable"))
-        for variant, rows in known.groupby("variant", sort=False)
+        for variant, rows in measured.groupby("variant", sort=False)
     )
 
 
@@ -100,5 +99,5 @@ def _steady(variant: str, rows: pd.DataFrame) -> Steady:
 
 
 def _is_full(waves: pd.Series[float]) -> pd.Series[bool]:
-    whole = waves.round()
-    return (whole >= 1) & ((waves - whole).abs() <= FULL)
+    nearest = waves.round()
+    return (nearest >= 1) & ((waves - nearest).abs() <= FULL)

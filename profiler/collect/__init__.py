@@ -1,6 +1,6 @@
 """Per tool: the command to run, the files that come back, what its errors mean.
 
-Nothing here starts a measurement: `profiler.execute` runs what these modules describe.
+Nothing here starts a measurement: `profiler.sessions` runs what these modules describe.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Collector(Protocol):
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
         """Outcome and cause of the cell that ran when the session died, where the tool says."""
 
-    def salvage_command(self, folder: Path) -> Command | None:
+    def recover_command(self, folder: Path) -> Command | None:
         """Command that gets results out of what a killed tool left behind; None: nothing to get.
 
         Its `log` holds them; it is to be put behind what the session's own log has.

@@ -20,7 +20,7 @@ from profiler.model import Outcome
 
 LOG = "ncu.csv"
 REPORT = "report.ncu-rep"
-SALVAGED = "salvaged.csv"
+RECOVERED = "recovered.csv"
 """Names of ncu's files in the folder of an attempt. The extension is given because it changes:
 ncu 2026.3 writes `.ncu-repz` where none is named."""
 
@@ -98,21 +98,21 @@ class Ncu:
         """What the log says about the kernel that was running when the session died."""
         return cell_fault(read_text(folder / LOG))
 
-    def salvage_command(self, folder: Path) -> Command | None:
+    def recover_command(self, folder: Path) -> Command | None:
         """Command that prints the rows of a report whose ncu was killed before it printed them.
 
         ncu writes the report as it goes and the CSV only at its end (seen with 2025.3.1). None
         where there is no report, or where the log has its rows already.
         """
-        report, salvaged = folder / REPORT, folder / SALVAGED
+        report, recovered = folder / REPORT, folder / RECOVERED
         if not report.exists() or has_rows(read_text(folder / LOG)):
             return None
         argv = (
             *(str(self.path), "--import", str(report), "--csv", "--page", "raw", "--nvtx"),
             *("--config-file", "off", "--rename-kernels", "off", "--print-units", "base"),
-            *("--log-file", str(salvaged)),
+            *("--log-file", str(recovered)),
         )
-        return Command(argv, env={"LC_ALL": "C"}, files={"log": salvaged})
+        return Command(argv, env={"LC_ALL": "C"}, files={"log": recovered})
 
     def _command(
         self,

@@ -129,7 +129,7 @@ class Nsys:
         del folder
         return None
 
-    def salvage_command(self, folder: Path) -> Command | None:
+    def recover_command(self, folder: Path) -> Command | None:
         """Nothing: what a killed nsys leaves cannot be imported."""
         del folder
         return None

@@ -91,7 +91,7 @@ class Timer:
         del folder
         return None
 
-    def salvage_command(self, folder: Path) -> Command | None:
+    def recover_command(self, folder: Path) -> Command | None:
         """Nothing: results stand in the journal as soon as they are measured."""
         del folder
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 
-from profiler.comparison.sides import Side
+from profiler.comparison.runs import ComparedRun
 from profiler.comparison.tuning import retuned
 from profiler.model import BuildResult, Cell
 
@@ -30,32 +30,32 @@ class Program(StrEnum):
         return self in (Program.SAME_KEY, Program.SAME_CODE, Program.SAME_TORCH)
 
 
-def programs(older: Side, newer: Side, cells: Sequence[Cell]) -> dict[str, Program]:
+def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> dict[str, Program]:
     """What is known about each cell that both runs have, by its id."""
     before = {cell.id: cell for cell in older.report.plan.cells}
-    builds = [{one.variant: one for one in side.report.builds} for side in (older, newer)]
+    builds = [{build.variant: build for build in run.report.builds} for run in (older, newer)]
     return {
         cell.id: _program(
-            older, newer, (before[cell.id], cell), [each.get(cell.variant.id) for each in builds]
+            older,
+            newer,
+            (before[cell.id], cell),
+            [by_variant.get(cell.variant.id) for by_variant in builds],
         )
         for cell in cells
     }
 
 
 def _program(
-    older: Side, newer: Side, cells: tuple[Cell, Cell], builds: Sequence[BuildResult | None]
+    older: ComparedRun,
+    newer: ComparedRun,
+    cells: tuple[Cell, Cell],
+    builds: Sequence[BuildResult | None],
 ) -> Program:
-    if any(
-        dict(one.params) != dict(other.params)
-        for one, other in (
-            (cells[0].variant, cells[1].variant),
-            (cells[0].problem, cells[1].problem),
-        )
-    ):
+    if _params(cells[0]) != _params(cells[1]):
         return Program.CHANGED
     if retuned(older, newer, cells[1].id):
         return Program.RETUNED
-    keys = [side.record.keys.get(cells[1].id) for side in (older, newer)]
+    keys = [run.record.keys.get(cells[1].id) for run in (older, newer)]
     if keys[0] is not None and keys[0] == keys[1]:
         return Program.SAME_KEY
     codes = [None if build is None else build.program or build.code_hash for build in builds]
@@ -64,10 +64,16 @@ def _program(
     return _without_code(older, newer, builds)
 
 
-def _without_code(older: Side, newer: Side, builds: Sequence[BuildResult | None]) -> Program:
+def _params(cell: Cell) -> tuple[dict[str, object], dict[str, object]]:
+    return dict(cell.variant.params), dict(cell.problem.params)
+
+
+def _without_code(
+    older: ComparedRun, newer: ComparedRun, builds: Sequence[BuildResult | None]
+) -> Program:
     """A cell without machine code of ours: torch's own, as far as its version tells."""
     compiled = any(build is not None and build.recipe_hash is not None for build in builds)
-    versions = {side.report.environment.torch for side in (older, newer)}
+    versions = {run.report.environment.torch for run in (older, newer)}
     if compiled or older.external or newer.external or None in versions:
         return Program.UNKNOWN
     return Program.SAME_TORCH if len(versions) == 1 else Program.UNKNOWN

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from profiler.analyse.samples import SAMPLE_COLUMNS
+from profiler.analyse.summary import summarise
 from profiler.analyse.verdicts import noise_floors
-from profiler.comparison.sides import Side, correct
-from profiler.metrics import DURATIONS
+from profiler.comparison.runs import ComparedRun, is_correct
+from profiler.metrics.queries import DURATIONS
 from profiler.model import SessionKind
 
 _ARM = "arm"
@@ -29,11 +31,23 @@ class Timings:
     clock: pd.Series[Any]
     """SM clock in GHz while each cell ran (median), by cell; only where cycles were counted."""
 
+    samples: pd.DataFrame
+    """What the blocks are made of."""
+
     @property
     def median(self) -> pd.Series[Any]:
         """Median duration in ns, by cell."""
         first = self.blocks[self.blocks[_ARM] == 0]
         return first.groupby("cell")["duration_ns"].median()
+
+    def summary(self, run: ComparedRun) -> pd.DataFrame:
+        """Median of each cell with its interval, and its ratio to the run's own baseline.
+
+        By cell: `n median low high ratio ratio_low ratio_high` as in the summary of a run.
+        """
+        samples = self.samples.reindex(columns=[*SAMPLE_COLUMNS, "duration_ns"])
+        frame = summarise(samples, cells=run.report.plan.cells, baseline=run.report.baseline)
+        return frame[frame["metric"] == "duration_ns"].set_index("cell")
 
     def raw(self) -> pd.DataFrame:
         """ln(duration) of each cell and block: `cell log_value`."""
@@ -59,8 +73,8 @@ class Timings:
 
     def floors(self, control: str | None) -> pd.Series[Any]:
         """Noise floor (log ratio) of each problem, where the control stands in each block twice."""
-        own = self.blocks[self.blocks["variant"] == control]
-        arms = own.pivot_table(index=["problem", "block"], columns=_ARM, values="duration_ns")
+        visits = self.blocks[self.blocks["variant"] == control]
+        arms = visits.pivot_table(index=["problem", "block"], columns=_ARM, values="duration_ns")
         if not {0, 1} <= set(arms.columns):
             return pd.Series(dtype=float)
         both = arms[[0, 1]].dropna()
@@ -68,44 +82,50 @@ class Timings:
         return noise_floors(pd.Series(np.log((both[1] / both[0]).to_numpy(dtype=float))), of)
 
 
-def common_source(older: Side, newer: Side) -> tuple[str | None, str | None]:
+def common_source(older: ComparedRun, newer: ComparedRun) -> tuple[str | None, str | None]:
     """Which durations of each run to compare: of the same collector where both have one."""
-    known = [_sources(side) for side in (older, newer)]
-    both = [source for source in known[0] if source in known[1]]
+    first, second = _sources(older), _sources(newer)
+    both = [source for source in first if source in second]
     if both:
         return both[0], both[0]
-    return (known[0][0] if known[0] else None), (known[1][0] if known[1] else None)
+    return (first[0] if first else None), (second[0] if second else None)
 
 
-def _sources(side: Side) -> list[str]:
-    samples = _timed(side)
-    found = set() if samples.empty else set(samples["collector"])
-    return [source for source in _SOURCES if source in found] + sorted(found - set(_SOURCES))
+def _sources(run: ComparedRun) -> list[str]:
+    """Collectors that timed a run, the most precise first."""
+    samples = _timed(run)
+    used = set() if samples.empty else set(samples["collector"])
+    return [source for source in _SOURCES if source in used] + sorted(used - set(_SOURCES))
 
 
-def _timed(side: Side) -> pd.DataFrame:
+def same_primary_source(older: ComparedRun, newer: ComparedRun) -> bool:
+    """Whether `duration_ns` of both runs is of the same collector."""
+    return _sources(older)[:1] == _sources(newer)[:1]
+
+
+def _timed(run: ComparedRun) -> pd.DataFrame:
     """Samples of timing sessions with a duration; counters are replayed: not the same quantity."""
-    samples = side.report.samples
+    samples = run.report.samples
     if "duration_ns" not in samples:
         return samples.iloc[:0]
     timing = samples["kind"] == SessionKind.TIMING.value
     return samples[timing & (samples["duration_ns"] > 0)]
 
 
-def timings(side: Side, source: str | None) -> Timings:
+def timings(run: ComparedRun, source: str | None) -> Timings:
     """Durations of the correct cells of a run from one collector: medians of their blocks."""
-    report = side.report
+    report = run.report
     plan = pd.DataFrame(
         [(cell.id, cell.variant.id, cell.problem.id) for cell in report.plan.cells],
         columns=["cell", "variant", "problem"],
     )
-    right = [cell.id for cell in report.plan.cells if correct(side, cell.id)]
-    samples = _timed(side)
-    samples = samples[(samples["collector"] == source) & samples["cell"].isin(right)]
+    correct = [cell.id for cell in report.plan.cells if is_correct(run, cell.id)]
+    samples = _timed(run)
+    samples = samples[(samples["collector"] == source) & samples["cell"].isin(correct)]
     samples = samples.assign(**{_ARM: samples.get(_ARM, 0)})
     keys = ["cell", "block", _ARM]
     blocks = samples.groupby(keys, sort=False)["duration_ns"].median().reset_index()
-    return Timings(blocks.merge(plan, on="cell"), _clock(samples))
+    return Timings(blocks.merge(plan, on="cell"), _clock(samples), samples)
 
 
 def _clock(samples: pd.DataFrame) -> pd.Series[Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.comparison.sides import Side
+from profiler.comparison.runs import ComparedRun
 from profiler.model import Params
 
 
 @dataclass(frozen=True)
-class Chosen:
+class TunedChoice:
     """One choice of the autotuner: a name where it chose between several makers, and settings."""
 
     choice: str
@@ -21,9 +21,9 @@ class Retuned:
     """One kernel or operation of a cell for which two runs chose otherwise."""
 
     operation: str
-    older: tuple[Chosen, ...]
+    older: tuple[TunedChoice, ...]
     """What ran; several where several kernels have one name, none where it was not there."""
-    newer: tuple[Chosen, ...]
+    newer: tuple[TunedChoice, ...]
 
     @property
     def differing(self) -> tuple[tuple[str, object, object], ...]:
@@ -38,28 +38,28 @@ class Retuned:
             return ()
         names = dict.fromkeys((*newer.config, *older.config))
         both = ((name, older.config.get(name), newer.config.get(name)) for name in names)
-        return tuple(one for one in both if one[1] != one[2])
+        return tuple(setting for setting in both if setting[1] != setting[2])
 
 
-def retuned(older: Side, newer: Side, cell: str) -> tuple[Retuned, ...]:
+def retuned(older: ComparedRun, newer: ComparedRun, cell: str) -> tuple[Retuned, ...]:
     """Operations of a cell (id) for which the two runs chose otherwise, or which only one has.
 
     Empty as well where one of the runs did not record what was tuned.
     """
-    before, after = (_chosen(side, cell) for side in (older, newer))
+    before, after = (_choices(run, cell) for run in (older, newer))
     if not before or not after:
         return ()
     operations = dict.fromkeys((*after, *before))
-    found = (Retuned(one, before.get(one, ()), after.get(one, ())) for one in operations)
-    return tuple(one for one in found if one.older != one.newer)
+    pairs = (Retuned(name, before.get(name, ()), after.get(name, ())) for name in operations)
+    return tuple(pair for pair in pairs if pair.older != pair.newer)
 
 
-def _chosen(side: Side, cell: str) -> dict[str, tuple[Chosen, ...]]:
-    """What runs, by operation; of several kernels of one name in an order that says nothing."""
-    status = side.report.statuses.get(cell)
-    found: dict[str, tuple[Chosen, ...]] = {}
-    for each in () if status is None else status.tuned:
-        if each.best:
-            chosen = Chosen(each.choice, each.config)
-            found[each.operation] = (*found.get(each.operation, ()), chosen)
-    return {name: tuple(sorted(chosen, key=str)) for name, chosen in found.items()}
+def _choices(run: ComparedRun, cell: str) -> dict[str, tuple[TunedChoice, ...]]:
+    """Configurations that run, by operation; those of kernels of one name in a fixed order."""
+    status = run.report.statuses.get(cell)
+    choices: dict[str, tuple[TunedChoice, ...]] = {}
+    for tried in () if status is None else status.tuned:
+        if tried.best:
+            choice = TunedChoice(tried.choice, tried.config)
+            choices[tried.operation] = (*choices.get(tried.operation, ()), choice)
+    return {name: tuple(sorted(made, key=str)) for name, made in choices.items()}

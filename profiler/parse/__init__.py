@@ -1,1 +1,1 @@
-"""What tools write -> frames and facts: CSV of ncu, logs of ptxas, object files."""
+"""Output of tools -> frames and facts: CSV of ncu, logs of ptxas, object files."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
 import zlib
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from profiler.errors import ParseError
 
 EXPORT_REMEDY = "Export it first: ncu --import FILE --csv --page raw --print-units base > FILE.csv"
 
-_GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC = b"\x1f\x8b"
 _REPORT_MAGICS = (b"NVR", b"SQLite format 3")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _BUFFER = 1 << 20
@@ -21,8 +22,13 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 """What zlib calls a stream with the header of gzip."""
 
 
+def unpacked(content: bytes) -> bytes:
+    """Content of a file, decompressed where it is gzip; raises OSError, EOFError or zlib.error."""
+    return gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
+
+
 class ByteStream(Protocol):
-    """What can be read from."""
+    """A source of bytes."""
 
     def read(self, size: int, /) -> bytes:
         """Up to `size` bytes; empty at the end."""
@@ -55,7 +61,7 @@ class LineSource:
 
     def _decoded(self) -> Iterator[bytes]:
         reader = io.BufferedReader(_Raw(self._stream), _BUFFER)
-        if reader.peek(16).startswith(_GZIP_MAGIC):
+        if reader.peek(16).startswith(GZIP_MAGIC):
             reader = io.BufferedReader(_Raw(_Inflater(reader)), _BUFFER)
         start = reader.peek(16)
         if start.startswith(_REPORT_MAGICS):

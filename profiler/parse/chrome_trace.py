@@ -16,7 +16,6 @@ Categories, arguments and units: kineto (libkineto/src/output_json.cpp and Cupti
 
 from __future__ import annotations
 
-import gzip
 import json
 import re
 import zlib
@@ -32,6 +31,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
+from profiler.parse.byte_lines import unpacked
 from profiler.parse.nsys import (
     API_COLUMNS,
     API_VERSION,
@@ -57,7 +57,6 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
 }
 _READ = frozenset({_RANGE, _OPERATOR, *_CALLS, *_ON_DEVICE})
 
-_GZIP = b"\x1f\x8b"
 _NAME = re.compile(r'("name": ")(.*?)("\s*(?:,\s*"(?:pid|ts|args)":|\n))')
 _CALL_STACK = re.compile(r'"Call stack": ".*"(?=, "Ev Idx": \d|,?\s*$)', re.MULTILINE)
 """The two strings that can make a trace invalid: kineto escapes no quotes in names, and torch's
@@ -88,7 +87,7 @@ Row = dict[str, Any]
 
 
 def read_traces(paths: Sequence[Path]) -> Timeline:
-    """Join traces into one timeline; frames are empty where nothing of the kind was recorded.
+    """One timeline of several traces; frames are empty where nothing of the kind was recorded.
 
     In traces without a GPU the operations are the outermost operators of each thread, and each is
     its own call in `api`, so that ranges and launches are found for them as for kernels.
@@ -113,19 +112,19 @@ def read_traces(paths: Sequence[Path]) -> Timeline:
 
 def short_name(demangled: str) -> str:
     """Name of a kernel without its type, namespaces, template arguments and parameters."""
-    kept: list[str] = []
+    letters: list[str] = []
     depth = 0
     for letter in demangled.replace("(anonymous namespace)::", ""):
-        if letter == "(" and depth == 0 and kept:
+        if letter == "(" and depth == 0 and letters:
             break
         if letter in "<([{":
             depth += 1
         elif letter in ">)]}":
             depth = max(0, depth - 1)
         elif depth == 0:
-            kept.append(letter)
-    words = "".join(kept).split("::")[-1].split()
-    return words[-1] if words else demangled
+            letters.append(letter)
+    parts = "".join(letters).split("::")[-1].split()
+    return parts[-1] if parts else demangled
 
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -177,9 +176,7 @@ def _read_trace(path: Path) -> _Trace:
 
 def _content(path: Path) -> object:
     try:
-        data = path.read_bytes()
-        data = gzip.decompress(data) if data.startswith(_GZIP) else data
-        text = data.decode("utf-8", errors="replace")
+        text = unpacked(path.read_bytes()).decode("utf-8", errors="replace")
         try:
             return _json(text)
         except json.JSONDecodeError:
@@ -284,11 +281,11 @@ class _Rows:
             }
             self.operations.append(operation | times)
 
-    def _correlation(self, trace: int, own: object) -> int | None:
-        """Number that is distinct among all traces; they count each on their own."""
-        if _integer(own) in (None, 0):
+    def _correlation(self, trace: int, in_trace: object) -> int | None:
+        """Correlation id that is unique over all traces; None where the trace has none."""
+        if _integer(in_trace) in (None, 0):
             return None
-        return self._correlations.setdefault((trace, own), len(self._correlations) + 1)
+        return self._correlations.setdefault((trace, in_trace), len(self._correlations) + 1)
 
 
 def _range(event: _Event) -> Row:
@@ -332,8 +329,8 @@ def _names(event: _Event, kind: OperationKind) -> Row:
         return {"name": short_name(event.name), "demangled": event.name}
     if kind is OperationKind.MEMSET:
         return {"name": "[CUDA memset]", "demangled": "[CUDA memset]"}
-    found = _COPY.match(event.name)
-    copy = f"{_ENDS[found[1]]}-to-{_ENDS[found[2]]}" if found else "Unknown"
+    match = _COPY.match(event.name)
+    copy = f"{_ENDS[match[1]]}-to-{_ENDS[match[2]]}" if match else "Unknown"
     name = f"[CUDA memcpy {copy}]"
     return {"name": name, "demangled": name, "copy_kind": copy}
 
@@ -345,7 +342,7 @@ def _axes(name: str, sizes: object) -> Row:
 
 
 def _integer(value: object) -> int | None:
-    """Whole number of 64 bits, None where it is anything else (kineto also writes "inf")."""
+    """The value if it is a 64-bit integer, else None (kineto also writes "inf")."""
     if isinstance(value, bool) or not isinstance(value, int) or not -(2**63) < value < 2**63:
         return None
     return value

@@ -1,4 +1,4 @@
-"""What inductor's autotuner says about the configurations that it tried.
+"""Configurations that inductor's autotuner tried, from its logs and its cache.
 
 Three kinds of text, as torch 2.11 to 2.13 write them. With `TORCH_LOGS=+inductor`, each
 configuration of a generated kernel, the winner, and the steps of coordinate descent:
@@ -57,27 +57,27 @@ _NO_SETTINGS = ("configs_hash", "found_by_coordesc", "time_taken_ms", "triton_ca
 
 
 def is_inductor_log(text: str) -> bool:
-    """Whether a text holds anything that the autotuner says; cheap on other texts."""
+    """Whether a text holds any output of the autotuner; cheap on other texts."""
     return next(_read(text), None) is not None
 
 
 def parse_inductor_log(text: str, name: str = "") -> tuple[TunedConfig, ...]:
-    """Return every configuration of a log or of a `*.best_config`, in the order of the text.
+    """Every configuration of a log or of a `*.best_config`, in the order of the text.
 
-    `name` is that of the operation where the text does not say it. Raises ParseError where there is
-    none.
+    `name` is that of the operation where the text does not give it. Raises ParseError where there
+    is no configuration.
     """
-    found = tuple(_read(text, name))
-    if not found:
+    configurations = tuple(_read(text, name))
+    if not configurations:
         raise ParseError(
             f"{name or 'The text'} holds nothing of inductor's autotuner.",
             remedy="Make it with TORCH_LOGS=+inductor, or with mode='max-autotune'.",
         )
-    return _with_winners(found)
+    return _with_winners(configurations)
 
 
 def tuned_of_record(rows: object) -> tuple[TunedConfig, ...]:
-    """Read what the runner recorded of a launch (`runner.protocol.TUNED`).
+    """Configurations that the runner recorded of a launch (`runner.protocol.TUNED`).
 
     What is none of it is left out: a journal may come from anywhere.
     """
@@ -88,22 +88,21 @@ def tuned_of_record(rows: object) -> tuple[TunedConfig, ...]:
 def _recorded(row: dict[str, Any]) -> TunedConfig:
     config = row.get("config")
     if not isinstance(config, dict):
-        found = _SETTING.finditer(str(row.get("description") or ""))
-        config = {each["name"]: _value(each["value"]) for each in found}
+        config = _settings(str(row.get("description") or ""))
     time = row.get("time_ns")
     return TunedConfig(
         operation=str(row.get("operation") or ""),
         choice=str(row.get("choice") or ""),
         config=config,
         time_ns=float(time) if isinstance(time, int | float) else None,
-        registers=_whole(row.get("registers")),
-        spills=_whole(row.get("spills")),
-        shared_bytes=_whole(row.get("shared_bytes")),
+        registers=_integer(row.get("registers")),
+        spills=_integer(row.get("spills")),
+        shared_bytes=_integer(row.get("shared_bytes")),
         best=row.get("best") is True,
     )
 
 
-def _whole(value: object) -> int | None:
+def _integer(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
@@ -143,10 +142,14 @@ def _tried(match: re.Match[str], operation: str) -> TunedConfig:
 
 
 def _choice(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:
-    settings = _SETTING.finditer(match["description"])
-    config = {each["name"]: _value(each["value"]) for each in settings}
+    config = _settings(match["description"])
     time = _nanoseconds(match["time"])
     return TunedConfig(operation, match["choice"], config, time, best=best and time is not None)
+
+
+def _settings(description: str) -> dict[str, Scalar]:
+    """Values by name of the settings that a choice is described by."""
+    return {match["name"]: _value(match["value"]) for match in _SETTING.finditer(description)}
 
 
 def _best_config(text: str, name: str) -> TunedConfig | None:
@@ -161,21 +164,22 @@ def _best_config(text: str, name: str) -> TunedConfig | None:
     return TunedConfig(name, step, config, best=True)
 
 
-def _with_winners(found: Sequence[TunedConfig]) -> tuple[TunedConfig, ...]:
-    """Mark what was tried and then named the best; that line itself is left out."""
-    kept: list[TunedConfig] = []
-    for each in found:
-        twin = _place(kept, each) if each.best and not each.choice else None
-        if twin is None:
-            kept.append(each)
+def _with_winners(configurations: Sequence[TunedConfig]) -> tuple[TunedConfig, ...]:
+    """The configurations, those named the best later marked so instead of listed again."""
+    distinct: list[TunedConfig] = []
+    for configuration in configurations:
+        is_winner = configuration.best and not configuration.choice
+        index = _index_of_tried(distinct, configuration) if is_winner else None
+        if index is None:
+            distinct.append(configuration)
         else:
-            kept[twin] = replace(kept[twin], best=True)
-    return tuple(kept)
+            distinct[index] = replace(distinct[index], best=True)
+    return tuple(distinct)
 
 
-def _place(kept: Sequence[TunedConfig], winner: TunedConfig) -> int | None:
+def _index_of_tried(configurations: Sequence[TunedConfig], winner: TunedConfig) -> int | None:
     tried = replace(winner, best=False)
-    return next((place for place, each in enumerate(kept) if each == tried), None)
+    return configurations.index(tried) if tried in configurations else None
 
 
 def _value(text: str) -> Scalar:

@@ -76,7 +76,7 @@ def _object_digest(path: Path) -> bytes:
 
 
 def _digest(*parts: bytes) -> str:
-    """Hash parts so that moving bytes from one part to the next changes the result."""
+    """SHA-256 of parts, so that moving bytes from one part to the next changes it."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(struct.pack("<Q", len(part)))
@@ -85,7 +85,7 @@ def _digest(*parts: bytes) -> str:
 
 
 def _digest_all(parts: Iterable[bytes]) -> bytes:
-    """Hash parts whose order does not matter."""
+    """Digest of parts in any order."""
     return _digest(*sorted(parts)).encode()
 
 
@@ -106,8 +106,8 @@ class _Relocation:
 
 
 def _relocations(elf: ELFFile) -> dict[str, list[_Relocation]]:
-    """Give the relocations of each section by its name."""
-    found: dict[str, list[_Relocation]] = {}
+    """Relocations by the name of their section."""
+    by_section: dict[str, list[_Relocation]] = {}
     for section in elf.iter_sections():
         if not isinstance(section, RelocationSection):
             continue
@@ -117,8 +117,8 @@ def _relocations(elf: ELFFile) -> dict[str, list[_Relocation]]:
         target = elf.get_section(section["sh_info"]).name
         for relocation in section.iter_relocations():
             symbol = table.get_symbol(relocation["r_info_sym"])
-            found.setdefault(target, []).append(_relocation(elf, symbol, relocation.entry))
-    return found
+            by_section.setdefault(target, []).append(_relocation(elf, symbol, relocation.entry))
+    return by_section
 
 
 def _relocation(elf: ELFFile, symbol: Symbol, entry: Mapping[str, int]) -> _Relocation:
@@ -169,7 +169,7 @@ def _device_code(elf: ELFFile) -> tuple[bytes, dict[str, bytes]]:
 
 
 def _entries(data: bytes) -> Iterator[_Entry]:
-    """Walk the containers of `.nv_fatbin` and the entries in each."""
+    """Entries of all containers of `.nv_fatbin`."""
     position = 0
     while position + _CONTAINER_HEADER.size <= len(data):
         magic, _, header, size = _CONTAINER_HEADER.unpack_from(data, position)
@@ -236,13 +236,13 @@ def _device_section(section: Section, kind: str) -> bytes:
 
 
 def _content(section: Section) -> bytes:
-    """Give the size of a section, and its bytes where the file holds them."""
-    held = b"" if section["sh_type"] == "SHT_NOBITS" else section.data()
-    return struct.pack("<Q", section["sh_size"]) + held
+    """Size of a section, then its bytes where the file holds them."""
+    content = b"" if section["sh_type"] == "SHT_NOBITS" else section.data()
+    return struct.pack("<Q", section["sh_size"]) + content
 
 
 def _info(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Walk the attributes of a `.nv.info` section, without the symbol indices in them."""
+    """Code and bytes of each attribute of a `.nv.info` section, without symbol indices."""
     position = 0
     while position + 4 <= len(data):
         kind, attribute, size = struct.unpack_from("<BBH", data, position)
@@ -255,7 +255,7 @@ def _info(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _function_attributes(elf: ELFFile) -> Iterator[tuple[str, bytes]]:
-    """Give what `.nv.info` says about functions: registers, frame and stack sizes."""
+    """Name and attribute of functions in `.nv.info`: registers, frame and stack sizes."""
     section = elf.get_section_by_name(".nv.info")
     table = elf.get_section_by_name(".symtab")
     if section is None or not isinstance(table, SymbolTableSection):
@@ -269,7 +269,7 @@ def _function_attributes(elf: ELFFile) -> Iterator[tuple[str, bytes]]:
 
 
 def _device_relocation(line: _Relocation, functions: set[str]) -> bytes:
-    """Forget the names of functions; what they do is in the digest of the function."""
+    """Bytes of a relocation without names of functions: their digests say what they do."""
     target = line.target.removeprefix(".text.")
     named = "function" if target in functions else _DEVICE_SECTION.sub(r".\1", line.target)
     return f"{line.offset} {line.kind} {line.addend} {named}".encode()
@@ -309,6 +309,6 @@ def _host_relocation(elf: ELFFile, line: _Relocation, kernels: Mapping[str, byte
 
 
 def _string(data: bytes, position: int, kernels: Mapping[str, bytes]) -> bytes:
-    """Return the C string at a position; a kernel's name, by which it registers, as its digest."""
+    """C string at a position; the digest in place of a kernel's name, by which it registers."""
     text = data[position:].split(b"\0", 1)[0]
     return kernels.get(text.decode("utf-8", "replace"), text)

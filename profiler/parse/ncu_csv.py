@@ -49,7 +49,7 @@ _NO_REASON = ("==PROF==", "==WARNING== Note:")
 
 @dataclass(frozen=True)
 class NcuTable:
-    """What one file of ncu holds."""
+    """Content of one file of ncu."""
 
     launches: pd.DataFrame
     """One row per launch in the order of the file: LAUNCH_COLUMNS, then one column per metric.
@@ -73,7 +73,7 @@ class NcuTable:
 
 
 def read_ncu_csv(path: Path, *, columns: Collection[str] | None = None) -> NcuTable:
-    """Read a file of ncu, compressed by gzip or not.
+    """Content of a file of ncu, compressed by gzip or not.
 
     `columns` are the metrics to keep; by default all but CONSTANT_PREFIXES. Raises ParseError where
     the file cannot be opened or holds no table of ncu.
@@ -105,7 +105,7 @@ def parse_ncu_csv(
 
 @dataclass
 class _Reading:
-    """What has been read so far."""
+    """Tables of a file, as far as they are read."""
 
     columns: Collection[str] | None
     launches: Launches = field(default_factory=Launches)
@@ -158,10 +158,10 @@ def _parse(stream: ByteStream, name: str, columns: Collection[str] | None) -> Nc
 
 
 def _no_table(name: str, scanner: Scanner) -> ParseError:
-    said = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
-    if said:
+    messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
+    if messages:
         return ParseError(
-            f"{name}: no ncu table found; ncu said: {' '.join(said[:_SHOWN_MESSAGES])}"
+            f"{name}: no ncu table found; ncu said: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )
     where = ": it ends inside the header" if scanner.truncated else ""
     remedy = f"{EXPORT_REMEDY}. `import` also takes timelines and logs of inductor: docs/import.md."

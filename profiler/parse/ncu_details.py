@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from profiler.metrics.units import base_unit
 from profiler.parse.ncu_labels import metric_name
-from profiler.parse.ncu_launches import IdentityColumns, Launches, Piece, Words, launch_id
+from profiler.parse.ncu_launches import IdentityColumns, Launches, Piece, TextCells, launch_id
 from profiler.parse.ncu_lines import Header, Scanner, split_row
 from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
 from profiler.parse.ncu_raw import TEXT_METRICS
-from profiler.units import base_unit
 
 
 class RuleRow(NamedTuple):
@@ -78,8 +79,8 @@ class DetailsTable:
 
         Only metric rows end with a comma of their own, and only behind their value.
         """
-        whole = len(fields) > self._value_at + 1 and self._get(fields, "Metric Name")
-        return line.endswith(b",") and not whole
+        has_value = len(fields) > self._value_at + 1 and self._get(fields, "Metric Name")
+        return line.endswith(b",") and not has_value
 
     def _get(self, fields: Sequence[str], header: str) -> str:
         position = self._position.get(header, self._width)
@@ -117,8 +118,8 @@ class DetailsTable:
         unit = self._get(fields, "Metric Unit")
         cell = _Cell(row, fields[self._value_at], unit)
         # Sections share metrics; where one of them has no value, the other may.
-        known = self._cells.setdefault(metric, {}).get(row)
-        if known is None or parse_number(known.text) != parse_number(known.text):
+        earlier = self._cells.setdefault(metric, {}).get(row)
+        if earlier is None or _is_missing(earlier.text):
             self._cells[metric][row] = cell
         if unit or metric not in self.units:
             self.units[metric] = base_unit(unit).unit
@@ -126,7 +127,7 @@ class DetailsTable:
     def _piece(self, style: NumberStyle) -> Piece:
         names = tuple(self._cells)
         values = np.full((len(names), len(self._launches) - self._start), np.nan)
-        words: dict[str, Words] = {}
+        text_cells: dict[str, TextCells] = {}
         for position, name in enumerate(names):
             texts: list[tuple[int, str]] = []
             for cell in self._cells[name].values():
@@ -137,9 +138,12 @@ class DetailsTable:
                     scaled = number * base_unit(cell.unit).factor
                     values[position, cell.launch - self._start] = scaled
             if texts:
-                offsets, found = zip(*sorted(texts), strict=True)
-                words[name] = (np.array(offsets, dtype=np.intp), np.array(found, dtype=object))
-        return Piece(self._start, names, values, words)
+                offsets, contents = zip(*sorted(texts), strict=True)
+                text_cells[name] = (
+                    np.array(offsets, dtype=np.intp),
+                    np.array(contents, dtype=object),
+                )
+        return Piece(self._start, names, values, text_cells)
 
     def _rule(self, row: int, fields: list[str], style: NumberStyle) -> RuleRow:
         speedup = parse_number(self._get(fields, "Estimated Speedup"), style)
@@ -153,3 +157,9 @@ class DetailsTable:
             speedup_pct=np.nan if speedup is None else speedup,
             speedup_type=self._get(fields, "Estimated Speedup Type") or None,
         )
+
+
+def _is_missing(text: str) -> bool:
+    """Whether a cell holds what ncu writes in place of a number that it does not have."""
+    number = parse_number(text)
+    return number is not None and math.isnan(number)

@@ -1,4 +1,4 @@
-"""What the details page of ncu calls a metric, and the metric's own name.
+"""Names of metrics by their labels on the details page of ncu.
 
 Labels of 2025.3 are from two captures of the same program, with and without `--print-metric-name
 name`. Labels of other versions are those that published scripts for 2019 to 2024 look for.
@@ -167,7 +167,7 @@ def metric_name(section: str, label: str) -> str:
     """
     if _METRIC_NAME.fullmatch(label):
         return label
-    known = LABELS.get(section, {}).get(label) or _UNIQUE.get(label)
-    if known is not None:
-        return known
+    metric = LABELS.get(section, {}).get(label) or _UNIQUE.get(label)
+    if metric is not None:
+        return metric
     return f"{section}: {label}" if section else label

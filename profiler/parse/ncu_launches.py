@@ -14,8 +14,8 @@ import pandas as pd
 from profiler.parse.nvtx_cells import NvtxRange, parse_ranges
 
 Floats = npt.NDArray[np.float64]
-Words = tuple[npt.NDArray[np.intp], npt.NDArray[Any]]
-"""Rows in which a metric has words instead of numbers, and the words."""
+TextCells = tuple[npt.NDArray[np.intp], npt.NDArray[Any]]
+"""Rows in which a metric has a text instead of a number, and these texts."""
 
 LAUNCH_COLUMNS = (
     "id", "process_id", "process", "kernel", "context", "stream", "block_size", "grid_size",
@@ -94,7 +94,7 @@ def launch_id(text: str | bytes) -> int | None:
 
 @dataclass(frozen=True)
 class BadCells:
-    """Values of one metric that are words where numbers were expected."""
+    """Values of one metric that are texts where numbers were expected."""
 
     metric: str
     count: int
@@ -103,13 +103,13 @@ class BadCells:
 
 @dataclass
 class Piece:
-    """Values of a run of launches: one row of `values` per name; words stand beside it."""
+    """Values of a run of launches: one row of `values` per name; texts stand beside it."""
 
     start: int
     names: tuple[str, ...]
     values: Floats
-    words: Mapping[str, Words]
-    """By metric: offsets within this piece, and the words there."""
+    text_cells: Mapping[str, TextCells]
+    """By metric: offsets within this piece, and the texts there."""
 
 
 @dataclass
@@ -147,50 +147,54 @@ class Launches:
         self._pieces.append(piece)
 
     def frame(self) -> tuple[pd.DataFrame, list[BadCells]]:
-        """One row per launch: `LAUNCH_COLUMNS`, then numbers, then metrics that are words.
+        """One row per launch: `LAUNCH_COLUMNS`, then numbers, then metrics that are texts.
 
         Ends the collection: the pieces are given up as they are copied.
         """
         names = list(dict.fromkeys(name for piece in self._pieces for name in piece.names))
-        values, words = self._join(names)
+        values, text_cells = self._join(names)
         is_text = [
-            name in words and bool(np.isnan(values[i]).all()) for i, name in enumerate(names)
+            name in text_cells and bool(np.isnan(values[i]).all()) for i, name in enumerate(names)
         ]
         bad = [
-            _bad_cells(name, words[name])
+            _bad_cells(name, text_cells[name])
             for name, text in zip(names, is_text, strict=True)
-            if name in words and not text
+            if name in text_cells and not text
         ]
         frame = pd.concat(
             [
                 self._identity_frame(),
                 _number_frame(names, values, is_text),
                 self._text_frame(
-                    {name: words[name] for name, text in zip(names, is_text, strict=True) if text}
+                    {
+                        name: text_cells[name]
+                        for name, text in zip(names, is_text, strict=True)
+                        if text
+                    }
                 ),
             ],
             axis=1,
         )
         return frame, bad
 
-    def _join(self, names: list[str]) -> tuple[Floats, dict[str, list[Words]]]:
-        """Values of all pieces, one row per name, and the words that stand among them."""
+    def _join(self, names: list[str]) -> tuple[Floats, dict[str, list[TextCells]]]:
+        """Values of all pieces, one row per name, and the texts that stand among them."""
         row_of = {name: row for row, name in enumerate(names)}
         values = np.full((len(names), len(self)), np.nan)
-        words: dict[str, list[Words]] = {}
+        text_cells: dict[str, list[TextCells]] = {}
         while self._pieces:
             piece = self._pieces.pop()
             stop = piece.start + piece.values.shape[1]
             values[[row_of[name] for name in piece.names], piece.start : stop] = piece.values
-            for name, (offsets, texts) in piece.words.items():
-                words.setdefault(name, []).append((offsets + piece.start, texts))
-        return values, words
+            for name, (offsets, texts) in piece.text_cells.items():
+                text_cells.setdefault(name, []).append((offsets + piece.start, texts))
+        return values, text_cells
 
-    def _text_frame(self, words_by_name: Mapping[str, list[Words]]) -> pd.DataFrame:
+    def _text_frame(self, text_cells: Mapping[str, list[TextCells]]) -> pd.DataFrame:
         columns = {}
-        for name, words in words_by_name.items():
+        for name, parts in text_cells.items():
             column = np.full(len(self), None, dtype=object)
-            for rows, texts in words:
+            for rows, texts in parts:
                 column[rows] = texts
             columns[name] = column
         return pd.DataFrame(columns, index=pd.RangeIndex(len(self)))
@@ -217,9 +221,9 @@ def _number_frame(names: list[str], values: Floats, is_text: list[bool]) -> pd.D
     return pd.DataFrame(values.T, columns=pd.Index(numeric, dtype=object), copy=False)
 
 
-def _bad_cells(name: str, words: list[Words]) -> BadCells:
-    first = min(words, key=lambda pair: int(pair[0][0]))
-    return BadCells(name, sum(len(rows) for rows, _ in words), str(first[1][0]))
+def _bad_cells(name: str, parts: list[TextCells]) -> BadCells:
+    _, texts = min(parts, key=lambda part: int(part[0][0]))
+    return BadCells(name, sum(len(rows) for rows, _ in parts), str(texts[0]))
 
 
 def _take(cells: Sequence[Any], codes: npt.NDArray[np.intp]) -> npt.NDArray[Any]:

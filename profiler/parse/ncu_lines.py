@@ -106,7 +106,7 @@ class Scanner:
                 return
 
     def reject(self, line: bytes) -> None:
-        """Say that the line that was taken last is no row after all."""
+        """Count the line that was taken last as a bad row."""
         self._note_message(line)
         if self._source.open_end:
             self._cut = True

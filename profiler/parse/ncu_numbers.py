@@ -21,7 +21,7 @@ _MISSING = frozenset(MISSING)
 
 @dataclass(frozen=True)
 class NumberStyle:
-    """How numbers are written in one table; ncu follows the locale of the machine it ran on."""
+    """Notation of numbers in one table; ncu follows the locale of the machine that it ran on."""
 
     thousands: str = ","
     decimal: str = "."
@@ -58,7 +58,7 @@ _CONTINENTAL_EVIDENCE = _evidence(".", ",")
 
 
 def detect_style(cells: Iterable[str]) -> NumberStyle:
-    """Tell the style from numbers that allow one reading only; the C locale where none does."""
+    """Notation by the numbers that allow one reading only; the C locale where none does."""
     spaced = votes = 0
     for cell in cells:
         if _SPACED.fullmatch(cell):
@@ -71,7 +71,7 @@ def detect_style(cells: Iterable[str]) -> NumberStyle:
 
 @lru_cache(maxsize=65536)
 def parse_number(text: str, style: NumberStyle = C_LOCALE) -> float | None:
-    """The number in a cell, NaN where the cell says that there is none, None where it is a word."""
+    """Number in a cell: NaN where ncu writes that it has none, None where it is a text."""
     plain = text.strip().removeprefix("(!)").strip()
     if plain in _MISSING:
         return math.nan

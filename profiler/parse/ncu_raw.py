@@ -13,11 +13,12 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.errors import ParseError
+from profiler.metrics.units import base_unit, is_known
 from profiler.parse.ncu_launches import (
     IdentityColumns,
     Launches,
     Piece,
-    Words,
+    TextCells,
     is_identity,
     launch_id,
 )
@@ -30,7 +31,6 @@ from profiler.parse.ncu_numbers import (
     detect_style,
     parse_number,
 )
-from profiler.units import base_unit, is_known
 
 ATTRIBUTE_PREFIX = "device__attribute_"
 CONSTANT_PREFIXES = (ATTRIBUTE_PREFIX, "c2clink__", "numa__", "nvlink__")
@@ -100,7 +100,7 @@ class RawTable:
         return fields if fields is not None and len(fields) == self._width else None
 
     def _learn_device(self, cells: list[str]) -> None:
-        """Keep what the first row says about the device; its large numbers show the style."""
+        """Keep the device attributes of the first row; its large numbers show the notation."""
         self._style = detect_style(cells)
         self.attributes = {
             name: _attribute(cell, self._style)
@@ -194,16 +194,16 @@ class RawTable:
         frame = self._frame(tails)
         names = tuple(self._names[i] for i in self._wanted)
         values = np.empty((len(names), len(tails)))
-        words: dict[str, Words] = {}
+        text_cells: dict[str, TextCells] = {}
         for row, position in enumerate(self._wanted):
             column = frame[position - self._skip]
             numbers, offsets = _numbers(column, self._style, self._names[position])
             np.multiply(numbers, self._factors[position], out=values[row])
             if len(offsets):
                 texts = column.to_numpy(dtype=object)[offsets]
-                words[self._names[position]] = (offsets, texts)
+                text_cells[self._names[position]] = (offsets, texts)
         values[np.isinf(values)] = np.nan
-        return Piece(start, names, values, words)
+        return Piece(start, names, values, text_cells)
 
     def _frame(self, tails: list[bytes]) -> pd.DataFrame:
         data = b"\n".join(tails)
@@ -282,13 +282,13 @@ def _attribute(cell: str, style: NumberStyle) -> str | float:
 def _numbers(
     column: pd.Series[Any], style: NumberStyle, name: str
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.intp]]:
-    """Numbers of a column, and the offsets of the cells that hold words instead."""
+    """Numbers of a column, and the offsets of the cells that hold texts instead."""
     if column.dtype.kind in "iuf":
         return column.to_numpy(dtype=np.float64), np.empty(0, dtype=np.intp)
     codes, distinct = pd.factorize(column)
     numbers = [
         None if name in TEXT_METRICS else parse_number(str(text), style) for text in distinct
     ]
-    is_word = np.array([number is None for number in numbers] + [False], dtype=bool)
+    is_text = np.array([number is None for number in numbers] + [False], dtype=bool)
     values = np.array([np.nan if n is None else n for n in numbers] + [np.nan])
-    return values[codes], np.flatnonzero(is_word[codes])
+    return values[codes], np.flatnonzero(is_text[codes])

@@ -77,7 +77,7 @@ THREAD_BITS = 24
 
 
 class OperationKind(StrEnum):
-    """What a row of the operations is."""
+    """Kind of a GPU operation."""
 
     KERNEL = "kernel"
     MEMCPY = "memcpy"
@@ -90,7 +90,7 @@ class OperationKind(StrEnum):
 
 @dataclass(frozen=True)
 class Timeline:
-    """What nsys or torch.profiler recorded, as frames whose row numbers are their index."""
+    """A recording of nsys or torch.profiler as frames whose row numbers are their index."""
 
     operations: pd.DataFrame
     """OPERATION_COLUMNS."""
@@ -155,7 +155,7 @@ _LAUNCH: Mapping[str, str] = {
 
 
 def read_nsys(path: Path) -> Timeline:
-    """Read an SQLite export; frames are empty where nothing of the kind was recorded.
+    """Timeline of an SQLite export; frames are empty where nothing of the kind was recorded.
 
     Raises ParseError where the file is no export of nsys, lacks a column that every known schema
     has, holds operations or calls that end before they begin, or calls that no operation refers to.
@@ -207,43 +207,43 @@ def _operations(export: Export) -> pd.DataFrame:
 def _kernels(export: Export) -> pd.DataFrame:
     table = "CUPTI_ACTIVITY_KIND_KERNEL"
     required = (*_PLACE, "shortName", "demangledName")
-    found = export.columns(table, required, (*_ORIGIN, "graphNodeId", *_LAUNCH.values()))
+    raw = export.columns(table, required, (*_ORIGIN, "graphNodeId", *_LAUNCH.values()))
     names = {
-        column: _resolved(found[column], export.strings(table, column))
+        column: _resolved(raw[column], export.strings(table, column))
         for column in ("shortName", "demangledName")
     }
     return _operation_frame(
-        OperationKind.KERNEL, found, names["shortName"], demangled=names["demangledName"]
+        OperationKind.KERNEL, raw, names["shortName"], demangled=names["demangledName"]
     )
 
 
 def _copies(export: Export) -> pd.DataFrame:
-    found = export.columns(
+    raw = export.columns(
         "CUPTI_ACTIVITY_KIND_MEMCPY",
         (*_PLACE, "bytes", "copyKind"),
         (*_ORIGIN, "graphNodeId"),
     )
     labels = {**_COPIES, **export.labels("ENUM_CUDA_MEMCPY_OPER")}
-    kinds = _resolved(found["copyKind"], labels)
-    names = _resolved(found["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels.items()})
-    return _operation_frame(OperationKind.MEMCPY, found, names, copy_kind=kinds)
+    kinds = _resolved(raw["copyKind"], labels)
+    names = _resolved(raw["copyKind"], {k: f"[CUDA memcpy {v}]" for k, v in labels.items()})
+    return _operation_frame(OperationKind.MEMCPY, raw, names, copy_kind=kinds)
 
 
 def _memsets(export: Export) -> pd.DataFrame:
-    found = export.columns(
+    raw = export.columns(
         "CUPTI_ACTIVITY_KIND_MEMSET", (*_PLACE, "bytes"), (*_ORIGIN, "graphNodeId")
     )
-    return _operation_frame(OperationKind.MEMSET, found, _same("[CUDA memset]", found))
+    return _operation_frame(OperationKind.MEMSET, raw, _same("[CUDA memset]", raw))
 
 
 def _graphs(export: Export) -> pd.DataFrame:
-    found = export.columns("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _PLACE, _ORIGIN)
-    return _operation_frame(OperationKind.GRAPH, found, _same("[CUDA graph]", found))
+    raw = export.columns("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", _PLACE, _ORIGIN)
+    return _operation_frame(OperationKind.GRAPH, raw, _same("[CUDA graph]", raw))
 
 
 def _operation_frame(
     kind: OperationKind,
-    found: Mapping[str, Integers],
+    raw: Mapping[str, Integers],
     names: pd.Categorical,
     *,
     demangled: pd.Categorical | None = None,
@@ -251,16 +251,16 @@ def _operation_frame(
 ) -> pd.DataFrame:
     nothing = np.full(len(names), MISSING)
     columns: dict[str, object] = {
-        "kind": _same(kind.value, found),
+        "kind": _same(kind.value, raw),
         "name": names,
         "demangled": names if demangled is None else demangled,
-        "copy_kind": _same(None, found) if copy_kind is None else copy_kind,
+        "copy_kind": _same(None, raw) if copy_kind is None else copy_kind,
     }
     for name, source in {**_SHARED, **_LAUNCH, "bytes": "bytes"}.items():
-        columns[name] = found.get(source, nothing)
-    columns["process"] = _process(found["globalPid"])
+        columns[name] = raw.get(source, nothing)
+    columns["process"] = _process(raw["globalPid"])
     # Schemas of before NULL was used have 0 there.
-    columns["graph_node"] = _or_missing(found.get("graphNodeId", nothing), 0)
+    columns["graph_node"] = _or_missing(raw.get("graphNodeId", nothing), 0)
     exact = ("start_ns", "end_ns")
     return pd.DataFrame(
         {
@@ -272,17 +272,17 @@ def _operation_frame(
 
 def _api(export: Export) -> pd.DataFrame:
     table = "CUPTI_ACTIVITY_KIND_RUNTIME"
-    found = export.columns(table, (*_TIMES, "nameId"), ("globalTid", "correlationId"))
+    raw = export.columns(table, (*_TIMES, "nameId"), ("globalTid", "correlationId"))
     strings = export.strings(table, "nameId")
     names = {key: API_VERSION.sub("", name) for key, name in strings.items()}
     frame = pd.DataFrame(
         {
-            "start_ns": found["start"],
-            "end_ns": found["end"],
-            "name": _resolved(found["nameId"], names),
-            "process": nullable(_process(found["globalTid"])),
-            "thread": nullable(found["globalTid"]),
-            "correlation": nullable(found["correlationId"]),
+            "start_ns": raw["start"],
+            "end_ns": raw["end"],
+            "name": _resolved(raw["nameId"], names),
+            "process": nullable(_process(raw["globalTid"])),
+            "thread": nullable(raw["globalTid"]),
+            "correlation": nullable(raw["correlationId"]),
         }
     )
     return frame.sort_values(["start_ns", "end_ns"], kind="stable", ignore_index=True)
@@ -290,15 +290,15 @@ def _api(export: Export) -> pd.DataFrame:
 
 def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
     table = "NVTX_EVENTS"
-    found = export.columns(
+    raw = export.columns(
         table,
         ("start", "end", "eventType", "globalTid"),
         ("endGlobalTid", "textId", "domainId", "color"),
     )
-    names = _texts(export, table, found["textId"])
-    kept = np.flatnonzero(np.isin(found["eventType"], list(_RANGE_KINDS)))
-    column = {name: values[kept] for name, values in found.items()}
-    last_ns = max([last_ns, *(int(column[name].max()) for name in _TIMES if len(kept))])
+    names = _texts(export, table, raw["textId"])
+    rows = np.flatnonzero(np.isin(raw["eventType"], list(_RANGE_KINDS)))
+    column = {name: values[rows] for name, values in raw.items()}
+    last_ns = max([last_ns, *(int(column[name].max()) for name in _TIMES if len(rows))])
     is_mark = column["eventType"] == _MARK_TYPE
     is_open = ~is_mark & (column["end"] == MISSING)
     end = np.where(is_mark, column["start"], np.where(is_open, last_ns, column["end"]))
@@ -308,8 +308,8 @@ def _ranges(export: Export, last_ns: int) -> pd.DataFrame:
             "start_ns": column["start"],
             "end_ns": end,
             "open": is_open,
-            "name": names[kept],
-            "domain": _domains(found, names)[kept],
+            "name": names[rows],
+            "domain": _domains(raw, names)[rows],
             "process": nullable(_process(column["globalTid"])),
             "thread": nullable(column["globalTid"]),
             "end_thread": nullable(_or_missing(column["endGlobalTid"], 0)),
@@ -333,12 +333,12 @@ def _texts(export: Export, table: str, ids: Integers) -> pd.Categorical:
     return categorical(texts)
 
 
-def _domains(found: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:
-    """Domain names: of the event that created the domain in the same process."""
-    processes, process = np.unique(_process(found["globalTid"]), return_inverse=True)
-    domains, domain = np.unique(found["domainId"], return_inverse=True)
+def _domains(events: Mapping[str, Integers], names: pd.Categorical) -> pd.Categorical:
+    """Domain name of each event: of the event that created the domain in the same process."""
+    processes, process = np.unique(_process(events["globalTid"]), return_inverse=True)
+    domains, domain = np.unique(events["domainId"], return_inverse=True)
     keys = process * len(domains) + domain
-    rows = np.flatnonzero(found["eventType"] == _DOMAIN_CREATED)
+    rows = np.flatnonzero(events["eventType"] == _DOMAIN_CREATED)
     created = dict(zip(keys[rows].tolist(), names[rows].astype(object), strict=True))
     texts = [
         _domain_name(int(number), created.get(key))
@@ -360,18 +360,18 @@ def _resolved(ids: Integers, texts: Mapping[int, str]) -> pd.Categorical:
     return categorical([texts.get(int(key)) for key in distinct], codes)
 
 
-def _same(text: str | None, found: Mapping[str, Integers]) -> pd.Categorical:
-    """Column with the same word, or nothing, in every row."""
-    return categorical([text], np.zeros(len(found["start"]), np.int64))
+def _same(text: str | None, raw: Mapping[str, Integers]) -> pd.Categorical:
+    """Column with the same text, or nothing, in every row."""
+    return categorical([text], np.zeros(len(raw["start"]), np.int64))
 
 
 def categorical(texts: Sequence[str | None], rows: Integers | None = None) -> pd.Categorical:
-    """Texts as a categorical; `rows` says which of them stands in each row, None: all in turn."""
+    """Texts as a categorical; `rows`: index of the text in each row, None: all in turn."""
     codes, distinct = pd.factorize(np.array(texts, dtype=object))
-    chosen = codes if rows is None or not len(texts) else codes[rows]
+    row_codes = codes if rows is None or not len(texts) else codes[rows]
     # Objects, not strings: an empty index of strings would be of another type than a full one.
     categories: pd.Index[Any] = pd.Index([str(text) for text in distinct], dtype=object)
-    return pd.Categorical.from_codes(chosen, categories)
+    return pd.Categorical.from_codes(row_codes, categories)
 
 
 def _process(serialised: Integers) -> Integers:

@@ -1,4 +1,4 @@
-"""Which NVTX ranges every GPU operation belongs to.
+"""NVTX ranges of every GPU operation.
 
 An operation belongs to the call that launched it (same process, same correlation id); the nodes of
 a CUDA graph to the launch of the graph. The ranges of the call are those that were open when it
@@ -54,7 +54,7 @@ class Attribution:
 
 
 def attribute(timeline: Timeline) -> Attribution:
-    """Find launch and ranges of every kernel, copy, memset and graph of a timeline."""
+    """Launch and ranges of every kernel, copy, memset and graph of a timeline."""
     launches = _launches(timeline.operations, timeline.api)
     launched = launches != _NO_CALL
     calls = np.unique(launches[launched])
@@ -87,24 +87,25 @@ def _launches(operations: pd.DataFrame, api: pd.DataFrame) -> Integers:
     wanted = _launch_keys(wanted, _plain(operations["correlation"]), processes)
     if not len(keys):
         return np.full(len(wanted), _NO_CALL)
-    found = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    return np.where((keys[found] == wanted) & (wanted >= 0), order[found], _NO_CALL)
+    nearest = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    return np.where((keys[nearest] == wanted) & (wanted >= 0), order[nearest], _NO_CALL)
 
 
 def _launch_keys(process: Integers, correlation: Integers, processes: Integers) -> Integers:
-    """One number of process and correlation id; -1 where there is no such process, or no id."""
+    """Key of process and correlation id; -1 where there is no such process, or no id."""
     if not len(processes):
         return np.full(len(process), -1)
     code = np.minimum(np.searchsorted(processes, process), len(processes) - 1)
-    known = (processes[code] == process) & (correlation > 0)  # CUPTI counts from 1
-    return np.where(known, (code << _CORRELATION_BITS) + np.where(known, correlation, 0), -1)
+    valid = (processes[code] == process) & (correlation > 0)  # CUPTI counts from 1
+    return np.where(valid, (code << _CORRELATION_BITS) + np.where(valid, correlation, 0), -1)
 
 
 def _looked_up(times: pd.Series, rows: Integers) -> pd.arrays.IntegerArray:
-    known = rows != _NO_CALL
+    """Time of each row; missing where there was no call."""
+    present = rows != _NO_CALL
     values = np.zeros(len(rows), np.int64)
-    values[known] = times.to_numpy()[rows[known]]
-    return pd.arrays.IntegerArray(values, ~known)
+    values[present] = times.to_numpy()[rows[present]]
+    return pd.arrays.IntegerArray(values, ~present)
 
 
 def _filled(mask: npt.NDArray[np.bool_], values: Integers, otherwise: int) -> Integers:
@@ -210,7 +211,7 @@ class _StackTree:
 
     def __init__(self, ranges: int) -> None:
         self._ranges = ranges
-        self._known: dict[int, int] = {}
+        self._numbers: dict[int, int] = {}
         self.parents: list[int] = []
         self._innermost: list[int] = []
         self._depths: list[int] = []
@@ -218,11 +219,10 @@ class _StackTree:
     def inside(self, stack: int, row: int) -> int:
         """Stack of range `row` inside `stack`."""
         key = (stack + 1) * self._ranges + row
-        known = self._known.get(key)
-        if known is not None:
-            return known
+        if key in self._numbers:
+            return self._numbers[key]
         number = len(self.parents)
-        self._known[key] = number
+        self._numbers[key] = number
         self.parents.append(stack)
         self._innermost.append(row)
         self._depths.append(1 if stack == NO_STACK else self._depths[stack] + 1)
@@ -246,9 +246,9 @@ class _OpenRanges:
         self.tree = _StackTree(len(shared))
         self._is_shared = shared
         self._process, self._main = threads.process, threads.main
-        self._own: list[dict[int, None]] = [{} for _ in threads.process]
-        self._own_stack: list[int | None] = [NO_STACK] * len(threads.process)
-        """Stack of a thread's own ranges; None where it has to be worked out again."""
+        self._pushed: list[dict[int, None]] = [{} for _ in threads.process]
+        self._pushed_stack: list[int | None] = [NO_STACK] * len(threads.process)
+        """Stack of a thread's push/pop ranges; None where it has to be worked out again."""
         self._shared: list[dict[int, None]] = [{} for _ in threads.process]
 
     def start(self, row: int, thread: int) -> int:
@@ -257,11 +257,11 @@ class _OpenRanges:
         if self._is_shared[row]:
             shared[row] = None
         else:
-            around = self._own_stack[thread]
-            self._own[thread][row] = None
+            around = self._pushed_stack[thread]
+            self._pushed[thread][row] = None
             # While start/end ranges are open, stacks of push/pop ranges alone are not needed.
-            known = None if shared or around is None else self.tree.inside(around, row)
-            self._own_stack[thread] = known
+            stack = None if shared or around is None else self.tree.inside(around, row)
+            self._pushed_stack[thread] = stack
         return self._stack(thread)
 
     def end(self, row: int, thread: int) -> None:
@@ -269,31 +269,31 @@ class _OpenRanges:
         if self._is_shared[row]:
             del self._shared[self._process[thread]][row]
             return
-        own, stack = self._own[thread], self._own_stack[thread]
-        innermost = next(reversed(own)) == row
-        del own[row]
-        if not own:
-            self._own_stack[thread] = NO_STACK
+        pushed, stack = self._pushed[thread], self._pushed_stack[thread]
+        innermost = next(reversed(pushed)) == row
+        del pushed[row]
+        if not pushed:
+            self._pushed_stack[thread] = NO_STACK
         elif innermost and stack is not None:
-            self._own_stack[thread] = self.tree.parents[stack]
+            self._pushed_stack[thread] = self.tree.parents[stack]
         else:
-            self._own_stack[thread] = None
+            self._pushed_stack[thread] = None
 
     def of_call(self, thread: int) -> tuple[int, bool]:
         """Stack of a call that begins now, and whether it is only known by time."""
         main = self._main[thread]
-        if self._own[thread] or not self._own[main]:
+        if self._pushed[thread] or not self._pushed[main]:
             return self._stack(thread), False
         return self._stack(main), True
 
     def _stack(self, thread: int) -> int:
-        shared, own = self._shared[self._process[thread]], self._own[thread]
-        known = self._own_stack[thread]
-        if not shared and known is not None:
-            return known
+        shared, pushed = self._shared[self._process[thread]], self._pushed[thread]
+        pushed_stack = self._pushed_stack[thread]
+        if not shared and pushed_stack is not None:
+            return pushed_stack
         stack = NO_STACK
-        for row in sorted((*own, *shared)) if shared else own:  # rows are in order of start
+        for row in sorted((*pushed, *shared)) if shared else pushed:  # rows are in order of start
             stack = self.tree.inside(stack, row)
         if not shared:
-            self._own_stack[thread] = stack
+            self._pushed_stack[thread] = stack
         return stack

@@ -51,8 +51,8 @@ class Export:
         if not self.has("META_DATA_EXPORT"):
             return None
         rows = self._rows("SELECT value FROM META_DATA_EXPORT WHERE name = ?", (name,))
-        found = next((value for chunk in rows for (value,) in chunk), None)
-        return None if found is None else str(found)
+        record = next((value for chunk in rows for (value,) in chunk), None)
+        return None if record is None else str(record)
 
     def columns(
         self, table: str, required: Sequence[str], optional: Sequence[str] = ()

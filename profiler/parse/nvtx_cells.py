@@ -63,8 +63,8 @@ def _start_end(cell: str) -> list[NvtxRange]:
     ranges = []
     for match in _ITEM.finditer(cell):
         range_id, separator, item = match[2].partition(":")
-        known = separator and range_id.isdecimal()
-        domain, name = _domain_and_name(item if known else match[2])
+        has_id = separator and range_id.isdecimal()
+        domain, name = _domain_and_name(item if has_id else match[2])
         ranges.append(NvtxRange(domain, name, RangeKind.START_END, None))
     return ranges
 

@@ -28,7 +28,7 @@ _CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
 
 
 def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ...]:
-    """Return the facts of each `__global__` function in a log, in the order of the log.
+    """Facts of each `__global__` function in a log of ptxas, in its order.
 
     Names are as ptxas prints them (mangled unless `extern "C"`). Functions that are not kernels are
     left out. With `arch` (`sm_90`) only what was compiled for it counts; without, a log of several
@@ -51,7 +51,7 @@ def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ..
 
 
 def _read(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:
-    """Add what one line says; properties of another function do not belong to the kernel."""
+    """Add the facts of one line; properties of another function do not belong to the kernel."""
     if (match := _STACK.search(line)) and function == facts.name:
         return replace(
             facts,

@@ -41,7 +41,7 @@ _OPEN = "open"
 
 @dataclass(frozen=True)
 class TimelineFacts:
-    """What there is to say of a timeline beside its tables."""
+    """How a timeline was recorded: what its tables do not hold."""
 
     collector: str
     device: str
@@ -80,7 +80,7 @@ def has_timeline(folder: Path) -> bool:
 
 
 def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
-    """Read the cleaned files of an attempt; None where there are none.
+    """Timeline in the cleaned files of an attempt; None where there are none.
 
     Raises ParseError where a file is damaged or absent.
     """
@@ -136,17 +136,17 @@ def _dtype(name: str) -> Any:
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Texts as the parser gives them: categories of objects, and nothing where there is no text."""
     is_ranges = _OPEN in frame.columns
-    found = {
+    texts = {
         # The default domain, and a range without a name, have an empty text.
         name: _categories(frame[name], empty=is_ranges)
         for name in frame.columns
         if name in _TEXTS
     }
-    return frame.assign(**found)
+    return frame.assign(**texts)
 
 
 def _categories(column: pd.Series[Any], *, empty: bool) -> pd.Categorical:
     texts: pd.Index[Any] = pd.Index(column, dtype=object)
-    known = [text for text in dict.fromkeys(texts) if text or empty]
-    categories: pd.Index[Any] = pd.Index(known, dtype=object)
+    distinct = [text for text in dict.fromkeys(texts) if text or empty]
+    categories: pd.Index[Any] = pd.Index(distinct, dtype=object)
     return pd.Categorical.from_codes(categories.get_indexer(texts), categories)

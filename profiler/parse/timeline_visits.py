@@ -31,11 +31,11 @@ Mask = npt.NDArray[np.bool_]
 
 def visits(ranges: pd.DataFrame) -> pd.DataFrame:
     """Visits that were recorded from beginning to end: VISIT_COLUMNS. `ranges`: RANGE_COLUMNS."""
-    own = _own_ranges(ranges)
-    parsed = [protocol.parse_range_name(name) for name in own["name"]]
+    ours = _runner_ranges(ranges)
+    parsed = [protocol.parse_range_name(name) for name in ours["name"]]
     rows = [
         (*visit, start, end)
-        for visit, start, end in zip(parsed, own["start_ns"], own["end_ns"], strict=True)
+        for visit, start, end in zip(parsed, ours["start_ns"], ours["end_ns"], strict=True)
         if visit is not None
     ]
     return _windows(rows, VISIT_COLUMNS)
@@ -43,24 +43,25 @@ def visits(ranges: pd.DataFrame) -> pd.DataFrame:
 
 def launches(ranges: pd.DataFrame) -> pd.DataFrame:
     """Launches that were recorded from beginning to end: LAUNCH_COLUMNS."""
-    own = _own_ranges(ranges)
-    parsed = [protocol.parse_launch_range_name(name) for name in own["name"]]
+    ours = _runner_ranges(ranges)
+    parsed = [protocol.parse_launch_range_name(name) for name in ours["name"]]
     rows = [
         (launch, start, end)
-        for launch, start, end in zip(parsed, own["start_ns"], own["end_ns"], strict=True)
+        for launch, start, end in zip(parsed, ours["start_ns"], ours["end_ns"], strict=True)
         if launch is not None
     ]
     return _windows(rows, LAUNCH_COLUMNS)
 
 
-def _own_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+def _runner_ranges(ranges: pd.DataFrame) -> pd.DataFrame:
+    """Ranges that the runner opened and closed: `name start_ns end_ns`."""
     ours = (ranges["domain"] == protocol.NVTX_DOMAIN) & ~ranges["open"].astype(bool)
     return ranges.loc[ours, ["name", "start_ns", "end_ns"]]
 
 
 def _windows(rows: Sequence[tuple[object, ...]], columns: Sequence[str]) -> pd.DataFrame:
-    whole = {name: "int64" for name in columns if name != "cell"}
-    frame = pd.DataFrame(rows, columns=list(columns)).astype(whole)
+    integers = {name: "int64" for name in columns if name != "cell"}
+    frame = pd.DataFrame(rows, columns=list(columns)).astype(integers)
     return frame.sort_values("start_ns", kind="stable", ignore_index=True)
 
 
@@ -69,18 +70,19 @@ def window_of(times: Integers, windows: pd.DataFrame) -> Integers:
     starts, ends = windows["start_ns"].to_numpy(), windows["end_ns"].to_numpy()
     if not len(windows):
         return np.full(len(times), NOWHERE)
-    found = np.searchsorted(starts, times, side="right") - 1
-    inside = (found >= 0) & (times < ends[np.maximum(found, 0)])
-    return np.where(inside, found, NOWHERE)
+    latest = np.searchsorted(starts, times, side="right") - 1
+    inside = (latest >= 0) & (times < ends[np.maximum(latest, 0)])
+    return np.where(inside, latest, NOWHERE)
 
 
 def launch_times(operations: pd.DataFrame) -> Integers:
-    """When each operation was launched; when it began, where its call was not recorded.
+    """Launch time of each operation in ns; its start where the call was not recorded.
 
     `operations` as in an `Attribution`.
     """
-    known = operations["launch_ns"].where(operations["launch_ns"].notna(), operations["start_ns"])
-    return known.to_numpy(dtype=np.int64)
+    launched = operations["launch_ns"].notna()
+    times = operations["launch_ns"].where(launched, operations["start_ns"])
+    return times.to_numpy(dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -97,18 +99,19 @@ def _places(timeline: Timeline, windows: pd.DataFrame) -> _Places:
     ranges = timeline.ranges
     first = window_of(ranges["start_ns"].to_numpy(dtype=np.int64), windows)
     ends = np.append(windows["end_ns"].to_numpy(dtype=np.int64), np.iinfo(np.int64).min)
-    whole = ranges["end_ns"].to_numpy(dtype=np.int64) <= ends[first]  # NOWHERE has the last end
+    # NOWHERE has the last end.
+    ends_inside = ranges["end_ns"].to_numpy(dtype=np.int64) <= ends[first]
     launched = launch_times(attribute(timeline).operations)
     called = timeline.api["start_ns"].to_numpy(dtype=np.int64)
     return _Places(
         operations=window_of(launched, windows),
-        ranges=np.where(whole, first, NOWHERE),
+        ranges=np.where(ends_inside, first, NOWHERE),
         api=window_of(called, windows),
     )
 
 
 def inside(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
-    """What lies in any of these windows (`start_ns end_ns`, none in another, by start)."""
+    """The parts of a timeline in these windows (`start_ns end_ns`, none in another, by start)."""
     places = _places(timeline, windows)
     return replace(
         timeline,
@@ -118,8 +121,8 @@ def inside(timeline: Timeline, windows: pd.DataFrame) -> Timeline:
     )
 
 
-def _rows(frame: pd.DataFrame, chosen: Mask) -> pd.DataFrame:
-    return frame[chosen].reset_index(drop=True)
+def _rows(frame: pd.DataFrame, mask: Mask) -> pd.DataFrame:
+    return frame[mask].reset_index(drop=True)
 
 
 @dataclass(frozen=True)
@@ -133,7 +136,7 @@ class Cut:
 
 
 def cuts(timeline: Timeline, windows: pd.DataFrame) -> list[Cut]:
-    """What lies in each of these windows, which then begins at 0."""
+    """The part of a timeline in each of these windows, its times since the window's start."""
     places = _places(timeline, windows)
     return [
         _cut(timeline, places, number, int(start))
@@ -156,7 +159,7 @@ def _earlier(frame: pd.DataFrame, by_ns: int) -> pd.DataFrame:
     return frame.assign(**{name: frame[name] - by_ns for name in names})
 
 
-def whole(timeline: Timeline) -> pd.DataFrame:
+def full_window(timeline: Timeline) -> pd.DataFrame:
     """One window over all of a timeline (`start_ns end_ns`)."""
     frames = [part for part in (timeline.operations, timeline.ranges, timeline.api) if len(part)]
     first = min((int(frame["start_ns"].min()) for frame in frames), default=0)

@@ -18,12 +18,13 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from profiler.findings.findings import Findings
+from profiler.findings.named_baselines import NamedBaseline
+from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION
-from profiler.render.compare import Comparison
-from profiler.render.labels import Label
-from profiler.render.lookup import Lookup
-from profiler.render.main_table import Facet
-from profiler.render.rulings import CSS, ORDER, word
+from profiler.render.tables.main_table import Facet
+from profiler.render.words.baselines import baseline_label, why_no_verdict
+from profiler.render.words.verdicts import CSS, ORDER, details, word
 
 SUMMARY_FIELDS = (
     "n",
@@ -37,6 +38,7 @@ SUMMARY_FIELDS = (
     "mean",
     "min",
     "max",
+    "source",
 )
 _DIGITS = 6
 """Significant digits: ncu prints two decimals, and the run folder has all digits."""
@@ -48,12 +50,11 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 
 
 def payload(
-    lookup: Lookup,
-    comparisons: tuple[Comparison, ...],
+    findings: Findings,
     facets: tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]],
 ) -> dict[str, Any]:
     """Everything that the page's script reads; numbers are raw, missing is null."""
-    report = lookup.report
+    report = findings.report
     groups, membership = facets
     return {
         "schema_version": SCHEMA_VERSION,
@@ -63,28 +64,30 @@ def payload(
         "primary": report.primary,
         "replayed": None if report.replay is None else vars(report.replay),
         "variants": [
-            {"id": one.id, "name": one.name, "params": dict(one.params)} for one in lookup.variants
+            {"id": one.id, "name": one.name, "params": dict(one.params)}
+            for one in findings.variants
         ],
         "problems": [
-            {"id": one.id, "name": one.name, "params": dict(one.params)} for one in lookup.problems
+            {"id": one.id, "name": one.name, "params": dict(one.params)}
+            for one in findings.problems
         ],
-        "cells": _cells(lookup),
+        "cells": _cells(findings),
         "metrics": [
             {
                 "name": one.name,
                 "label": one.label,
                 "unit": one.unit,
                 "better": one.better,
-                "summary": _summary(lookup, one),
+                "summary": _summary(findings, one),
             }
-            for one in lookup.measured_metrics
+            for one in findings.metrics
         ],
         "facets": {
             "groups": [{"label": one.label, "values": list(one.values)} for one in groups],
             "cells": [_column(column) for column in zip(*membership, strict=True)],
         },
         "verdicts": [{"name": one.value, "word": word(one), "css": CSS[one]} for one in ORDER],
-        "comparisons": [_comparison(lookup, one) for one in comparisons],
+        "comparisons": [_comparison(findings, one) for one in findings.baselines],
     }
 
 
@@ -94,13 +97,13 @@ def dump(data: dict[str, Any]) -> Markup:
     return Markup(text.translate(_ESCAPES))  # noqa: S704 - escaped on this very line
 
 
-def _cells(lookup: Lookup) -> dict[str, Any]:
-    cells = lookup.report.plan.cells
-    statuses = [lookup.status(cell) for cell in cells]
+def _cells(findings: Findings) -> dict[str, Any]:
+    cells = findings.distinct_cells
+    statuses = [findings.status(cell) for cell in cells]
     return {
         "id": [cell.id for cell in cells],
-        "variant": [lookup.marks[cell.variant.id] for cell in cells],
-        "problem": [lookup.problem_numbers[cell.problem.id] for cell in cells],
+        "variant": [findings.marks[cell.variant.id] for cell in cells],
+        "problem": [findings.problem_numbers[cell.problem.id] for cell in cells],
     } | _table(
         {
             "outcome": [str(status.outcome) for status in statuses],
@@ -111,30 +114,34 @@ def _cells(lookup: Lookup) -> dict[str, Any]:
     )
 
 
-def _summary(lookup: Lookup, metric: Label) -> dict[str, Any]:
-    values = [lookup.recorded_value(cell, metric.name) for cell in lookup.report.plan.cells]
+def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
+    values = [findings.value(cell, metric.name) for cell in findings.distinct_cells]
     columns = {
-        name: [_number(getattr(value, name)) if value.known else None for value in values]
+        name: [_written(getattr(value, name)) if value.known else None for value in values]
         for name in SUMMARY_FIELDS
     }
     return _table(columns)
 
 
-def _comparison(lookup: Lookup, one: Comparison) -> dict[str, Any]:
-    cells = lookup.report.plan.cells
-    rulings = [one.rulings[cell.id] for cell in cells]
+def _written(value: float | str) -> float | int | str | None:
+    return value if isinstance(value, str) else _number(value)
+
+
+def _comparison(findings: Findings, one: NamedBaseline) -> dict[str, Any]:
+    cells = findings.distinct_cells
+    verdicts = [one.verdicts[cell.id] for cell in cells]
     columns: dict[str, list[Any]] = {
-        name: [_number(getattr(ruling, name)) for ruling in rulings]
+        name: [_number(getattr(pair, name)) for pair in verdicts]
         for name in ("ratio", "low", "high")
     }
     columns["verdict"] = [
-        None if ruling.verdict is None else ORDER.index(ruling.verdict) for ruling in rulings
+        None if pair.verdict is None else ORDER.index(pair.verdict) for pair in verdicts
     ]
     columns["title"] = [
-        one.without(cell) if ruling.verdict is None else ruling.details
-        for cell, ruling in zip(cells, rulings, strict=True)
+        why_no_verdict(findings, one, cell) if pair.verdict is None else details(pair)
+        for cell, pair in zip(cells, verdicts, strict=True)
     ]
-    return {"key": one.key, "label": one.label, "ratios": _table(columns)}
+    return {"key": one.key, "label": baseline_label(one), "ratios": _table(columns)}
 
 
 def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

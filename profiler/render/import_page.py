@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from profiler.metrics.labels import labels
 from profiler.notices import Notice
-from profiler.render import numbers
-from profiler.render.labels import labels
-from profiler.render.launches import LaunchGroup, group_launches, word
 from profiler.render.page import notice_rows, render
-from profiler.render.tables import Datum
+from profiler.render.tables.launches import LaunchGroup, group_launches, word
+from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
 
 MOST_LAUNCHES = 2000
 """A row for each launch of a long trace would make the page unusable: groups hold all of them."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,16 +10,15 @@ import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.phases import phased
-from profiler.analyse.timeline_overview import TimelineOverview
-from profiler.render import numbers
-from profiler.render.labels import shorten
+from profiler.findings.timelines.cells import TimelineFindings
+from profiler.findings.timelines.overview import TimelineOverview
+from profiler.render.console.terminal import columns, plain, say_the_rest, table
 from profiler.render.page import render
-from profiler.render.tables import Datum
-from profiler.render.terminal import columns, plain, say_the_rest, table
-from profiler.render.timeline import TimelineSection, make_section
-from profiler.render.timeline_tables import NamedTimeline
+from profiler.render.tables.rows import Datum
+from profiler.render.timeline.section import TimelineSection, make_section
+from profiler.render.timeline.timeline_tables import NamedTimeline, NamedTimelines
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
 
 MOST_ROWS = 500
 """Rows of a table of the page; a document has the rest."""
@@ -129,44 +127,45 @@ _LATENCY = (
 _LATE = {True: "launched late", False: "queued in time"}
 
 
-def timeline_part(file: str, tool: str, found: TimelineOverview) -> TimelinePart:
+def timeline_part(file: str, tool: str, overview: TimelineOverview) -> TimelinePart:
     """Tables of one timeline that hold something; `tool` with its version, for the sentence."""
     tables = (
-        _summary_table("kernels", "Kernels", "As nsys stats sums them up.", found.kernels),
+        _summary_table("kernels", "Kernels", "As nsys stats sums them up.", overview.kernels),
         _summary_table(
             "others",
-            "Copies and memsets" if found.on_gpu else "Operators on the CPU",
+            "Copies and memsets" if overview.on_gpu else "Operators on the CPU",
             "",
-            found.others,
+            overview.others,
         ),
-        _tree_table(found.ranges, found.on_gpu),
-        _gap_table(found.gaps, found.on_gpu),
-        _latency_table(found.latency),
+        _tree_table(overview.ranges, overview.on_gpu),
+        _gap_table(overview.gaps, overview.on_gpu),
+        _latency_table(overview.latency),
         _summary_table(
             "calls",
             "CUDA calls",
             "Time on the host. Calls that wait for the GPU are long.",
-            found.api,
+            overview.api,
             "call",
         ),
     )
-    return TimelinePart(file, _sentence(tool, found), tuple(each for each in tables if each.rows))
+    return TimelinePart(
+        file, _sentence(tool, overview), tuple(table for table in tables if table.rows)
+    )
 
 
-def _sentence(tool: str, found: TimelineOverview) -> str:
-    if found.span_ns is None:
+def _sentence(tool: str, overview: TimelineOverview) -> str:
+    if overview.span_ns is None:
         return f"Recorded by {tool}. No kernel, copy or memset was recorded."
-    span = numbers.show(found.span_ns, "ns")
-    if not found.on_gpu:
+    span = numbers.show(overview.span_ns, "ns")
+    if not overview.on_gpu:
         return (
-            f"Recorded by {tool}, without a GPU. {found.operations} operators within {span} on the "
-            "CPU."
+            f"Recorded by {tool}, without a GPU. {overview.operations} operators within {span} on "
+            "the CPU."
         )
-    share = found.busy_ns / (found.span_ns * found.devices) if found.span_ns else math.nan
-    devices = "the device was" if found.devices == 1 else f"the {found.devices} devices were"
+    devices = "the device was" if overview.devices == 1 else f"the {overview.devices} devices were"
     return (
-        f"Recorded by {tool}. {found.operations} operations within {span}; {devices} busy for "
-        f"{numbers.show(100 * share, '%')} of that time."
+        f"Recorded by {tool}. {overview.operations} operations within {span}; {devices} busy for "
+        f"{numbers.show(100 * overview.busy_share, '%')} of that time."
     )
 
 
@@ -271,26 +270,23 @@ def _datum(value: Any, unit: str) -> Datum:
     return Datum(numbers.show(float(value), unit), numbers.raw(float(value)))
 
 
-def render_timelines_page(parts: Sequence[TimelinePart], timelines: Sequence[CellTimeline]) -> str:
-    """Render imported timelines as HTML: pictures and phases, then the tables of every file.
-
-    `timelines`: what the parts were made from, in their order.
-    """
-    section = _pictures([each for each in timelines if len(each.operations) or len(each.ranges)])
-    data = {"parts": list(parts), "timeline": section, "timeline_files": ()}
+def render_timelines_page(parts: Sequence[TimelinePart], timelines: TimelineFindings) -> str:
+    """Render imported timelines as HTML: pictures and phases, then the tables of every file."""
+    data = {"parts": list(parts), "timeline": _pictures(timelines), "timeline_files": ()}
     return render("import_timeline.html", data)
 
 
-def _pictures(timelines: Sequence[CellTimeline]) -> TimelineSection | None:
+def _pictures(timelines: TimelineFindings) -> TimelineSection | None:
     """Pictures of timelines; of their tables only those that the files' own do not have."""
-    named = [
-        NamedTimeline(each.cell, "", mark, phased(each)) for mark, each in enumerate(timelines)
-    ]
-    section = make_section(named, pd.DataFrame())
+    cells = tuple(
+        NamedTimeline(timeline.cell, "", mark, timeline)
+        for mark, timeline in enumerate(timelines.cells)
+    )
+    section = make_section(NamedTimelines(cells, timelines))
     if section is None:
         return None
-    cells = tuple(replace(cell, tables=()) for cell in section.cells)
-    return replace(section, cells=cells, calls=None)
+    pictures = tuple(replace(cell, tables=()) for cell in section.cells)
+    return replace(section, cells=pictures, calls=None)
 
 
 def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
@@ -298,18 +294,22 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
     shown: list[RenderableType] = []
     for part in parts:
         shown.append(Text(f"{part.file}: {part.sentence}"))
-        shown += [_console_table(each) for each in part.tables]
+        shown += [_console_table(table) for table in part.tables]
     return Group(*shown)
 
 
-def _console_table(found: TimelineTable) -> RenderableType:
-    places = [place for place, column in enumerate(found.columns) if column.console]
-    shown = table(found.title)
-    columns(shown, found.first, *found.words)
-    columns(shown, *(found.columns[place].head for place in places), right=True)
-    for row in found.rows[:_MOST_LINES]:
+def _console_table(timeline_table: TimelineTable) -> RenderableType:
+    places = [place for place, column in enumerate(timeline_table.columns) if column.console]
+    shown = table(timeline_table.title)
+    columns(shown, timeline_table.first, *timeline_table.words)
+    columns(shown, *(timeline_table.columns[place].head for place in places), right=True)
+    for row in timeline_table.rows[:_MOST_LINES]:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
         words = (plain(shorten(word, _LONGEST_NAME)) for word in row.words)
         shown.add_row(plain(name), *words, *(row.data[place].text for place in places))
-    say_the_rest(shown, len(found.rows) + found.left_out - _MOST_LINES, "rows are in the page")
+    say_the_rest(
+        shown,
+        len(timeline_table.rows) + timeline_table.left_out - _MOST_LINES,
+        "rows are in the page",
+    )
     return shown

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -13,45 +13,34 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from profiler import notices
-from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.errors import UsageError
-from profiler.model import BuildResult
+from profiler.findings.findings import Findings
+from profiler.findings.verdicts import FEWEST_BLOCKS
 from profiler.notices import Notice, NoticeKind, Severity
-from profiler.render import compare, details, embed, main_table, tables
-from profiler.render.ablation import ablation_view
-from profiler.render.answer import sentences
-from profiler.render.autotune import autotune_view
-from profiler.render.by_problem import by_problem
-from profiler.render.cards import cards
-from profiler.render.grid import grid_view
-from profiler.render.lookup import Lookup
-from profiler.render.method import method
-from profiler.render.problems import readable
-from profiler.render.progression import progression_view
-from profiler.render.roles import Ranking
-from profiler.render.rulings import verdict_choices
-from profiler.render.timeline_view import timeline_parts, timeline_view
-from profiler.render.timers import PLAIN_HEADS, timer_table
-from profiler.render.tuned_cells import CHOSEN_HEADS, tuned_cells
-from profiler.render.tuning_tables import HEADS
-from profiler.render.views import View, versions_view
-from profiler.render.waves import waves_view
-from profiler.render.why import why
-from profiler.results.report import PAGE_KINDS, Report
+from profiler.planning.page_kinds import PAGE_KINDS, load_part
+from profiler.planning.problem_names import problem_key
+from profiler.render import embed
+from profiler.render.kinds.timeline import timeline_parts
+from profiler.render.kinds.versions import View
+from profiler.render.tables import details, main_table
+from profiler.render.tables import rows as tables
+from profiler.render.tables.by_problem import by_problem
+from profiler.render.tables.timers import PLAIN_HEADS, timer_table
+from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
+from profiler.render.tables.tuning_tables import HEADS
+from profiler.render.tables.why import why
+from profiler.render.words.answer import answer_of
+from profiler.render.words.baselines import baseline_label
+from profiler.render.words.cards import cards
+from profiler.render.words.method import method
+from profiler.render.words.ranks import best_word
+from profiler.render.words.verdicts import verdict_choices
+from profiler.run_folder.load.report import Report
 
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
     Severity.WARNING: ("\u25b2", "Warning"),
     Severity.INFO: ("\u25cf", "Note"),
-}
-_VIEWS: Mapping[str, Callable[[Ranking], View]] = {
-    "versions": versions_view,
-    "autotune": autotune_view,
-    "ablation": ablation_view,
-    "progression": progression_view,
-    "grid": grid_view,
-    "timeline": timeline_view,
-    "waves": waves_view,
 }
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
@@ -65,41 +54,41 @@ class NoticeRow:
     word: str
     text: str
     remedy: str
+    parts: tuple[str, ...] = ()
+    """What several notices on one thing say, each; empty of one notice."""
 
 
-def render_page(report: Report) -> str:
-    """Render a run as HTML.
+def render_page(findings: Findings) -> str:
+    """HTML of a run.
 
     Raises `UsageError` for a kind of page that does not exist.
     """
+    report = findings.report
     if report.kind not in PAGE_KINDS:
         known = ", ".join(PAGE_KINDS)
         raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {known}.")
-    report = readable(report)
-    lookup = Lookup(report)
-    ranking = Ranking(lookup)
-    view = _VIEWS[report.kind](ranking)
+    view: View = load_part(PAGE_KINDS[report.kind].view)(findings)
     parts = {
         "report": report,
-        "primary": lookup.primary,
-        "problem_key": lookup.problem_key,
-        "sentences": sentences(ranking),
-        "cards": cards(ranking),
-        "best_word": ranking.best_word,
+        "primary": findings.primary,
+        "problem_key": problem_key(findings.problems),
+        "sentences": answer_of(findings),
+        "cards": cards(findings),
+        "best_word": best_word(findings),
         "banner": _banner(report),
-        "notice_rows": notice_rows(_beside_banner(report)),
-        "method": method(lookup),
-        "why": why(ranking),
-        "problem_table": by_problem(ranking),
-        "timers": timer_table(lookup),
-        **timeline_parts(lookup),
+        "notice_rows": notice_rows(_beside_banner(findings)),
+        "method": method(findings),
+        "why": why(findings),
+        "problem_table": by_problem(findings),
+        "timers": timer_table(findings),
+        **timeline_parts(findings),
         "plain_heads": PLAIN_HEADS,
-        "tuned": tuned_cells(lookup),
+        "tuned": tuned_cells(findings),
         "tuned_heads": CHOSEN_HEADS,
         "tried_heads": HEADS,
         "view": view,
         **view.parts,
-        **_tables(ranking, view),
+        **_tables(findings, view),
     }
     return render("page.html", parts)
 
@@ -112,12 +101,12 @@ def _banner(report: Report) -> NoticeRow | None:
     return notice_rows([Notice(NoticeKind.REPLAYED, values)])[0]
 
 
-def _beside_banner(report: Report) -> list[Notice]:
+def _beside_banner(findings: Findings) -> list[Notice]:
     """Leave out of the list what the banner says already."""
     return [
         notice
-        for notice in report.notices
-        if report.replay is None or notice.kind is not NoticeKind.REPLAYED
+        for notice in findings.notices
+        if findings.report.replay is None or notice.kind is not NoticeKind.REPLAYED
     ]
 
 
@@ -143,64 +132,50 @@ def moment(text: str) -> str:
 
 
 def notice_rows(found: Sequence[Notice]) -> tuple[NoticeRow, ...]:
-    """Put notices into words, the most serious first; a replay before all."""
-    rows = [
+    """Notices in words, the most serious first; those on one thing are one line with parts."""
+    folded = sorted(notices.fold(found), key=lambda one: _SEVERITY_ORDER.index(one.severity))
+    return tuple(
         NoticeRow(
-            str(notices.severity(notice)),
-            *_SEVERITY_WORDS[notices.severity(notice)],
-            notices.text(notice),
-            notices.remedy(notice),
+            str(one.severity),
+            *_SEVERITY_WORDS[one.severity],
+            one.text,
+            one.remedy,
+            tuple(map(notices.text, one.parts)) if len(one.parts) > 1 else (),
         )
-        for notice in sorted(found, key=_seriousness)
-    ]
-    return tuple(dict.fromkeys(rows))
+        for one in folded
+    )
 
 
-def _seriousness(notice: Notice) -> tuple[bool, int]:
-    order = _SEVERITY_ORDER.index(notices.severity(notice))
-    return (notice.kind is not NoticeKind.REPLAYED, order)
-
-
-def _tables(ranking: Ranking, view: View) -> dict[str, Any]:
-    lookup = ranking.lookup
-    comparisons = compare.comparisons(ranking)
-    facets = main_table.facets(lookup)
+def _tables(findings: Findings, view: View) -> dict[str, Any]:
+    baselines = findings.baselines
+    facets = main_table.facets(findings)
     return {
-        "table": main_table.main_table(ranking, comparisons[0]),
+        "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
-        "verdicts": verdict_choices() if lookup.rulings.given else (),
-        "comparisons": comparisons,
+        "verdicts": verdict_choices() if findings.gives_verdicts else (),
+        "comparisons": [{"key": one.key, "label": baseline_label(one)} for one in baselines],
         "facets": facets[0],
-        "cell_numbers": lookup.cell_numbers,
-        "metric_numbers": {one.name: number for number, one in enumerate(lookup.measured_metrics)},
-        "builds": tables.build_rows(lookup),
+        "cell_numbers": findings.cell_numbers,
+        "metric_numbers": {one.name: number for number, one in enumerate(findings.metrics)},
+        "builds": tables.build_rows(findings),
         "build_heads": tables.BUILD_HEADS,
-        "code_groups": _code_groups(lookup, lookup.report.builds),
-        "data": embed.dump(embed.payload(lookup, comparisons, facets)),
-        **_details(lookup, comparisons, view),
+        "code_groups": _code_groups(findings),
+        "data": embed.dump(embed.payload(findings, facets)),
+        **_details(findings, view),
     }
 
 
-def _details(
-    lookup: Lookup, comparisons: Sequence[compare.Comparison], view: View
-) -> dict[str, Any]:
+def _details(findings: Findings, view: View) -> dict[str, Any]:
     """Every cell in full, where the page has a place for that."""
     if view.cells_template != "cells.html":
         return {}
-    return {"details": details.details(lookup, comparisons)}
+    return {"details": details.details(findings)}
 
 
-def _code_groups(lookup: Lookup, builds: Sequence[BuildResult]) -> tuple[tuple[str, ...], ...]:
+def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:
     """Names of variants that share their machine code, the measured one first."""
-    names = {variant.id: variant.name for variant in lookup.variants}
-    groups: dict[str, list[str]] = {}
-    for build in builds:
-        if build.duplicate_of:
-            own = groups.setdefault(
-                build.duplicate_of, [names.get(build.duplicate_of, build.duplicate_of)]
-            )
-            own.append(names.get(build.variant, build.variant))
-    return tuple(tuple(group) for group in groups.values())
+    names = {variant.id: variant.name for variant in findings.variants}
+    return tuple((names[owner], *aliases) for owner, aliases in findings.aliases.items())
 
 
 @cache

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from profiler.model import TunedConfig
 from profiler.render.page import render
-from profiler.render.tuning_tables import HEADS, TuningTable, tuning_tables
+from profiler.render.tables.tuning_tables import HEADS, TuningTable, tuning_tables
 
 
 def render_tuning_page(tuned: Sequence[TunedConfig], files: Sequence[str]) -> str:

@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from kernels.softmax import space
-from profiler.expand import expand
-from profiler.space import space_of
-from profiler.spec import load_spec
+from profiler.planning.matrix import expand
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
 
 SPEC = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 

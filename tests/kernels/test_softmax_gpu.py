@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from kernels.softmax import space, workload
-from profiler.execute.build import build_variants
 from profiler.model import Variant
+from profiler.sessions.build import build_variants
 
 pytestmark = pytest.mark.gpu
 

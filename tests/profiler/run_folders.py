@@ -10,15 +10,12 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
 
-from profiler.live.keys import cell_keys
-from profiler.metrics import ncu_names
+from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
-from profiler.plan import make_plan
-from profiler.results.attempts import Loaded, load_attempt
-from profiler.results.outcomes import Results, gather
-from profiler.space import load_space
-from profiler.spec import LoadedSpec, load_spec
-from profiler.store import (
+from profiler.planning.plan import make_plan
+from profiler.planning.space import load_space
+from profiler.planning.spec import LoadedSpec, load_spec
+from profiler.run_folder.folder import (
     CSV_FILE,
     JOURNAL_FILE,
     AttemptRecord,
@@ -27,6 +24,9 @@ from profiler.store import (
     create_run,
     finish_attempt,
 )
+from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.outcomes import Results, gather
+from profiler.sessions.cell_keys import cell_keys
 from runner import protocol
 
 CREATED = "2026-03-04T05:06:07+00:00"

@@ -3,8 +3,8 @@
 from run_folders import H200, Workplace
 from scaled_runs import scaled_copy
 
-from profiler.comparison.joined import compare_sides
-from profiler.comparison.sides import read_sides
+from profiler.comparison.runs import read_runs
+from profiler.findings.runs.comparison import compare
 
 SPEC = """\
 name: sums
@@ -33,4 +33,4 @@ class Pair:
         return scaled_copy(self.older, target, factors, seed=self.copies, **changes)
 
     def compare(self, *newer, **wanted):
-        return compare_sides(read_sides([self.older, *newer], **wanted))
+        return compare(read_runs([self.older, *newer], **wanted))

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profiler.clocks import (
+from profiler.errors import ParseError
+from profiler.machine.clocks import (
     CLOCK_COLUMNS,
     CLOCKS_FILE,
     MAX_REPEATS,
@@ -28,9 +29,8 @@ from profiler.clocks import (
     throttled_visits,
     with_whole_blocks,
 )
-from profiler.errors import ParseError
 from profiler.notices import NoticeKind, text
-from profiler.store import compress
+from profiler.run_folder.folder import compress
 
 WAIT_S = 30.0
 HEADER = ",".join(CLOCK_COLUMNS) + "\n"
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_written_costs_the_samples_only(tmp_path):
 
 
 def test_nvml_that_hangs_neither_holds_the_session_nor_writes_later(tmp_path, monkeypatch):
-    monkeypatch.setattr("profiler.clocks._PATIENCE_S", 0.0)
+    monkeypatch.setattr("profiler.machine.clocks._PATIENCE_S", 0.0)
     nvml, hanging, answer = FakeNvml(), threading.Event(), threading.Event()
 
     def hang(*_):

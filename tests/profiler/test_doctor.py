@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler import doctor
-from profiler.doctor import Check, Machine, Status, essential_missing, examine
-from profiler.environment import Gpu
-from profiler.execute.lock import gpu_lock
+from profiler.machine import doctor
+from profiler.machine.doctor import Check, Machine, Status, essential_missing, examine
+from profiler.machine.environment import Gpu
+from profiler.sessions.lock import gpu_lock
 
 FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"
 NSYS_VERSION = "echo 'NVIDIA Nsight Systems version 2025.3.2.367-253236082862v0'"
@@ -151,7 +151,7 @@ def test_torch_that_cannot_measure_is_missing(machine, body, words):
 def test_torch_is_not_imported_here():
     import subprocess
 
-    code = "import sys, profiler.doctor; sys.exit('torch' in sys.modules)"
+    code = "import sys, profiler.machine.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from profiler.environment import (
+from profiler.machine.environment import (
     Gpu,
     find_gpu,
     nvcc_version,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.forecast import START_S, first_command, forecast, visit_seconds
 from profiler.model import Environment
-from profiler.plan import make_plan
-from profiler.space import space_of
-from profiler.spec import load_spec
-from profiler.store import AttemptRecord, RunFolder, RunRecord
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
+from profiler.sessions.forecast import START_S, first_command, forecast, visit_seconds
 from runner import protocol
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.errors import UsageError
-from profiler.gates import (
+from profiler.findings.gates import (
     Gate,
     can_judge,
     not_judged,
@@ -119,6 +119,8 @@ def test_the_message_names_the_cells_and_their_numbers():
     assert message.splitlines()[0].startswith("--fail-on regression:2%: 2 cells are SLOWER")
     assert "  worse: +50.0 % [+40.0, +60.0]" in message
     assert "slight" not in message
+    factors = frame("bad").assign(ratio=13.862, ratio_low=13.1, ratio_high=14.2)
+    assert "  bad: 13.86\u00d7 [13.10, 14.20]" in tripped_message(factors, Gate(2))
     many = pd.concat([frame("bad")] * 25, ignore_index=True)
     assert tripped_message(many, Gate()).splitlines()[-1] == "  and 5 more"
 

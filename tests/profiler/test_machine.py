@@ -3,12 +3,12 @@
 import pytest
 from run_folders import FAKE_NCU, SPEC
 
-from profiler import machine as machine_module
-from profiler.environment import Gpu, architecture_of
 from profiler.errors import EnvironmentUnusable, ExitCode
-from profiler.machine import Machine, find_machine
+from profiler.machine import requirements as machine_module
+from profiler.machine.environment import Gpu, architecture_of
+from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Environment
-from profiler.spec import load_spec
+from profiler.planning.spec import load_spec
 
 H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", driver="580.1")
 
@@ -120,6 +120,6 @@ def test_without_torch_a_workload_in_python_cannot_be_measured(monkeypatch, tmp_
     )
     experiment = load_spec(spec).experiment
     assert find_machine(experiment, tmp_path).device == "cpu"
-    monkeypatch.setattr("profiler.machine.find_spec", lambda name: None)
+    monkeypatch.setattr("profiler.machine.requirements.find_spec", lambda name: None)
     with pytest.raises(EnvironmentUnusable, match="torch is not installed"):
         find_machine(experiment, tmp_path)

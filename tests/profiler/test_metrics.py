@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from profiler import catalogue_page, metrics
 from profiler.errors import UsageError
-from profiler.metrics import CATALOGUE, GROUPS, Combine, PassClass
+from profiler.metrics import queries as metrics
+from profiler.metrics import reference_page as catalogue_page
+from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
@@ -34,7 +35,7 @@ def test_every_metric_is_listed_under_its_own_name_with_words() -> None:
         assert metric.name == name
         assert metric.label
         assert metric.definition.endswith(".")
-        assert metric.source in {"ncu", "timer", "ptxas", "runner", "computed"}
+        assert metric.source in {"ncu", "timer", "ptxas", "runner", "counted", "derived"}
         assert bool(metric.ncu) == (metric.source == "ncu")
 
 
@@ -150,9 +151,9 @@ def test_one_pass_metrics_bring_nothing_that_could_cost_a_pass() -> None:
 
 def test_derived_metrics_bring_what_they_are_computed_from() -> None:
     assert metrics.ncu_names(["dram_gbps"]) == (
-        "gpu__time_duration.sum",
         "dram__bytes_read.sum",
         "dram__bytes_write.sum",
+        "gpu__time_duration.sum",
     )
 
 
@@ -236,4 +237,6 @@ def test_raw_names_have_no_direction() -> None:
 
 def test_the_reference_page_is_in_step_with_the_catalogue() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-    assert page == catalogue_page.page(), "run: python -m profiler.catalogue_page > docs/metrics.md"
+    assert page == catalogue_page.page(), (
+        "run: python -m profiler.metrics.reference_page > docs/metrics.md"
+    )

@@ -66,3 +66,8 @@ def test_a_cell_is_named_by_its_variant_and_problem():
 def test_only_what_the_cell_did_itself_is_its_failure():
     fine = {outcome for outcome in Outcome if not outcome.failed}
     assert fine == {Outcome.MEASURED, Outcome.DUPLICATE, Outcome.NOT_MEASURED}
+
+
+def test_only_what_has_a_correct_and_measured_result_is_correct():
+    correct = {outcome for outcome in Outcome if outcome.correct}
+    assert correct == {Outcome.MEASURED, Outcome.DUPLICATE}

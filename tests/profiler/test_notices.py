@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import profiler
-from profiler.notices import WORDS, Notice, NoticeKind, Severity, remedy, severity, text
+from profiler.notices import WORDS, Notice, NoticeKind, Severity, fold, remedy, severity, text
 from profiler.parse.ncu_csv import parse_ncu_csv
 
 SOURCES = sorted(Path(profiler.__file__).parent.rglob("*.py"))
@@ -87,3 +87,18 @@ def test_a_value_that_is_not_there_is_an_error_and_not_a_gap():
 def test_braces_in_a_value_are_kept():
     notice = Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": "a.csv", "text": "{0} {text.__class__}"})
     assert text(notice) == "a.csv: ncu said: {0} {text.__class__}"
+
+
+def test_remarks_on_the_clocks_are_one_line_and_lose_nothing() -> None:
+    clocks = [
+        Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"}),
+        Notice(NoticeKind.POWER_CAPPED, {"session": "a", "share": "3 %", "clocks": "1 to 2"}),
+        Notice(NoticeKind.CLOCK_SPREAD, {"session": "b", "spread": "7 %", "clocks": "1 to 2"}),
+    ]
+    few = Notice(NoticeKind.FEW_BLOCKS, {"blocks": 3, "needed": 6})
+    folded = fold([*clocks[:2], few, clocks[2], clocks[1]])
+    assert [one.parts for one in folded] == [tuple(clocks), (few,)]
+    first, second = folded
+    assert first.severity is Severity.WARNING, "that of the most serious part"
+    assert "2 sessions" in first.text
+    assert (second.text, second.remedy) == (text(few), remedy(few))

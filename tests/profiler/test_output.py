@@ -11,8 +11,7 @@ from run_folders import SPEC, Workplace, failed, measured
 
 from profiler import notices
 from profiler.analyse.samples import SAMPLE_COLUMNS
-from profiler.errors import UsageError
-from profiler.output import (
+from profiler.commands.output import (
     SAMPLES_FILE,
     SUMMARY_FILE,
     SUMMARY_JSON_FILE,
@@ -22,8 +21,10 @@ from profiler.output import (
     write_json_target,
     write_results,
 )
-from profiler.results.assemble import assemble
-from profiler.store import PAGE_FILE
+from profiler.errors import UsageError
+from profiler.findings.find import find
+from profiler.run_folder.folder import PAGE_FILE
+from profiler.run_folder.load.assemble import assemble
 
 PLAIN, TREE = "plain..small", "tree..small"
 
@@ -48,7 +49,7 @@ def report(place):
 
 
 def test_files_of_a_run(report, tmp_path):
-    assert write_results(report, tmp_path / "out", page=False) is None
+    assert write_results(find(report), tmp_path / "out", page=False) is None
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {SAMPLES_FILE, SUMMARY_FILE, SUMMARY_JSON_FILE}
     samples = pd.read_csv(tmp_path / "out" / SAMPLES_FILE)
@@ -61,13 +62,13 @@ def test_files_of_a_run(report, tmp_path):
 
 
 def test_the_page_is_written_and_its_path_given(report, tmp_path):
-    page = write_results(report, tmp_path)
+    page = write_results(find(report), tmp_path)
     assert page == tmp_path / PAGE_FILE
     assert page.read_text("utf-8").lower().startswith("<!doctype html>")
 
 
 def test_summary_json_has_null_for_what_is_missing_and_no_nan(report, tmp_path):
-    write_results(report, tmp_path, page=False)
+    write_results(find(report), tmp_path, page=False)
     document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
     cells = {cell["id"]: cell for cell in document["cells"]}
     assert set(cells) == set(report.statuses)
@@ -81,7 +82,7 @@ def test_summary_json_has_null_for_what_is_missing_and_no_nan(report, tmp_path):
 
 
 def test_the_document_says_everything_about_a_cell(report):
-    document = report_document(report)
+    document = report_document(find(report))
     assert document["schema_version"] == 1
     assert (document["experiment"], document["baseline"]) == ("sums", "plain")
     first = document["cells"][0]
@@ -106,7 +107,7 @@ def test_a_cell_that_nobody_reports_on_is_not_measured(report):
 
 def test_a_run_without_samples_can_be_written(place, tmp_path):
     report = assemble(place.run, place.loaded, place.plan).report
-    write_results(report, tmp_path, page=False)
+    write_results(find(report), tmp_path, page=False)
     document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
     assert {cell["outcome"] for cell in document["cells"]} == {"not_measured"}
     assert all(cell["metrics"] == {} for cell in document["cells"])
@@ -116,7 +117,7 @@ def test_results_of_a_timer_can_be_written(tmp_path):
     place = Workplace(tmp_path, SPEC.replace("blocks: 2,", "blocks: 2, collectors: timer,"))
     place.attempt("timer", journal=measured(place.visits("timer"), durations_ns=[5.0, 7.0]))
     report = assemble(place.run, place.loaded, place.plan).report
-    write_results(report, tmp_path, page=False)
+    write_results(find(report), tmp_path, page=False)
     document = strict((tmp_path / SUMMARY_JSON_FILE).read_text())
     assert document["cells"][0]["metrics"]["duration_ns"]["median"] == 6.0
     samples = pd.read_csv(tmp_path / SAMPLES_FILE)
@@ -175,7 +176,7 @@ def test_verdicts_stand_beside_the_ratio_that_they_judge(report):
     judged = summary["metric"] == "duration_ns"
     summary.loc[judged, ["verdict", "reason", "margin"]] = ["slower", "decided", 0.01]
     changed = replace(report, summary=summary)
-    for cell in report_document(changed)["cells"]:
+    for cell in report_document(find(changed))["cells"]:
         for name, values in cell["metrics"].items():
             said = {key: values[key] for key in ("verdict", "reason", "margin") if key in values}
             expected = {"verdict": "slower", "reason": "decided", "margin": 0.01}

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from profiler.analyse.judge import is_judged
 from profiler.errors import SpecError, UsageError
-from profiler.expand import default_name, identify
 from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
-from profiler.plan import block_visits, command_values, make_plan, plan_document
-from profiler.space import Space, space_of
-from profiler.spec import load_spec
+from profiler.planning.matrix import default_name, identify
+from profiler.planning.plan import block_visits, command_values, make_plan, plan_document
+from profiler.planning.space import Space, space_of
+from profiler.planning.spec import load_spec
 
 SPECS = Path(__file__).parent / "specs"
 SOFTMAX = Path(__file__).resolve().parents[2] / "experiments" / "softmax.yaml"

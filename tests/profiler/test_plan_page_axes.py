@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import SpecError
-from profiler.plan import make_plan
-from profiler.space import Space
-from profiler.spec import Experiment, load_spec
+from profiler.planning.plan import make_plan
+from profiler.planning.space import Space
+from profiler.planning.spec import Experiment, load_spec
 
 HEAD = "name: x\nworkload: ./workload.py\nvariants: {list: [a]}\n"
 PROBLEMS = "problems: {matrix: {operator: [add, mul], dim0: [1, 2], dim1: [1, 2]}}\n"

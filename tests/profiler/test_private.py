@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.private import private_texts, without_private
+from profiler.run_folder.redact import private_texts, without_private
 
 
 @pytest.fixture

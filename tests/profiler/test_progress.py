@@ -8,7 +8,7 @@ from rich.console import Console
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Problem, Variant
-from profiler.progress import Narrator, VisitProgress, make_console
+from profiler.sessions.progress import ProgressReporter, VisitProgress, make_console
 from runner import protocol
 
 CELLS = {
@@ -29,16 +29,16 @@ class Screen(io.StringIO):
 
 
 @pytest.fixture
-def narrator():
+def reporter():
     def make(terminal=False, **options):
         console = Console(file=Screen(terminal), force_terminal=terminal, width=80)
-        return Narrator(results=console, progress=console, **options)
+        return ProgressReporter(results=console, progress=console, **options)
 
     return make
 
 
-def said(narrator):
-    return narrator.progress.file.getvalue()
+def said(reporter):
+    return reporter.progress.file.getvalue()
 
 
 def visited(cell, *durations):
@@ -56,38 +56,38 @@ def failure(cell, cause="off\nsecond line"):
     }
 
 
-def follow(narrator, records, remaining=None):
+def follow(reporter, records, remaining=None):
     counts = dict(remaining or {"a..p": 2, "b..p": 1})
-    with VisitProgress(narrator, "timing", CELLS, counts) as progress:
+    with VisitProgress(reporter, "timing", CELLS, counts) as progress:
         for record in records:
             progress.record(record)
-    return said(narrator).splitlines()
+    return said(reporter).splitlines()
 
 
 # ---- visits --------------------------------------------------------------------------------------
 
 
-def test_one_line_per_cell_when_its_last_visit_is_done(narrator):
+def test_one_line_per_cell_when_its_last_visit_is_done(reporter):
     records = [visited("a..p", 1500.0, 900.0, 1000.0), visited("b..p"), visited("a..p", 2000.0)]
-    assert follow(narrator(), records) == ["[1/2] B 4096", "[2/2] A 4096  2.0 us"]
+    assert follow(reporter(), records) == ["[1/2] B 4096", "[2/2] A 4096  2.0 us"]
 
 
-def test_the_time_is_the_median_of_the_visit(narrator):
-    lines = follow(narrator(), [visited("b..p", 3000.0, 1000.0, 2000.0)])
+def test_the_time_is_the_median_of_the_visit(reporter):
+    lines = follow(reporter(), [visited("b..p", 3000.0, 1000.0, 2000.0)])
     assert lines == ["[1/2] B 4096  2.0 us"]
 
 
-def test_a_failure_ends_a_cell_with_the_first_line_of_its_cause(narrator):
-    lines = follow(narrator(), [failure("a..p"), visited("b..p")])
+def test_a_failure_ends_a_cell_with_the_first_line_of_its_cause(reporter):
+    lines = follow(reporter(), [failure("a..p"), visited("b..p")])
     assert lines == ["[1/2] A 4096  FAILED wrong_result: off", "[2/2] B 4096"]
 
 
-def test_a_visit_that_is_made_again_counts_once(narrator):
+def test_a_visit_that_is_made_again_counts_once(reporter):
     records = [*[visited("b..p")] * 3, *[visited("a..p")] * 4]
-    assert follow(narrator(), records) == ["[1/2] B 4096", "[2/2] A 4096"]
+    assert follow(reporter(), records) == ["[1/2] B 4096", "[2/2] A 4096"]
 
 
-def test_what_is_not_about_a_visit_is_passed_over(narrator):
+def test_what_is_not_about_a_visit_is_passed_over(reporter):
     records = [
         {"event": protocol.SESSION_STARTED},
         {**visited("a..p"), "phase": protocol.WARMUP},
@@ -96,20 +96,20 @@ def test_what_is_not_about_a_visit_is_passed_over(narrator):
         failure("unknown..p"),
         {**failure("a..p"), "cell": None},
     ]
-    assert follow(narrator(), records, {"a..p": 1, "b..p": 1}) == []
+    assert follow(reporter(), records, {"a..p": 1, "b..p": 1}) == []
 
 
-def test_a_failure_without_words_and_of_another_session(narrator):
-    quiet = narrator()
+def test_a_failure_without_words_and_of_another_session(reporter):
+    quiet = reporter()
     with VisitProgress(quiet, "timing", CELLS, {"a..p": 1}) as progress:
         progress.failed("b..p", "not one of these")
         progress.failed("a..p", "")
     assert said(quiet).splitlines() == ["[1/1] A 4096  FAILED"]
 
 
-def test_counters_line_up(narrator):
+def test_counters_line_up(reporter):
     cells = {f"{n}..p": Cell(f"{n}..p", Variant(str(n), "v"), Problem("p", "p")) for n in range(10)}
-    teller = narrator()
+    teller = reporter()
     with VisitProgress(teller, "timing", cells, dict.fromkeys(cells, 1)) as progress:
         for cell in cells:
             progress.visited(cell)
@@ -117,16 +117,16 @@ def test_counters_line_up(narrator):
     assert (lines[0], lines[-1]) == ("[ 1/10] v p", "[10/10] v p")
 
 
-def test_on_a_terminal_one_line_lives_and_only_failures_are_told(narrator):
-    text = "\n".join(follow(narrator(terminal=True), [visited("b..p"), failure("a..p")]))
+def test_on_a_terminal_one_line_lives_and_only_failures_are_told(reporter):
+    text = "\n".join(follow(reporter(terminal=True), [visited("b..p"), failure("a..p")]))
     assert "timing" in text
     assert "3/3" in text
     assert "FAILED wrong_result: off" in text
     assert "[1/2] B" not in text
 
 
-def test_quiet_says_nothing_but_warnings(narrator):
-    silent = narrator(quiet=True, verbose=True)
+def test_quiet_says_nothing_but_warnings(reporter):
+    silent = reporter(quiet=True, verbose=True)
     assert follow(silent, [visited("b..p"), failure("a..p")]) == []
     silent.say("a line")
     silent.detail("a detail")
@@ -134,19 +134,19 @@ def test_quiet_says_nothing_but_warnings(narrator):
     assert said(silent).split() == ["Replaying", "[a", "recording]"]
 
 
-def test_a_terminal_is_left_alone_by_quiet(narrator):
-    assert follow(narrator(terminal=True, quiet=True), [visited("b..p")]) == []
+def test_a_terminal_is_left_alone_by_quiet(reporter):
+    assert follow(reporter(terminal=True, quiet=True), [visited("b..p")]) == []
 
 
-def test_details_are_for_those_who_asked(narrator):
-    plain, verbose = narrator(), narrator(verbose=True)
+def test_details_are_for_those_who_asked(reporter):
+    plain, verbose = reporter(), reporter(verbose=True)
     for teller in (plain, verbose):
         teller.detail("build: step 3 of 9")
     assert (said(plain), said(verbose)) == ("", "build: step 3 of 9\n")
 
 
-def test_names_are_no_markup_and_long_lines_are_not_broken(narrator):
-    teller = narrator()
+def test_names_are_no_markup_and_long_lines_are_not_broken(reporter):
+    teller = reporter()
     line = "[bold]" + "x" * 200 + "[/nothing]"
     teller.say(line)
     assert said(teller) == line + "\n"
@@ -202,8 +202,8 @@ def test_tables_are_not_squeezed_where_nobody_looks(stream):
 
 
 def test_results_go_to_stdout_and_progress_to_stderr(capsys):
-    narrator = Narrator.for_terminal(color="never")
-    narrator.results.print("a table")
-    narrator.say("a step")
+    reporter = ProgressReporter.for_terminal(color="never")
+    reporter.results.print("a table")
+    reporter.say("a step")
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("a table\n", "a step\n")

@@ -8,8 +8,8 @@ import pytest
 
 from kernels.recipe import Recipe
 from profiler.errors import SpecError
-from profiler.space import Space, load_space, space_of
-from profiler.spec import CommandWorkload, ModuleWorkload, load_spec
+from profiler.planning.space import Space, load_space, space_of
+from profiler.planning.spec import CommandWorkload, ModuleWorkload, load_spec
 
 SPECS = Path(__file__).parent / "specs"
 ROOT = Path(__file__).resolve().parents[2]
@@ -249,8 +249,9 @@ def _in_a_fresh_process(code: str) -> subprocess.CompletedProcess[str]:
 
 def test_planning_imports_no_torch() -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom profiler.plan import make_plan\n"
-        "from profiler.space import space_of\nfrom profiler.spec import load_spec\n"
+        "import sys\nfrom pathlib import Path\nfrom profiler.planning.plan import make_plan\n"
+        "from profiler.planning.space import space_of\n"
+        "from profiler.planning.spec import load_spec\n"
         "loaded = load_spec(Path('experiments/softmax.yaml'))\n"
         "assert make_plan(loaded, space_of(loaded)).cells\n"
         "assert 'torch' not in sys.modules and 'pandas' not in sys.modules\n"
@@ -265,7 +266,8 @@ def test_a_space_that_imports_torch_is_refused(tmp_path: Path) -> None:
     (tmp_path / "space.py").write_text("import torch\n")
     code = (
         f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\nfrom pathlib import Path\n"
-        "from profiler.space import load_space\nfrom profiler.spec import ModuleWorkload\n"
+        "from profiler.planning.space import load_space\n"
+        "from profiler.planning.spec import ModuleWorkload\n"
         "workload = ModuleWorkload(module='./workload.py', space='./space.py')\n"
         f"load_space(workload, Path({str(tmp_path)!r}))\n"
     )

@@ -10,9 +10,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from profiler.errors import ExitCode, SpecError, UsageError
-from profiler.spec import CommandWorkload, LoadedSpec, ModuleWorkload, json_schema, load_spec
-from profiler.spec.rules import Condition
-from profiler.spec.source import parse_value
+from profiler.planning.spec import (
+    CommandWorkload,
+    LoadedSpec,
+    ModuleWorkload,
+    json_schema,
+    load_spec,
+)
+from profiler.planning.spec.rules import Condition
+from profiler.planning.spec.source import parse_value
 
 SPECS = Path(__file__).parent / "specs"
 

@@ -6,12 +6,12 @@ import pydantic
 import pytest
 import yaml
 
-from profiler.spec import load_spec
-from profiler.spec.reference import MODELS, fill_tables, schema_text, write
+from profiler.planning.spec import load_spec
+from profiler.planning.spec.reference import MODELS, fill_tables, schema_text, write
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "spec.md").read_text(encoding="utf-8")
-REMEDY = "out of step: python -m profiler.spec.reference docs"
+REMEDY = "out of step: python -m profiler.planning.spec.reference docs"
 
 pytestmark = pytest.mark.skipif(
     tuple(map(int, pydantic.VERSION.split(".")[:2])) < (2, 11),

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 from run_folders import CREATED, H200, failed, ncu_csv
 
-from profiler.commands import make_recording
+from profiler.commands.record import RecordRequest, make_recording
 from profiler.errors import UsageError
 from profiler.model import BuildResult, KernelFacts
-from profiler.recording import find_recording, write_recording
-from profiler.store import (
+from profiler.run_folder.folder import (
     AttemptRecord,
     AttemptResult,
     RunFolder,
@@ -26,6 +25,7 @@ from profiler.store import (
     write_atomic,
     write_json,
 )
+from profiler.run_folder.recording import find_recording, write_recording
 
 
 def everything(folder):
@@ -94,7 +94,7 @@ def test_a_crash_while_compressing_leaves_the_file(tmp_path, monkeypatch):
     def crash(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("profiler.store.shutil.copyfileobj", crash)
+    monkeypatch.setattr("profiler.run_folder.folder.shutil.copyfileobj", crash)
     with pytest.raises(OSError, match="No space"):
         compress(file)
     assert (file.read_text(), everything(tmp_path)) == ("rows", ["ncu.csv"])
@@ -282,7 +282,7 @@ def telltale(place):
     )
     place.run.write_command(folder, f"ncu --log-file '{PRIVATE[0]}/ncu.csv' -o {PRIVATE[3]}")
     (folder / "job.json").write_text(f'{{"journal": "{PRIVATE[0]}"}}')
-    for name in ("stdout.txt", "stderr.txt", "report.ncu-rep", "salvaged.csv"):
+    for name in ("stdout.txt", "stderr.txt", "report.ncu-rep", "recovered.csv"):
         (folder / name).write_text(ENVIRONMENT)
     (folder / "report.ncu-rep.gz").write_bytes(gzip.compress(ENVIRONMENT.encode()))
     (place.run.path / "index.html").write_text(ENVIRONMENT)
@@ -335,7 +335,7 @@ def test_the_command_record_knows_what_is_private_here(place, tmp_path, monkeypa
     folder = place.attempt(csv=f"==PROF== {named}\n{csv}")
     place.run.write_command(folder, named)
     target = tmp_path / "recording"
-    make_recording(place.run.path, target)
+    make_recording(RecordRequest(place.run.path, target))
     assert "recording" in capsys.readouterr().out
     after = contents(target)
     for text in (str(home), str(work), str(temporary), "marianne", str(place.run.path)):
@@ -371,13 +371,116 @@ def test_an_old_recording_stays_until_the_new_one_is_whole(place, tmp_path, monk
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("profiler.recording.compress", crash)
+        patch.setattr("profiler.run_folder.recording.compress", crash)
         with pytest.raises(KeyboardInterrupt):
             write_recording(place.run, target, [])
     assert everything(target.parent) == old
     write_recording(place.run, target, [])
     assert not (target / "left-over.txt").exists()
     assert target.stat().st_mode & 0o777 == 0o755
+
+
+def another_run(place, tmp_path):
+    """A live run beside the place's own: its folder."""
+    run = create_run(tmp_path / "others", "sums", CREATED)
+    run.write_record(place.record)
+    run.write_plan(place.plan)
+    return run.path
+
+
+def recording_with_a_plan(place, tmp_path):
+    """A folder that has both a plan and the mark of a recording."""
+    write_recording(place.run, tmp_path / "marked", [])
+    RunFolder(tmp_path / "marked").write_plan(place.plan)
+    return tmp_path / "marked"
+
+
+def recording_without_a_mark(place, tmp_path):
+    """A folder as `record` wrote it before it marked recordings."""
+    write_recording(place.run, tmp_path / "old", [])
+    file = tmp_path / "old/run.json"
+    record = json.loads(file.read_text())
+    del record["recording"]
+    write_json(file, record)
+    return tmp_path / "old"
+
+
+def empty_folder(place, tmp_path):
+    (tmp_path / "empty").mkdir()
+    return tmp_path / "empty"
+
+
+def link_to_a_recording(place, tmp_path):
+    (tmp_path / "link").symlink_to(recording_without_a_mark(place, tmp_path))
+    return tmp_path / "link"
+
+
+@pytest.mark.parametrize(
+    "older",
+    [recording_with_a_plan, recording_without_a_mark, empty_folder, link_to_a_recording],
+)
+def test_a_recording_replaces_an_older_one_and_an_empty_folder(place, tmp_path, older):
+    place.attempt()
+    target = older(place, tmp_path)
+    write_recording(place.run, target, [])
+    assert RunFolder(target).is_recording()
+    assert (target / "raw").is_dir()
+    assert RunFolder(target).record() == replace(place.record, recording=True)
+    assert target.is_symlink() == (older is link_to_a_recording)
+
+
+def run_without_a_plan(place, tmp_path):
+    """A live run that was stopped, or lost its plan: its samples are there only once."""
+    folder = another_run(place, tmp_path)
+    (folder / "plan.json").unlink()
+    return folder
+
+
+def recording_of_another(place, tmp_path):
+    write_recording(place.run, tmp_path / "other", [])
+    run = RunFolder(tmp_path / "other")
+    run.write_record(replace(run.record(), experiment="products"))
+    return run.path
+
+
+def recording_that_is_damaged(place, tmp_path):
+    write_recording(place.run, tmp_path / "damaged", [])
+    (tmp_path / "damaged/run.json").write_text("{")
+    return tmp_path / "damaged"
+
+
+def folder_of_files(place, tmp_path):
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files/thesis.txt").write_text("all of it")
+    return tmp_path / "files"
+
+
+def file(place, tmp_path):
+    (tmp_path / "file").write_text("all of it")
+    return tmp_path / "file"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        *(another_run, run_without_a_plan, recording_of_another, recording_that_is_damaged),
+        *(folder_of_files, file),
+    ],
+)
+def test_a_recording_replaces_nothing_else(place, tmp_path, other):
+    place.attempt()
+    target = other(place, tmp_path)
+    before = everything(tmp_path)
+    with pytest.raises(UsageError, match=str(target)):
+        make_recording(RecordRequest(place.run.path, target))
+    assert everything(tmp_path) == before
+
+
+def test_resume_never_goes_on_in_a_recording(place):
+    place.measure_all()
+    out = place.run.path.parent.parent
+    write_recording(place.run, out / "sums/20990101-000000", [])
+    assert resumable(out, "sums", place.keys) == place.run
 
 
 def test_a_recording_is_found_beside_its_spec(place):

@@ -7,9 +7,9 @@ import pytest
 
 from kernels.waves import space as waves
 from profiler.model import SessionKind
-from profiler.plan import make_plan
-from profiler.space import space_of
-from profiler.spec import load_spec
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
 
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 MULTIPROCESSORS = 132

@@ -1,6 +1,6 @@
 import pytest
 
-from profiler.units import base_unit, is_known, to_base
+from profiler.metrics.units import base_unit, is_known, to_base
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from profiler.plan import make_plan
-from profiler.space import space_of
-from profiler.spec import load_spec
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
 from runner.protocol import JobCell, JobVisit
 
 PAGE = Path(__file__).parents[2] / "docs" / "workloads.md"

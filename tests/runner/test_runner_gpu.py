@@ -39,7 +39,7 @@ def test_events_time_a_copy_within_what_a_memory_can_do(bench, device_job, selec
         ("assert", ("raised", "device-side assert")),
     ],
 )
-def test_a_lost_context_ends_the_process_and_names_the_culprit(
+def test_a_lost_context_ends_the_process_and_names_the_failing_cell(
     bench, device_job, select, how, ending
 ):
     finished, records = bench.run_process(device_job(["twice", how, "exhaust"]))

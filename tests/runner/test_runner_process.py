@@ -1,4 +1,4 @@
-"""The runner as a process: exit codes, and a journal that names the culprit whatever happens."""
+"""The runner as a process: exit codes, and a journal that names the failing cell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_a_good_run_ends_with_0(bench, select):
     assert len(select(records, event="finished", phase="measure")) == 4
 
 
-def test_a_crash_leaves_a_journal_that_names_the_culprit(bench, select):
+def test_a_crash_leaves_a_journal_that_names_the_failing_cell(bench, select):
     finished, records = bench.run_process(bench.job(["plain", "segfault"]))
 
     assert finished.returncode == -signal.SIGSEGV

@@ -22,7 +22,7 @@ Launch = Callable[[], torch.Tensor]
 
 @dataclass(frozen=True)
 class Inputs:
-    """What all variants of a problem share."""
+    """Tensors that all variants of a problem share."""
 
     data: torch.Tensor
     done: torch.Tensor

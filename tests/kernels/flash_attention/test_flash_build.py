@@ -9,8 +9,8 @@ import pytest
 from kernels.flash_attention import space, tuning
 from kernels.flash_attention.config import FIELDS, Config
 from kernels.flash_attention.names import short_form
-from profiler.execute.build import build_variants
 from profiler.model import Variant
+from profiler.sessions.build import build_variants
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

@@ -14,8 +14,8 @@ import torch
 
 from kernels.flash_attention import space, workload
 from kernels.flash_attention.config import Config
-from profiler.execute.build import build_variants
 from profiler.model import Variant
+from profiler.sessions.build import build_variants
 
 pytestmark = pytest.mark.gpu
 

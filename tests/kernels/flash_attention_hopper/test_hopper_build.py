@@ -10,8 +10,8 @@ from kernels.build import Compiler, plan_library
 from kernels.flash_attention_hopper import space
 from kernels.flash_attention_hopper.config import Config
 from kernels.recipe import Recipe
-from profiler.execute.build import build_variants
 from profiler.model import Variant
+from profiler.sessions.build import build_variants
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

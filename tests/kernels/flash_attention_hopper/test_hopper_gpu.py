@@ -13,8 +13,8 @@ import torch
 
 from kernels.flash_attention_hopper import space, workload
 from kernels.flash_attention_hopper.config import Config, refusal, short_form
-from profiler.execute.build import build_variants
 from profiler.model import Variant
+from profiler.sessions.build import build_variants
 
 pytestmark = [
     pytest.mark.gpu,

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from kernels.fusion.operators import OPERATORS
-from profiler import metrics
-from profiler.expand import expand
-from profiler.space import space_of
-from profiler.spec import load_spec
+from profiler.metrics import queries as metrics
+from profiler.planning.matrix import expand
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 GRID = {128 << step for step in range(10)}

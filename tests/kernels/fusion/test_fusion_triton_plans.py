@@ -24,8 +24,8 @@ def test_every_row_is_covered_by_a_block_that_triton_takes(columns):
     assert plan.columns & (plan.columns - 1) == 0, "a power of two"
     assert plan.rows & (plan.rows - 1) == 0
     assert plan.warps in (4, 8, 16, 32)
-    assert plan.whole == (columns <= MAX_COLUMNS_AT_ONCE)
-    if plan.whole:
+    assert plan.holds_rows == (columns <= MAX_COLUMNS_AT_ONCE)
+    if plan.holds_rows:
         assert columns <= plan.columns < 2 * columns or columns == plan.columns
         # A thread may keep 32 elements, so that even 1024 threads have registers for them.
         assert plan.rows * plan.columns <= plan.warps * ELEMENTS_PER_WARP

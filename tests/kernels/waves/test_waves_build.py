@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from kernels.waves import space
-from profiler.execute.build import build_variants
-from profiler.expand import expand
 from profiler.model import Variant
-from profiler.space import space_of
-from profiler.spec import load_spec
+from profiler.planning.matrix import expand
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.sessions.build import build_variants
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 

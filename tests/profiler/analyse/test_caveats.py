@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.caveats import caveats
 from profiler.analyse.verdicts import FEWEST_BLOCKS
+from profiler.findings.caveats import caveats
 from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, Problem, Variant
 from profiler.notices import NoticeKind, text
 
@@ -67,7 +67,7 @@ def test_nothing_to_say(found):
 
 
 def test_without_a_second_arm_the_noise_floor_is_not_known(found):
-    values = {"problems": "all 2 problems", "margin": "1.00%"}
+    values = {"problems": "both problems", "margin": "1.00%"}
     assert found(baseline="a") == {NoticeKind.NOISE_FLOOR_UNKNOWN: values}
     samples = twice(ENOUGH)
     lacking = samples[(samples["arm"] == 0) | (samples["cell"] != "a..q")]
@@ -90,7 +90,7 @@ def test_a_noise_floor_above_the_margin_says_what_cannot_be_seen(found):
         "floor": "3.00%",
         "margin": "1.00%",
         "most": ", most at p",
-        "problems": "all 2 problems",
+        "problems": "both problems",
     }
     assert found(baseline="a", samples=samples, delta=0.05) == {}
 
@@ -100,7 +100,8 @@ def test_a_baseline_that_shifted_before_the_final_is_told(found, factor):
     finals = twice([factor] * FEWEST_BLOCKS, kind="final")
     samples = pd.concat([twice(ENOUGH), finals], ignore_index=True)
     values = found(baseline="a", samples=samples)[NoticeKind.BASELINE_SHIFTED]
-    assert values["shift"] == f"{factor - 1:+.2%}"
+    assert values["shift"] == f"{abs(factor - 1):.2%}"
+    assert values["longer"] == ("longer" if factor > 1 else "less time")
     assert values["margin"] == "1.00%"
     assert found(baseline="a", samples=samples, delta=0.05) == {}
 

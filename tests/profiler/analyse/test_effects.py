@@ -155,7 +155,7 @@ def test_a_step_of_one_pair_has_the_verdict_of_that_pair() -> None:
     found = judge_steps(steps(variants), judge, ids_of(variants), ["p"])
     assert found["verdict"].tolist() == [Verdict.FASTER, Verdict.FASTER, Verdict.SAME]
     pairs = [("k=2..p", "k=1..p"), ("k=3..p", "k=1..p"), ("k=3..p", "k=2..p")]
-    alone = judge.against(pairs)
+    alone = judge.compare(pairs)
     for name in ("verdict", "reason", "ratio", "ratio_low", "ratio_high", "blocks"):
         assert found[name].tolist() == alone[name].tolist()
 

@@ -8,7 +8,7 @@ from analyse_frames import make_cell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse.funnel import funnel
+from profiler.findings.funnel import funnel
 from profiler.model import CellStatus, Exclusion, Outcome
 
 CELLS = [make_cell(variant, problem) for variant in "abcd" for problem in "pq"]

@@ -166,12 +166,12 @@ def test_without_cycles_or_a_second_arm_there_is_no_floor_of_them() -> None:
 def test_a_floor_widens_the_margin() -> None:
     far = np.array([-5, 4, -4, 5, -5, 4, 5, -4]) / 50
     samples = run({"a..p": around(1000), "b..p": around(970, OTHER)}, {"a..p": around(1000, far)})
-    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
     assert row["noise_floor"] > 0.03
     assert row["margin"] == row["noise_floor"]
     assert row["verdict"] != Verdict.FASTER
     quiet = judge(run({"a..p": around(1000), "b..p": around(970, OTHER)}))
-    (row,) = quiet.against([("b..p", "a..p")]).to_dict("records")
+    (row,) = quiet.compare([("b..p", "a..p")]).to_dict("records")
     assert np.isnan(row["noise_floor"])
     assert row["margin"] == pytest.approx(0.01)
     assert row["verdict"] == Verdict.FASTER
@@ -183,7 +183,7 @@ def test_a_floor_widens_the_margin() -> None:
 def test_a_verdict_is_that_of_compare_on_the_log_ratios_by_block() -> None:
     judged = judge(RACE, looks=3, delta=0.02)
     asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p")]
-    found = judged.against(asked)
+    found = judged.compare(asked)
     assert list(found.columns) == ["cell", "against", "problem", *COLUMNS]
     assert list(zip(found["cell"], found["against"], strict=True)) == asked
     values = {"a": around(1000), "b": around(900, OTHER), "c": around(1002, OTHER)}
@@ -209,16 +209,16 @@ def test_blocks_are_paired_by_their_number_and_the_second_arm_never_is() -> None
         {"a..p": around(1000) * drift, "b..p": around(900, OTHER) * drift},
         {"a..p": around(5000) * drift},
     )
-    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
     assert row["ratio"] == pytest.approx(0.9, rel=0.01)
-    shuffled = judge(samples.sample(frac=1, random_state=3)).against([("b..p", "a..p")])
+    shuffled = judge(samples.sample(frac=1, random_state=3)).compare([("b..p", "a..p")])
     assert shuffled.iloc[0].to_dict() == row
 
 
 def test_only_common_blocks_count_and_a_missing_partner_is_no_data() -> None:
     samples = run({"a..p": around(1000), "b..p": around(900, OTHER)[:6], "b..q": around(900)})
     asked = [("b..p", "a..p"), ("c..p", "a..p"), ("b..p", "c..p"), ("b..q", "a..q"), ("x", "y")]
-    found = judge(samples).against(asked)
+    found = judge(samples).compare(asked)
     assert list(found["blocks"]) == [6, 0, 0, 0, 0]
     assert list(found["verdict"][1:]) == [Verdict.NO_DATA] * 4
     assert list(found["reason"][1:]) == [Reason.NOT_MEASURED] * 4
@@ -226,27 +226,27 @@ def test_only_common_blocks_count_and_a_missing_partner_is_no_data() -> None:
 
 
 def test_nothing_asked_nothing_answered() -> None:
-    found = judge(RACE).against([])
+    found = judge(RACE).compare([])
     assert found.empty
     assert list(found.columns) == ["cell", "against", "problem", *COLUMNS]
 
 
 def test_without_cycles_the_time_decides() -> None:
     samples = RACE.drop(columns="cycles")
-    found = judge(samples).against([("b..p", "a..p")])
+    found = judge(samples).compare([("b..p", "a..p")])
     assert list(found["reason"]) == [Reason.DECIDED_BY_TIME]
 
 
 def test_a_difference_that_cycles_deny_is_a_clock() -> None:
     samples = RACE.copy()
     samples["cycles"] = 1800 * np.exp(np.tile(WIGGLE, 4))
-    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
     assert (row["verdict"], row["reason"]) == (Verdict.UNCLEAR, Reason.CLOCK)
 
 
 def test_a_time_that_is_not_positive_was_not_measured() -> None:
     samples = run({"a..p": around(1000), "b..p": [0.0, *around(900, OTHER)[1:]]})
-    (row,) = judge(samples).against([("b..p", "a..p")]).to_dict("records")
+    (row,) = judge(samples).compare([("b..p", "a..p")]).to_dict("records")
     assert row["blocks"] == 7
 
 
@@ -261,9 +261,9 @@ def test_a_family_is_a_problem() -> None:
         }
     )
     asked = [("b..p", "a..p"), ("c..p", "a..p"), ("c..p", "b..p"), ("b..q", "a..q")]
-    alone = np.array([judge(samples).against([pair])["p_faster"].iloc[0] for pair in asked])
+    alone = np.array([judge(samples).compare([pair])["p_faster"].iloc[0] for pair in asked])
     assert alone[1] < 1
-    together = judge(samples).against(asked)["p_faster"].to_numpy()
+    together = judge(samples).compare(asked)["p_faster"].to_numpy()
     assert together[1] > alone[1]  # one of three
     assert together[3] == alone[3]  # the only one of its problem
 
@@ -337,7 +337,7 @@ def test_who_left_after_a_look_keeps_the_verdict_of_that_look() -> None:
 
     def verdict(values: Mapping[str, np.ndarray]) -> object:
         times = times_of(run(values, again), many, SessionKind.TIMING)
-        found = Judge(times, "a", Rules(looks=3)).against([(f"{x}..p", "a..p") for x in "bcdef"])
+        found = Judge(times, "a", Rules(looks=3)).compare([(f"{x}..p", "a..p") for x in "bcdef"])
         return found.set_index("cell").loc["b..p", "verdict"]
 
     assert verdict(same | slower) is Verdict.SLOWER

@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.limits import Limit, LimitKind, limit
 from profiler.analyse.summary import summarise
+from profiler.findings.limits import Limit, LimitKind, limit
 
 CELL = make_cell("a")
 

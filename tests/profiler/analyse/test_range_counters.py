@@ -345,7 +345,7 @@ class TestBesideATimeline:
         operations, ranges, stacks = self.frames()
         tree = range_tree(operations, ranges, stacks)
         paths = tree_paths(tree)
-        assert paths.tolist() == [(), (), ("step_0",), ("step_0", "lib@gemm"), ("step_1",)]
+        assert paths == [(), (), ("step_0",), ("step_0", "lib@gemm"), ("step_1",)]
         joined = tree.assign(path=paths).merge(self.counted(), on="path")
         assert joined["duration_ns"].tolist() == joined["gpu_ns"].tolist() == [10.0, 10.0, 5.0]
 
@@ -361,4 +361,4 @@ class TestBesideATimeline:
         tree = pd.DataFrame(
             {"parent": [-1, 0], "domain": ["", "profiler"], "name": ["warmup", range_name("a", 0)]}
         )
-        assert tree_paths(tree).tolist() == [None, ()]
+        assert tree_paths(tree) == [None, ()]

@@ -13,23 +13,21 @@ from analyse_frames import Range, launch, make_cell, ours
 from hypothesis import given
 from hypothesis import strategies as st
 
+from profiler.analyse.derived import add_derived
 from profiler.analyse.samples import (
     SAMPLE_COLUMNS,
-    add_derived,
-    add_status_facts,
     check_samples,
     command_cells,
     empty_samples,
-    friendly_from_raw,
     metric_columns,
     missing_metrics,
     samples_from_command,
     samples_from_journal,
     samples_from_launches,
     share_duplicates,
+    to_catalogue_metrics,
 )
 from profiler.errors import ProfilerError
-from profiler.metrics import CATALOGUE
 from profiler.model import CellStatus, Environment, Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
 
@@ -330,100 +328,6 @@ def test_a_journal_without_measurements_gives_no_samples() -> None:
     check_samples(frame)
 
 
-# ---- derived -------------------------------------------------------------------------------------
-
-
-def _derived(status: CellStatus, environment: Environment, **raw: float) -> pd.Series:  # type: ignore[type-arg]
-    metrics = ("duration_ns", "cycles", "dram_read_bytes", "dram_write_bytes")
-    samples = _samples([launch(ours("a", 0), **raw)], metrics)
-    return add_derived(samples, {"a": status}, environment).iloc[0]
-
-
-def test_derived_metrics_follow_from_time_traffic_and_statements() -> None:
-    raw = launch(
-        ours("a", 0), gpu__time_duration=1000.0, dram__bytes_read=3e6, dram__bytes_write=1e6
-    ) | {"sm__cycles_elapsed.max": 1500.0}
-    samples = _samples([raw], ("duration_ns", "cycles", "dram_read_bytes", "dram_write_bytes"))
-    status = CellStatus("a", Outcome.MEASURED, flops=2e9, bytes=2e6)
-    environment = Environment(peak_dram_bytes_per_s=8e12)
-    row = add_derived(samples, {"a": status}, environment).iloc[0]
-    assert row["tflops"] == pytest.approx(2000.0)
-    assert row["gbps"] == pytest.approx(2000.0)
-    assert row["dram_gbps"] == pytest.approx(4000.0)
-    assert row["peak_dram_pct"] == pytest.approx(50.0)
-    assert row["memory_efficiency_pct"] == pytest.approx(50.0)
-    assert row["arithmetic_intensity"] == pytest.approx(500.0)
-    assert row["sm_clock_ghz"] == pytest.approx(1.5)
-
-
-def test_what_nothing_is_known_for_is_not_derived() -> None:
-    status = CellStatus("a", Outcome.MEASURED)
-    row = _derived(status, Environment(), gpu__time_duration=10.0)
-    assert not {"tflops", "gbps", "dram_gbps", "peak_dram_pct"} & set(row.index)
-
-
-def test_nothing_is_divided_by_zero() -> None:
-    status = CellStatus("a", Outcome.MEASURED, flops=1.0, bytes=1.0)
-    row = _derived(status, Environment(), dram__bytes_read=0.0, dram__bytes_write=0.0)
-    assert not {"memory_efficiency_pct", "arithmetic_intensity"} & set(row.index)
-
-
-def test_cells_without_a_status_have_no_derived_metrics() -> None:
-    samples = _samples([launch(ours("a", 0), gpu__time_duration=1.0)])
-    assert "tflops" not in add_derived(samples, {}, Environment()).columns
-
-
-def _counted(
-    session: str, *visits: tuple[str, int, int], kind: str = "counters", **raw: float
-) -> pd.DataFrame:
-    """Samples of one session with `l2_hit_sectors` or `l2_bytes`."""
-    launches = [launch(ours(*visit), gpu__time_duration=1.0, **raw) for visit in visits]
-    metrics = ("l2_hit_sectors",) if "lts__t_sectors_lookup_hit" in raw else ("l2_bytes",)
-    facts = SESSION | {"session": session, "kind": kind}
-    return samples_from_launches(pd.DataFrame(launches), metrics=metrics, **facts)
-
-
-def _hit_rates(*frames: pd.DataFrame) -> dict[tuple[str, int, int], float]:
-    samples = pd.concat(frames, ignore_index=True)
-    derived = add_derived(samples, {}, Environment()).reindex(columns=[*samples, "l2_hit_pct"])
-    found = derived[derived["l2_hit_pct"].notna()]
-    visits = zip(found["cell"], found["block"], found["arm"], strict=True)
-    return dict(zip(visits, found["l2_hit_pct"], strict=True))
-
-
-def test_the_l2_hit_rate_is_put_together_from_two_sessions_of_a_visit() -> None:
-    a, again, b = ("a", 0, 0), ("a", 1, 0), ("b", 0, 0)
-    traffic = [
-        _counted("ncu-counters", visit, lts__t_bytes=32.0 * sectors)
-        for visit, sectors in ((a, 100), (again, 200), (b, 1000))
-    ]
-    hits = _counted("ncu-counters-2", b, a, again, lts__t_sectors_lookup_hit=50.0)
-    assert _hit_rates(*traffic, hits) == pytest.approx({a: 50.0, again: 25.0, b: 5.0})
-
-
-def test_hits_of_one_visit_are_not_divided_by_the_traffic_of_another() -> None:
-    hits = _counted("ncu-counters-2", ("a", 0, 0), lts__t_sectors_lookup_hit=50.0)
-    elsewhere = [
-        _counted("ncu-counters", ("a", 1, 0), lts__t_bytes=3200.0),
-        _counted("ncu-counters", ("a", 0, 1), lts__t_bytes=3200.0),
-        _counted("ncu-counters", ("b", 0, 0), lts__t_bytes=3200.0),
-        _counted("ncu-timing", ("a", 0, 0), kind="timing", lts__t_bytes=3200.0),
-    ]
-    assert _hit_rates(*elsewhere, hits) == {}
-
-
-def test_the_l2_hit_rate_comes_from_one_session_where_it_has_both() -> None:
-    raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=25.0, lts__t_bytes=3200.0)
-    samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
-    assert add_derived(samples, {}, Environment())["l2_hit_pct"][0] == pytest.approx(25.0)
-
-
-def test_without_traffic_there_is_no_hit_rate() -> None:
-    raw = launch(ours("a", 0), lts__t_sectors_lookup_hit=0.0, lts__t_bytes=0.0)
-    samples = _samples([raw], ("l2_hit_sectors", "l2_bytes"))
-    assert "l2_hit_pct" not in add_derived(samples, {}, Environment()).columns
-
-
 # ---- missing, duplicates, import -----------------------------------------------------------------
 
 
@@ -481,14 +385,14 @@ def test_an_imported_file_has_our_names_beside_its_own() -> None:
             "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum": [1.0, 2.0],
         }
     )
-    friendly = friendly_from_raw(launches)
-    assert friendly["duration_ns"][0] == 4864
-    assert np.isnan(friendly["duration_ns"][1])
-    assert list(friendly["cycles"]) == [9541, 9692]
-    assert list(friendly["dram_read_bytes"]) == [5, 6]
-    assert list(friendly["local_store_bytes"]) == [32, 64]
-    assert friendly[["registers", "l2_hit_pct"]].isna().all(axis=None)
-    assert "waves" not in friendly
+    metrics = to_catalogue_metrics(launches)
+    assert metrics["duration_ns"][0] == 4864
+    assert np.isnan(metrics["duration_ns"][1])
+    assert list(metrics["cycles"]) == [9541, 9692]
+    assert list(metrics["dram_read_bytes"]) == [5, 6]
+    assert list(metrics["local_store_bytes"]) == [32, 64]
+    assert metrics[["registers", "l2_hit_pct"]].isna().all(axis=None)
+    assert "waves" not in metrics
 
 
 RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "ncu-2025.3.1"
@@ -496,7 +400,7 @@ RECORDINGS = Path(__file__).resolve().parents[2] / "recordings" / "ncu-2025.3.1"
 
 def test_a_captured_full_report_has_its_known_numbers() -> None:
     launches = read_ncu_csv(RECORDINGS / "ncu_import_full_raw.csv.gz").launches
-    gemm = friendly_from_raw(launches).iloc[0]
+    gemm = to_catalogue_metrics(launches).iloc[0]
     assert gemm["duration_ns"] == pytest.approx(180_544)
     assert gemm["cycles"] == 285_601
     assert gemm["registers"] == 168
@@ -523,45 +427,6 @@ def test_a_captured_gemm_and_softmax_in_one_range() -> None:
 
 def test_names_of_ours_in_an_imported_file_are_taken_as_they_are() -> None:
     launches = pd.DataFrame({"local_store_bytes": [64.0], "l2_hit_pct": [50.0]})
-    friendly = friendly_from_raw(launches)
-    assert friendly["local_store_bytes"][0] == 64
-    assert friendly["l2_hit_pct"][0] == 50
-
-
-# ---- from the runner -----------------------------------------------------------------------------
-
-
-def test_what_the_runner_said_of_a_cell_is_in_all_its_samples() -> None:
-    samples = _samples([launch(ours(cell, block)) for cell in "ab" for block in range(2)])
-    statuses = {
-        "a": CellStatus("a", Outcome.MEASURED, compile_seconds=1.5, buffer_bytes=64.0),
-        "b": CellStatus("b", Outcome.MEASURED, buffer_bytes=32.0),
-    }
-    names = ("compile_s", "buffer_bytes", "peak_bytes")
-    frame = add_status_facts(samples, statuses, names)
-    by_cell = frame.groupby("cell")[["compile_s", "buffer_bytes"]].agg(["min", "max"])
-    assert by_cell.loc["a"].tolist() == [1.5, 1.5, 64.0, 64.0]
-    assert by_cell.loc["b", "compile_s"].isna().all()
-    assert "peak_bytes" not in frame, "nobody said anything"
-    assert "compile_s" not in samples, "a new frame"
-
-
-def test_every_metric_of_the_runner_has_a_place_in_a_status() -> None:
-    names = [name for name, metric in CATALOGUE.items() if metric.source == "runner"]
-    status = CellStatus(
-        "a",
-        Outcome.MEASURED,
-        max_abs_error=1.0,
-        max_rel_error=2.0,
-        flops=3.0,
-        compile_seconds=4.0,
-        buffer_bytes=5.0,
-        peak_bytes=6.0,
-    )
-    frame = add_status_facts(_samples([launch(ours("a", 0))]), {"a": status}, names)
-    assert frame[names].notna().all(axis=None)
-
-
-def test_cells_without_a_status_have_no_facts_of_the_runner() -> None:
-    samples = _samples([launch(ours("a", 0))])
-    assert "flops" not in add_status_facts(samples, {}, ["flops"])
+    metrics = to_catalogue_metrics(launches)
+    assert metrics["local_store_bytes"][0] == 64
+    assert metrics["l2_hit_pct"][0] == 50

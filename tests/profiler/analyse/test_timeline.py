@@ -8,14 +8,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from profiler.analyse.timeline import (
     GAP_COLUMNS,
     INSTANCE_COLUMNS,
     LATENCY_COLUMNS,
-    NAME_COLUMNS,
     SUMMARY_COLUMNS,
     TREE_COLUMNS,
+    busy_bins,
     busy_time,
     idle_gaps,
     kernel_summary,
@@ -24,7 +26,6 @@ from profiler.analyse.timeline import (
     merge_numbered,
     operation_summary,
     range_instances,
-    range_names,
     range_tree,
 )
 from profiler.parse.nsys import read_nsys
@@ -118,15 +119,12 @@ class TestRealExport:
         [(host,)] = rows_of("SELECT SUM(end - start) FROM NVTX_EVENTS WHERE text LIKE 'kernel%'")
         assert tree.loc[0, "host_ns"] == host
 
-    def test_phases(self, captured):
+    def test_numbered_ranges_are_one_row(self, captured):
         merged = merge_numbered(captured.ranges, ["run"])
-        names = range_names(captured.operations, merged, captured.stacks)
-        assert tuple(names.columns) == NAME_COLUMNS
-        assert names["name"].tolist() == ["kernel_variant:v1", "run_*"]
-        assert names["instances"].tolist() == [3, 3]
-        row = names.iloc[1]
-        assert row["busy_share"] == pytest.approx(820285 / 841693)
-        assert row["share_of_busy"] == pytest.approx(820285 / busy_time(captured.operations))
+        tree = range_tree(captured.operations, merged, captured.stacks)
+        assert tree["name"].tolist() == ["kernel_variant:v1", "run_*"]
+        assert tree["instances"].tolist() == [3, 3]
+        assert tree.loc[1, ["busy_ns", "span_ns"]].tolist() == [820285, 841693]
 
     def test_gaps_and_busy_time_make_up_the_whole(self, captured):
         gaps = idle_gaps(captured.operations, captured.stacks)
@@ -174,7 +172,6 @@ class TestSummary:
         assert tuple(latency_summary(empty).columns) == LATENCY_COLUMNS
         assert busy_time(empty) == 0
         assert len(range_tree(empty, STEP, STEP_STACKS)) == 3
-        assert len(range_names(empty, STEP, STEP_STACKS)) == 3
         assert len(range_instances(empty, STEP_STACKS)) == 0
         assert tuple(idle_gaps(empty, STEP_STACKS).columns) == GAP_COLUMNS
 
@@ -182,7 +179,6 @@ class TestSummary:
         for frame in (operations(), operations((0, 10, -1))):
             assert tuple(range_tree(frame, ranges(), stacks()).columns) == TREE_COLUMNS
             assert len(range_tree(frame, ranges(), stacks())) == 0
-            assert len(range_names(frame, ranges(), stacks())) == 0
             assert len(range_instances(frame, stacks())) == 0
 
 
@@ -264,23 +260,6 @@ class TestTree:
 
 
 class TestNames:
-    def test_recursion_counts_once(self):
-        nested = ranges((0, 100, "f"), (10, 90, "f"))
-        names = range_names(operations((0, 50, 1)), nested, stacks((-1, 0), (0, 1)))
-        assert names.loc[0, ["instances", "operations", "gpu_ns"]].tolist() == [2, 1, 50]
-
-    def test_a_phase_without_work_has_no_share(self):
-        names = range_names(operations((0, 50, 1)), STEP, STEP_STACKS).set_index("name")
-        assert names.loc["forward", "busy_share"] == 1.0
-        assert np.isnan(names.loc["backward", "busy_share"])
-        assert names.loc["backward", "share_of_busy"] == 0.0
-
-    def test_marks_are_no_ranges(self):
-        marked = ranges((0, 10, "r"), (5, 5, "m"))
-        marked["kind"] = ["push_pop", "mark"]
-        names = range_names(operations((0, 50, 0)), marked, stacks((-1, 0)))
-        assert names["name"].tolist() == ["r"]
-
     def test_numbers_are_merged_only_where_asked(self):
         numbered = ranges((0, 1, "step_0"), (2, 3, "step_12"), (4, 5, "layer_1"), (6, 7, "step_x"))
         assert merge_numbered(numbered, ["step"])["name"].tolist() == [
@@ -351,3 +330,23 @@ class TestLatency:
         table = latency_summary(frame)
         assert table["name"].tolist() == ["b", "a"]
         assert table.loc[0].tolist() == ["b", 2, 7.0, 7.0, 4.0, 10.0]
+
+
+class TestBusyBins:
+    def test_by_hand(self):
+        frame = pd.DataFrame({"start_ns": [0, 5, 30], "end_ns": [10, 8, 40]})
+        assert busy_bins(frame, (0, 40), 4).tolist() == [1, 0, 0, 1]
+        assert busy_bins(frame, (5, 45), 2) == pytest.approx([5 / 20, 10 / 20])
+        assert busy_bins(frame.iloc[:0], (0, 40), 2).tolist() == [0, 0]
+
+    @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), min_size=1, max_size=12))
+    def test_as_counted(self, rows):
+        rows = sorted(rows)
+        frame = pd.DataFrame(
+            {"start_ns": [start for start, _ in rows], "end_ns": [sum(row) for row in rows]}
+        )
+        busy = np.zeros(240)
+        for start, length in rows:
+            busy[start : start + length] = 1
+        counted = busy.reshape(12, 20).mean(axis=1)
+        assert busy_bins(frame, (0, 240), 12) == pytest.approx(counted)

@@ -17,7 +17,7 @@ from profiler.analyse.timers import (
     reference_collector,
     split_plain,
 )
-from profiler.metrics import CATALOGUE, DURATIONS, most_believed
+from profiler.metrics.queries import CATALOGUE, DURATIONS, primary_timer
 from profiler.model import SessionKind
 
 A, B = make_cell("a", "p"), make_cell("b", "p")
@@ -66,7 +66,7 @@ def test_one_timer_is_judged_and_the_rest_never_mixed_in():
         found = times_of(samples, CELLS, SessionKind.TIMING)
         own = SIX.loc[SIX["collector"] == names[0], "duration_ns"]
         assert list(found["duration_ns"]) == list(own)
-        assert reference_collector(samples) == most_believed(reversed(names)) == names[0]
+        assert reference_collector(samples) == primary_timer(reversed(names)) == names[0]
         others = set(compared(samples)["collector"])
         assert others == set(names[1:])
 

@@ -147,13 +147,13 @@ class TestCommand:
         assert made.files == {"log": tmp_path / LOG, "report": tmp_path / REPORT}
         assert made.argv[made.argv.index("--cache-control") + 1] == "none"
 
-    def test_salvage_needs_a_report_and_a_log_without_rows(self, tmp_path):
+    def test_recovery_needs_a_report_and_a_log_without_rows(self, tmp_path):
         ncu = Ncu(FAKE_NCU)
-        assert ncu.salvage_command(tmp_path) is None
+        assert ncu.recover_command(tmp_path) is None
         (tmp_path / REPORT).write_text("x")
-        assert "--import" in ncu.salvage_command(tmp_path).argv
+        assert "--import" in ncu.recover_command(tmp_path).argv
         (tmp_path / LOG).write_text('==PROF== x\n"ID","Process ID"\n')
-        assert ncu.salvage_command(tmp_path) is None
+        assert ncu.recover_command(tmp_path) is None
 
 
 PERMISSION = (

@@ -194,9 +194,9 @@ class TestCollector:
         )
         assert got.files == {"export": tmp_path / EXPORT}
 
-    def test_nothing_to_salvage_and_no_fault(self, tmp_path):
+    def test_nothing_to_recover_and_no_fault(self, tmp_path):
         nsys = Nsys(Path("/opt/nsys"))
-        assert nsys.salvage_command(tmp_path) is None
+        assert nsys.recover_command(tmp_path) is None
         assert nsys.cell_fault(tmp_path) is None
 
 

@@ -38,4 +38,4 @@ def test_diagnosis_is_only_for_sessions_that_failed(tmp_path):
     assert Timer().diagnose(tmp_path, 0) is None
     assert Timer().diagnose(tmp_path, 1) is not None
     assert Timer().cell_fault(tmp_path) is None
-    assert Timer().salvage_command(tmp_path) is None
+    assert Timer().recover_command(tmp_path) is None

@@ -12,7 +12,7 @@ import yaml
 
 from profiler.analyse.between_runs import Reason, compare_runs
 from profiler.cli import app
-from profiler.gates import parse_gate
+from profiler.findings.gates import parse_gate
 
 TEXT = (Path(__file__).parents[3] / "docs/compare.md").read_text("utf-8")
 SAID_BY_ITSELF = {Reason.DECIDED, Reason.DECIDED_BY_TIME, Reason.WITHIN_MARGIN, Reason.NOT_MEASURED}

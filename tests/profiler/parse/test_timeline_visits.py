@@ -15,7 +15,7 @@ from profiler.parse.timeline_files import (
     read_timeline,
     write_timeline,
 )
-from profiler.parse.timeline_visits import cuts, inside, launches, visits, whole, window_of
+from profiler.parse.timeline_visits import cuts, full_window, inside, launches, visits, window_of
 
 DOMAIN_ID = 3
 FACTS = TimelineFacts("nsys", "cuda", "visits", "2025.3.2", "3.20.3")
@@ -94,11 +94,11 @@ def test_cutting_what_was_cleaned_gives_the_same(timeline):
 
 
 def test_all_of_a_timeline_is_a_window_too(timeline):
-    (found,) = cuts(timeline, whole(timeline))
+    (found,) = cuts(timeline, full_window(timeline))
     assert len(found.attribution.operations) == len(timeline.operations) == 6
     assert len(found.attribution.ranges) == len(timeline.ranges)
     empty = inside(timeline, visits(timeline.ranges).iloc[:0])
-    (nothing,) = cuts(empty, whole(empty))
+    (nothing,) = cuts(empty, full_window(empty))
     assert len(nothing.attribution.operations) == 0
 
 
@@ -120,7 +120,7 @@ def test_files_give_back_what_was_written(timeline, tmp_path):
         written, read = getattr(timeline, name), getattr(found, name)
         assert read.dtypes.astype(str).tolist() == written.dtypes.astype(str).tolist()
         pd.testing.assert_frame_equal(read, written, check_categorical=False)
-    (one,), (other,) = cuts(timeline, whole(timeline)), cuts(found, whole(found))
+    (one,), (other,) = cuts(timeline, full_window(timeline)), cuts(found, full_window(found))
     assert one.attribution.operations["stack"].equals(other.attribution.operations["stack"])
 
 

@@ -7,10 +7,10 @@ import lxml.html
 import pytest
 from synthetic_report import make_report, without
 
-from profiler.render.lookup import Lookup
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="session")
@@ -19,14 +19,20 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="session")
-def ranking(report: Report) -> Ranking:
-    return Ranking(Lookup(report))
+def findings_of(report: Report) -> Callable[[str], Findings]:
+    """The findings of the run by its kind of page; each are found once."""
+    return functools.cache(lambda kind: find(without(report, kind=kind)))
 
 
 @pytest.fixture(scope="session")
-def page_of(report: Report) -> Callable[[str], str]:
+def findings(report: Report, findings_of: Callable[[str], Findings]) -> Findings:
+    return findings_of(report.kind)
+
+
+@pytest.fixture(scope="session")
+def page_of(findings_of: Callable[[str], Findings]) -> Callable[[str], str]:
     """The page of the run by its kind; each is drawn once, which takes seconds."""
-    return functools.cache(lambda kind: render_page(without(report, kind=kind)))
+    return functools.cache(lambda kind: render_page(findings_of(kind)))
 
 
 @pytest.fixture(scope="session")

@@ -25,7 +25,7 @@ from profiler.model import (
     Visit,
     cell_id,
 )
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 OPERATORS = ("pointwise_chain", "softmax")
 IMPLEMENTATIONS = ("eager", "compile", "triton")

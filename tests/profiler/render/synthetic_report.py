@@ -29,7 +29,7 @@ from profiler.model import (
     slug,
 )
 from profiler.notices import Notice, NoticeKind
-from profiler.results.report import ReplayInfo, Report
+from profiler.run_folder.load.report import ReplayInfo, Report
 
 HOSTILE = 'void k<a, b>("</script><img src=x onerror=alert(1)>")'
 HOSTILE_NAME = 'naive <b>&"quoted"</b> <!-- $x$'

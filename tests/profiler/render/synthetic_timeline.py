@@ -13,7 +13,7 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.model import Problem
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
 from profiler.parse.nsys_attribution import attribute
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 from runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 PROCESS = 0x1000001

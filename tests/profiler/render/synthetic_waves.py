@@ -22,7 +22,7 @@ from profiler.model import (
     Visit,
     cell_id,
 )
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 MULTIPROCESSORS = 132
 WAVE_NS = 50_000

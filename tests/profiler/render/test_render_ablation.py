@@ -11,15 +11,16 @@ import pytest
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.effects import Effect, Move
-from profiler.render.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
-from profiler.render.answer import sentences
-from profiler.render.labels import label
-from profiler.render.lookup import Lookup
-from profiler.render.moved import counters, medians_of, move_datum, moved_table
+from profiler.findings.counters import counters, medians_of
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import label
+from profiler.render.kinds.ablation import EFFECT_HEADS, MOST_STEPS, ablation_view
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.render.steps import excludes_one, measured_steps, step_name, step_summary
-from profiler.results.report import Report
+from profiler.render.tables.moved import move_datum, moved_table
+from profiler.render.words.answer import answer_of
+from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
@@ -28,29 +29,29 @@ def ablated(report: Report) -> Report:
 
 
 @pytest.fixture(scope="module")
-def ablation(ablated: Report) -> Ranking:
-    return Ranking(Lookup(ablated))
+def ablation(ablated: Report) -> Findings:
+    return find(ablated)
 
 
-def test_only_the_named_parameters_are_stepped_through(ablation: Ranking) -> None:
-    assert [step_name(one.step) for one in measured_steps(ablation.lookup)] == ["vec: 1 \u2192 4"]
+def test_only_the_named_parameters_are_stepped_through(ablation: Findings) -> None:
+    assert [step_name(one.step) for one in ablation.parameter_steps] == ["vec: 1 \u2192 4"]
 
 
 def test_without_names_all_parameters_that_differ(ablated: Report) -> None:
-    lookup = Lookup(without(ablated, parameters=()))
-    names = {one.step.parameter for one in measured_steps(lookup)}
+    findings = find(without(ablated, parameters=()))
+    names = {one.step.parameter for one in findings.parameter_steps}
     assert names == {"kernel", "block", "vec"}
 
 
 def test_named_references_are_not_paired(ablated: Report) -> None:
     shared = [cell.variant.id for cell in ablated.plan.cells if cell.variant.params.get("vec") == 4]
     plan = dataclasses.replace(ablated.plan, references=tuple(dict.fromkeys(shared)))
-    assert measured_steps(Lookup(without(ablated, plan=plan))) == ()
+    assert find(without(ablated, plan=plan)).parameter_steps == ()
 
 
-def test_each_step_has_a_row_for_each_problem(ablation: Ranking) -> None:
+def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
     (one,) = ablation_view(ablation).parts["ablations"]
-    assert [row.name for row in one.rows] == [each.name for each in ablation.lookup.problems]
+    assert [row.name for row in one.rows] == [each.name for each in ablation.problems]
     assert all(len(row.data) == len(EFFECT_HEADS) for row in one.rows)
     for row in one.rows:
         ratio, low, high = (float(each.raw or "nan") for each in row.data[:3])
@@ -60,8 +61,8 @@ def test_each_step_has_a_row_for_each_problem(ablation: Ranking) -> None:
             assert high < 1
 
 
-def test_the_answer_names_each_step_with_its_range(ablation: Ranking) -> None:
-    first, *_ = ["".join(part.text for part in one) for one in sentences(ablation)]
+def test_the_answer_names_each_step_with_its_range(ablation: Findings) -> None:
+    first, *_ = ["".join(part.text for part in one) for one in answer_of(ablation)]
     assert first.startswith("vec: 1 \u2192 4: 0.")
     assert "the time over 12 problems (geometric mean; from 0." in first
     assert first.endswith(" problems.")
@@ -71,47 +72,47 @@ def test_the_answer_names_each_step_with_its_range(ablation: Ranking) -> None:
 
 def test_one_problem_has_its_interval_in_the_sentence() -> None:
     small = make_report(30, problem_list=problems()[:1])
-    lookup = Lookup(without(small, kind="ablation", parameters=("vec",)))
-    (found,) = measured_steps(lookup)
-    words = step_summary(lookup, found)
-    assert f"at {lookup.problems[0].name} [" in words
+    findings = find(without(small, kind="ablation", parameters=("vec",)))
+    (found,) = findings.parameter_steps
+    words = step_summary(findings, found)
+    assert f"at {findings.problems[0].name} [" in words
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
 
 
 def test_many_steps_are_counted_in_the_answer() -> None:
     # Many variants make many steps; each is drawn over the problems, of which two are enough.
     many = make_report(34, problem_list=problems()[:2])
-    ranking = Ranking(Lookup(without(many, kind="ablation")))
-    said = ["".join(part.text for part in one) for one in sentences(ranking)]
-    total = len(measured_steps(ranking.lookup))
+    findings = find(without(many, kind="ablation"))
+    said = ["".join(part.text for part in one) for one in answer_of(findings)]
+    total = len(findings.parameter_steps)
     assert total > MOST_STEPS
     assert f"{total - 4} more steps stand below." in said
-    parts = ablation_view(ranking).parts
+    parts = ablation_view(findings).parts
     assert len(parts["ablations"]) == min(total, MOST_STEPS)
     assert parts["left_out_steps"] == total - len(parts["ablations"])
 
 
 def test_an_interval_that_reaches_one_does_not_exclude_it() -> None:
-    assert excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
-    assert not excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
-    assert not excludes_one(Effect("p", 1, 0.9))
+    assert effect_excludes_one(Effect("p", 1, 0.9, 0.8, 0.99))
+    assert not effect_excludes_one(Effect("p", 1, 0.9, 0.8, 1.0))
+    assert not effect_excludes_one(Effect("p", 1, 0.9))
 
 
-def test_counters_that_follow_from_the_time_explain_nothing(ablation: Ranking) -> None:
-    names = {metric.name for metric in counters(ablation.lookup)}
+def test_counters_that_follow_from_the_time_explain_nothing(ablation: Findings) -> None:
+    names = {metric.name for metric in counters(ablation)}
     assert names.isdisjoint({"duration_ns", "cycles", "gbps", "tflops"})
     assert {"registers", "instructions", "stall_barrier", "l2_hit_pct"} <= names
 
 
-def test_counters_stand_by_how_far_they_moved(ablation: Ranking) -> None:
-    lookup = ablation.lookup
-    (found,) = measured_steps(lookup)
-    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
-    table = moved_table(lookup, found.step, medians)
+def test_counters_stand_by_how_far_they_moved(ablation: Findings) -> None:
+    findings = ablation
+    (found,) = findings.parameter_steps
+    medians = medians_of(findings, counters(findings))
+    table = moved_table(findings, found.step, medians)
     assert table is not None
     assert "Instructions" not in [row.name for row in table.rows], "the same in all variants"
     still = {label("instructions"): medians[label("instructions")]}
-    assert moved_table(lookup, found.step, still) is None
+    assert moved_table(findings, found.step, still) is None
 
 
 def test_percentages_change_in_points_and_counts_by_a_factor() -> None:
@@ -126,9 +127,11 @@ def test_the_page_says_went_with() -> None:
     small = without(
         make_report(13, problem_list=problems()[:2]), kind="ablation", parameters=("vec",)
     )
-    tree: Any = lxml.html.document_fromstring(render_page(small))
+    tree: Any = lxml.html.document_fromstring(render_page(find(small)))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:2] == ["All steps", "vec: 1 \u2192 4"]
     assert tree.xpath("//h4[text()='Counters that went with it']")
-    alone: Any = lxml.html.document_fromstring(render_page(without(small, parameters=("torch",))))
+    alone: Any = lxml.html.document_fromstring(
+        render_page(find(without(small, parameters=("torch",))))
+    )
     assert "No two measured variants differ" in alone.text_content()

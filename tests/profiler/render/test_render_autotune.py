@@ -11,16 +11,21 @@ import pandas as pd
 import pytest
 from synthetic_report import HOSTILE_NAME, without
 
-from profiler.render.answer import sentences
-from profiler.render.autotune import NEEDS, autotune_view, needs_table
-from profiler.render.behind import BEHIND_EDGES, behind_heats, behind_legend, one_for_all_rows
-from profiler.render.cards import cards
-from profiler.render.effects import effect_table, parameter_effects
-from profiler.render.lookup import Lookup
-from profiler.render.roles import Ranking
-from profiler.render.steps import value_name
-from profiler.render.tables import Heat
-from profiler.results.report import Report
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.render.kinds.autotune import NEEDS, autotune_view, needs_table
+from profiler.render.tables.effects import effect_table, parameter_effects
+from profiler.render.tables.rows import Heat
+from profiler.render.tables.slowdowns import (
+    SLOWDOWN_EDGES,
+    one_for_all_rows,
+    slowdown_heats,
+    slowdown_legend,
+)
+from profiler.render.words.answer import sentences
+from profiler.render.words.cards import cards
+from profiler.render.words.steps import value_name
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
@@ -29,25 +34,25 @@ def tuned(report: Report) -> Report:
 
 
 @pytest.fixture(scope="module")
-def tuning(tuned: Report) -> Ranking:
-    return Ranking(Lookup(tuned))
+def tuning(tuned: Report) -> Findings:
+    return find(tuned)
 
 
-def whole_heat(ranking: Ranking) -> Heat:
+def whole_heat(findings: Findings) -> Heat:
     """The heat map of a run in which every variant runs on every problem."""
-    (one,) = behind_heats(ranking)
+    (one,) = slowdown_heats(findings)
     assert one.name == ""
     return one.heat
 
 
-def with_reference(tuned: Report, variant: str) -> Ranking:
+def with_reference(tuned: Report, variant: str) -> Findings:
     plan = dataclasses.replace(tuned.plan, references=(variant,))
-    return Ranking(Lookup(without(tuned, plan=plan)))
+    return find(without(tuned, plan=plan))
 
 
-def test_rows_stand_by_their_worst_case_and_references_below(tuning: Ranking) -> None:
+def test_rows_stand_by_their_worst_case_and_references_below(tuning: Findings) -> None:
     heat = whole_heat(tuning)
-    complete = [row for row, one in zip(heat.rows, tuning.standings, strict=True) if one.complete]
+    complete = [row for row, one in zip(heat.rows, tuning.ranks, strict=True) if one.complete]
     worst = [float(row.data[0].raw or "nan") for row in complete]
     assert worst == sorted(worst)
     assert len(worst) > 5
@@ -56,14 +61,14 @@ def test_rows_stand_by_their_worst_case_and_references_below(tuning: Ranking) ->
     assert heat.rows.index(baseline) >= len(complete)
 
 
-def test_each_problem_has_one_best_at_nought(tuning: Ranking) -> None:
+def test_each_problem_has_one_best_at_nought(tuning: Findings) -> None:
     heat = whole_heat(tuning)
     for column in range(2, 2 + len(heat.problems)):
         best = [row.data[column] for row in heat.rows if "top" in row.data[column].css]
         assert [(one.text, one.raw) for one in best] == [("0.0", "0")]
 
 
-def test_worst_and_mean_are_those_of_the_row(tuning: Ranking) -> None:
+def test_worst_and_mean_are_those_of_the_row(tuning: Findings) -> None:
     for row in whole_heat(tuning).rows:
         behind = [float(one.raw) for one in row.data[2:] if one.raw is not None]
         if row.data[0].raw is not None:
@@ -73,7 +78,7 @@ def test_worst_and_mean_are_those_of_the_row(tuning: Ranking) -> None:
             )
 
 
-def test_ties_are_marked_by_a_sign_and_by_words(tuning: Ranking) -> None:
+def test_ties_are_marked_by_a_sign_and_by_words(tuning: Findings) -> None:
     ties = [one for row in whole_heat(tuning).rows for one in row.data if "tied" in one.css]
     assert ties
     for one in ties:
@@ -82,13 +87,13 @@ def test_ties_are_marked_by_a_sign_and_by_words(tuning: Ranking) -> None:
         assert "within" in one.title
 
 
-def test_failures_are_crossed_and_say_why(tuning: Ranking) -> None:
+def test_failures_are_crossed_and_say_why(tuning: Findings) -> None:
     failed = [one for row in whole_heat(tuning).rows for one in row.data if one.text == "\u2715"]
     assert failed
     assert all(one.css == "failed" and one.raw is None and one.title for one in failed)
 
 
-def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Ranking) -> None:
+def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findings) -> None:
     best = tuning.best
     assert best is not None
     apart = with_reference(tuned, best.id)
@@ -101,26 +106,26 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Ranki
 
 
 def test_classes_have_a_word_each() -> None:
-    assert len(behind_legend()) == len(BEHIND_EDGES) + 1
+    assert len(slowdown_legend()) == len(SLOWDOWN_EDGES) + 1
 
 
-def test_one_for_all_starts_with_the_best(tuning: Ranking) -> None:
+def test_one_for_all_starts_with_the_best(tuning: Findings) -> None:
     rows = one_for_all_rows(tuning)
     assert tuning.best is not None
     assert rows[0].name == tuning.best.name
     assert all(len(row.data) == 5 for row in rows)
 
 
-def test_the_answer_says_first_which_to_use_everywhere(tuning: Ranking) -> None:
+def test_the_answer_says_first_which_to_use_everywhere(tuning: Findings) -> None:
     first, *_, last = ["".join(part.text for part in one) for one in sentences(tuning)]
     assert tuning.best is not None
-    assert first.startswith(f"{tuning.best.name} is best or tied at ")
-    assert "used everywhere it costs at most" in first
+    assert first.startswith(f"{tuning.best.name} has the lowest number at ")
+    assert "used everywhere, at most" in first
     assert last.startswith("384 of 408 cells measured")
     assert "used everywhere" in cards(tuning)[0].detail
 
 
-def test_steps_of_parameters_are_named_in_words(tuning: Ranking) -> None:
+def test_steps_of_parameters_are_named_in_words(tuning: Findings) -> None:
     found = parameter_effects(tuning)
     assert found is not None
     names = [row.name for row in found.table.rows]
@@ -133,12 +138,12 @@ def test_steps_of_parameters_are_named_in_words(tuning: Ranking) -> None:
 def test_nothing_to_pair_is_no_section(report: Report) -> None:
     cells = [cell for cell in report.plan.cells if cell.variant.id == "torch"]
     alone = without(report, plan=dataclasses.replace(report.plan, cells=tuple(cells)))
-    assert parameter_effects(Ranking(Lookup(without(alone, kind="autotune")))) is None
+    assert parameter_effects(find(without(alone, kind="autotune"))) is None
     assert effect_table([]).empty
 
 
-def test_needs_leave_out_what_was_not_collected(tuning: Ranking) -> None:
-    problem = tuning.lookup.largest_problem
+def test_needs_leave_out_what_was_not_collected(tuning: Findings) -> None:
+    problem = tuning.largest_problem
     assert problem is not None
     table = needs_table(tuning, problem)
     assert set(table["panel"]) == {NEEDS[0]}
@@ -150,22 +155,25 @@ def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
     both = [
         rows.assign(metric=f"shared_{kind}_bytes", median=1536.0) for kind in ("static", "dynamic")
     ]
-    ranking = Ranking(Lookup(without(tuned, summary=pd.concat([tuned.summary, *both]))))
-    problem = ranking.lookup.largest_problem
+    findings = find(without(tuned, summary=pd.concat([tuned.summary, *both])))
+    problem = findings.largest_problem
     assert problem is not None
-    table = needs_table(ranking, problem)
+    table = needs_table(findings, problem)
     assert set(table.loc[table["panel"] == NEEDS[1], "x"]) == {3.0}
 
 
 def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str]) -> None:
     tree: Any = lxml.html.document_fromstring(page_of("autotune"))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
-    assert heads[:2] == ["Percent behind the best of each problem", "One configuration for all"]
+    assert heads[:2] == [
+        "Percent slower than the best of each problem",
+        "One configuration for all",
+    ]
     assert heads[2:4] == ["Duration with intervals, problem by problem", "What each parameter does"]
     assert {"Time against what a launch needs", "How much came through"} <= set(heads)
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
     assert HOSTILE_NAME in heat.text_content()
-    assert autotune_view(Ranking(Lookup(tuned))).template == "autotune.html"
+    assert autotune_view(find(tuned)).template == "autotune.html"
 
 
 def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> None:
@@ -177,15 +185,15 @@ def test_variants_that_run_on_other_problems_are_no_rivals(tuned: Report) -> Non
     ]
     plan = dataclasses.replace(tuned.plan, cells=tuple(cells))
     kept = tuned.summary["cell"].isin([cell.id for cell in cells])
-    ranking = Ranking(Lookup(without(tuned, plan=plan, summary=tuned.summary[kept])))
-    first, second = behind_heats(ranking)
+    findings = find(without(tuned, plan=plan, summary=tuned.summary[kept]))
+    first, second = slowdown_heats(findings)
     assert {first.name, second.name} == {"dtype = fp16", "dtype = fp32"}
     for one in (first, second):
         assert len(one.heat.problems) == 6
         assert one.heat.rows[-1].name == "torch.softmax"
         assert "not in the plan" not in {datum.title for row in one.heat.rows for datum in row.data}
-    said = ["".join(part.text for part in one) for one in sentences(ranking)]
+    said = ["".join(part.text for part in one) for one in sentences(findings)]
     for one, text in zip((first, second), said, strict=False):
-        assert text.startswith(f"{one.heat.rows[0].name} is best or tied at ")
-        assert "of 6 problems; used at all of them it costs at most" in text
-    assert " of 6 problems; used at all of them" in cards(ranking)[0].detail
+        assert text.startswith(f"{one.heat.rows[0].name} has the lowest number at ")
+        assert "; used at all of them, at most" in text
+    assert "; used at all of them" in cards(findings)[0].detail

@@ -9,15 +9,15 @@ from rich.console import Console
 from run_folders import H200, Workplace, failed, measured, ncu_csv
 from scaled_runs import scaled_copy
 
-from profiler.comparison.document import comparison_document
-from profiler.comparison.joined import compare_sides
 from profiler.comparison.machines import Machines, machines_of
-from profiler.comparison.sides import read_sides
+from profiler.comparison.runs import read_runs
+from profiler.findings.runs.comparison import compare
+from profiler.findings.runs.document import comparison_document
 from profiler.model import Environment
-from profiler.render.between_console import comparison_tables
-from profiler.render.between_grids import GridRuns, grid_parts
-from profiler.render.between_page import render_comparison
-from profiler.render.between_rows import Names
+from profiler.render.console.runs import comparison_tables
+from profiler.render.runs.grids import grid_parts
+from profiler.render.runs.page import render_comparison
+from profiler.render.runs.rows import Names
 
 SPEC = """\
 name: sums
@@ -71,7 +71,7 @@ def newer_run(older, name, environment, factors=None):
 def other_machine(older):
     factors = {"eager": 5.0, "compile": 0.45}
     newer = newer_run(older, "a100", A100, factors)
-    return compare_sides(read_sides([older, newer]))
+    return compare(read_runs([older, newer]))
 
 
 def test_problems_and_variants_of_one_run_alone_get_no_map(older):
@@ -85,13 +85,13 @@ def test_problems_and_variants_of_one_run_alone_get_no_map(older):
         and cell["variant"]["name"] == "eager"
     ]
     (target / "plan.json").write_text(json.dumps(plan))
-    comparison = compare_sides(read_sides([older, target]))
-    runs = GridRuns(comparison, Names.of(comparison))
-    (block,) = grid_parts(runs).blocks
+    comparison = compare(read_runs([older, target]))
+    (block,) = grid_parts(comparison, Names.of(comparison)).blocks
     assert [one.variant for one in block.variants] == ["eager"]
     assert block.grid.row_values == (1024,)
     assert block.grid.column_values == (128, 1024, 8192)
-    assert all(place.ratio > 0 for place in runs.places(runs.variants[0], block.grid))
+    (variant,) = comparison.grids.in_grid(block.grid)
+    assert all(cell.ratio > 0 for cell in variant.cells)
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_every_variant_has_a_heat_map_whose_title_says_direction_and_machines(tr
 
 
 def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
-    parts = grid_parts(GridRuns(other_machine, Names.of(other_machine)))
+    parts = grid_parts(other_machine, Names.of(other_machine))
     for heats in parts.blocks[0].variants:
         wanted, colour = (5.0, "h5") if heats.variant == "eager" else (0.45, "h-3")
         data = [one for _, row in heats.time.rows for one in row if one.raw is not None]
@@ -163,7 +163,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
     assert "no-memory" in next(
         cell.get("class") for cell in crossed if "OUT OF MEMORY" in words(cell)
     )
-    parts = grid_parts(GridRuns(other_machine, Names.of(other_machine)))
+    parts = grid_parts(other_machine, Names.of(other_machine))
     rows = [row for block in parts.blocks for one in block.variants for row in one.rows]
     assert len(rows) == 24
     lacking = [row for row in rows if row.data[2].raw is None]
@@ -174,7 +174,7 @@ def test_a_cell_without_a_time_is_crossed_and_says_where(tree, other_machine):
 
 
 def test_the_overview_has_mean_and_ends_of_each_grid(other_machine):
-    parts = grid_parts(GridRuns(other_machine, Names.of(other_machine)))
+    parts = grid_parts(other_machine, Names.of(other_machine))
     rows = {(row.name, row.data[0].text): row.data for row in parts.overview}
     assert set(rows) == {(o, v) for o in ("sum", "chain") for v in ("eager", "compile")}
     assert rows["sum", "compile"][1].text == "5 of 6"
@@ -202,20 +202,20 @@ def test_the_document_holds_the_cells_with_their_sizes(other_machine):
 
 def test_one_chip_or_two_of_a_model_are_told_apart(older):
     same = newer_run(older, "again", {}, {"compile": 1.5})
-    found = compare_sides(read_sides([older, same]))
+    found = compare(read_runs([older, same]))
     captions = list(maps(lxml.html.document_fromstring(render_comparison(found))))
     assert captions[0] == "eager, time on again / time on " + older.name + (
         ": below 1 = again faster same GPU"
     )
     other = newer_run(older, "neighbour", {"gpu_uuid": "GPU-2"})
-    found = compare_sides(read_sides([older, other]))
+    found = compare(read_runs([older, other]))
     assert "machines two GPUs of the same model" in shown(found).replace("\u2502", "")
 
 
 def test_on_one_machine_a_second_map_has_the_verdicts(older):
     same = newer_run(older, "slower", {}, {"compile": 1.5})
-    found = compare_sides(read_sides([older, same]))
-    parts = grid_parts(GridRuns(found, Names.of(found)))
+    found = compare(read_runs([older, same]))
+    parts = grid_parts(found, Names.of(found))
     eager, compiled = parts.blocks[0].variants
     assert eager.judged is None, "it is the control"
     texts = [one.text for _, row in compiled.judged.rows for one in row if one.raw is not None]
@@ -232,7 +232,7 @@ def test_runs_of_another_kind_have_no_grids(older, tmp_path):
     )
     place.measure_all()
     copy = scaled_copy(place.run.path, place.run.path.with_name("other"), environment=A100)
-    found = compare_sides(read_sides([place.run.path, copy]))
+    found = compare(read_runs([place.run.path, copy]))
     page = lxml.html.document_fromstring(render_comparison(found))
     assert maps(page) == {}
     assert page.xpath('//table[contains(@class, "heat")]'), "variants by problems"

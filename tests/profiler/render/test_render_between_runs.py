@@ -14,11 +14,11 @@ from scaled_runs import change_json
 from test_render_browser import opened
 
 from profiler.model import Verdict
-from profiler.render.between_answer import cards, sentences
-from profiler.render.between_console import comparison_tables
-from profiler.render.between_page import render_comparison
-from profiler.render.between_rows import Names, lines
-from profiler.render.history import MOST_PANELS, history_rows, history_table, run_heads
+from profiler.render.console.runs import comparison_tables
+from profiler.render.runs.answer import cards, sentences
+from profiler.render.runs.history import MOST_PANELS, history_rows, history_table, run_heads
+from profiler.render.runs.page import render_comparison
+from profiler.render.runs.rows import Names, change_rows
 
 HOSTILE = "</td><script>alert(1)</script>"
 
@@ -67,8 +67,8 @@ def shown(comparison):
 
 
 def answer(comparison):
-    rows = lines(comparison.last, Names.of(comparison))
-    return " ".join("".join(part.text for part in one) for one in sentences(comparison, rows))
+    found = sentences(comparison, Names.of(comparison))
+    return " ".join("".join(part.text for part in sentence) for sentence in found)
 
 
 def words(element):
@@ -79,11 +79,11 @@ def words(element):
 
 
 def test_the_slowest_regression_comes_first(comparison):
-    found = lines(comparison.last, Names.of(comparison))
-    assert [line.variant for line in found[:4]] == ["slow", "slow", "fast", "fast"]
+    found = change_rows(comparison.last, Names.of(comparison))
+    assert [row.variant for row in found[:4]] == ["slow", "slow", "fast", "fast"]
     assert found[0].ratio >= found[1].ratio
     assert found[2].ratio <= found[3].ratio
-    assert [line.verdict for line in found[:4]] == [Verdict.SLOWER] * 2 + [Verdict.FASTER] * 2
+    assert [row.verdict for row in found[:4]] == [Verdict.SLOWER] * 2 + [Verdict.FASTER] * 2
     assert len(found) == len(comparison.last.cells)
 
 
@@ -178,9 +178,7 @@ def test_the_answer_counts_and_names_the_worst(comparison):
     said = answer(comparison)
     assert said.startswith("2 of 12 cells are slower, most of all slow at ")
     assert "2 of 12 cells are faster, most of all fast at " in said
-    question, control = (
-        cards(comparison, lines(comparison.last, Names.of(comparison)))[i] for i in (0, 2)
-    )
+    question, control = (cards(comparison, Names.of(comparison))[i] for i in (0, 2))
     assert (question.answer, question.detail) == ("2 cells", "slow")
     assert control.answer == "plain"
 

@@ -16,11 +16,9 @@ import pandas as pd
 import pytest
 from synthetic_report import make_report, problems
 
-from profiler.render import compare
-from profiler.render.lookup import Lookup
+from profiler.findings.find import find
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.results.report import Report
+from profiler.run_folder.load.report import Report
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = (
@@ -82,7 +80,9 @@ def small() -> Report:
 @pytest.fixture(scope="module")
 def file(small: Report, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(render_page(small).replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    path.write_text(
+        render_page(find(small)).replace("</body>", f"{PROBE}</body>"), encoding="utf-8"
+    )
     return path
 
 
@@ -126,7 +126,7 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
     table = pd.read_csv(io.StringIO(result["csv"]))
     assert {"cell", "variant", "dtype", "rows", "columns", "outcome", "metric"} <= set(table)
     found = table.dropna(subset="metric").set_index(["cell", "metric"])
-    wanted = Lookup(small).summary.set_index(["cell", "metric"])
+    wanted = find(small).summary.set_index(["cell", "metric"])
     wanted = wanted[wanted["median"].notna()]
     assert set(found.index) == set(wanted.index)
     for name in ("n", "median", "mean", "min", "max", "low", "high", "ratio", "rank"):
@@ -135,9 +135,9 @@ def test_csv_has_the_whole_summary(small: Report, result: Any) -> None:
         pd.testing.assert_series_equal(left, right, rtol=1e-5, check_names=False)
     assert set(table["cell"]) == {cell.id for cell in small.plan.cells}
     said = table[table["metric"] == "duration_ns"].set_index("cell")["verdict"]
-    lookup = Lookup(small)
-    for cell, ruling in lookup.against_baseline.items():
-        assert said[cell] == (ruling.verdict and ruling.verdict.value)
+    findings = find(small)
+    for cell, pair in findings.against_baseline.items():
+        assert said[cell] == (pair.verdict and pair.verdict.value)
     assert table.loc[table["metric"] != "duration_ns", "verdict"].isna().all()
 
 
@@ -146,18 +146,18 @@ def test_json_has_every_cell_with_its_metrics(small: Report, result: Any) -> Non
     assert data["schema_version"] == 1
     cells = {cell["id"]: cell for cell in data["cells"]}
     assert list(cells) == [cell.id for cell in small.plan.cells]
-    lookup = Lookup(small)
+    findings = find(small)
     for cell in small.plan.cells:
         shown = cells[cell.id]
         assert shown["variant"] == cell.variant.id
         assert shown["problem"] == cell.problem.id
-        assert shown["outcome"] == str(lookup.status(cell).outcome)
+        assert shown["outcome"] == str(findings.status(cell).outcome)
         assert set(shown["against"]) == {"reference", "best", "first", "previous"}
-        said = lookup.against_baseline.get(cell.id)
+        said = findings.against_baseline.get(cell.id)
         if said is not None and said.verdict is not None:
             assert shown["against"]["reference"]["verdict"] == said.verdict.value
-        for metric in lookup.measured_metrics:
-            value = lookup.value(cell, metric.name)
+        for metric in findings.metrics:
+            value = findings.value(cell, metric.name)
             assert (metric.name in shown["metrics"]) == value.known
             if value.known:
                 found = shown["metrics"][metric.name]
@@ -197,9 +197,7 @@ def test_state_filters_sorts_and_changes_the_baseline(file: Path, small: Report)
     known = [float(text) for text in values if text != "\u2013"]
     assert known == sorted(known, reverse=True)
     assert "\u2013" not in values[: len(known)], "missing ones are last"
-    ratios = next(
-        one.rulings for one in compare.comparisons(Ranking(Lookup(small))) if one.key == "best"
-    )
+    ratios = next(one.verdicts for one in find(small).baselines if one.key == "best")
     for row in rows(tree):
         cell = small.plan.cells[int(row.get("data-cell"))]
         text = row.xpath("string(td[contains(@class, 'ratio')])")

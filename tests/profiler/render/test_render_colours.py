@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from profiler.render.timeline_figure import PHASE_NAMES
+from profiler.render.timeline.still_figure import PHASE_NAMES
 
 CSS = files("profiler.render").joinpath("assets/page.css").read_text(encoding="utf-8")
 PAIRS = {

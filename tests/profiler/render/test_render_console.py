@@ -8,10 +8,12 @@ import pytest
 from rich.console import Console, RenderableType
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
+from profiler.findings.find import find
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
-from profiler.render import console, numbers
-from profiler.render.terminal import plain
-from profiler.results.report import Report
+from profiler.render.console import tables as console
+from profiler.render.console.terminal import plain
+from profiler.render.words import numbers
+from profiler.run_folder.load.report import Report
 
 
 def shown(table: RenderableType, width: int = 200) -> str:
@@ -21,7 +23,7 @@ def shown(table: RenderableType, width: int = 200) -> str:
 
 
 def test_summary_has_best_top_failures_and_answer(report: Report) -> None:
-    text = shown(console.final_summary(report))
+    text = shown(console.final_summary(find(report)))
     for part in (
         "Winner per problem",
         "Over all problems",
@@ -42,7 +44,9 @@ def test_summary_of_a_single_problem_needs_no_second_table() -> None:
 def test_summary_of_nothing_measured() -> None:
     full = make_report(variant_count=3, problem_list=problems()[:1])
     empty = without(full, statuses={}, summary=full.summary.iloc[:0])
-    assert "No variant has a correct and measured result." in shown(console.final_summary(empty))
+    assert "No variant has a correct and measured result." in shown(
+        console.final_summary(find(empty))
+    )
 
 
 def test_build_table_shows_facts_states_and_errors() -> None:
@@ -154,7 +158,7 @@ def test_problems_that_nobody_measured_are_counted_not_called_wrong(report: Repo
             summary=report.summary[~report.summary["cell"].isin(cells)],
             samples=report.samples[~report.samples["cell"].isin(cells)],
         )
-        return shown(console.final_summary(kept))
+        return shown(console.final_summary(find(kept)))
 
     text = with_outcome(Outcome.NOT_MEASURED)
     assert "1 more problems: not measured" in text

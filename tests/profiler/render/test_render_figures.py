@@ -8,11 +8,13 @@ import lxml.etree
 import pandas as pd
 import pytest
 
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import label
 from profiler.model import Problem
-from profiler.render import charts, figures, svg
-from profiler.render.canvas import Axis
-from profiler.render.labels import label, shorten
-from profiler.render.roles import Ranking
+from profiler.render.figures import charts, svg
+from profiler.render.figures import version_figures as figures
+from profiler.render.figures.canvas import Axis
+from profiler.render.words.names import shorten
 
 
 def parsed(text: str) -> Any:
@@ -138,10 +140,10 @@ def test_long_names_keep_both_ends() -> None:
     assert shorten("short") == "short"
 
 
-def test_bar_table_puts_failures_last_with_their_reason(ranking: Ranking) -> None:
-    problem = ranking.lookup.largest_problem
+def test_bar_table_puts_failures_last_with_their_reason(findings: Findings) -> None:
+    problem = findings.largest_problem
     assert problem is not None
-    table, left_out = charts.bar_table(ranking, label("duration_ns"), problem)
+    table, left_out = charts.bar_table(findings, label("duration_ns"), problem)
     assert left_out == 0
     known = table["value"].dropna()
     assert known.is_monotonic_increasing
@@ -149,7 +151,7 @@ def test_bar_table_puts_failures_last_with_their_reason(ranking: Ranking) -> Non
     assert set(table["text"].tail(2)) == {"compile failed", "wrong result"}
 
 
-def test_a_far_longer_bar_is_cut_and_says_so(ranking: Ranking) -> None:
+def test_a_far_longer_bar_is_cut_and_says_so(findings: Findings) -> None:
     values = pd.Series([1.0, 1.1, 1.2, 1.3, 40.0])
     assert charts._limit(values) == pytest.approx(2.5 * 1.3)
     assert charts._limit(values[:4]) == math.inf
@@ -161,21 +163,20 @@ def test_a_far_longer_bar_is_cut_and_says_so(ranking: Ranking) -> None:
     assert "9" not in texts(drawing), "the axis ends where the bar is cut"
 
 
-def test_metrics_without_direction_go_by_value(ranking: Ranking) -> None:
-    problem = ranking.lookup.largest_problem
+def test_metrics_without_direction_go_by_value(findings: Findings) -> None:
+    problem = findings.largest_problem
     assert problem is not None
-    table, _ = charts.bar_table(ranking, label("registers"), problem)
+    table, _ = charts.bar_table(findings, label("registers"), problem)
     assert table["value"].dropna().is_monotonic_increasing
 
 
-def test_dot_table_keeps_the_baseline_and_counts_the_rest(ranking: Ranking) -> None:
-    problem = ranking.lookup.problems[0]
-    table, left_out = charts.dot_table(ranking, problem)
+def test_dot_table_keeps_the_baseline_and_counts_the_rest(findings: Findings) -> None:
+    problem = findings.problems[0]
+    table, left_out = charts.dot_table(findings, problem)
     assert "torch.softmax" in set(table["name"])
     assert len(table) == charts.MOST_DOTS + 1
     measured = sum(
-        ranking.lookup.correct(ranking.lookup.cells[one.id, problem.id])
-        for one in ranking.lookup.variants
+        findings.correct(findings.cells[one.id, problem.id]) for one in findings.variants
     )
     assert left_out == measured - len(table)
 
@@ -198,11 +199,11 @@ def test_line_figures_find_their_parameter(
     assert charts.main_parameter(problems) == expected
 
 
-def test_wrong_results_are_in_no_figure(ranking: Ranking) -> None:
+def test_wrong_results_are_in_no_figure(findings: Findings) -> None:
     """The synthetic wrong result would be ten times as fast as the best."""
-    parameter = charts.main_parameter(ranking.lookup.problems)
+    parameter = charts.main_parameter(findings.problems)
     assert parameter == "columns"
-    table, _ = charts.line_table(ranking, label("duration_ns"), parameter)
+    table, _ = charts.line_table(findings, label("duration_ns"), parameter)
     wrong = table[(table["name"] == "vector-b64-v1") & (table["x"] == 16384)]
     assert len(wrong) == 4
     assert wrong["value"].isna().all()

@@ -11,24 +11,28 @@ import pytest
 from synthetic_grid import IMPLEMENTATIONS, make_grid
 from synthetic_report import without
 
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.grid_axes import grids
+from profiler.findings.grid_pairs import (
+    GridPairs,
+    with_ratio,
+)
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.render import grid_heats, numbers
-from profiler.render.grid import (
+from profiler.render.kinds.grid import (
     extremes,
     grid_view,
     overview,
     saved_table,
     slice_table,
 )
-from profiler.render.grid_axes import grids
-from profiler.render.grid_cells import Kernels, grid_cells
-from profiler.render.grid_heats import Quantity, metric_heats, pair_heats
-from profiler.render.grid_pairs import Pairs, known, said_word
-from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.problems import readable
-from profiler.render.roles import Ranking
-from profiler.results.report import PAGE_KINDS, Report
+from profiler.render.tables import grid_heats
+from profiler.render.tables.grid_cells import Kernels, grid_cells
+from profiler.render.tables.grid_heats import Quantity, metric_heats, pair_heats
+from profiler.render.words import numbers
+from profiler.render.words.verdicts import word_with_margin
+from profiler.run_folder.load.report import PAGE_KINDS, Report
 
 EDGES = grid_heats.WIDE_EDGES
 
@@ -39,18 +43,18 @@ def run() -> Report:
 
 
 @pytest.fixture(scope="module")
-def ranked(run: Report) -> Ranking:
-    return Ranking(Lookup(run))
+def ranked(run: Report) -> Findings:
+    return find(run)
 
 
 @pytest.fixture(scope="module")
-def pairs(ranked: Ranking) -> Pairs:
-    return Pairs(ranked.lookup, grids(ranked.lookup.problems))
+def pairs(ranked: Findings) -> GridPairs:
+    return GridPairs(ranked.lookup, grids(ranked.lookup.problems))
 
 
 @pytest.fixture(scope="module")
 def html(run: Report) -> Any:
-    return lxml.html.document_fromstring(render_page(run))
+    return lxml.html.document_fromstring(render_page(find(run)))
 
 
 def _problems(*rows: dict[str, Any]) -> list[Problem]:
@@ -131,7 +135,7 @@ def test_grids_of_one_name_are_told_apart() -> None:
 # ---- pairs and heat maps -------------------------------------------------------------------------
 
 
-def test_pairs_with_the_baseline_come_first(pairs: Pairs) -> None:
+def test_pairs_with_the_baseline_come_first(pairs: GridPairs) -> None:
     assert [one.name for one in pairs.shown] == [
         "compile / eager",
         "triton / eager",
@@ -140,17 +144,17 @@ def test_pairs_with_the_baseline_come_first(pairs: Pairs) -> None:
     assert pairs.left_out == 0
 
 
-def test_verdicts_follow_the_measured_times(pairs: Pairs) -> None:
+def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
     chain, softmax = pairs.grids
-    fast = known(pairs.of(pairs.shown[1], chain))
+    fast = with_ratio(pairs.of(pairs.shown[1], chain))
     assert {one.said.verdict for one in fast} == {Verdict.FASTER}
-    even = known(pairs.of(pairs.shown[1], softmax))
+    even = with_ratio(pairs.of(pairs.shown[1], softmax))
     assert {one.said.verdict for one in even} <= {Verdict.SAME, Verdict.UNCLEAR}
     assert fast[0].said.ratio < fast[-1].said.ratio < 1
     assert fast[0].saved == pytest.approx(3.5)
 
 
-def test_titles_state_the_direction_and_performance_is_the_reciprocal(pairs: Pairs) -> None:
+def test_titles_state_the_direction_and_performance_is_the_reciprocal(pairs: GridPairs) -> None:
     both = pair_heats(pairs, pairs.shown[0], pairs.grids[0], EDGES)
     assert both is not None
     assert both.overhead.title == "compile / eager, time: below 1 is better"
@@ -162,7 +166,7 @@ def test_titles_state_the_direction_and_performance_is_the_reciprocal(pairs: Pai
     assert "FASTER [" in one.title
 
 
-def test_failures_are_crossed_with_their_words(pairs: Pairs) -> None:
+def test_failures_are_crossed_with_their_words(pairs: GridPairs) -> None:
     both = pair_heats(pairs, pairs.shown[0], pairs.grids[0], EDGES)
     assert both is not None
     rows = dict(both.overhead.rows)
@@ -181,13 +185,13 @@ def test_failures_are_crossed_with_their_words(pairs: Pairs) -> None:
     ("verdict", "mark"),
     [(Verdict.UNCLEAR, "unclear"), (Verdict.SAME, "tied"), (Verdict.FASTER, "")],
 )
-def test_marks_of_verdicts(pairs: Pairs, verdict: Verdict, mark: str) -> None:
+def test_marks_of_verdicts(pairs: GridPairs, verdict: Verdict, mark: str) -> None:
     softmax = list(pairs.of(pairs.shown[1], pairs.grids[1]))
     changed = [
         dataclasses.replace(one, said=dataclasses.replace(one.said, verdict=verdict))
         for one in softmax
     ]
-    own = Pairs(pairs.lookup, pairs.grids)
+    own = GridPairs(pairs.lookup, pairs.grids)
     key = (pairs.shown[1].over.id, pairs.shown[1].under.id, pairs.grids[1].name)
     own.__dict__["everywhere"] = {**pairs.everywhere, key: tuple(changed)}
     both = pair_heats(own, pairs.shown[1], pairs.grids[1], EDGES)
@@ -196,16 +200,16 @@ def test_marks_of_verdicts(pairs: Pairs, verdict: Verdict, mark: str) -> None:
 
 
 def test_few_blocks_give_no_verdict() -> None:
-    lookup = Lookup(make_grid(blocks=3))
-    found = Pairs(lookup, grids(lookup.problems))
-    rows = known(found.with_baseline())
+    findings = find(make_grid(blocks=3))
+    found = GridPairs(findings, grids(findings.problems))
+    rows = with_ratio(found.with_baseline())
     assert {one.said.verdict for one in rows} == {Verdict.UNCLEAR}
     assert "3 blocks; a verdict needs 6" in rows[0].said.details
 
 
-def test_same_says_within_which_margin(pairs: Pairs) -> None:
-    even = [one.said for one in known(pairs.of(pairs.shown[1], pairs.grids[1]))]
-    words = [said_word(one) for one in even if one.verdict is Verdict.SAME]
+def test_same_says_within_which_margin(pairs: GridPairs) -> None:
+    even = [one.said for one in with_ratio(pairs.of(pairs.shown[1], pairs.grids[1]))]
+    words = [word_with_margin(one) for one in even if one.verdict is Verdict.SAME]
     assert words
     assert all(one.startswith("= SAME within \u00b11") for one in words)
 
@@ -217,10 +221,10 @@ def test_classes_of_ratios_meet_at_one() -> None:
     assert len(grid_heats.ratio_legend(EDGES)) == 13
 
 
-def test_magnitudes_share_one_logarithmic_scale(ranked: Ranking, pairs: Pairs) -> None:
-    lookup = ranked.lookup
-    quantity = Quantity("Time", "ns", lambda cell: lookup.value(cell, "duration_ns").median)
-    found = metric_heats(lookup, quantity, pairs.grids[0], lookup.variants)
+def test_magnitudes_share_one_logarithmic_scale(ranked: Findings, pairs: GridPairs) -> None:
+    findings = ranked.lookup
+    quantity = Quantity("Time", "ns", lambda cell: findings.value(cell, "duration_ns").median)
+    found = metric_heats(findings, quantity, pairs.grids[0], findings.variants)
     assert found is not None
     assert [one.title for one in found.heats] == [f"{name}, time" for name in IMPLEMENTATIONS]
     assert len(found.legend) == grid_heats.SHADES
@@ -229,7 +233,7 @@ def test_magnitudes_share_one_logarithmic_scale(ranked: Ranking, pairs: Pairs) -
     assert (low.css, high.css) == ("b0", "b6")
     assert low.text.endswith("\N{MICRO SIGN}s")
     nothing = Quantity("Nothing", "", lambda _: math.nan)
-    assert metric_heats(lookup, nothing, pairs.grids[0], lookup.variants) is None
+    assert metric_heats(findings, nothing, pairs.grids[0], findings.variants) is None
 
 
 def test_values_are_short() -> None:
@@ -244,7 +248,7 @@ def test_values_are_short() -> None:
 # ---- what figures are given ----------------------------------------------------------------------
 
 
-def test_scatter_has_only_cells_known_on_both_sides(ranked: Ranking, pairs: Pairs) -> None:
+def test_scatter_has_only_cells_known_on_both_sides(ranked: Findings, pairs: GridPairs) -> None:
     table = saved_table(ranked, pairs, pairs.grids[0])
     assert list(table.columns) == ["name", "role", "mark", "bytes", "speed", "place"]
     assert table["name"].value_counts().to_dict() == {"triton": 16, "compile": 13}
@@ -252,7 +256,7 @@ def test_scatter_has_only_cells_known_on_both_sides(ranked: Ranking, pairs: Pair
     assert (table["speed"] > 1).all()
 
 
-def test_slices_hold_every_variant_and_no_failed_cell(ranked: Ranking, pairs: Pairs) -> None:
+def test_slices_hold_every_variant_and_no_failed_cell(ranked: Findings, pairs: GridPairs) -> None:
     grid = pairs.grids[0]
     table, left_out = slice_table(ranked, grid, along="dim1")
     assert left_out == 0
@@ -272,7 +276,7 @@ def test_slices_hold_every_variant_and_no_failed_cell(ranked: Ranking, pairs: Pa
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def test_extremes_are_sorted_with_verdicts(pairs: Pairs) -> None:
+def test_extremes_are_sorted_with_verdicts(pairs: GridPairs) -> None:
     (low_name, lowest), (high_name, highest) = extremes(pairs)
     assert (low_name, high_name) == ("Lowest 10 ratios of times", "Highest 10 ratios of times")
     low = [float(row.data[2].raw or 0) for row in lowest]
@@ -284,27 +288,27 @@ def test_extremes_are_sorted_with_verdicts(pairs: Pairs) -> None:
     assert all("FASTER" in row.data[4].text for row in lowest)
 
 
-def test_the_overview_counts_verdicts(pairs: Pairs) -> None:
+def test_the_overview_counts_verdicts(pairs: GridPairs) -> None:
     lines = overview(pairs)
     assert len(lines) == 2 * 3
     assert "FASTER at 13" in lines[0].data[1].text
     assert "NO DATA at 3 of 16 problems" in lines[0].data[1].text
-    ends = [known(pairs.of(pairs.shown[0], pairs.grids[0]))[place] for place in (0, -1)]
+    ends = [with_ratio(pairs.of(pairs.shown[0], pairs.grids[0]))[place] for place in (0, -1)]
     for one, shown in zip(ends, lines[0].data[2:], strict=True):
         assert shown.text.endswith(f"({one.row} \u00d7 {one.column})")
 
 
-def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: Pairs) -> None:
+def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: GridPairs) -> None:
     first = next(one for one in pairs.of(pairs.shown[0], pairs.grids[0]) if one.said.ratio > 0)
     assert first.over is not None
     status = CellStatus(first.over.id, Outcome.NOT_MEASURED)
     statuses = {**run.statuses, first.over.id: status}
-    lookup = Lookup(dataclasses.replace(run, statuses=statuses))
-    said = overview(Pairs(lookup, grids(lookup.problems)))[0].data[1].text
+    findings = find(dataclasses.replace(run, statuses=statuses))
+    said = overview(GridPairs(findings, grids(findings.problems)))[0].data[1].text
     assert "NO DATA at 3 of 15 problems" in said
 
 
-def test_kernel_lists_by_letter(ranked: Ranking, pairs: Pairs) -> None:
+def test_kernel_lists_by_letter(ranked: Findings, pairs: GridPairs) -> None:
     kernels = Kernels(ranked.lookup)
     found = grid_cells(ranked.lookup, kernels, pairs.grids[0])
     assert [one.letter for one in found.lists] == ["A", "B", "C"]
@@ -320,8 +324,8 @@ def test_kernel_lists_by_letter(ranked: Ranking, pairs: Pairs) -> None:
 
 def test_without_kernel_names_there_are_no_lists(run: Report) -> None:
     samples = run.samples.assign(kernel_names=None)
-    lookup = Lookup(without(run, samples=samples))
-    assert Kernels(lookup).names == {}
+    findings = find(without(run, samples=samples))
+    assert Kernels(findings).names == {}
 
 
 # ---- the page ------------------------------------------------------------------------------------
@@ -353,7 +357,7 @@ def test_links_to_cells_resolve(html: Any) -> None:
 
 def test_large_runs_have_a_line_a_cell(run: Report) -> None:
     many = make_grid(operators=("pointwise_chain", "a", "b", "c", "d", "e", "f"), blocks=6)
-    tree: Any = lxml.html.document_fromstring(render_page(many))
+    tree: Any = lxml.html.document_fromstring(render_page(find(many)))
     text = tree.get_element_by_id("cells").text_content()
     assert "all samples are in samples.csv" in text
     assert len(tree.xpath("//section[@id='cells']//tr[starts-with(@id, 'cell-')]")) == 336
@@ -374,10 +378,8 @@ def test_nothing_correct_is_still_a_page(run: Report) -> None:
 
 def test_ten_by_ten_has_all_cells() -> None:
     sizes = [128 << step for step in range(10)]
-    ranking = Ranking(
-        Lookup(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
-    )
-    (block,) = grid_view(ranking).parts["grid_blocks"]
+    findings = find(find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6)))
+    (block,) = grid_view(findings).parts["grid_blocks"]
     ((_, first), *_) = block.pairs[0].overhead.rows
     assert len(block.pairs[0].overhead.rows) == len(first) == 10
     assert [one.name for one in block.metrics][:3] == [
@@ -401,26 +403,26 @@ def test_slices_that_nobody_measured_have_no_panel(run: Report) -> None:
         summary=run.summary[~run.summary["cell"].isin(gone)],
         samples=run.samples[~run.samples["cell"].isin(gone)],
     )
-    ranking = Ranking(Lookup(part))
-    grid = grids(ranking.lookup.problems)[0]
-    table, left_out = slice_table(ranking, grid, along="dim1")
+    findings = find(part)
+    grid = grids(findings.problems)[0]
+    table, left_out = slice_table(findings, grid, along="dim1")
     assert left_out == 0
     assert set(table["panel"]) == {f"dim0 = {one}" for one in grid.row_values if one != 128}
-    assert "time along dim1" in render_page(part)
+    assert "time along dim1" in render_page(find(part))
 
 
 def test_the_answer_has_the_mean_and_the_names_of_problems(run: Report) -> None:
-    html = lxml.html.document_fromstring(render_page(run))
+    html = lxml.html.document_fromstring(render_page(find(run)))
     answer = html.get_element_by_id("answer").text_content()
-    ranking = Ranking(Lookup(run))
-    mean = next(one for one in ranking.standings if one.variant.name == "triton").geometric_mean
+    findings = find(run)
+    mean = next(one for one in findings.ranks if one.variant.name == "triton").geometric_mean
     assert f"triton / eager, time: geometric mean {numbers.ratio(mean)}; " in answer
-    leader = ranking.leader
+    leader = findings.leader
     assert leader is not None
     assert f"{leader.variant.name} is best or tied at " in answer
-    lookup = Lookup(readable(run))
-    assert lookup.problem_key
-    assert any(f"\u00d7 at {one.name}" in answer for one in lookup.problems)
+    findings = find(run)
+    assert findings.problem_key
+    assert any(f"\u00d7 at {one.name}" in answer for one in findings.problems)
 
 
 def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
@@ -438,14 +440,14 @@ def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
         summary=run.summary[~run.summary["cell"].isin(gone)],
         samples=run.samples[~run.samples["cell"].isin(gone)],
     )
-    parts = grid_view(Ranking(Lookup(part))).parts
+    parts = grid_view(find(part)).parts
     assert [one.grid.name for one in parts["grid_blocks"]] == ["pointwise_chain"]
     assert parts["left_out_grids"] == len(every) - 1
-    assert "more grid of the plan: nothing of it was measured" in render_page(part)
+    assert "more grid of the plan: nothing of it was measured" in render_page(find(part))
     nothing = dataclasses.replace(
         part,
         statuses={name: CellStatus(name, Outcome.NOT_MEASURED) for name in statuses},
         summary=part.summary.iloc[:0],
         samples=part.samples.iloc[:0],
     )
-    assert grid_view(Ranking(Lookup(nothing))).parts["left_out_grids"] == 0
+    assert grid_view(find(nothing)).parts["left_out_grids"] == 0

@@ -9,9 +9,9 @@ from rich.console import Console
 from synthetic_report import HOSTILE
 
 from profiler.notices import Notice, NoticeKind
-from profiler.render.console import import_table
+from profiler.render.console.tables import import_table
 from profiler.render.import_page import render_import_page
-from profiler.render.launches import group_launches
+from profiler.render.tables.launches import group_launches
 
 LAUNCHES = pd.DataFrame(
     {

@@ -11,9 +11,9 @@ import pytest
 import test_render_page as shared
 from synthetic_report import make_report, without
 
+from profiler.planning.spec import json_schema
 from profiler.render.page import render_page
-from profiler.results.report import PAGE_KINDS
-from profiler.spec import json_schema
+from profiler.run_folder.load.report import PAGE_KINDS
 
 SECTIONS = ("answer", "figures", "table", "why", "build", "cells", "method")
 

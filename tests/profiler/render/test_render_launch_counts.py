@@ -4,9 +4,9 @@ import dataclasses
 
 from synthetic_report import make_report, problems
 
-from profiler.live import looks
 from profiler.model import Plan, SessionKind, SessionPlan
-from profiler.render.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
+from profiler.render.tables.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
+from profiler.sessions import looks
 
 
 def plan_of(**changes: object) -> Plan:

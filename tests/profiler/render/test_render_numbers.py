@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from profiler.render import numbers
+from profiler.render.words import numbers
 
 SPACE = "\u202f"
 

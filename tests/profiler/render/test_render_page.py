@@ -19,12 +19,13 @@ from synthetic_report import (
 )
 
 from profiler.errors import UsageError
+from profiler.findings.find import find
 from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.render import embed
-from profiler.render.lookup import OUTCOME_WORDS
 from profiler.render.page import moment, render_page
-from profiler.results.report import Report
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.run_folder.load.report import Report
 
 Tree = Any
 
@@ -277,7 +278,7 @@ def test_only_verdicts_say_faster_or_slower(tree: Tree) -> None:
 
 
 def test_same_report_gives_the_same_page(report: Report, page: str) -> None:
-    assert render_page(report) == page
+    assert render_page(find(report)) == page
 
 
 def test_unknown_kind_is_refused(report: Report) -> None:
@@ -305,7 +306,7 @@ def test_page_of_nothing_measured() -> None:
     empty = without(
         full, samples=full.samples.iloc[:0], summary=full.summary.iloc[:0], statuses={}, builds=()
     )
-    page = render_page(empty)
+    page = render_page(find(empty))
     assert "No variant has a correct and measured result." in page
     assert "0 of 8 cells measured" in page
     assert "Nothing was built" in page

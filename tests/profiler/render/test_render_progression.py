@@ -11,15 +11,13 @@ import pandas as pd
 import pytest
 from synthetic_report import make_report, problems, without
 
-from profiler.analyse.effects import over_problems
-from profiler.render import ladder_figures, svg
-from profiler.render.answer import sentences
-from profiler.render.labels import label
-from profiler.render.ladder import Rung, largest_step, rungs
-from profiler.render.lookup import Lookup
-from profiler.render.moved import counters, medians_of
-from profiler.render.page import render_page
-from profiler.render.progression import (
+from profiler.findings.counters import counters, medians_of
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.steps import Rung, largest_step
+from profiler.metrics.labels import label
+from profiler.render.figures import ladder_figures, svg
+from profiler.render.kinds.progression import (
     LEDGER_HEADS,
     Panel,
     counters_in_words,
@@ -30,8 +28,9 @@ from profiler.render.progression import (
     percent_table,
     progression_view,
 )
-from profiler.render.roles import Ranking
-from profiler.results.report import Report
+from profiler.render.page import render_page
+from profiler.render.words.answer import answer_of
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
@@ -41,24 +40,24 @@ def laddered() -> Report:
 
 
 @pytest.fixture(scope="module")
-def climbing(laddered: Report) -> Ranking:
-    return Ranking(Lookup(laddered))
+def climbing(laddered: Report) -> Findings:
+    return find(laddered)
 
 
 @pytest.fixture(scope="module")
-def ladder(climbing: Ranking) -> tuple[Rung, ...]:
-    return rungs(climbing)
+def ladder(climbing: Findings) -> tuple[Rung, ...]:
+    return climbing.ladder
 
 
 def test_versions_stand_in_the_order_of_the_spec_without_references(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
-    assert [one.variant for one in ladder] == list(climbing.lookup.variants[1:])
-    assert [one.number for one in ladder] == list(range(1, 13))
+    assert [one.variant for one in ladder] == list(climbing.variants[1:])
+    assert [one.number for one in ladder] == [*range(1, 9), *range(10, 13)], "9 is an alias"
 
 
 def test_a_step_skips_versions_that_have_no_result(ladder: tuple[Rung, ...]) -> None:
-    (failed,) = [one for one in ladder if not one.measured]
+    (failed,) = [one for one in ladder if one.cumulative is None]
     after = ladder[failed.number]
     assert failed.before is None
     assert after.before == ladder[failed.number - 2].variant
@@ -67,51 +66,51 @@ def test_a_step_skips_versions_that_have_no_result(ladder: tuple[Rung, ...]) -> 
 def test_steps_multiply_to_the_whole_where_all_are_measured(ladder: tuple[Rung, ...]) -> None:
     product = 1.0
     for one in ladder[1:4]:
-        product *= one.step[0].ratio
-    assert product == pytest.approx(ladder[3].whole[0].ratio, rel=0.02)
-    assert over_problems(ladder[0].whole).ratio == 1.0
+        product *= one.step.effects[0].ratio
+    assert product == pytest.approx(ladder[3].cumulative.effects[0].ratio, rel=0.02)
+    assert ladder[0].cumulative.overall.ratio == 1.0
 
 
 def test_percent_is_performance_of_the_reference(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
     rung = ladder[2]
-    value = climbing.lookup.at(rung.variant, climbing.lookup.problems[0], "duration_ns")
+    value = climbing.at(rung.variant, climbing.problems[0], "duration_ns")
     assert rung.percents[0] == pytest.approx(100 / value.ratio)
     known = [one for one in rung.percents if math.isfinite(one)]
     assert rung.percent == pytest.approx(math.exp(sum(map(math.log, known)) / len(known)))
-    table = percent_table(climbing.lookup, ladder)
+    table = percent_table(climbing, ladder)
     assert len(table) == 12 * len(ladder)
 
 
 def test_percent_of_a_rate_goes_the_other_way(laddered: Report) -> None:
     rates = laddered.summary[laddered.summary["metric"] == "gbps"].assign(ratio=0.5)
-    ranking = Ranking(Lookup(without(laddered, primary="gbps", summary=rates)))
-    assert {one for one in rungs(ranking)[0].percents if math.isfinite(one)} == {50.0}
+    findings = find(without(laddered, primary="gbps", summary=rates))
+    assert {one for one in findings.ladder[0].percents if math.isfinite(one)} == {50.0}
 
 
 def test_the_largest_step_counts_up_and_down(ladder: tuple[Rung, ...]) -> None:
     most = largest_step(ladder)
     assert most is not None
-    sizes = [abs(math.log(over_problems(one.step).ratio)) for one in ladder if one.step]
-    assert abs(math.log(over_problems(most.step).ratio)) == pytest.approx(max(sizes))
+    sizes = [abs(math.log(one.step.overall.ratio)) for one in ladder if one.step]
+    assert abs(math.log(most.step.overall.ratio)) == pytest.approx(max(sizes))
     assert largest_step(()) is None
 
 
 def test_the_ladder_has_no_tread_without_a_result(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
-    table = ladder_table(climbing.lookup, ladder)
-    assert len(table) == len([one for one in ladder if one.measured])
+    table = ladder_table(climbing, ladder)
+    assert len(table) == len([one for one in ladder if one.cumulative is not None])
     assert table["text"].iloc[0] == ""
     assert table[["value", "low", "high"]].notna().all(axis=None)
 
 
 def test_every_version_has_a_line_in_the_ledger(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
-    lines = ledger(climbing.lookup, ladder)
-    assert [one.number for one in lines] == list(range(1, 13))
+    lines = ledger(climbing, ladder)
+    assert [one.number for one in lines] == [one.number for one in ladder]
     assert lines[0].counters == "the first version"
     assert "compile failed" in [one.counters for one in lines]
     assert "the version before has no result here" in [one.counters for one in lines]
@@ -120,10 +119,10 @@ def test_every_version_has_a_line_in_the_ledger(
     assert lines[1].row.data[3].css.startswith("verdict is-")
 
 
-def test_counters_in_words_say_few_stalls(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:
-    lookup = climbing.lookup
-    medians = {metric: medians_of(lookup, metric) for metric in counters(lookup)}
-    problem = lookup.largest_problem
+def test_counters_in_words_say_few_stalls(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
+    findings = climbing
+    medians = medians_of(findings, counters(findings))
+    problem = findings.largest_problem
     assert problem is not None
     words = counters_in_words(ladder[3], problem, medians)
     assert 1 <= words.count("Stall:") <= 2
@@ -131,48 +130,48 @@ def test_counters_in_words_say_few_stalls(climbing: Ranking, ladder: tuple[Rung,
     assert counters_in_words(ladder[0], problem, medians) == ""
 
 
-def test_small_multiples_share_their_places(climbing: Ranking, ladder: tuple[Rung, ...]) -> None:
-    problem = climbing.lookup.largest_problem
+def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
+    problem = climbing.largest_problem
     assert problem is not None
-    panels = panels_of(climbing.lookup)
-    table = multiples_table(climbing.lookup, ladder, problem, panels)
+    panels = panels_of(climbing)
+    table = multiples_table(climbing, ladder, problem, panels)
     assert set(table["panel"]) == {panel.label for panel in panels}
     assert "Tensor pipe" not in set(table["panel"]), "it was not collected"
-    nowhere = multiples_table(climbing.lookup, ladder, problem, [Panel((label("stack_bytes"),))])
+    nowhere = multiples_table(climbing, ladder, problem, [Panel((label("stack_bytes"),))])
     assert nowhere.empty
     places = table.groupby("panel")["place"].apply(list)
     assert all(one == list(range(len(ladder))) for one in places)
 
 
 def test_dram_traffic_is_read_and_written_together(
-    climbing: Ranking, ladder: tuple[Rung, ...]
+    climbing: Findings, ladder: tuple[Rung, ...]
 ) -> None:
-    problem = climbing.lookup.largest_problem
+    problem = climbing.largest_problem
     assert problem is not None
-    (panel,) = [one for one in panels_of(climbing.lookup) if len(one.metrics) > 1]
-    table = multiples_table(climbing.lookup, ladder[:1], problem, [panel])
-    parts = [climbing.lookup.at(ladder[0].variant, problem, one.name) for one in panel.metrics]
+    (panel,) = [one for one in panels_of(climbing) if len(one.metrics) > 1]
+    table = multiples_table(climbing, ladder[:1], problem, [panel])
+    parts = [climbing.at(ladder[0].variant, problem, one.name) for one in panel.metrics]
     assert table["value"].tolist() == [pytest.approx(sum(part.median for part in parts))]
 
 
-def test_the_answer_says_where_the_ladder_leads(climbing: Ranking) -> None:
-    first, *_ = ["".join(part.text for part in one) for one in sentences(climbing)]
-    assert first.startswith("The ladder of 12 versions goes from ")
+def test_the_answer_says_where_the_ladder_leads(climbing: Findings) -> None:
+    first, *_ = ["".join(part.text for part in one) for one in answer_of(climbing)]
+    assert first.startswith("The ladder of 11 versions goes from ")
     assert "of torch.softmax and ends at" in first
     assert "Its largest step is " in first
 
 
 def test_one_version_is_no_ladder() -> None:
     report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
-    ranking = Ranking(Lookup(report))
-    assert progression_view(ranking).parts["ladder"] is None
-    assert not any("ladder" in part.text for one in sentences(ranking) for part in one)
+    findings = find(report)
+    assert progression_view(findings).parts["ladder"] is None
+    assert not any("ladder" in part.text for one in answer_of(findings) for part in one)
 
 
 def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     plan = dataclasses.replace(laddered.plan, baseline=None)
-    ranking = Ranking(Lookup(without(laddered, baseline=None, plan=plan)))
-    parts = progression_view(ranking).parts
+    findings = find(without(laddered, baseline=None, plan=plan))
+    parts = progression_view(findings).parts
     assert parts["percents"] is None
     assert parts["ladder"] is not None
 
@@ -196,7 +195,7 @@ def test_marks_in_figures_belong_to_versions() -> None:
 
 def test_the_page_says_went_with_and_shows_notes_where_there_are_any() -> None:
     small = without(make_report(13, problem_list=problems()[:2]), kind="progression")
-    tree: Any = lxml.html.document_fromstring(render_page(small))
+    tree: Any = lxml.html.document_fromstring(render_page(find(small)))
     text = tree.xpath("//section[@id='figures']")[0].text_content()
     assert "they went with the step" in text
     heads = [one.text_content() for one in tree.xpath("//table[contains(@class, 'ledger')]//th")]
@@ -206,6 +205,6 @@ def test_the_page_says_went_with_and_shows_notes_where_there_are_any() -> None:
         for one in small.plan.cells
     ]
     plan = dataclasses.replace(small.plan, cells=tuple(cells))
-    noted: Any = lxml.html.document_fromstring(render_page(without(small, plan=plan)))
+    noted: Any = lxml.html.document_fromstring(render_page(find(without(small, plan=plan))))
     (table,) = noted.xpath("//table[contains(@class, 'ledger')]")
     assert "wide <loads>" in table.text_content()

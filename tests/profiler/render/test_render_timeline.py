@@ -6,6 +6,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import lxml.html
@@ -17,37 +18,44 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
 from profiler.analyse.cell_timeline import CellTimeline, Original
-from profiler.analyse.phases import LAUNCH, Units, phase_summary, phased
+from profiler.analyse.phases import LAUNCH, phase_summary, phased
 from profiler.analyse.timeline import kernel_summary, range_tree
+from profiler.commands.output import dump, report_document
+from profiler.findings.find import find
+from profiler.findings.timelines.cells import CellTimelineFindings, TimelineFindings, find_timelines
 from profiler.model import Plan, SessionKind, SessionPlan
-from profiler.output import dump, report_document
 from profiler.parse.nsys_attribution import attribute
-from profiler.render import numbers
-from profiler.render.console import final_summary
-from profiler.render.lookup import Lookup
+from profiler.render.console.tables import final_summary
+from profiler.render.console.timeline import timeline_tables
 from profiler.render.page import render_page
-from profiler.render.timeline import TimelineSection, make_section, named_timelines
-from profiler.render.timeline_tables import (
+from profiler.render.timeline.section import TimelineSection, make_section, named_timelines
+from profiler.render.timeline.timeline_tables import (
     MOST_GAPS,
     MOST_KERNELS,
     NamedTimeline,
+    NamedTimelines,
     SmallTable,
     call_table,
     kernel_table,
     operator_rows,
+    percent,
     phase_table,
     slowed_words,
     tree_table,
 )
-from profiler.results.report import Report
+from profiler.render.words import numbers
+from profiler.run_folder.load.report import Report
 
 REPORT = Original("nsys", "raw/nsys.002/private/report.nsys-rep.gz")
 TRACE = Original("torch", "raw/torch.001/private/trace.3.json.gz")
-NO_COUNTERS = pd.DataFrame()
+
+
+def findings(timeline: CellTimeline, **more: Any) -> CellTimelineFindings:
+    return CellTimelineFindings(timeline, **more)
 
 
 def section_of(report: Report) -> TimelineSection | None:
-    return make_section(named_timelines(Lookup(report)), report.range_counters)
+    return make_section(named_timelines(find(report)))
 
 
 def texts(table: SmallTable, name: str) -> list[list[str]]:
@@ -85,7 +93,7 @@ def report() -> Report:
 
 @pytest.fixture(scope="module")
 def page(report: Report) -> str:
-    return render_page(report)
+    return render_page(find(report))
 
 
 @pytest.fixture(scope="module")
@@ -99,16 +107,15 @@ def tree(page: str) -> Any:
 def test_a_report_without_timelines_has_no_section() -> None:
     report = make_report(variant_count=3)
     assert section_of(report) is None
-    page = render_page(report)
+    page = render_page(find(report))
     assert "timeline" not in page.partition("</style>")[2].lower()
 
 
 def test_ranges_stand_as_the_tree_has_them() -> None:
-    found = phased(mlp("c", launches=4, layers=2))
-    table = tree_table(found, NO_COUNTERS)
+    timeline = mlp("c", launches=4, layers=2)
+    table = tree_table(findings(timeline))
     assert table is not None
-    timeline = found.timeline
-    wanted = range_tree(timeline.operations, found.ranges, timeline.stacks)
+    wanted = range_tree(timeline.operations, phased(timeline).ranges, timeline.stacks)
     assert [line.name for line in table.lines] == wanted["name"].tolist()
     assert [line.depth + 1 for line in table.lines] == wanted["depth"].tolist()
     assert [line.name for line in table.lines[:4]] == ["visit", "launch", "step_*", "forward"]
@@ -117,7 +124,7 @@ def test_ranges_stand_as_the_tree_has_them() -> None:
 
 
 def test_counters_join_by_path_and_add_up_under_a_star() -> None:
-    found = phased(mlp("c", launches=4, layers=2))
+    timeline = mlp("c", launches=4, layers=2)
     paths = [("step_0", "forward"), ("step_1", "forward"), ("step_0",), ("step_1",)]
     counters = pd.DataFrame(
         {
@@ -127,7 +134,7 @@ def test_counters_join_by_path_and_add_up_under_a_star() -> None:
             "instructions": [float("nan")] * 4,
         }
     )
-    table = tree_table(found, counters)
+    table = tree_table(findings(timeline, counters=counters))
     assert table is not None
     assert table.heads[-1][0] == "DRAM read, ncu, one launch", (
         "instructions were not collected here"
@@ -136,21 +143,21 @@ def test_counters_join_by_path_and_add_up_under_a_star() -> None:
     assert forward[-1] == "3.000\u202fMB"
     (step,) = texts(table, "step_*")
     assert step[-1] == "\u2013", "part of a sum is no sum"
-    assert tree_table(found, NO_COUNTERS).heads[-1][0] == "idle"
+    assert tree_table(findings(timeline)).heads[-1][0] == "idle inside"
 
 
 def test_a_path_that_was_merged_for_ncu_too_is_taken_as_it_is() -> None:
-    found = phased(mlp("c", launches=4, layers=2))
+    timeline = mlp("c", launches=4, layers=2)
     paths = [("step_*", "forward"), ("step_0", "forward")]
     counters = pd.DataFrame({"cell": "c", "path": paths, "dram_read_bytes": [7e6, 1e6]})
-    (forward,) = texts(tree_table(found, counters), "forward")
+    (forward,) = texts(tree_table(findings(timeline, counters=counters)), "forward")
     assert forward[-1] == "7.000\u202fMB"
 
 
 def test_kernels_are_those_of_the_summary() -> None:
-    found = phased(mlp("c"))
-    table = kernel_table(found)
-    wanted = kernel_summary(found.timeline.operations)
+    timeline = mlp("c")
+    table = kernel_table(findings(timeline))
+    wanted = kernel_summary(timeline.operations)
     assert table is not None
     assert [line.name for line in table.lines[: len(wanted)]] == wanted["name"].tolist()
     for line, total, count in zip(
@@ -164,7 +171,7 @@ def test_many_kernels_are_cut_and_the_rest_is_counted() -> None:
     timeline = mlp("c")
     names = [f"k{n}" for n in range(len(timeline.operations))]
     operations = timeline.operations.assign(demangled=pd.Categorical(names))
-    table = kernel_table(phased(replace(timeline, operations=operations)))
+    table = kernel_table(findings(replace(timeline, operations=operations)))
     kernels = int((operations["kind"] == "kernel").sum())
     assert table is not None
     assert table.left_out == kernels - MOST_KERNELS
@@ -173,7 +180,7 @@ def test_many_kernels_are_cut_and_the_rest_is_counted() -> None:
 def test_calls_of_each_form_per_launch() -> None:
     eager, graph = mlp("a", steps=2, layers=4), mlp("b", graph=True)
     report = timeline_report([eager, graph], count=2)
-    table = call_table(named_timelines(Lookup(report)))
+    table = call_table(named_timelines(find(report)))
     assert table is not None
     heads = [name for name, _ in table.heads]
     by_cell = [
@@ -189,14 +196,16 @@ def test_calls_of_each_form_per_launch() -> None:
 
 def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
     report = timeline_report([on_cpu(mlp("c", launches=4, layers=3))], count=2)
-    named = named_timelines(Lookup(report))
+    named = named_timelines(find(report))
     assert call_table(named) is None
     assert "CPU time" in [head for head, _ in phase_table(named).heads]
     section = section_of(report)
     assert section is not None
     assert section.device == "CPU"
     cell = section.cells[0]
-    assert re.match(r"4 launches: 124 operators in .*, in which the CPU was busy", cell.sentence)
+    assert re.match(
+        r"4 launches.*: 124 operators in .*The CPU was busy [\d.]+.% of a ", cell.sentence
+    )
     assert [table.caption.partition(":")[0] for table in cell.tables] == [
         "Ranges",
         "Idle gaps of the CPU, most time together first",
@@ -214,7 +223,7 @@ def test_on_a_cpu_operations_are_operators_and_no_calls() -> None:
 
 def test_phases_of_every_cell() -> None:
     report = timeline_report([mlp("a"), mlp("b", gpu=False)], count=2)
-    table = phase_table(named_timelines(Lookup(report)))
+    table = phase_table(named_timelines(find(report)))
     first = report.plan.cells[0].variant.name
     assert [row[1] for row in texts(table, first)] == [
         "whole step_*",
@@ -230,20 +239,19 @@ def test_phases_of_every_cell() -> None:
 
 
 def test_operators_by_their_own_device_time() -> None:
-    found = phased(mlp("c", collector="torch"))
-    rows, left_out = operator_rows(found)
+    rows, left_out = operator_rows(findings(mlp("c", collector="torch")))
     assert [row.name for row in rows] == ["aten::addmm", HOSTILE_NAME, "aten::zero_"]
     assert rows[0].data[1].text == "4.000\u202fms"
     assert rows[0].stack == ("forward (mlp.py:12)", "run (x.py:3)")
     assert left_out == 0
-    none, _ = operator_rows(phased(mlp("c")))
+    none, _ = operator_rows(findings(mlp("c")))
     assert none == ()
 
 
 def test_operators_of_a_cpu_by_their_cpu_time() -> None:
     timeline = mlp("c", gpu=False, collector="torch")
     operators = timeline.operators.assign(self_device_us=0.0, self_cpu_us=[1.0, 2.0, 3.0])
-    rows, _ = operator_rows(phased(replace(timeline, operators=operators)))
+    rows, _ = operator_rows(findings(replace(timeline, operators=operators)))
     assert rows[0].name == "aten::zero_"
 
 
@@ -324,33 +332,74 @@ def test_the_originals_are_named_and_stay_private(tree: Any) -> None:
 
 
 def test_a_recording_that_slows_the_host_is_said() -> None:
-    found = phased(mlp("c", launches=6, layers=2))
-    alone = NamedTimeline("eager", "", 0, found)
-    assert slowed_words([alone]) == "", "nobody timed it"
-    same = replace(alone, timed_ns=found.launch_ns)
-    slower = replace(alone, variant="compile", timed_ns=found.launch_ns / 2)
-    assert slowed_words([same]) == ""
-    words = slowed_words([same, slower])
-    assert "a launch of compile took" in words
-    assert f"{numbers.show(found.launch_ns / 2, 'ns')} by the timer" in words
-    on_the_cpu = phased(on_cpu(mlp("c", launches=6, layers=2)))
-    assert slowed_words([replace(slower, found=on_the_cpu, timed_ns=1.0)]) == ""
+    timeline = mlp("c", launches=6, layers=2)
+    launch_ns = findings(timeline).launch_ns
+
+    def words(*cells: CellTimelineFindings) -> str:
+        names = ("eager", "compile")[: len(cells)]
+        named = tuple(
+            NamedTimeline(name, "", 0, cell) for name, cell in zip(names, cells, strict=True)
+        )
+        return slowed_words(NamedTimelines(named, TimelineFindings(cells)))
+
+    assert words(findings(timeline)) == "", "nobody timed it"
+    same = findings(timeline, timed_ns=launch_ns)
+    slower = findings(timeline, timed_ns=launch_ns / 2)
+    assert words(same) == ""
+    assert "a launch of compile took" in words(same, slower)
+    assert f"{numbers.show(launch_ns / 2, 'ns')} by CUDA events" in words(same, slower)
+    assert words(findings(on_cpu(timeline), timed_ns=1.0)) == ""
 
 
 def test_launches_are_counted_as_english_has_it() -> None:
-    plain = phased(mlp("c", launches=4, steps=2, layers=1))
-    assert NamedTimeline("v", "", 0, plain).units == "8 step_*"
-    one = replace(plain, units=Units(LAUNCH, plain.units.rows[:1]))
-    many = replace(plain, units=Units(LAUNCH, plain.units.rows))
-    assert [NamedTimeline("v", "", 0, each).units for each in (one, many)] == [
-        "1 launch",
-        "8 launches",
-    ]
+    steps = findings(mlp("c", launches=4, steps=2, layers=1))
+    assert NamedTimeline("v", "", 0, steps).units == "8 step_*"
+    for count, words in ((1, "1 launch"), (8, "8 launches")):
+        launches = SimpleNamespace(unit=LAUNCH, units=count)
+        assert NamedTimeline("v", "", 0, launches).units == words  # type: ignore[arg-type]
+
+
+def test_the_page_has_one_busy_share_of_a_step() -> None:
+    report = timeline_report([mlp("a", launches=6, layers=2, speed=0.2)], count=2)
+    section = section_of(report)
+    assert section is not None
+    (cell,) = find_timelines(report).cells
+    unit, visit = cell.whole_unit, cell.visit
+    assert unit is not None
+    assert visit is not None
+    of_unit, of_visit = percent(unit.busy_share), percent(visit.busy_share)
+    assert of_unit != of_visit
+    sentence = section.cells[0].sentence
+    assert f"busy {of_unit} of a {cell.unit} with the wait before it (the median of" in sentence
+    assert f"{of_visit} of the visit as a whole" in sentence
+    assert section.shares.rows[0].data[1].text == of_unit
+    assert texts(section.phases, section.phases.lines[0].name)[0][6] == of_unit
+    (step,) = texts(section.cells[0].tables[0], cell.unit)
+    assert not [text for text in step if "%" in text], "a third share, without the waits"
+    assert of_unit in printed(report)
+    (told,) = [one["timeline"] for one in report_document(find(report))["cells"] if one["timeline"]]
+    assert told["phases"][0]["busy_share"] == unit.busy_share
+
+
+def test_a_timeline_is_read_once_for_everything_that_shows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calls = []
+    monkeypatch.setattr(
+        "profiler.findings.timelines.cells.phased",
+        lambda timeline: calls.append(timeline.cell) or phased(timeline),
+    )
+    report = timeline_report([mlp("a", layers=2), mlp("b", graph=True)], count=2)
+    found = find(report)
+    make_section(named_timelines(found))
+    timeline_tables(found)
+    report_document(found)
+    assert sorted(calls) == sorted(report.timelines)
 
 
 @pytest.mark.parametrize("kind", ["versions", "grid"])
 def test_a_page_of_any_kind_gets_the_section(kind: str) -> None:
-    page = render_page(timeline_report([mlp("c", launches=2, layers=2)], kind=kind, count=3))
+    page = render_page(find(timeline_report([mlp("c", launches=2, layers=2)], kind=kind, count=3)))
     tree = lxml.html.document_fromstring(page)
     assert len(tree.xpath("//section[@id='timeline']")) == 1
     assert tree.xpath("//nav//a[@href='#timeline']")
@@ -363,7 +412,7 @@ def test_the_page_of_timelines_shows_them_once(tree: Any) -> None:
 
 
 def test_a_page_of_timelines_without_any_says_so() -> None:
-    page = render_page(timeline_report([], count=2))
+    page = render_page(find(timeline_report([], count=2)))
     assert "No timeline was recorded" in page
     assert 'id="timeline-data"' not in page
 
@@ -371,15 +420,15 @@ def test_a_page_of_timelines_without_any_says_so() -> None:
 def test_a_picture_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     timeline = mlp("c", launches=5, layers=2)
     of_one = len(timeline.operations) // 5
-    monkeypatch.setattr("profiler.render.timeline.MOST_OPERATIONS", int(of_one * 3.5))
-    page = render_page(timeline_report([timeline], count=2))
+    monkeypatch.setattr("profiler.render.timeline.section.MOST_OPERATIONS", int(of_one * 3.5))
+    page = render_page(find(timeline_report([timeline], count=2)))
     assert re.search(r"holds the first 3 launches of 5; \d+ more\s+operations", page)
 
 
 def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("profiler.render.timeline.MOST_PICTURES", 1)
+    monkeypatch.setattr("profiler.render.timeline.section.MOST_PICTURES", 1)
     report = timeline_report([mlp("c", launches=2, layers=2)] * 3, count=3)
-    tree = lxml.html.document_fromstring(render_page(report))
+    tree = lxml.html.document_fromstring(render_page(find(report)))
     assert len(tree.xpath("//*[@data-timeline]")) == 1
     assert len(tree.xpath("//table[contains(@class, 'tree')]")) == 3
     assert "No picture, to keep the page small" in tree.text_content()
@@ -391,7 +440,7 @@ def test_pictures_have_an_end_and_tables_do_not(monkeypatch: pytest.MonkeyPatch)
 def printed(report: Report) -> str:
     console = Console(width=160, file=io.StringIO())
     with console.capture() as captured:
-        console.print(final_summary(report))
+        console.print(final_summary(find(report)))
     return captured.get()
 
 
@@ -411,16 +460,16 @@ def test_the_terminal_leaves_it_to_the_page_where_timings_are_the_answer(report:
 
 def test_programs_get_the_busy_shares_of_the_page() -> None:
     report = timeline_report([mlp("a", steps=4, layers=2)], count=2)
-    cells = json.loads(dump(report_document(report)))["cells"]
+    cells = json.loads(dump(report_document(find(report))))["cells"]
     having = [cell for cell in cells if cell["timeline"]]
     assert len(having) == len(report.timelines) == 1
     told = having[0]["timeline"]
-    (one,) = named_timelines(Lookup(report))
-    assert (told["collector"], told["unit"]) == ("nsys", one.found.units.name)
-    assert told["launch_ns"] == pytest.approx(one.found.launch_ns)
-    summary = phase_summary(one.found.times)
+    found = phased(next(iter(report.timelines.values())))
+    assert (told["collector"], told["unit"]) == ("nsys", found.units.name)
+    assert told["launch_ns"] == pytest.approx(found.launch_ns)
+    summary = phase_summary(found.times)
     names = [row["phase"] for row in told["phases"]]
     assert names == ["whole", *summary["phase"][1:-1], "outside"]
     assert [row["busy_share"] for row in told["phases"]] == summary["busy_share"].tolist()
-    plain = json.loads(dump(report_document(make_report(variant_count=3))))
+    plain = json.loads(dump(report_document(find(make_report(variant_count=3)))))
     assert not any("timeline" in cell for cell in plain["cells"])

@@ -14,7 +14,7 @@ from test_render_browser import opened
 
 from profiler.analyse.phases import phased
 from profiler.render.page import render_page
-from profiler.render.timeline_picture import GPU, RANGE, bar_paths, make_picture
+from profiler.render.timeline.picture import GPU, RANGE, bar_paths, make_picture
 
 # Acts as a reader would and writes down what came of it.
 PROBE = """

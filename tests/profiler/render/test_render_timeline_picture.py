@@ -12,27 +12,40 @@ from hypothesis import given
 from hypothesis import strategies as st
 from synthetic_timeline import mlp
 
-from profiler.analyse.phases import phased
-from profiler.render.timeline_picture import (
+from profiler.analyse.phases import Phased, phased
+from profiler.findings.timelines.bars import BAR_COLUMNS, UnitWindow, find_bars, find_window
+from profiler.render.timeline.picture import (
     API,
-    BAR_COLUMNS,
     GPU,
     RANGE,
     SETS,
     SPAN,
     NameTable,
+    Picture,
     bar_paths,
     bars_within,
-    busy_bins,
     compact,
+    far_apart,
     joined_bars,
     make_picture,
-    unit_window,
     variable_length,
+    window_parts,
 )
 
 TRAINING = phased(mlp("c", launches=4, layers=3))
-PICTURE = make_picture(TRAINING)
+
+
+def picture(most: int = 40_000) -> Picture:
+    return make_picture(find_bars(TRAINING, most), TRAINING.phases)
+
+
+def unit_window(found: Phased, until_ns: float = np.inf) -> UnitWindow:
+    window = find_window(found, until_ns)
+    assert window is not None
+    return window
+
+
+PICTURE = picture()
 
 
 def read_numbers(data: bytes) -> list[int]:
@@ -62,7 +75,7 @@ def test_every_operation_call_and_range_but_the_visit_is_a_bar() -> None:
     assert not PICTURE.bars[RANGE]["name"].str.startswith("cell=").any()
     assert PICTURE.left_out == 0
     for frame in PICTURE.bars.values():
-        assert set(frame.columns) == set(BAR_COLUMNS)
+        assert set(frame.columns) == {*BAR_COLUMNS, "row"}
         assert frame["start_ns"].is_monotonic_increasing
 
 
@@ -114,7 +127,7 @@ def test_a_bar_knows_what_it_lies_in() -> None:
 
 def test_a_large_timeline_is_cut_after_whole_launches() -> None:
     of_one = len(TRAINING.timeline.operations) // 4
-    cut = make_picture(TRAINING, int(of_one * 2.5))
+    cut = picture(int(of_one * 2.5))
     assert cut.launches == 2
     assert len(cut.bars[GPU]) == 2 * of_one
     assert cut.left_out == 2 * of_one
@@ -123,17 +136,16 @@ def test_a_large_timeline_is_cut_after_whole_launches() -> None:
 
 
 def test_what_is_shown_in_full_lies_in_what_is_left_of_the_picture() -> None:
-    cut = make_picture(TRAINING, len(TRAINING.timeline.operations) // 4 + 1)
+    cut = picture(len(TRAINING.timeline.operations) // 4 + 1)
     assert cut.launches == 1
     window = unit_window(TRAINING, cut.until_ns)
-    assert window is not None
-    assert TRAINING.timeline.ranges["name"].iloc[window.unit] == "step_0"
+    assert window.unit == "step_0"
     assert window.gpu is not None
     assert len(bars_within(cut.bars[GPU], window.gpu)) == len(cut.bars[GPU])
 
 
 def test_a_launch_that_is_too_large_is_cut_inside() -> None:
-    cut = make_picture(TRAINING, 20)
+    cut = picture(20)
     assert cut.launches == 0
     assert 0 < len(cut.bars[GPU]) <= 20
     assert len(cut.bars[API]) <= 40
@@ -185,30 +197,28 @@ def test_ten_bytes_a_bar_are_enough() -> None:
 
 def test_the_window_is_that_of_the_unit_in_the_middle() -> None:
     window = unit_window(TRAINING)
-    assert window is not None
-    assert window.unit == TRAINING.middle()
-    middle = TRAINING.timeline.ranges.iloc[window.unit]
+    row = TRAINING.middle()
+    assert row is not None
+    middle = TRAINING.timeline.ranges.iloc[row]
+    assert window.unit == middle["name"]
     assert window.host == (middle["start_ns"], middle["end_ns"])
     assert window.gpu is not None
-    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(window.unit)
+    own = TRAINING.operation_unit == TRAINING.units.rows.tolist().index(row)
     assert window.gpu[0] == TRAINING.timeline.operations.loc[own, "start_ns"].min()
 
 
 def test_a_gpu_far_behind_its_host_has_an_axis_of_its_own() -> None:
     late = unit_window(phased(mlp("c", launches=40, speed=4.0, layers=3)))
-    assert late is not None
-    assert late.apart
-    assert [name for name, *_ in late.parts] == ["One on the GPU", "One on the host"]
+    assert far_apart(late)
+    assert [name for name, *_ in window_parts(late)] == ["One on the GPU", "One on the host"]
     near = unit_window(phased(mlp("c", launches=3, speed=0.1, layers=3)))
-    assert near is not None
-    assert [name for name, *_ in near.parts] == ["One"]
+    assert [name for name, *_ in window_parts(near)] == ["One"]
 
 
 def test_without_a_gpu_the_window_is_of_the_host() -> None:
     window = unit_window(phased(mlp("c", gpu=False)))
-    assert window is not None
     assert window.gpu is None
-    assert window.whole == window.host
+    assert window.extent == window.host
 
 
 def test_bars_are_cut_to_a_window() -> None:
@@ -230,23 +240,3 @@ def test_only_bars_that_no_eye_tells_apart_are_joined() -> None:
 def test_bars_of_two_phases_are_never_joined() -> None:
     frame = bars((0, 1, 0), (1, 2, 0)).assign(phase=[0, 1])
     assert len(joined_bars(frame, 100)) == 2
-
-
-def test_busy_shares_by_hand() -> None:
-    operations = pd.DataFrame({"start_ns": [0, 5, 30], "end_ns": [10, 8, 40]})
-    assert busy_bins(operations, (0, 40), 4).tolist() == [1, 0, 0, 1]
-    assert busy_bins(operations, (5, 45), 2) == pytest.approx([5 / 20, 10 / 20])
-    assert busy_bins(operations.iloc[:0], (0, 40), 2).tolist() == [0, 0]
-
-
-@given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 40)), min_size=1, max_size=12))
-def test_busy_shares_are_those_of_counting(rows: list[tuple[int, int]]) -> None:
-    rows = sorted(rows)
-    operations = pd.DataFrame(
-        {"start_ns": [start for start, _ in rows], "end_ns": [sum(row) for row in rows]}
-    )
-    busy = np.zeros(240)
-    for start, length in rows:
-        busy[start : start + length] = 1
-    counted = busy.reshape(12, 20).mean(axis=1)
-    assert busy_bins(operations, (0, 240), 12) == pytest.approx(counted)

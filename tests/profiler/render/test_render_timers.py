@@ -7,10 +7,10 @@ import pytest
 from synthetic_report import make_report
 
 from profiler.analyse.timers import timer_medians
+from profiler.findings.find import find
 from profiler.model import Outcome
-from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.timers import timer_table
+from profiler.render.tables.timers import timer_table
 
 
 def with_timers(**factors):
@@ -31,17 +31,17 @@ def with_timers(**factors):
 
 def test_a_run_with_one_timer_has_no_such_section():
     report = make_report(variant_count=3)
-    assert timer_table(Lookup(report)) is None
-    assert 'id="timers"' not in render_page(report)
+    assert timer_table(find(report)) is None
+    assert 'id="timers"' not in render_page(find(report))
 
 
 def test_each_cell_has_every_timer_and_its_ratio():
     report = with_timers(timer=1.5, plain_timer=4.0)
-    lookup = Lookup(report)
-    table = timer_table(lookup)
+    findings = find(report)
+    table = timer_table(findings)
     assert table is not None
     assert (table.reference, table.timers) == ("ncu", ("event timer", "plain timer"))
-    correct = [cell for cell in report.plan.cells if lookup.correct(cell)]
+    correct = [cell for cell in report.plan.cells if findings.correct(cell)]
     assert [(row.problem, row.variant) for row in table.rows] == [
         (cell.problem.name, cell.variant.name) for cell in correct
     ]
@@ -57,8 +57,8 @@ def test_cells_that_are_wrong_are_left_out():
     report = with_timers(plain_timer=2.0)
     cell = report.plan.cells[0].id
     wrong = replace(report.statuses[cell], outcome=Outcome.WRONG_RESULT)
-    table = timer_table(Lookup(replace(report, statuses={**report.statuses, cell: wrong})))
-    before = timer_table(Lookup(report))
+    table = timer_table(find(replace(report, statuses={**report.statuses, cell: wrong})))
+    before = timer_table(find(report))
     assert table is not None
     assert before is not None
     assert len(table.rows) == len(before.rows) - 1
@@ -74,12 +74,12 @@ def test_the_page_says_which_timer_its_verdicts_are_of():
 
 def test_the_error_of_the_plain_timer_has_two_parts():
     report = with_timers(plain_timer=4.0, nsys=0.75)
-    lookup = Lookup(report)
-    table = timer_table(lookup)
+    findings = find(report)
+    table = timer_table(findings)
     assert table is not None
     assert len(table.plain) == len(table.rows)
-    cell = next(one for one in report.plan.cells if lookup.correct(one))
-    time = lookup.value(cell, "duration_ns").median
+    cell = next(one for one in report.plan.cells if findings.correct(one))
+    time = findings.value(cell, "duration_ns").median
     row = table.plain[0]
     assert (row.problem, row.variant) == (cell.problem.name, cell.variant.name)
     raw = [float(one.raw) for one in row.data]
@@ -92,17 +92,17 @@ def test_the_error_of_the_plain_timer_has_two_parts():
 
 def test_without_nsys_the_parts_are_not_known():
     report = with_timers(plain_timer=4.0)
-    table = timer_table(Lookup(report))
+    table = timer_table(find(report))
     assert table is not None
     assert table.plain == ()
     assert table.worst is not None
     assert (table.worst.ratio, table.worst.parts) == ("4.000\u00d7", "")
-    assert "What the plain timer gets wrong" not in render_page(report)
+    assert "What the plain timer gets wrong" not in render_page(find(report))
 
 
 def test_the_answer_names_the_largest_error_and_its_parts():
     report = with_timers(plain_timer=4.0, nsys=0.75)
-    chosen = next(one for one in report.plan.cells if Lookup(report).correct(one))
+    chosen = next(one for one in report.plan.cells if find(report).correct(one))
     summary = report.summary.copy()
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
     summary.loc[worst, "median"] *= 2
@@ -119,11 +119,11 @@ def test_the_answer_names_the_largest_error_and_its_parts():
 def test_an_error_below_one_counts_as_well():
     """Half the time is as wrong as twice the time, and further off than a tenth more."""
     report = with_timers(plain_timer=1.1)
-    chosen = next(one for one in report.plan.cells if Lookup(report).correct(one))
+    chosen = next(one for one in report.plan.cells if find(report).correct(one))
     summary = report.summary.copy()
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
     summary.loc[worst, "median"] /= 2.2
-    table = timer_table(Lookup(replace(report, summary=summary)))
+    table = timer_table(find(replace(report, summary=summary)))
     assert table is not None
     assert table.worst is not None
     assert table.worst.ratio == "0.500\u00d7"
@@ -132,7 +132,7 @@ def test_an_error_below_one_counts_as_well():
 def test_without_ncu_nothing_is_said_of_an_error():
     report = with_timers(plain_timer=4.0, nsys=0.75)
     samples = report.samples.assign(collector="timer")
-    table = timer_table(Lookup(replace(report, samples=samples)))
+    table = timer_table(find(replace(report, samples=samples)))
     assert table is not None
     assert (table.plain, table.worst) == ((), None)
 
@@ -142,14 +142,14 @@ def test_a_duration_is_described_as_what_the_timer_measures():
     by_events = replace(report, samples=report.samples.assign(collector="timer"))
 
     def described(one):
-        lookup = Lookup(one)
-        found = {metric.name: metric.definition for metric in lookup.shown_metrics}
-        assert lookup.primary.definition == found["duration_ns"]
+        findings = find(one)
+        found = {metric.name: metric.definition for metric in shown_metrics(findings)}
+        assert findings.primary.definition == found["duration_ns"]
         return found["duration_ns"]
 
     assert "Gaps between kernels are not in it" in described(report)
     assert "gaps between its kernels included" in described(by_events)
-    assert "Gaps between kernels are not in it" not in render_page(by_events)
+    assert "Gaps between kernels are not in it" not in render_page(find(by_events))
 
 
 def test_the_median_of_the_event_timer_is_found_wherever_it_stands():

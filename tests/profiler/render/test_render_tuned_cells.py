@@ -6,11 +6,11 @@ import lxml.html
 import pytest
 from synthetic_grid import make_grid
 
+from profiler.findings.find import find
 from profiler.model import Outcome, TunedConfig
-from profiler.render import tuned_cells as module
-from profiler.render.lookup import Lookup
 from profiler.render.page import render_page
-from profiler.render.tuned_cells import tuned_cells
+from profiler.render.tables import tuned_cells as module
+from profiler.render.tables.tuned_cells import tuned_cells
 
 KERNEL = "triton_poi_fused_0"
 CHOSEN = TunedConfig(KERNEL, "", {"XBLOCK": 512, "num_warps": 8}, 20_000.0, 18, 0, 64, best=True)
@@ -38,7 +38,7 @@ def tuned(report):
 
 
 def rows_of(report):
-    found = tuned_cells(Lookup(report))
+    found = tuned_cells(find(report))
     assert found is not None
     return found.rows
 
@@ -48,12 +48,12 @@ def texts(row):
 
 
 def test_a_run_that_tells_nothing_has_no_section(report):
-    assert tuned_cells(Lookup(report)) is None
-    assert "What the autotuner chose" not in render_page(report)
+    assert tuned_cells(find(report)) is None
+    assert "What the autotuner chose" not in render_page(find(report))
 
 
 def test_the_choice_stands_beside_the_measured_time(tuned):
-    lookup = Lookup(tuned)
+    findings = find(tuned)
     rows = rows_of(tuned)
     assert len(rows) == 32
     cell = next(
@@ -64,7 +64,7 @@ def test_the_choice_stands_beside_the_measured_time(tuned):
     row = next(each for each in rows if each.problem == cell.problem.name)
     assert row.chosen == "XBLOCK=512, num_warps=8"
     assert (row.join.text, row.operation) == ("by name", KERNEL)
-    measured = lookup.value(cell, "duration_ns").median
+    measured = findings.value(cell, "duration_ns").median
     assert float(row.data[7].raw) == pytest.approx(measured, rel=1e-4)
     assert float(row.data[8].raw) == pytest.approx(measured / 20_000.0, rel=1e-4)
     assert texts(row)[:6] == ["2", "20.00 \u00b5s", "2.500\u00d7", "18", "0", "64 B"]
@@ -84,7 +84,7 @@ def test_a_kernel_that_was_not_seen_is_not_said_to_be_the_cells(report):
 
 
 def test_one_configuration_was_no_choice(report):
-    found = tuned_cells(Lookup(with_tuned(report, (replace(CHOSEN, time_ns=None),))))
+    found = tuned_cells(find(with_tuned(report, (replace(CHOSEN, time_ns=None),))))
     assert found.tried == ()
     assert {row.data[2].raw for row in found.rows} == {None}
     assert {row.data[0].text for row in found.rows} == {"1"}
@@ -93,13 +93,13 @@ def test_one_configuration_was_no_choice(report):
 def test_long_tables_are_cut_and_say_so(tuned, monkeypatch):
     monkeypatch.setattr(module, "MOST_CHOSEN", 5)
     monkeypatch.setattr(module, "MOST_TRIED", 7)
-    found = tuned_cells(Lookup(tuned))
+    found = tuned_cells(find(tuned))
     assert (len(found.rows), found.left_out) == (5, 27)
     assert (len(found.tried), found.left_out_tried) == (3, 29)
 
 
 def test_the_page_shows_it(tuned):
-    tree = lxml.html.document_fromstring(render_page(tuned))
+    tree = lxml.html.document_fromstring(render_page(find(tuned)))
     section = tree.xpath('//section[@id="tuned"]')[0]
     words = " ".join(section.text_content().split())
     assert "XBLOCK=512, num_warps=8" in words

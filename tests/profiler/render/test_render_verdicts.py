@@ -14,26 +14,37 @@ from rich.console import Console
 from synthetic_report import make_report, problems, without
 
 from profiler.analyse.judge import Judge, Rules, times_of
-from profiler.analyse.ranking import Decided
+from profiler.analyse.summary import summarise
 from profiler.analyse.verdicts import Reason
+from profiler.commands.output import report_document
+from profiler.findings.answer import answer_of
+from profiler.findings.document import judged_table, metrics_by_cell, summary_table
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.values import FINAL
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.model import Outcome, SessionKind, Verdict
-from profiler.output import report_document
-from profiler.render import console, tables
-from profiler.render.ablation import EFFECT_HEADS
-from profiler.render.answer import sentences
-from profiler.render.behind import behind_heats
-from profiler.render.cards import cards
-from profiler.render.compare import comparisons
-from profiler.render.ladder import rungs
-from profiler.render.lookup import Lookup
-from profiler.render.main_table import main_table
+from profiler.planning.page_kinds import PAGE_KINDS
+from profiler.render.console import tables as console
+from profiler.render.kinds.ablation import EFFECT_HEADS
 from profiler.render.page import render_page
-from profiler.render.roles import Ranking
-from profiler.render.rulings import NO_RULING, SYMBOLS, WORDS, Ruling, counts, symbol
-from profiler.render.steps import measured_steps
-from profiler.render.verdict_cells import counts_datum, verdict_datum
-from profiler.render.winners import decided
-from profiler.results.report import PAGE_KINDS, Report
+from profiler.render.tables import rows as tables
+from profiler.render.tables.main_table import main_table
+from profiler.render.tables.slowdowns import slowdown_heats
+from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
+from profiler.render.words.answer import sentences
+from profiler.render.words.baselines import baseline_label, why_no_verdict
+from profiler.render.words.cards import cards
+from profiler.render.words.ranks import best_word, ties_words
+from profiler.render.words.verdicts import (
+    SYMBOLS,
+    WORDS,
+    counts,
+    reason_and_blocks,
+    symbol,
+    word_of,
+)
+from profiler.run_folder.load.report import Report
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +53,8 @@ def measured_again() -> Report:
 
 
 @pytest.fixture(scope="module")
-def again(measured_again: Report) -> Ranking:
-    return Ranking(Lookup(measured_again))
+def again(measured_again: Report) -> Findings:
+    return find(measured_again)
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +63,13 @@ def equal() -> Report:
     return make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8, equal=True)
 
 
-def say(ranking: Ranking) -> str:
-    return " ".join("".join(part.text for part in one) for one in sentences(ranking))
+def say(findings: Findings) -> str:
+    return " ".join("".join(part.text for part in one) for one in sentences(findings))
 
 
 def shown(report: Report) -> str:
     stream = io.StringIO()
-    table = console.final_summary(report)
+    table = console.final_summary(find(report))
     Console(file=stream, width=220, color_system=None, highlight=False).print(table)
     return stream.getvalue()
 
@@ -69,57 +80,63 @@ def shown(report: Report) -> str:
 @pytest.mark.parametrize("kind", PAGE_KINDS)
 def test_equal_kernels_are_never_called_faster_or_best(equal: Report, kind: str) -> None:
     report = without(equal, kind=kind)
-    ranking = Ranking(Lookup(report))
-    said = say(ranking)
-    for card in cards(ranking):
+    findings = find(report)
+    said = say(findings)
+    for card in cards(findings):
         said += f" {card.answer} {card.detail}"
-    for word in ("FASTER", "SLOWER", "faster", "slower", "the best is"):
+    for word in ("FASTER", "SLOWER", "faster", "the best is"):
         assert word not in said
-    assert ranking.best_word != "best"
-    tree: Any = lxml.html.document_fromstring(render_page(report))
+    assert best_word(findings) != "best"
+    tree: Any = lxml.html.document_fromstring(render_page(findings))
     judged = tree.xpath("//td[contains(@class, 'is-faster') or contains(@class, 'is-slower')]")
     assert judged == []
 
 
 def test_the_console_claims_no_more_than_the_page(equal: Report) -> None:
     table, _, rest = shown(equal).partition("Over all problems")
-    assert "ties with " in table
+    assert "the same as " in table or "not told apart from " in table
     assert " best " not in table
     assert "FASTER" not in table.partition("winner")[2]
     assert "\u25bc 1" not in rest
 
 
 def test_ties_are_counted_where_they_are_many_and_named_where_they_are_few(
-    equal: Report, again: Ranking
+    equal: Report, again: Findings
 ) -> None:
-    lookup = Lookup(equal)
-    winner = lookup.winners[lookup.problems[0].id]
+    findings = find(equal)
+    winner = findings.winners[findings.problems[0].id]
     assert winner.final
     assert not winner.best
-    assert winner.ties() == f"{len(winner.tied)} others"
-    few = dataclasses.replace(winner, tied=winner.tied[:2])
-    assert few.ties() == " and ".join(cell.variant.name for cell in winner.tied[:2])
-    assert dataclasses.replace(winner, tied=()).ties() == ""
-    assert "ties with" in say(Ranking(lookup))
+    cells = (*winner.same, *winner.not_told_apart)
+    many = dataclasses.replace(winner, same=cells, not_told_apart=())
+    assert ties_words(many) == f"the same as {len(cells)} others"
+    few = dataclasses.replace(winner, same=cells[:1], not_told_apart=cells[1:3])
+    names = [cell.variant.name for cell in cells[:3]]
+    assert ties_words(few) == (
+        f"the same as {names[0]} and not told apart from {names[1]} and {names[2]}"
+    )
+    assert ties_words(dataclasses.replace(winner, same=(), not_told_apart=())) == ""
+    assert "the same as" in say(findings) or "not told apart" in say(findings)
     assert "FASTER" in say(again)
 
 
 def test_few_blocks_give_no_verdict_and_no_tie_by_verdict() -> None:
     report = make_report(variant_count=6, problem_list=problems()[:1], blocks=5)
-    ranking = Ranking(Lookup(report))
-    assert "best" not in say(ranking).lower()
-    real = cards(ranking)[2]
+    findings = find(report)
+    assert "best" not in say(findings).lower()
+    real = cards(findings)[2]
     assert real.answer == "? UNCLEAR"
     assert "5 blocks; a verdict needs 6" in real.detail
-    winner = ranking.lookup.winners["fp16_512x1024"]
+    winner = findings.winners["fp16_512x1024"]
     assert not winner.judged
-    assert decided({"p": winner}).verdicts == {}
+    assert ties_words(winner) == ""
+    assert answer_of(findings).not_told_apart == 0
     assert "lowest median, not judged" in shown(report)
 
 
 def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
     """All of 6 blocks on one side have p = 1/64, and three looks ask for 1/120."""
-    base = Ruling(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=6)
+    base = PairVerdict(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=6)
     assert base.tested
     assert not dataclasses.replace(base, looks=3).tested
     assert dataclasses.replace(base, looks=3, blocks=7).tested
@@ -127,11 +144,11 @@ def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
 
 def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> None:
     report = without(measured_again, primary="cycles")
-    ranking = Ranking(Lookup(report))
-    assert not ranking.lookup.rulings.given
-    assert "FASTER" not in say(ranking)
-    assert "no verdict is given on cycles" in cards(ranking)[2].detail.lower()
-    page = render_page(report)
+    findings = find(report)
+    assert not findings.gives_verdicts
+    assert "FASTER" not in say(findings)
+    assert "no verdict is given on cycles" in cards(findings)[2].detail.lower()
+    page = render_page(find(report))
     assert "is-faster" not in page.partition("<main")[2].partition("<script")[0]
     assert "No verdict is given on this metric." in page
 
@@ -139,12 +156,12 @@ def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> 
 # ---- finals --------------------------------------------------------------------------------------
 
 
-def test_the_winner_has_the_number_of_the_final(again: Ranking, measured_again: Report) -> None:
-    lookup = again.lookup
+def test_the_winner_has_the_number_of_the_final(again: Findings, measured_again: Report) -> None:
+    findings = again
     samples = measured_again.samples
     finals = samples[samples["kind"] == "final"]
-    for problem in lookup.problems:
-        winner = lookup.rival_winners[problem.id]
+    for problem in findings.problems:
+        winner = findings.rival_winners[problem.id]
         assert winner.final
         own = finals[(finals["cell"] == winner.cell.id) & (finals["arm"] == 0)]
         assert winner.value.median == pytest.approx(own["duration_ns"].median())
@@ -154,67 +171,63 @@ def test_the_winner_has_the_number_of_the_final(again: Ranking, measured_again: 
         assert winner.value.median == rivals.groupby("cell")["duration_ns"].median().min()
 
 
-def test_a_final_speaks_where_both_were_in_it(again: Ranking, measured_again: Report) -> None:
-    lookup = again.lookup
-    problem = lookup.problems[0]
-    winner = lookup.rival_winners[problem.id].cell
-    baseline = lookup.cells["torch", problem.id]
-    pair = (winner.id, baseline.id)
-    ruling = lookup.rulings.of([pair])[pair]
+def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: Report) -> None:
+    findings = again
+    problem = findings.problems[0]
+    winner = findings.rival_winners[problem.id].cell
+    baseline = findings.cells["torch", problem.id]
+    pair = findings.verdicts.of(winner.id, baseline.id)
     times = times_of(measured_again.samples, measured_again.plan.cells, SessionKind.FINAL)
-    row = Judge(times, "torch", Rules(looks=1)).against([pair]).iloc[0]
-    assert ruling.final
-    assert (ruling.verdict, ruling.ratio) == (row["verdict"], row["ratio"])
-    assert lookup.against_baseline[winner.id].ratio == pytest.approx(ruling.ratio)
-    assert lookup.value(winner, "duration_ns").ratio == ruling.ratio
-    recorded = lookup.recorded_value(winner, "duration_ns").ratio
-    assert recorded != ruling.ratio
+    row = Judge(times, "torch", Rules(looks=1)).compare([(winner.id, baseline.id)]).iloc[0]
+    assert pair.final
+    assert (pair.verdict, pair.ratio) == (row["verdict"], row["ratio"])
+    assert findings.against_baseline[winner.id].ratio == pytest.approx(pair.ratio)
+    value = findings.value(winner, "duration_ns")
+    assert (value.ratio, value.source) == (pair.ratio, FINAL)
+    before = findings.block_value(winner, "duration_ns")
+    assert before.ratio != pair.ratio
+    assert before.median != value.median
     assert "in the final" in say(again)
-    loser = lookup.ranked(problem)[-1][0]
-    assert not lookup.against_baseline[loser.id].final
+    slowest = findings.sorted_at(problem, "duration_ns")
+    loser = next(one for one, value in reversed(slowest) if value.known)
+    assert not findings.verdict(loser, problem).final
 
 
-def test_files_and_gates_have_the_verdict_that_the_page_shows(
-    again: Ranking, measured_again: Report
-) -> None:
-    lookup = again.lookup
-    assert lookup.baseline is not None
-    cells = {cell["id"]: cell for cell in report_document(measured_again)["cells"]}
-    gate = measured_again.judged.set_index("cell")
-    assert gate.index.is_unique
+def test_page_files_and_gate_have_one_number_for_each_cell(again: Findings) -> None:
+    cells = {cell["id"]: cell for cell in report_document(again)["cells"]}
+    gate = judged_table(again).set_index("cell")
+    table = summary_table(again).set_index(["cell", "metric"])
     finals = 0
-    for cell in measured_again.plan.cells:
-        told = cells[cell.id]["final"]
-        shown = lookup.rulings.final_value(cell.id)
-        assert (told is None) == (shown is None)
-        if told is None or cell.variant == lookup.baseline:
+    for cell in again.correct_cells.values():
+        value = again.value(cell, "duration_ns")
+        document, row = cells[cell.id], table.loc[(cell.id, "duration_ns")]
+        for field in ("median", "low", "high", "ratio", "rank", "source", "n"):
+            assert document["metrics"]["duration_ns"][field] == getattr(value, field)
+            assert row[field] == getattr(value, field)
+        final = value.source == FINAL
+        finals += final
+        assert (document["blocks"] is not None) == final
+        if cell.variant == again.baseline:
+            assert cell.id not in gate.index
             continue
-        finals += 1
-        ruling = lookup.ruling(cell.variant, cell.problem)
-        assert ruling.final
-        assert told["duration_ns"]["median"] == shown.median
-        assert told["duration_ns"]["verdict"] == ruling.verdict
-        assert gate.at[cell.id, "verdict"] == ruling.verdict
-        assert gate.at[cell.id, "ratio"] == told["duration_ns"]["ratio"]
-        assert told["duration_ns"]["median"] != cells[cell.id]["metrics"]["duration_ns"]["median"]
-    assert 0 < finals < len(gate), "finalists are some of all"
-    others = set(gate.index) - {name for name, cell in cells.items() if cell["final"]}
-    timed = measured_again.summary[measured_again.summary["metric"] == "duration_ns"]
-    wanted = timed.set_index("cell").loc[sorted(others), "ratio"]
-    assert gate.loc[sorted(others), "ratio"].tolist() == pytest.approx(wanted.tolist(), nan_ok=True)
-    assert lookup.baseline.id not in set(gate["variant"])
+        pair = again.verdict(cell.variant, cell.problem)
+        assert pair.final == final
+        assert gate.at[cell.id, "verdict"] == pair.verdict == row["verdict"]
+        assert gate.at[cell.id, "ratio"] == pair.ratio == value.ratio
+    assert 0 < finals < len(again.correct_cells), "finalists are some of all"
 
 
-def test_without_a_final_there_is_none_in_files_and_the_gate_reads_the_summary() -> None:
-    report = make_report(variant_count=4, problem_list=problems()[:2])
-    assert report.finals.empty
-    assert {cell["final"] for cell in report_document(report)["cells"]} == {None}
-    timed = report.summary[report.summary["metric"] == "duration_ns"]
-    assert set(report.judged["cell"]) == set(timed.loc[timed["variant"] != report.baseline, "cell"])
+def test_without_a_final_every_number_is_of_the_blocks() -> None:
+    findings = find(make_report(variant_count=4, problem_list=problems()[:2]))
+    assert {value.source for value in findings.values.values()} == {"blocks"}
+    assert {cell["blocks"] for cell in report_document(findings)["cells"]} == {None}
+    wanted = {cell for cell in findings.correct_cells if not cell.startswith("torch")}
+    assert set(judged_table(findings)["cell"]) == wanted
+    assert set(metrics_by_cell(findings)) == set(findings.correct_cells)
 
 
 def test_a_final_that_differs_from_the_timing_says_so() -> None:
-    ruling = Ruling(
+    pair = PairVerdict(
         Verdict.UNCLEAR,
         Reason.MORE_BLOCKS_NEEDED,
         blocks=8,
@@ -223,13 +236,15 @@ def test_a_final_that_differs_from_the_timing_says_so() -> None:
         final=True,
         before=Verdict.FASTER,
     )
-    assert ruling.why.endswith("; the final (the timing blocks: FASTER)")
-    assert dataclasses.replace(ruling, before=Verdict.UNCLEAR).why.endswith("; the final")
+    assert reason_and_blocks(pair).endswith("; the final (the timing blocks: FASTER)")
+    assert reason_and_blocks(dataclasses.replace(pair, before=Verdict.UNCLEAR)).endswith(
+        "; the final"
+    )
 
 
-def test_the_card_says_where_its_ratio_is_from(again: Ranking, report: Report) -> None:
+def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
     assert "final" in cards(again)[1].detail
-    assert "there was no final" in cards(Ranking(Lookup(report)))[1].detail
+    assert "there was no final" in cards(find(report))[1].detail
 
 
 def test_the_console_shows_the_number_of_the_final(measured_again: Report) -> None:
@@ -245,87 +260,84 @@ def test_a_variant_that_left_the_race_does_not_win() -> None:
     rows = report.samples["cell"] == quitter.id
     early = report.samples[~rows | (report.samples["block"] < 8)].copy()
     early.loc[early["cell"] == quitter.id, "duration_ns"] *= 0.01
-    chosen = (report.summary["cell"] == quitter.id) & (report.summary["metric"] == "duration_ns")
-    summary = report.summary.copy()
-    summary.loc[chosen, ["median", "n", "rank"]] = [1.0, 8, 0.5]
-    lookup = Lookup(without(report, samples=early, summary=summary))
-    (winner,) = lookup.winners.values()
+    summary = summarise(early, cells=report.plan.cells, baseline="torch")
+    findings = find(without(report, samples=early, summary=summary))
+    (winner,) = findings.winners.values()
     assert winner.cell != quitter
 
 
 # ---- named baselines -----------------------------------------------------------------------------
 
 
-def test_every_named_baseline_asks_the_same_judge(ranking: Ranking) -> None:
-    lookup = ranking.lookup
-    found = {one.key: one for one in comparisons(ranking)}
-    report = lookup.report
+def test_every_named_baseline_asks_the_same_judge(findings: Findings) -> None:
+    by_key = {one.key: one for one in findings.baselines}
+    report = findings.report
     times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
     judge = Judge(times, report.baseline, report.rules)
-    twins = {cell for cell, one in report.statuses.items() if one.duplicate_of}
     for key in ("reference", "first", "previous"):
-        pairs = [
-            (cell, other)
-            for cell, other in found[key].others.items()
-            if other and other != cell and cell not in twins and other not in twins
-        ]
-        alone = judge.against(pairs[:1]).iloc[0]
-        assert found[key].rulings[pairs[0][0]].ratio == alone["ratio"]
-    own = lookup.cells["torch", lookup.problems[0].id]
-    assert found["reference"].rulings[own.id].verdict is None
-    assert found["reference"].without(own) == "compared with itself"
+        others = by_key[key].others
+        pair = next((cell, other) for cell, other in others.items() if other and other != cell)
+        alone = judge.compare([pair]).iloc[0]
+        assert by_key[key].verdicts[pair[0]].ratio == alone["ratio"]
+    own = findings.cells["torch", findings.problems[0].id]
+    assert by_key["reference"].verdicts[own.id].verdict is None
+    assert why_no_verdict(findings, by_key["reference"], own) == "compared with itself"
 
 
-def test_verdicts_of_the_reference_are_those_of_the_judge(ranking: Ranking) -> None:
-    report = ranking.lookup.report
+def test_verdicts_of_the_reference_are_those_of_the_judge(findings: Findings) -> None:
+    report = findings.report
     times = times_of(report.samples, report.plan.cells, SessionKind.TIMING)
-    correct = [cell for cell in report.plan.cells if ranking.lookup.correct(cell)]
-    told = Judge(times, report.baseline, report.rules).with_baseline(
-        [cell for cell in correct if report.statuses[cell.id].outcome is Outcome.MEASURED]
-    )
-    said = ranking.lookup.against_baseline
-    same = sum(
-        said[cell].verdict == verdict
-        for cell, verdict in zip(told["cell"], told["verdict"], strict=True)
-    )
-    # The family here has the twins, too: a verdict at the edge may differ.
-    assert same >= 0.98 * len(told)
+    judge = Judge(times, report.baseline, report.rules)
+    table = judge.with_baseline(list(findings.correct_cells.values()))
+    verdicts = {cell: one.verdict for cell, one in findings.against_baseline.items()}
+    assert dict(zip(table["cell"], table["verdict"], strict=True)) == verdicts
 
 
-def test_a_twin_is_the_same_as_the_one_that_was_measured(ranking: Ranking) -> None:
-    lookup = ranking.lookup
-    twin = next(
-        cell
-        for cell in lookup.report.plan.cells
-        if lookup.status(cell).outcome is Outcome.DUPLICATE
-    )
-    other = lookup.status(twin).duplicate_of
-    assert other is not None
-    ruling = lookup.rulings.of([(twin.id, other)])[twin.id, other]
-    assert (ruling.verdict, ruling.ratio) == (Verdict.SAME, 1.0)
+def test_an_alias_is_a_name_of_what_was_measured_and_no_variant(findings: Findings) -> None:
+    aliases = {
+        cell.variant.id: status.duplicate_of
+        for cell in findings.report.plan.cells
+        if (status := findings.status(cell)).outcome is Outcome.DUPLICATE
+    }
+    assert aliases
+    assert not aliases.keys() & {variant.id for variant in findings.variants}
+    names = {one.id: one.name for one in findings.report.plan.variants}
+    owners = {one.partition("..")[0] for one in aliases.values() if one}
+    assert {owner: findings.aliases[owner] for owner in owners} == {
+        owners.pop(): tuple(names[alias] for alias in aliases)
+    }
+    for winner in findings.winners.values():
+        named = {cell.variant.id for cell in (*winner.same, *winner.not_told_apart)}
+        assert not named & aliases.keys()
+    table = summary_table(findings).set_index(["cell", "metric"])
+    for cell in findings.report.plan.cells:
+        owner = findings.status(cell).duplicate_of
+        if owner:
+            row = table.loc[(cell.id, "duration_ns")]
+            assert row["alias_of"] == owner
+            assert row["median"] == table.loc[(owner, "duration_ns")]["median"]
 
 
-def test_wrong_results_have_no_verdict(ranking: Ranking) -> None:
-    lookup = ranking.lookup
+def test_wrong_results_have_no_verdict(findings: Findings) -> None:
     wrong = [
         cell
-        for cell in lookup.report.plan.cells
-        if lookup.status(cell).outcome is Outcome.WRONG_RESULT
+        for cell in findings.distinct_cells
+        if findings.status(cell).outcome is Outcome.WRONG_RESULT
     ]
     assert wrong
-    for one in comparisons(ranking):
+    for one in findings.baselines:
         for cell in wrong:
-            assert one.rulings[cell.id] == NO_RULING
-        for cell in lookup.report.plan.cells:
+            assert one.verdicts[cell.id] == NO_VERDICT
+        for cell in findings.distinct_cells:
             assert one.others[cell.id] not in {each.id for each in wrong}
 
 
-def test_the_main_table_shows_the_chosen_baseline(ranking: Ranking) -> None:
-    chosen = comparisons(ranking)[1]
-    for row in main_table(ranking, chosen).rows:
-        ruling = chosen.rulings[row.cell.id]
-        assert row.verdict.text == (ruling.word or "\u2013")
-        if ruling.verdict is not None and ruling.blocks:
+def test_the_main_table_shows_the_chosen_baseline(findings: Findings) -> None:
+    chosen = findings.baselines[1]
+    for row in main_table(findings, chosen).rows:
+        pair = chosen.verdicts[row.cell.id]
+        assert row.verdict.text == (word_of(pair) or "\u2013")
+        if pair.verdict is not None and pair.blocks:
             for part in ("margin", "noise floor", "8 blocks", "would likely see"):
                 assert part in row.verdict.title
             assert row.verdict_css in row.verdict.css
@@ -340,60 +352,59 @@ def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
     assert "verdict" in heads
 
 
-def test_every_cell_is_shown_against_every_named_baseline(tree: Any, ranking: Ranking) -> None:
+def test_every_cell_is_shown_against_every_named_baseline(tree: Any, findings: Findings) -> None:
     (table, *_) = tree.xpath("//table[contains(@class, 'cells')]")
     heads = ["".join(one.itertext()) for one in table.xpath("./thead//th")]
-    for one in comparisons(ranking):
-        assert f"\u00f7 {one.label}" in heads
+    for one in findings.baselines:
+        assert f"\u00f7 {baseline_label(one)}" in heads
 
 
 def test_without_common_blocks_there_is_no_data_but_a_ratio() -> None:
     report = make_report(variant_count=3, problem_list=problems()[:1])
     moved = report.samples.copy()
     moved.loc[moved["cell"].str.startswith("torch"), "block"] += 100
-    ranking = Ranking(Lookup(without(report, samples=moved)))
-    reference = comparisons(ranking)[0]
-    cell = ranking.lookup.report.plan.cells[2]
-    ruling = reference.rulings[cell.id]
-    assert ruling.verdict is Verdict.NO_DATA
-    assert math.isfinite(ruling.ratio)
-    assert verdict_datum(ruling).raw is None
+    findings = find(without(report, samples=moved))
+    reference = findings.baselines[0]
+    cell = findings.distinct_cells[2]
+    pair = reference.verdicts[cell.id]
+    assert pair.verdict is Verdict.NO_DATA
+    assert math.isfinite(pair.ratio)
+    assert verdict_datum(pair).raw is None
 
 
-def test_no_pair_has_two_verdicts_on_one_page(again: Ranking, ranking: Ranking) -> None:
+def test_no_pair_has_two_verdicts_on_one_page(again: Findings, findings: Findings) -> None:
     """Whichever family it is asked for in, and whichever way round."""
-    for one in (again, ranking):
+    for one in (again, findings):
         told: dict[frozenset[str], set[object]] = {}
-        for each in comparisons(one):
+        for each in one.baselines:
             for cell, other in each.others.items():
-                ruling = each.rulings[cell]
+                pair = each.verdicts[cell]
                 if other and other != cell:
                     key = cell < other
-                    seen = ruling if key else ruling.reversed
+                    seen = pair if key else pair.reversed
                     told.setdefault(frozenset((cell, other)), set()).add(seen.verdict)
         assert all(len(verdicts) == 1 for verdicts in told.values())
 
 
 def test_the_other_side_of_a_ruling() -> None:
-    one = Ruling(Verdict.FASTER, ratio=0.8, low=0.5, high=1.0, blocks=8, before=Verdict.SLOWER)
+    one = PairVerdict(Verdict.FASTER, ratio=0.8, low=0.5, high=1.0, blocks=8, before=Verdict.SLOWER)
     other = one.reversed
     assert (other.verdict, other.before) == (Verdict.SLOWER, Verdict.FASTER)
     assert (other.ratio, other.low, other.high) == (1.25, 1.0, 2.0)
     assert other.reversed == one
-    assert Ruling(Verdict.SAME).reversed.verdict is Verdict.SAME
-    assert NO_RULING.reversed.verdict is None
+    assert PairVerdict(Verdict.SAME).reversed.verdict is Verdict.SAME
+    assert NO_VERDICT.reversed.verdict is None
 
 
 # ---- heat maps, steps and ladders ----------------------------------------------------------------
 
 
-def test_unclear_is_hatched_and_same_is_dotted(ranking: Ranking) -> None:
-    lookup = ranking.lookup
+def test_unclear_is_hatched_and_same_is_dotted(findings: Findings) -> None:
     found = set()
-    for row in tables.heat(ranking).rows:
-        variant = lookup.variants[row.mark]
-        for problem, datum in zip(lookup.problems, row.data[1:], strict=True):
-            verdict = lookup.ruling(variant, problem).verdict
+    for row in tables.heat(findings).rows:
+        variant = findings.variants[row.mark]
+        for problem, datum in zip(findings.problems, row.data[1:], strict=True):
+            verdict = findings.verdict(variant, problem).verdict
             assert ("unclear" in datum.css) == (verdict is Verdict.UNCLEAR)
             assert ("tied" in datum.css) == (verdict is Verdict.SAME)
             if verdict is not None:
@@ -403,8 +414,8 @@ def test_unclear_is_hatched_and_same_is_dotted(ranking: Ranking) -> None:
 
 
 def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
-    ranking = Ranking(Lookup(without(equal, kind="autotune")))
-    (one,) = behind_heats(ranking)
+    findings = find(without(equal, kind="autotune"))
+    (one,) = slowdown_heats(findings)
     marks = [datum.css for row in one.heat.rows for datum in row.data[2:] if datum.raw is not None]
     assert sum("top" in css for css in marks) == len(one.heat.problems)
     for row in one.heat.rows:
@@ -417,44 +428,46 @@ def test_behind_the_best_follows_the_verdicts(equal: Report) -> None:
 
 
 def test_steps_of_an_ablation_have_a_verdict_for_each_problem(report: Report) -> None:
-    lookup = Lookup(without(report, kind="ablation", parameters=("vec",)))
-    (found,) = measured_steps(lookup)
-    assert len(found.rulings) == len(lookup.problems) == len(found.effects)
-    for effect, ruling in zip(found.effects, found.rulings, strict=True):
-        assert ruling.ratio == pytest.approx(effect.ratio)
-        assert ruling.blocks == 8
-        assert not ruling.final
+    findings = find(without(report, kind="ablation", parameters=("vec",)))
+    (found,) = findings.parameter_steps
+    assert len(found.verdicts) == len(findings.problems) == len(found.effects)
+    for effect, pair in zip(found.effects, found.verdicts, strict=True):
+        assert pair.ratio == pytest.approx(effect.ratio)
+        assert pair.blocks == 8
+        assert not pair.final
     assert "verdict" in EFFECT_HEADS
-    said = counts_datum(found.rulings)
+    said = counts_datum(found.verdicts)
     assert "worst: " in said.title
-    worst = max(ruling.ratio for ruling in found.rulings)
+    worst = max(pair.ratio for pair in found.verdicts)
     assert f"{worst:.3f}\u00d7" in said.title
 
 
 def test_every_rung_has_a_verdict_on_its_step_and_on_the_whole(report: Report) -> None:
-    ranking = Ranking(Lookup(without(report, kind="progression")))
-    measured = [one for one in rungs(ranking) if one.measured]
+    findings = find(without(report, kind="progression"))
+    measured = [rung for rung in findings.ladder if rung.cumulative is not None]
     first, second, third, *_ = measured
-    assert first.step_rulings == first.whole_rulings == ()
-    problem = ranking.lookup.problems[0].id
-    for rung, other, said in (
-        (second, first, second.step_rulings),
-        (third, second, third.step_rulings),
-        (third, first, third.whole_rulings),
+    assert first.step is None
+    assert {one.verdict for one in first.cumulative.verdicts} == {None}
+    problem = findings.problems[0].id
+    for rung, other, step in (
+        (second, first, second.step),
+        (third, second, third.step),
+        (third, first, third.cumulative),
     ):
-        cells = ranking.lookup.cells
+        cells = findings.cells
         pair = (cells[rung.variant.id, problem].id, cells[other.variant.id, problem].id)
-        assert said[0].ratio == pytest.approx(ranking.lookup.rulings.of([pair])[pair].ratio)
-        assert said[0].verdict is not None
+        assert step.verdicts[0] == findings.verdicts.of(*pair)
+        assert step.effects[0].ratio == step.verdicts[0].ratio
+        assert step.verdicts[0].verdict is not None
 
 
 def test_counts_say_one_word_where_all_agree() -> None:
-    fast, same = Ruling(Verdict.FASTER, blocks=8), Ruling(Verdict.SAME, blocks=8)
-    assert counts([]) == counts([NO_RULING]) == ""
+    fast, same = PairVerdict(Verdict.FASTER, blocks=8), PairVerdict(Verdict.SAME, blocks=8)
+    assert counts([]) == counts([NO_VERDICT]) == ""
     assert counts([fast]) == "\u25bc FASTER"
-    assert counts([fast, fast]) == "\u25bc FASTER at all 2 problems"
+    assert counts([fast, fast]) == "\u25bc FASTER at both problems"
     assert counts([fast, same, fast]) == "\u25bc FASTER at 2, = SAME at 1 of 3 problems"
-    assert symbol([fast, fast, NO_RULING]) == "\u25bc"
+    assert symbol([fast, fast, NO_VERDICT]) == "\u25bc"
     assert symbol([fast, same]) == symbol([]) == ""
     assert counts_datum([fast, same]).text == "\u25bc 1, = 1"
     assert counts_datum([]).title == "no verdict"
@@ -463,18 +476,9 @@ def test_counts_say_one_word_where_all_agree() -> None:
 def test_verdicts_are_told_by_word_symbol_and_colour() -> None:
     assert len(set(SYMBOLS.values())) == len(Verdict)
     for verdict in Verdict:
-        datum = verdict_datum(Ruling(verdict, blocks=8))
+        datum = verdict_datum(PairVerdict(verdict, blocks=8))
         assert datum.text == f"{SYMBOLS[verdict]} {verdict.value.upper()}"
         assert datum.css.startswith("verdict is-")
-
-
-def test_decided_holds_only_what_a_test_said(again: Ranking) -> None:
-    told = decided(again.lookup.winners)
-    assert isinstance(told, Decided)
-    assert set(told.best) == {problem.id for problem in again.lookup.problems}
-    for cell, verdict in told.verdicts.items():
-        assert verdict is not Verdict.NO_DATA
-        assert cell not in told.best.values()
 
 
 def test_a_report_without_arms_in_finals_still_renders(measured_again: Report) -> None:
@@ -482,6 +486,6 @@ def test_a_report_without_arms_in_finals_still_renders(measured_again: Report) -
     samples = measured_again.samples
     old = samples[(samples["arm"] == 0) & (samples["kind"] == "timing")]
     report = without(measured_again, samples=pd.DataFrame(old))
-    ranking = Ranking(Lookup(report))
-    assert "noise floor not known" in cards(ranking)[2].detail
-    assert "noise floor not known" in render_page(report)
+    findings = find(report)
+    assert "noise floor not known" in cards(findings)[2].detail
+    assert "noise floor not known" in render_page(find(report))

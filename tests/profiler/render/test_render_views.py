@@ -10,27 +10,30 @@ import pytest
 from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
 
 from profiler.analyse.verdicts import Reason
+from profiler.findings import named_baselines as compare
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.verdicts import PairVerdict
 from profiler.model import CellStatus, Outcome, Problem, Verdict
-from profiler.render import answer, compare, details, main_table, tables
-from profiler.render.answer import sentences
-from profiler.render.cards import cards, doubts
-from profiler.render.charts import colours
-from profiler.render.lookup import Lookup
-from profiler.render.method import method
-from profiler.render.problems import distinct, problem_key, readable, varying
-from profiler.render.roles import Ranking
-from profiler.render.roofline import roofline
-from profiler.render.rulings import Ruling
-from profiler.render.why import why
+from profiler.render.figures.charts import colours
+from profiler.render.figures.roofline import roofline
+from profiler.render.tables import details, main_table
+from profiler.render.tables import rows as tables
+from profiler.render.tables.why import why
+from profiler.render.words import answer
+from profiler.render.words.answer import sentences
+from profiler.render.words.cards import cards, doubts
+from profiler.render.words.method import method
+from profiler.render.words.problems import distinct, problem_key, readable, varying
 
 
-def say(ranking: Ranking) -> str:
-    return " ".join("".join(part.text for part in one) for one in sentences(ranking))
+def say(findings: Findings) -> str:
+    return " ".join("".join(part.text for part in one) for one in sentences(findings))
 
 
-def test_answer_names_best_ratio_interval_and_coverage(ranking: Ranking) -> None:
-    answer = say(ranking)
-    best = ranking.best
+def test_answer_names_best_ratio_interval_and_coverage(findings: Findings) -> None:
+    answer = say(findings)
+    best = findings.best
     assert best is not None
     assert f"Over all 12 problems {best.name} takes 0." in answer
     assert "geometric mean" in answer
@@ -42,10 +45,10 @@ def test_answer_names_best_ratio_interval_and_coverage(ranking: Ranking) -> None
         assert part in answer
 
 
-def test_a_baseline_that_is_best_is_called_so(ranking: Ranking) -> None:
-    winner = ranking.best
+def test_a_baseline_that_is_best_is_called_so(findings: Findings) -> None:
+    winner = findings.best
     assert winner is not None
-    led = Ranking(Lookup(make_report(variant_count=34, baseline=winner.id)))
+    led = find(make_report(variant_count=34, baseline=winner.id))
     other = led.best
     assert other is not None
     assert other != winner
@@ -60,24 +63,23 @@ def test_a_baseline_that_is_best_is_called_so(ranking: Ranking) -> None:
     assert best.answer == winner.name
     assert best.detail.startswith("the baseline; best or tied at ")
     assert other.name in difference.detail
-    assert (ranking.best_word, led.best_word) == ("leader", "first of the rest")
+    assert (findings.best_word, led.best_word) == ("leader", "first of the rest")
     assert "first of the rest over all problems" in colours(led)
 
 
-def test_the_largest_problem_is_won_by_whom_it_is_won(ranking: Ranking) -> None:
-    lookup = ranking.lookup
-    largest = lookup.largest_problem
+def test_the_largest_problem_is_won_by_whom_it_is_won(findings: Findings) -> None:
+    largest = findings.largest_problem
     assert largest is not None
-    winner = lookup.ranked(largest)[0][0].variant
-    led = Ranking(Lookup(make_report(variant_count=34, baseline=winner.id)))
-    runner_up = lookup.ranked(largest)[1][0].variant
+    winner = findings.ranked(largest)[0][0].variant
+    led = find(make_report(variant_count=34, baseline=winner.id))
+    runner_up = findings.ranked(largest)[1][0].variant
     answer = say(led)
     assert f"the best is {winner.name}, the baseline, with " in answer
     assert f"; of the rest, {runner_up.name} has the lowest median, " in answer
 
 
-def test_geometric_mean_is_that_of_the_paired_ratios(ranking: Ranking) -> None:
-    best = ranking.best_standing
+def test_geometric_mean_is_that_of_the_paired_ratios(findings: Findings) -> None:
+    best = findings.best_rank
     assert best is not None
     product = 1.0
     for _, value in best.ratios:
@@ -87,14 +89,14 @@ def test_geometric_mean_is_that_of_the_paired_ratios(ranking: Ranking) -> None:
     assert best.worst[1].ratio == max(value.ratio for _, value in best.ratios)
 
 
-def test_incomplete_variants_never_win(ranking: Ranking) -> None:
-    complete = [row.complete for row in ranking.standings]
+def test_incomplete_variants_never_win(findings: Findings) -> None:
+    complete = [row.complete for row in findings.ranks]
     assert complete == sorted(complete, reverse=True)
     assert not all(complete)
 
 
-def test_four_cards(ranking: Ranking) -> None:
-    found = cards(ranking)
+def test_four_cards(findings: Findings) -> None:
+    found = cards(findings)
     assert [card.question for card in found] == [
         "Leader",  # it is neither best nor tied at one of its problems
         "By how much",
@@ -110,7 +112,7 @@ def test_four_cards(ranking: Ranking) -> None:
 def test_cards_say_what_was_not_collected() -> None:
     full = make_report(variant_count=4, problem_list=problems()[:2])
     timing = full.summary[full.summary["metric"] == "duration_ns"]
-    found = cards(Ranking(Lookup(without(full, summary=timing, metrics=("duration_ns",)))))
+    found = cards(find(without(full, summary=timing, metrics=("duration_ns",))))
     assert found[3].answer == "\u2013"
     assert "not collected" in found[3].detail
 
@@ -126,8 +128,8 @@ def test_heat_classes_are_symmetric(ratio: float, expected: str) -> None:
     assert tables.heat_class(ratio, lower_is_better=False) == tables.heat_class(1 / ratio)
 
 
-def test_heat_map_shows_failures_and_what_was_not_measured(ranking: Ranking) -> None:
-    rows = {row.name: row for row in tables.heat(ranking).rows}
+def test_heat_map_shows_failures_and_what_was_not_measured(findings: Findings) -> None:
+    rows = {row.name: row for row in tables.heat(findings).rows}
     broken = rows["online-b64-v1"]
     assert all(datum.css == "failed" and datum.raw is None for datum in broken.data[1:])
     assert "compile failed" in broken.data[1].title
@@ -136,37 +138,38 @@ def test_heat_map_shows_failures_and_what_was_not_measured(ranking: Ranking) -> 
     assert missing.title == "not measured"
 
 
-def test_a_duplicate_shows_the_numbers_of_its_twin(ranking: Ranking) -> None:
-    rows = {row.name: row for row in tables.heat(ranking).rows}
+def test_a_duplicate_shows_the_numbers_of_its_twin(findings: Findings) -> None:
+    rows = {row.name: row for row in tables.heat(findings).rows}
     twin, own = rows["shuffle-b64-v1"], rows["shuffle-b64-v4"]
     assert [datum.raw for datum in own.data] == [datum.raw for datum in twin.data]
     assert own.data[0].raw is not None
 
 
-def test_baselines_are_what_their_names_say(ranking: Ranking) -> None:
-    found = {one.key: one.rulings for one in compare.comparisons(ranking)}
-    lookup = ranking.lookup
-    cells = lookup.cells
-    problem = lookup.problems[0]
-    best = lookup.best_by_problem[problem.id][0]
+def test_baselines_are_what_their_names_say(findings: Findings) -> None:
+    found = {one.key: one.verdicts for one in compare.findings.baselines}
+    cells = findings.cells
+    problem = findings.problems[0]
+    best = findings.best_by_problem[problem.id][0]
     assert found["best"][best.id].ratio == 1
-    own = cells[lookup.variants[3].id, problem.id]
-    before = cells[lookup.variants[2].id, problem.id]
-    expected = lookup.value(own, "duration_ns").median / lookup.value(before, "duration_ns").median
-    assert found["previous"][own.id].ratio == pytest.approx(expected, rel=0.01)
-    assert math.isnan(found["previous"][cells[lookup.variants[0].id, problem.id].id].ratio)
-    after_broken = cells[lookup.variants[6].id, problem.id]
-    before_broken = cells[lookup.variants[4].id, problem.id]
+    own = cells[findings.variants[3].id, problem.id]
+    before = cells[findings.variants[2].id, problem.id]
     expected = (
-        lookup.value(after_broken, "duration_ns").median
-        / lookup.value(before_broken, "duration_ns").median
+        findings.value(own, "duration_ns").median / findings.value(before, "duration_ns").median
+    )
+    assert found["previous"][own.id].ratio == pytest.approx(expected, rel=0.01)
+    assert math.isnan(found["previous"][cells[findings.variants[0].id, problem.id].id].ratio)
+    after_broken = cells[findings.variants[6].id, problem.id]
+    before_broken = cells[findings.variants[4].id, problem.id]
+    expected = (
+        findings.value(after_broken, "duration_ns").median
+        / findings.value(before_broken, "duration_ns").median
     )
     assert found["previous"][after_broken.id].ratio == pytest.approx(expected, rel=0.01)
 
 
-def test_every_named_baseline_has_intervals_and_verdicts(ranking: Ranking) -> None:
-    found = {one.key: one.rulings for one in compare.comparisons(ranking)}
-    cell = ranking.lookup.cells[ranking.lookup.variants[3].id, ranking.lookup.problems[0].id]
+def test_every_named_baseline_has_intervals_and_verdicts(findings: Findings) -> None:
+    found = {one.key: one.verdicts for one in compare.findings.baselines}
+    cell = findings.cells[findings.variants[3].id, findings.problems[0].id]
     reference = found["reference"][cell.id]
     assert reference.low < reference.ratio < reference.high
     for key in ("best", "first", "previous"):
@@ -175,8 +178,8 @@ def test_every_named_baseline_has_intervals_and_verdicts(ranking: Ranking) -> No
         assert one.verdict is not None
 
 
-def test_facets_cover_every_cell(ranking: Ranking) -> None:
-    groups, membership = main_table.facets(ranking.lookup)
+def test_facets_cover_every_cell(findings: Findings) -> None:
+    groups, membership = main_table.facets(findings)
     assert [group.label for group in groups] == [
         "problem \u00b7 dtype",
         "problem \u00b7 rows",
@@ -186,22 +189,21 @@ def test_facets_cover_every_cell(ranking: Ranking) -> None:
         "variant \u00b7 vec",
         "outcome",
     ]
-    assert len(membership) == len(ranking.lookup.report.plan.cells)
+    assert len(membership) == len(findings.distinct_cells)
     for row in membership:
         for index, group in zip(row, groups, strict=True):
             assert 0 <= index < len(group.values)
 
 
-def test_missing_values_say_why(ranking: Ranking) -> None:
-    lookup = ranking.lookup
-    cell = lookup.cells[lookup.variants[3].id, lookup.problems[0].id]
-    assert "did not deliver" in lookup.why_missing(cell, "bank_conflicts")
-    assert lookup.why_missing(cell, "waves") == "not collected for this cell"
-    assert lookup.why_missing(None, "waves") == "not in the plan"
+def test_missing_values_say_why(findings: Findings) -> None:
+    cell = findings.cells[findings.variants[3].id, findings.problems[0].id]
+    assert "did not deliver" in why_missing(findings, cell, "bank_conflicts")
+    assert why_missing(findings, cell, "waves") == "not collected for this cell"
+    assert why_missing(findings, None, "waves") == "not in the plan"
 
 
-def test_why_compares_best_and_baseline_at_the_largest_problem(ranking: Ranking) -> None:
-    found = why(ranking)
+def test_why_compares_best_and_baseline_at_the_largest_problem(findings: Findings) -> None:
+    found = why(findings)
     assert found is not None
     assert found.problem == "fp32 65536\u00d716384"
     names = [row.label.name for row in found.moved]
@@ -218,10 +220,10 @@ def test_why_compares_best_and_baseline_at_the_largest_problem(ranking: Ranking)
     assert "stall_long_scoreboard" in stalls
 
 
-def test_roofline_shows_every_correct_variant_under_the_memory_roof(ranking: Ranking) -> None:
-    problem = ranking.lookup.largest_problem
+def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings: Findings) -> None:
+    problem = findings.largest_problem
     assert problem is not None
-    found = roofline(ranking, problem)
+    found = roofline(findings, problem)
     assert found is not None
     assert len(found.rows) == 32, "one failed to compile, one is wrong"
     intensity, rate, allowed, share = (float(datum.raw or "nan") for datum in found.rows[0].data)
@@ -230,26 +232,26 @@ def test_roofline_shows_every_correct_variant_under_the_memory_roof(ranking: Ran
     assert "not drawn" in found.chart.reading
 
 
-def test_no_roofline_without_operations_or_peak(ranking: Ranking) -> None:
-    report = ranking.lookup.report
-    problem = ranking.lookup.problems[0]
+def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:
+    report = findings.report
+    problem = findings.problems[0]
     peakless = dataclasses.replace(report.environment, peak_dram_bytes_per_s=None)
-    assert roofline(Ranking(Lookup(without(report, environment=peakless))), problem) is None
+    assert roofline(find(without(report, environment=peakless)), problem) is None
     timed = report.summary[report.summary["metric"] != "tflops"]
-    assert roofline(Ranking(Lookup(without(report, summary=timed))), problem) is None
+    assert roofline(find(without(report, summary=timed)), problem) is None
 
 
 def test_why_needs_a_baseline() -> None:
     report = make_report(variant_count=3, problem_list=problems()[:1], baseline=None)
-    assert why(Ranking(Lookup(report))) is None
+    assert why(find(report)) is None
 
 
 def row_of(group: details.ProblemDetails, name: str) -> details.Detail:
     return next(cell for cell in group.cells if cell.variant.name == name)
 
 
-def test_details_have_every_metric_and_every_sample_that_differs(ranking: Ranking) -> None:
-    found = details.details(ranking.lookup)
+def test_details_have_every_metric_and_every_sample_that_differs(findings: Findings) -> None:
+    found = details.details(findings)
     assert found.all_samples
     group = found.problems[0]
     assert [len(one.cells) for one in found.problems] == [34] * 12
@@ -267,8 +269,8 @@ def test_details_have_every_metric_and_every_sample_that_differs(ranking: Rankin
     assert cell.data[names.index("registers")].text == "24"
 
 
-def test_details_name_kernels_once_and_the_source_of_a_twin(ranking: Ranking) -> None:
-    found = details.details(ranking.lookup)
+def test_details_name_kernels_once_and_the_source_of_a_twin(findings: Findings) -> None:
+    found = details.details(findings)
     assert sorted(found.kernels) == sorted((HOSTILE, "softmax_k"))
     hostile = row_of(found.problems[0], HOSTILE_NAME)
     assert [found.kernels[number - 1] for number in hostile.kernels] == [HOSTILE]
@@ -278,16 +280,16 @@ def test_details_name_kernels_once_and_the_source_of_a_twin(ranking: Ranking) ->
     assert twin.samples == source.samples
 
 
-def test_details_of_a_failed_cell_say_why(ranking: Ranking) -> None:
-    broken = row_of(details.details(ranking.lookup).problems[0], "online-b64-v1")
+def test_details_of_a_failed_cell_say_why(findings: Findings) -> None:
+    broken = row_of(details.details(findings).problems[0], "online-b64-v1")
     assert broken.outcome == "compile failed"
     assert "no" in broken.cause
     assert broken.data == ()
     assert broken.samples == ("", "")
 
 
-def test_details_say_once_what_holds_for_a_problem(ranking: Ranking) -> None:
-    group = details.details(ranking.lookup).problems[0]
+def test_details_say_once_what_holds_for_a_problem(findings: Findings) -> None:
+    group = details.details(findings).problems[0]
     assert "Operations stated by the workload: 5120 FLOP." in "\n".join(group.facts).replace(
         "\u202f", " "
     ).replace("5.120 k", "5120 ")
@@ -295,37 +297,36 @@ def test_details_say_once_what_holds_for_a_problem(ranking: Ranking) -> None:
     assert "Asked for, but not delivered: bank_conflicts." in group.facts
 
 
-def test_the_best_cell_of_a_problem_comes_first(ranking: Ranking) -> None:
-    lookup = ranking.lookup
-    for problem, group in zip(lookup.problems, details.details(lookup).problems, strict=True):
-        assert group.cells[0].variant == lookup.best_by_problem[problem.id][0].variant
+def test_the_best_cell_of_a_problem_comes_first(findings: Findings) -> None:
+    for problem, group in zip(findings.problems, details.details(findings).problems, strict=True):
+        assert group.cells[0].variant == findings.best_by_problem[problem.id][0].variant
 
 
-def test_the_same_metric_of_two_tools_is_never_mixed(ranking: Ranking) -> None:
-    report = ranking.lookup.report
+def test_the_same_metric_of_two_tools_is_never_mixed(findings: Findings) -> None:
+    report = findings.report
     first = report.samples[report.samples["cell"] == report.plan.cells[0].id]
     timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
     both = without(report, samples=pd.concat([report.samples, timer], ignore_index=True))
-    group = details.details(Lookup(both)).problems[0]
+    group = details.details(find(both)).problems[0]
     text = row_of(group, "torch.softmax").samples[0]
     assert text.startswith("ncu timing: ")
     assert "; timer timing: " in text
 
 
 def test_many_samples_are_cut_to_the_shown_metrics(
-    ranking: Ranking, monkeypatch: pytest.MonkeyPatch
+    findings: Findings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(details, "MOST_SAMPLES", 10)
-    report = ranking.lookup.report
+    report = findings.report
     noisy = report.samples.assign(stall_wait=range(len(report.samples)))
-    found = details.details(Lookup(without(report, samples=noisy)))
+    found = details.details(find(without(report, samples=noisy)))
     assert not found.all_samples
     assert "stall_wait" not in [one.name for one in found.problems[0].sampled]
     assert "duration_ns" in [one.name for one in found.problems[0].sampled]
 
 
-def test_funnel_goes_from_possible_to_measured(ranking: Ranking) -> None:
-    funnel = {stage.name: stage.cells for stage in method(ranking.lookup).funnel}
+def test_funnel_goes_from_possible_to_measured(findings: Findings) -> None:
+    funnel = {stage.name: stage.cells for stage in method(findings).funnel}
     assert funnel["possible"] == 408 + 36
     assert funnel["planned"] == 408
     assert funnel["built"] == 396
@@ -334,8 +335,8 @@ def test_funnel_goes_from_possible_to_measured(ranking: Ranking) -> None:
     assert list(funnel.values()) == sorted(funnel.values(), reverse=True)
 
 
-def test_environment_leaves_out_what_was_not_recorded(ranking: Ranking) -> None:
-    said = dict(method(ranking.lookup).environment)
+def test_environment_leaves_out_what_was_not_recorded(findings: Findings) -> None:
+    said = dict(method(findings).environment)
     assert said["GPU"] == "NVIDIA H200"
     assert said["Commit"].endswith("with uncommitted changes")
     assert "nvcc" not in said
@@ -353,7 +354,7 @@ def named(*params: dict[str, Any]) -> list[str]:
         Problem(f"p{number}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for number, one in enumerate(params)
     )
-    return [one.name for one in Lookup(readable(make_report(2, sizes))).problems]
+    return [one.name for one in find(readable(make_report(2, sizes))).problems]
 
 
 def test_generated_names_are_shortened_to_values() -> None:
@@ -401,24 +402,24 @@ def test_the_order_of_short_names_is_told() -> None:
         Problem(f"p{n}", ",".join(f"{key}={value}" for key, value in one.items()), one)
         for n, one in enumerate(half)
     )
-    assert Lookup(readable(make_report(2, sizes))).problem_key == "m \u00d7 n dtype"
+    assert find(readable(make_report(2, sizes))).problem_key == "m \u00d7 n dtype"
 
 
 def test_given_names_stay() -> None:
     given = Problem("q", "small,half", {"rows": 512, "dtype": "fp16"})
     generated = Problem("p", "rows=512,dtype=fp32", {"rows": 512, "dtype": "fp32"})
     report = readable(make_report(2, (generated, given)))
-    assert [one.name for one in Lookup(report).problems] == ["rows=512, dtype=fp32", "small,half"]
+    assert [one.name for one in find(report).problems] == ["rows=512, dtype=fp32", "small,half"]
 
 
-def test_a_wrong_result_with_a_rank_is_still_not_ranked(ranking: Ranking) -> None:
+def test_a_wrong_result_with_a_rank_is_still_not_ranked(findings: Findings) -> None:
     """Even a summary that ranks everything cannot make a wrong kernel win."""
-    report = ranking.lookup.report
+    report = findings.report
     summary = report.summary.copy()
     wrong = [cell for cell, one in report.statuses.items() if one.outcome is Outcome.WRONG_RESULT]
     summary.loc[summary["cell"].isin(wrong), "rank"] = 0.5
-    spoiled = Ranking(Lookup(dataclasses.replace(report, summary=summary)))
-    assert spoiled.best == ranking.best
+    spoiled = find(dataclasses.replace(report, summary=summary))
+    assert spoiled.best == findings.best
     best = {cell.id for cell, _ in spoiled.lookup.best_by_problem.values()}
     assert not best & set(wrong)
 
@@ -431,7 +432,7 @@ def test_problems_with_different_parameters_are_told_apart_by_those_they_share()
         "attention",
     ]
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert Lookup(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
+    assert find(readable(make_report(2, kinds))).problem_key == "", "a word says it itself"
     assert named(sizes, {**sizes, "rows": 16}, {**sizes, "op": "conv", "batch": 4}) == [
         "sum 8",
         "sum 16",
@@ -452,26 +453,26 @@ def test_keys_that_stay_are_those_that_differ() -> None:
 
 
 def test_a_winner_that_the_leader_loses_to_is_named() -> None:
-    ranking = Ranking(Lookup(make_report(variant_count=34)))
-    row = ranking.best_standing
+    findings = find(make_report(variant_count=34))
+    row = findings.best_rank
     assert row is not None
-    held = ranking.best_or_tied[row.variant.id]
-    lost = [one for one in ranking.lookup.problems if one.id not in held]
-    said = say(ranking)
+    held = findings.contenders[row.variant.id]
+    lost = [one for one in findings.problems if one.id not in held]
+    said = say(findings)
     assert 0 < len(lost) <= 3
-    winner = ranking.lookup.winners[lost[0].id].cell.variant.name
+    winner = findings.winners[lost[0].id].cell.variant.name
     assert f"(else first: {winner} at {lost[0].name}" in said
 
 
 def test_winners_of_many_lost_problems_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    ranking = Ranking(Lookup(make_report(variant_count=34)))
-    assert ranking.best_standing is not None
-    held = ranking.best_or_tied[ranking.best_standing.variant.id]
-    lost = [one for one in ranking.lookup.problems if one.id not in held]
-    first = Counter(ranking.lookup.winners[one.id].cell.variant.name for one in lost)
+    findings = find(make_report(variant_count=34))
+    assert findings.best_rank is not None
+    held = findings.contenders[findings.best_rank.variant.id]
+    lost = [one for one in findings.problems if one.id not in held]
+    first = Counter(findings.winners[one.id].cell.variant.name for one in lost)
     monkeypatch.setattr(answer, "_MOST_LOST", 0)
     counted = ", ".join(f"{name} at {count}" for name, count in first.most_common())
-    assert f"(else first: {counted})" in say(ranking)
+    assert f"(else first: {counted})" in say(findings)
 
 
 def test_problems_that_nobody_measured_are_not_all() -> None:
@@ -485,43 +486,41 @@ def test_problems_that_nobody_measured_are_not_all() -> None:
     summary = whole.summary[~whole.summary["cell"].isin(cells)]
     samples = whole.samples[~whole.samples["cell"].isin(cells)]
     part = dataclasses.replace(whole, statuses=statuses, summary=summary, samples=samples)
-    assert "Over all 12 problems" in say(Ranking(Lookup(whole)))
-    assert "Over the 11 problems" in say(Ranking(Lookup(part)))
+    assert "Over all 12 problems" in say(find(whole))
+    assert "Over the 11 problems" in say(find(part))
 
 
 def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
-    assert "At the one whose quickest takes longest, " in say(
-        Ranking(Lookup(make_report(3, kinds)))
-    )
+    assert "At the one whose quickest takes longest, " in say(find(make_report(3, kinds)))
 
 
 def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:
-    unclear = Ruling(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=8, margin=0.01)
+    unclear = PairVerdict(Verdict.UNCLEAR, Reason.MORE_BLOCKS_NEEDED, blocks=8, margin=0.01)
     other = dataclasses.replace(unclear, reason=Reason.FEW_BLOCKS, blocks=4)
-    faster = Ruling(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
+    faster = PairVerdict(Verdict.FASTER, Reason.DECIDED, blocks=8, margin=0.01)
     assert f"UNCLEAR at 2: {unclear.why}" in doubts([unclear, unclear, faster])
     assert f"UNCLEAR at 3, most often: {unclear.why}" in doubts([unclear, other, unclear, faster])
     assert doubts([unclear, unclear]) == unclear.why
     assert doubts([faster]) == ""
 
 
-def test_what_is_not_in_the_plan_did_not_fail(ranking: Ranking) -> None:
-    absent = tables.lacking_datum(ranking.lookup, None)
+def test_what_is_not_in_the_plan_did_not_fail(findings: Findings) -> None:
+    absent = tables.lacking_datum(findings, None)
     assert (absent.text, absent.css, absent.title) == ("\u2013", "none", "not in the plan")
 
 
 @pytest.mark.parametrize("known", [True, False])
 def test_without_percent_of_peak_the_card_has_the_bandwidth_and_says_what_to_collect(
-    ranking: Ranking, known: bool
+    findings: Findings, known: bool
 ) -> None:
-    report = ranking.lookup.report
+    report = findings.report
     own = report.summary["metric"].isin(["compute_throughput_pct", "memory_throughput_pct"])
     bare = report.summary[~own & (report.summary["metric"] != "peak_dram_pct")]
     if known:
         times = bare[bare["metric"] == "duration_ns"]
         bare = pd.concat([bare, times.assign(metric="peak_dram_pct", median=42.0)])
-    card = cards(Ranking(Lookup(without(report, summary=bare))))[-1]
+    card = cards(find(without(report, summary=bare)))[-1]
     assert card.answer == "\u2013"
     assert "add compute_throughput_pct and memory_throughput_pct" in card.detail
     assert ("42" in card.detail and "of the DRAM bandwidth at " in card.detail) == known

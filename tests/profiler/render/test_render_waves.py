@@ -11,12 +11,12 @@ from rich.console import Console
 from synthetic_waves import MULTIPROCESSORS, WAVES, make_waves
 
 from profiler.analyse.waves import tail_efficiency
+from profiler.commands.output import dump, report_document
+from profiler.findings.find import find
 from profiler.model import Environment, Outcome
-from profiler.output import dump, report_document
-from profiler.render.console import final_summary
-from profiler.render.lookup import Lookup
+from profiler.render.console.tables import final_summary
+from profiler.render.kinds.waves import wave_table
 from profiler.render.page import render_page
-from profiler.render.waves import wave_table
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def report():
 
 @pytest.fixture(scope="module")
 def tree(report):
-    return lxml.html.document_fromstring(render_page(report))
+    return lxml.html.document_fromstring(render_page(find(report)))
 
 
 def texts(tree, path):
@@ -34,7 +34,7 @@ def texts(tree, path):
 
 
 def test_the_table_has_every_grid(report):
-    table = wave_table(Lookup(report))
+    table = wave_table(find(report))
     assert len(table) == len(WAVES) * 2
     one = table[(table["variant"] == "b4") & (table["waves"] == 1.01)].iloc[0]
     assert one["blocks"] == 534
@@ -43,7 +43,7 @@ def test_the_table_has_every_grid(report):
 
 
 def test_without_waves_and_grids_those_of_the_problem_are_taken():
-    table = wave_table(Lookup(make_waves((1, 1.5, 2), grids=False)))
+    table = wave_table(find(make_waves((1, 1.5, 2), grids=False)))
     assert table["waves"].tolist() == [1, 1, 1.5, 1.5, 2, 2]
     assert table["blocks_per_sm"].isna().all()
     efficiency = tail_efficiency(table)["efficiency"]
@@ -53,7 +53,7 @@ def test_without_waves_and_grids_those_of_the_problem_are_taken():
 def test_cells_that_are_wrong_are_left_out(report):
     cell = report.plan.cells[0].id
     wrong = replace(report.statuses[cell], outcome=Outcome.WRONG_RESULT)
-    table = wave_table(Lookup(replace(report, statuses={**report.statuses, cell: wrong})))
+    table = wave_table(find(replace(report, statuses={**report.statuses, cell: wrong})))
     assert len(table) == len(WAVES) * 2 - 1
 
 
@@ -91,9 +91,9 @@ def test_unknown_multiprocessors_are_no_number(report):
 
 def test_without_full_waves_there_is_no_efficiency():
     report = make_waves((0.5, 1.5))
-    table = tail_efficiency(wave_table(Lookup(report)))
+    table = tail_efficiency(wave_table(find(report)))
     assert all(math.isnan(one) for one in table["efficiency"])
-    page = render_page(report)
+    page = render_page(find(report))
     assert "Time by waves" in page
     assert "How many blocks are enough" not in page
 
@@ -118,16 +118,18 @@ def test_no_steady_grid_and_a_rule_that_holds_are_said():
 
 def test_the_console_and_the_json_answer_the_question_of_the_page(report):
     stream = io.StringIO()
-    Console(file=stream, width=250, color_system=None, highlight=False).print(final_summary(report))
+    Console(file=stream, width=250, color_system=None, highlight=False).print(
+        final_summary(find(report))
+    )
     shown = " ".join(stream.getvalue().split())
     assert "How many blocks fill the GPU" in shown
     assert "Winner per problem" not in shown
     assert "keeps at least 90.0 % of the rate of full waves from 8.5 waves" in shown
-    document = json.loads(dump(report_document(report)))["waves"]
+    document = json.loads(dump(report_document(find(report))))["waves"]
     first, second = document["variants"]
     assert (first["good_from_waves"], first["good_from_blocks_per_sm"]) == (8.5, 8.5)
     assert (second["good_from_waves"], second["good_from_blocks_per_sm"]) == (8.5, 34)
     assert first["rule_holds"] is False
     assert first["rule_least_efficiency"] == pytest.approx(0.803, abs=0.001)
-    assert len(document["grids"]) == len(wave_table(Lookup(report)))
+    assert len(document["grids"]) == len(wave_table(find(report)))
     assert {"waves", "blocks", "time_ns", "ideal_ns", "efficiency"} <= set(document["grids"][0])

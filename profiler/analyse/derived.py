@@ -1,0 +1,157 @@
+"""Columns that no tool measures: derived metrics, and facts of the build and of the runner.
+
+What each is computed from stands in its entry of the catalogue (`Metric.formula`, `Metric.fact`).
+Missing is NaN, and a column without a value is left out.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.metrics.formulas import Formula, Number, Operation, Origin, Quantity
+from profiler.metrics.queries import CATALOGUE, Combine
+from profiler.model import BuildResult, CellStatus, Environment
+
+_Lookup = Callable[[Quantity], "pd.Series[Any]"]
+
+_VISIT_KEY = ("kind", "cell", "block", "arm")
+_OVER_KERNELS: Mapping[Combine, Callable[[Iterable[float]], float]] = {
+    Combine.MAX: max,
+    Combine.MIN: min,
+}
+
+
+def add_derived(
+    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], environment: Environment
+) -> pd.DataFrame:
+    """Samples with the derived metrics of the catalogue that have what their formula needs.
+
+    A formula may read the derived metrics that stand before it. Returns a new frame.
+    """
+    derived: dict[str, pd.Series[Any]] = {}
+
+    def lookup(quantity: Quantity) -> pd.Series[Any]:
+        if quantity.name in derived and quantity.origin in (Origin.SAMPLE, Origin.VISIT):
+            return derived[quantity.name]
+        return _quantity(samples, quantity, statuses, environment)
+
+    for name, metric in CATALOGUE.items():
+        if metric.formula is not None:
+            derived[name] = evaluate(metric.formula, lookup)
+    return _with_columns(samples, derived)
+
+
+def add_build_facts(
+    samples: pd.DataFrame, builds: Mapping[str, BuildResult], names: Iterable[str]
+) -> pd.DataFrame:
+    """Samples with metrics of source `ptxas`, combined over the kernels of each build.
+
+    `builds` by cell id. Returns a new frame.
+    """
+    facts = {
+        name: _by_cell(samples, {cell: build_fact(build, name) for cell, build in builds.items()})
+        for name in names
+    }
+    return _with_columns(samples, facts)
+
+
+def build_fact(build: BuildResult, name: str) -> float | None:
+    """Value of a metric that the build knows, over its kernels; None where none has it."""
+    metric = CATALOGUE[name]
+    facts = [getattr(kernel, metric.fact or name) for kernel in build.kernels]
+    values = [float(fact) for fact in facts if fact is not None]
+    return _OVER_KERNELS[metric.combine](values) if values else None
+
+
+def add_status_facts(
+    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], names: Iterable[str]
+) -> pd.DataFrame:
+    """Samples with metrics of source `runner`, from the status of each cell. A new frame."""
+    fields = {name: CATALOGUE[name].fact or name for name in names}
+    facts = {name: _stated(samples, statuses, field) for name, field in fields.items()}
+    return _with_columns(samples, facts)
+
+
+def evaluate(formula: Formula, lookup: _Lookup) -> pd.Series[Any]:
+    """Value of a formula in each row; NaN where a part is missing or a denominator is 0."""
+    value: pd.Series[Any] = _value(formula, lookup)
+    return value
+
+
+def _value(formula: Formula, lookup: _Lookup) -> Any:
+    match formula:
+        case Quantity():
+            return lookup(formula)
+        case Number(value):
+            return value
+        case Operation(sign, left, right):
+            return _OPERATORS[sign](_value(left, lookup), _value(right, lookup))
+    raise TypeError(f"Not a formula: {formula!r}.")
+
+
+def _divide(numerator: Any, denominator: Any) -> Any:
+    """Quotient; NaN, not infinity, where the denominator is 0."""
+    if isinstance(denominator, pd.Series):
+        return numerator / denominator.where(denominator != 0)
+    return numerator / denominator if denominator else numerator * math.nan
+
+
+_OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _divide,
+}
+
+
+def _quantity(
+    samples: pd.DataFrame,
+    quantity: Quantity,
+    statuses: Mapping[str, CellStatus],
+    environment: Environment,
+) -> pd.Series[Any]:
+    match quantity.origin:
+        case Origin.SAMPLE:
+            return _measured(samples, quantity.name)
+        case Origin.VISIT:
+            return _measured_in_visit(samples, quantity.name)
+        case Origin.CELL:
+            return _stated(samples, statuses, quantity.name)
+        case Origin.GPU:
+            value = getattr(environment, quantity.name)
+            return pd.Series(np.nan if value is None else float(value), index=samples.index)
+
+
+def _measured(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
+    if name not in samples.columns:
+        return pd.Series(np.nan, index=samples.index, dtype="float64")
+    return samples[name].astype("float64")
+
+
+def _measured_in_visit(samples: pd.DataFrame, name: str) -> pd.Series[Any]:
+    """A metric of the sample, or else its mean in the same visit of another session."""
+    values = _measured(samples, name)
+    visit = [samples[key] for key in _VISIT_KEY]
+    return values.where(values.notna(), values.groupby(visit).transform("mean"))
+
+
+def _stated(
+    samples: pd.DataFrame, statuses: Mapping[str, CellStatus], field: str
+) -> pd.Series[Any]:
+    return _by_cell(samples, {cell: getattr(status, field) for cell, status in statuses.items()})
+
+
+def _by_cell(samples: pd.DataFrame, values: Mapping[str, float | None]) -> pd.Series[Any]:
+    return samples["cell"].map(values).astype("float64")
+
+
+def _with_columns(samples: pd.DataFrame, columns: Mapping[str, pd.Series[Any]]) -> pd.DataFrame:
+    """A copy with those of the columns that have a value in any row."""
+    present = {name: values for name, values in columns.items() if values.notna().any()}
+    return samples.assign(**present)

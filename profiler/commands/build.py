@@ -1,0 +1,92 @@
+"""`profiler build`: compile every variant and show registers, spills and shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from profiler.commands.output import write_json_target
+from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.model import SCHEMA_VERSION, BuildResult, Plan
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import LoadedSpec, load_spec
+from profiler.run_folder.folder import require_folder
+from profiler.sessions.progress import ProgressReporter
+
+
+@dataclass(frozen=True)
+class BuildRequest:
+    """Flags of `profiler build`."""
+
+    spec: Path
+    out: Path
+    overrides: tuple[str, ...] = ()
+    only: str | None = None
+    arch: str | None = None
+    """Such as `sm_90`; None: what the spec says, or that of the GPU here."""
+    json_target: str | None = None
+    quiet: bool = False
+    color: str = "auto"
+
+
+def show_build(request: BuildRequest) -> ExitCode:
+    """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
+    from profiler.sessions.measure import build_plan
+
+    arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
+    loaded = load_spec(request.spec, overrides=(*request.overrides, *arch_override))
+    space = space_of(loaded)
+    plan = make_plan(loaded, space, only=request.only)
+    require_folder(request.out)
+    arch = _architecture(loaded)
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
+    reporter.say(f"Building {len(plan.variants)} variants for {arch} …")
+    builds = build_plan(
+        loaded.experiment,
+        plan.variants,
+        space,
+        arch=arch,
+        build_root=request.out.resolve() / ".build",
+    )
+    write_json_target(_build_document(plan, builds, arch), request.json_target)
+    if request.json_target != "-":
+        from profiler.render.console.tables import build_table
+
+        reporter.results.print(build_table(builds, plan.variants))
+    complete = all(build.ok for build in builds)
+    return ExitCode.COMPLETE if complete else ExitCode.SOME_CELLS_FAILED
+
+
+def _architecture(loaded: LoadedSpec) -> str:
+    """Architecture to compile for: that of the spec or of the GPU here."""
+    wanted = loaded.experiment.build.arch
+    if wanted != "auto":
+        return wanted
+    from profiler.machine.environment import architecture_of, find_gpu
+
+    gpu = find_gpu()
+    detected = None if gpu is None else architecture_of(gpu)
+    if detected is None:
+        raise EnvironmentUnusable(
+            "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
+        )
+    return detected
+
+
+def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:
+    variants = {variant.id: variant for variant in plan.variants}
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": plan.experiment,
+        "arch": arch,
+        "builds": [
+            {
+                "name": variants[build.variant].name,
+                "params": dict(variants[build.variant].params),
+                **asdict(build),
+            }
+            for build in builds
+        ],
+    }

@@ -1,0 +1,82 @@
+"""`profiler compare`: runs of other days, commits, drivers or GPUs against each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiler.commands.output import print_notices, write_json_target
+from profiler.commands.targets import write_page
+from profiler.errors import ExitCode
+from profiler.sessions.progress import make_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from profiler.findings.gates import Gate
+    from profiler.findings.runs.comparison import RunComparison
+
+
+@dataclass(frozen=True)
+class CompareRequest:
+    """Flags of `profiler compare`."""
+
+    runs: tuple[str, ...]
+    """Paths or names, the older one first."""
+    reports: Path
+    """Where runs are looked for by name."""
+    only: str | None = None
+    baseline: str | None = None
+    fail_on: str | None = None
+    """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
+    json_target: str | None = None
+    page: Path | None = None
+    """Where the page goes; None: under `reports`."""
+    write_page: bool = True
+    color: str = "auto"
+
+
+def show_comparison(request: CompareRequest) -> ExitCode:
+    """Print, and write as page and JSON, how runs differ; GATE_TRIPPED where the gate trips."""
+    from profiler.comparison.runs import find_runs, read_runs
+    from profiler.findings.gates import parse_gate
+    from profiler.findings.runs.comparison import compare
+    from profiler.findings.runs.document import comparison_document
+    from profiler.render.console.runs import comparison_tables
+
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    folders = find_runs(request.runs, request.reports)
+    comparison = compare(read_runs(folders, baseline=request.baseline, only=request.only))
+    write_json_target(comparison_document(comparison, gate), request.json_target)
+    console = make_console(request.color, stderr=request.json_target == "-")
+    if request.json_target != "-":
+        console.print(comparison_tables(comparison))
+    print_notices(comparison.notices, request.color)
+    if request.write_page:
+        _write_page(comparison, request, console)
+    return _exit_code(comparison, gate, request.color)
+
+
+def _write_page(comparison: RunComparison, request: CompareRequest, console: Console) -> None:
+    from profiler.render.runs.page import render_comparison
+
+    name = "--".join(run.name for run in comparison.runs)
+    target = request.page or request.reports / "compare" / f"{name}.html"
+    write_page(target, render_comparison(comparison))
+    console.print(f"Page: {target}", markup=False, soft_wrap=True)
+
+
+def _exit_code(comparison: RunComparison, gate: Gate | None, color: str) -> ExitCode:
+    """GATE_TRIPPED where a cell trips the gate; stderr names it, or what could not be judged."""
+    from profiler.findings.gates import not_judged, regressions, tripped_message
+
+    if gate is None:
+        return ExitCode.COMPLETE
+    cells = comparison.judged
+    slower = regressions(cells, gate)
+    message = tripped_message(slower, gate) if len(slower) else not_judged(cells, gate)
+    if message:
+        errors = make_console(color, stderr=True)
+        errors.print(message, style="yellow", markup=False, soft_wrap=True)
+    return ExitCode.GATE_TRIPPED if len(slower) else ExitCode.COMPLETE

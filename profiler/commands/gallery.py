@@ -1,0 +1,125 @@
+"""`make gallery`: the page of every recording in a folder, comparisons of them, and an index."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from profiler.commands.report import read_run
+from profiler.errors import ExitCode, UsageError
+from profiler.findings.find import find
+from profiler.render.gallery import GalleryPage, MissingPage, render_index
+from profiler.run_folder.folder import RUN_FILE, RunFolder, write_atomic
+from profiler.sessions.progress import make_console
+
+CONTENTS_FILE = "gallery.yaml"
+INDEX_FILE = "index.html"
+
+
+@dataclass(frozen=True)
+class GalleryRequest:
+    """Arguments of `profiler gallery`."""
+
+    recordings: Path
+    """Folder with one recording in each of its folders, and perhaps a `gallery.yaml`."""
+    out: Path
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class _Comparison(_Strict):
+    """A page that compares recordings."""
+
+    title: str
+    runs: tuple[str, ...] = Field(min_length=2)
+    """Names of recordings, the older one first."""
+
+
+class _NotMade(_Strict):
+    """A page that the recordings are not enough for."""
+
+    reason: str
+    commands: tuple[str, ...] = ()
+
+
+class _Contents(_Strict):
+    """What `gallery.yaml` may say."""
+
+    comparisons: dict[str, _Comparison] = {}
+    """Name of the page → what it compares."""
+    not_made: dict[str, _NotMade] = {}
+    """Name of the page → why it is not made, and how to get it."""
+
+
+def make_gallery(request: GalleryRequest) -> ExitCode:
+    """Write all pages in as many processes as there are cores, and an index of them."""
+    contents = _read_contents(request.recordings / CONTENTS_FILE)
+    console = make_console("auto")
+    # Started anew: a fork would inherit the locks of the libraries' threads.
+    with ProcessPoolExecutor(os.cpu_count(), get_context("spawn")) as pool:
+        pages = []
+        for future in list(_submit_pages(request, contents, pool)):
+            pages.append(future.result())
+            console.print(f"Page: {request.out / pages[-1].file}", markup=False, soft_wrap=True)
+    index = request.out / INDEX_FILE
+    missing = [
+        MissingPage(name, page.reason, page.commands) for name, page in contents.not_made.items()
+    ]
+    write_atomic(index, render_index(pages, missing))
+    console.print(f"Index: {index}", markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE
+
+
+def _read_contents(file: Path) -> _Contents:
+    """Content of `gallery.yaml`; empty where there is none."""
+    if not file.exists():
+        return _Contents()
+    try:
+        return _Contents.model_validate(yaml.safe_load(file.read_text("utf-8")) or {})
+    except (yaml.YAMLError, ValidationError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {error}") from error
+
+
+def _submit_pages(
+    request: GalleryRequest, contents: _Contents, pool: ProcessPoolExecutor
+) -> Iterator[Future[GalleryPage]]:
+    """Start the making of each page; raises UsageError where there is no recording."""
+    recordings = sorted(file.parent for file in request.recordings.glob(f"*/{RUN_FILE}"))
+    if not recordings:
+        raise UsageError(f"{request.recordings}: no recordings in it")
+    for recording in recordings:
+        yield pool.submit(_write_recording_page, recording, request.out)
+    for name, comparison in contents.comparisons.items():
+        runs = tuple(str(request.recordings / run) for run in comparison.runs)
+        target = request.out / f"{name}.html"
+        yield pool.submit(_write_comparison_page, runs, comparison.title, target)
+
+
+def _write_recording_page(recording: Path, out: Path) -> GalleryPage:
+    from profiler.render.gallery import page_of_run
+    from profiler.render.page import render_page
+
+    findings = find(read_run(RunFolder(recording)).report)
+    target = out / f"{recording.name}.html"
+    write_atomic(target, render_page(findings))
+    return page_of_run(findings, target.name)
+
+
+def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> GalleryPage:
+    from profiler.comparison.runs import find_runs, read_runs
+    from profiler.findings.runs.comparison import compare
+    from profiler.render.gallery import page_of_comparison
+    from profiler.render.runs.page import render_comparison
+
+    comparison = compare(read_runs(find_runs(runs, target.parent)))
+    write_atomic(target, render_comparison(comparison))
+    return page_of_comparison(comparison, title, target.name)

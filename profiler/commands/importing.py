@@ -1,0 +1,151 @@
+"""`profiler import`: tables and a page of files that the user already has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiler.commands.output import write_json_target
+from profiler.commands.targets import is_own_page, write_page
+from profiler.errors import ExitCode, ParseError, UsageError
+from profiler.model import TunedConfig
+from profiler.notices import remedy, text
+from profiler.sessions.progress import make_console
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from profiler.importers.ncu_files import Imported
+    from profiler.importers.timelines import ImportedTimeline
+
+
+@dataclass(frozen=True)
+class ImportRequest:
+    """Flags of `profiler import`."""
+
+    files: tuple[Path, ...]
+    json_target: str | None = None
+    page: Path | None = None
+    """Where the page goes; None: named after the first file, in the current folder."""
+    color: str = "auto"
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the files, without their folders."""
+        return [file.name for file in self.files]
+
+    @property
+    def only_json(self) -> bool:
+        """Whether nothing but JSON is asked for."""
+        return self.json_target == "-" and self.page is None
+
+    def console(self) -> Console:
+        """Console for what is said about the files: stderr where stdout is for JSON."""
+        return make_console(self.color, stderr=self.json_target == "-")
+
+
+def import_files(request: ImportRequest) -> ExitCode:
+    """Read timelines, ncu's CSV or logs of inductor's autotuner: table and page, or JSON."""
+    from profiler.importers.ncu_files import read_imports
+    from profiler.importers.timelines import read_timelines
+    from profiler.importers.tuning_logs import read_tuning_logs
+
+    timelines = read_timelines(request.files)
+    if timelines is not None:
+        _import_timelines(timelines, request)
+        return ExitCode.COMPLETE
+    try:
+        launches = read_imports(request.files)
+    except ParseError:
+        configs = read_tuning_logs(request.files)
+        if configs is None:
+            raise
+        _import_tuning(configs, request)
+    else:
+        _import_launches(launches, request)
+    return ExitCode.COMPLETE
+
+
+def _import_launches(imported: Imported, request: ImportRequest) -> None:
+    """Launches of ncu's CSV: table, warnings and page, or JSON."""
+    from profiler.importers.ncu_files import import_document
+
+    write_json_target(import_document(imported), request.json_target)
+    if request.only_json:
+        return
+    from profiler.render.console.tables import import_table
+    from profiler.render.import_page import render_import_page
+
+    console = request.console()
+    if request.json_target != "-":
+        console.print(import_table(imported.launches))
+    for notice in imported.notices:
+        line = f"{text(notice)} {remedy(notice)}".strip()
+        make_console(request.color, stderr=True).print(line, markup=False, soft_wrap=True)
+    html = render_import_page(imported.launches, imported.notices, request.names)
+    _write_page(html, request, console)
+
+
+def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportRequest) -> None:
+    """Timelines of nsys or torch.profiler: tables and page, or JSON."""
+    from profiler.importers.timelines import timelines_document, timelines_to_draw
+
+    write_json_target(timelines_document(imported), request.json_target)
+    if request.only_json:
+        return
+    from profiler.render.import_timeline import (
+        render_timelines_page,
+        timeline_part,
+        timelines_console,
+    )
+
+    parts = [
+        timeline_part(timeline.file, timeline.recorded_by, timeline.overview)
+        for timeline in imported
+    ]
+    console = request.console()
+    if request.json_target != "-":
+        console.print(timelines_console(parts))
+    html = render_timelines_page(parts, timelines_to_draw(imported))
+    _write_page(html, request, console)
+
+
+def _import_tuning(configs: Sequence[TunedConfig], request: ImportRequest) -> None:
+    """Configurations that inductor's autotuner tried: tables and page, or JSON."""
+    from profiler.importers.tuning_logs import tuning_document
+
+    write_json_target(tuning_document(configs), request.json_target)
+    if request.only_json:
+        return
+    from profiler.render.tuning_page import console_tables, render_tuning_page
+
+    console = request.console()
+    if request.json_target != "-":
+        for table in console_tables(configs):
+            console.print(table)
+    _write_page(render_tuning_page(configs, request.names), request, console)
+
+
+def _write_page(html: str, request: ImportRequest, console: Console) -> None:
+    target = _page_target(request)
+    write_page(target, html)
+    console.print(f"Page: {target}", markup=False, soft_wrap=True)
+
+
+def _page_target(request: ImportRequest) -> Path:
+    """Where the page goes: by default the current folder, as the files' may be somebody else's.
+
+    Raises UsageError where something stands there that is no page of this program.
+    """
+    if request.page is not None:
+        return request.page
+    target = Path(request.files[0].name.removesuffix(".gz")).with_suffix(".html")
+    if os.path.lexists(target) and not is_own_page(target):
+        raise UsageError(
+            f"{target}: already there, and no page of this program: it is not overwritten.",
+            remedy="Name another file for the page with --out.",
+        )
+    return target

@@ -1,0 +1,174 @@
+"""What a run leaves behind for people and programs: page, CSV and JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.commands.targets import write_json_file, write_stdout
+from profiler.model import SCHEMA_VERSION, CellStatus
+from profiler.notices import Notice, fold, remedy, severity, text
+from profiler.planning.plan import plan_document
+from profiler.run_folder.folder import PAGE_FILE, write_atomic
+from profiler.sessions.progress import make_console
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from profiler.findings.findings import Findings
+    from profiler.findings.timelines.cells import Phase
+
+SAMPLES_FILE = "samples.csv"
+SUMMARY_FILE = "summary.csv"
+SUMMARY_JSON_FILE = "summary.json"
+
+
+def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Path | None:
+    """Write samples.csv, summary.csv, summary.json and the page; returns the page's path."""
+    from profiler.findings.document import summary_table  # loads pandas: not for every command
+
+    write_atomic(folder / SAMPLES_FILE, findings.report.samples.to_csv(index=False))
+    write_atomic(folder / SUMMARY_FILE, summary_table(findings).to_csv(index=False))
+    write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(findings)))
+    if not page:
+        return None
+    from profiler.render.page import render_page  # takes half a second, and not every run has one
+
+    write_atomic(folder / PAGE_FILE, render_page(findings))
+    return folder / PAGE_FILE
+
+
+def print_notices(found: Sequence[Notice], color: str) -> None:
+    """Print notices to stderr, one in a line."""
+    errors = make_console(color, stderr=True)
+    for notice in fold(found):
+        errors.print(f"{notice.severity.value}: {notice.text}", markup=False, soft_wrap=True)
+
+
+def report_document(findings: Findings) -> dict[str, Any]:
+    """The findings as one JSON document: raw numbers, units in the keys, missing is null."""
+    from profiler.findings.document import findings_document
+
+    report = findings.report
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": report.experiment,
+        "created": report.created,
+        "replayed": asdict(report.replay) if report.replay else None,
+        "environment": asdict(report.environment),
+        "baseline": report.baseline,
+        "seconds": dict(report.stages),
+        "excluded": plan_document(report.plan)["excluded"],
+        "notices": [
+            {
+                "kind": n.kind.value,
+                "severity": severity(n).value,
+                "text": text(n),
+                "remedy": remedy(n),
+            }
+            for n in findings.notices
+        ],
+        "builds": [asdict(build) for build in report.builds],
+        **findings_document(findings),
+        "cells": _cells(findings),
+    }
+
+
+def _cells(findings: Findings) -> list[dict[str, Any]]:
+    from profiler.findings.document import blocks_document, metrics_by_cell
+
+    report = findings.report
+    metrics = metrics_by_cell(findings)
+    ranges = _ranges_by_cell(report.range_counters)
+    timelines = _timelines_by_cell(findings)
+    return [
+        {
+            "id": cell.id,
+            "variant": cell.variant.name,
+            "problem": cell.problem.name,
+            "variant_params": dict(cell.variant.params),
+            "problem_params": dict(cell.problem.params),
+            **_status(report.statuses.get(cell.id)),
+            "metrics": metrics.get(cell.id, {}),
+            "blocks": blocks_document(findings, cell),
+            **({"range_counters": ranges.get(cell.id, [])} if ranges else {}),
+            **({"timeline": timelines.get(cell.id)} if timelines else {}),
+        }
+        for cell in report.plan.cells
+    ]
+
+
+def _status(status: CellStatus | None) -> dict[str, Any]:
+    if status is None:
+        return {"outcome": "not_measured"}
+    document = asdict(status)
+    del document["cell"]
+    return document
+
+
+def _timelines_by_cell(findings: Findings) -> dict[str, dict[str, Any]]:
+    """What repeats in the timeline of each cell, how long it took, and how busy each phase was."""
+    return {
+        timeline.cell: {
+            "collector": timeline.collector,
+            "unit": timeline.unit,
+            "launch_ns": timeline.launch_ns,
+            "phases": [_phase(phase) for phase in timeline.phases],
+        }
+        for timeline in findings.timelines.cells
+    }
+
+
+def _phase(phase: Phase) -> dict[str, Any]:
+    """One phase of a timeline: its name, and times over all units."""
+    document = asdict(phase)
+    part, name = document.pop("part"), document.pop("name")
+    return {"phase": name or part.value, **document}
+
+
+def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
+    """Counters of ranges inside the visits: path, number of kernels, and metrics."""
+    identity = ("cell", "path", "depth", "name", "kernels")
+    cells: dict[str, list[dict[str, Any]]] = {}
+    for row in counters.to_dict("records"):
+        found = {
+            "path": list(row["path"]),
+            "kernels": row["kernels"],
+            "metrics": {str(name): row[name] for name in row if name not in identity},
+        }
+        cells.setdefault(str(row["cell"]), []).append(found)
+    return cells
+
+
+def finite(value: float) -> float | None:
+    """A number as JSON can hold it: None for what is missing."""
+    return float(value) if math.isfinite(value) else None
+
+
+def dump(document: Mapping[str, Any]) -> str:
+    """JSON text; NaN and infinities, which JSON does not have, become null."""
+    return json.dumps(_json(document), indent=1, allow_nan=False, default=str) + "\n"
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, float):
+        return finite(value)
+    if isinstance(value, Mapping):
+        return {key: _json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
+    return value
+
+
+def write_json_target(document: Mapping[str, Any], target: str | None) -> None:
+    """Write JSON where `--json` points: a path, or `-` for stdout; nothing for None."""
+    if target is None:
+        return
+    if target == "-":
+        write_stdout(dump(document))
+    else:
+        write_json_file(Path(target), dump(document))

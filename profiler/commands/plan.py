@@ -1,0 +1,67 @@
+"""`profiler plan`: the cells of an experiment, what is excluded and why, and what it will cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from profiler.commands.output import write_json_target
+from profiler.errors import ExitCode
+from profiler.model import Plan
+from profiler.planning.plan import make_plan, plan_document
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.sessions.progress import make_console
+
+if TYPE_CHECKING:
+    from profiler.sessions.forecast import Forecast
+
+
+@dataclass(frozen=True)
+class PlanRequest:
+    """Flags of `profiler plan`."""
+
+    spec: Path
+    out: Path
+    """Where runs are written: the newest one says what is measured already."""
+    overrides: tuple[str, ...] = ()
+    only: str | None = None
+    json_target: str | None = None
+    color: str = "auto"
+
+
+def show_plan(request: PlanRequest) -> ExitCode:
+    """Print the plan with a forecast of each session, or write it as JSON."""
+    from profiler.sessions.forecast import first_command, forecast
+
+    loaded = load_spec(request.spec, overrides=request.overrides)
+    plan = make_plan(loaded, space_of(loaded), only=request.only)
+    forecasts = forecast(plan, loaded.experiment, request.out)
+    write_json_target(_plan_document(plan, forecasts), request.json_target)
+    if request.json_target != "-":
+        _print_plan(plan, forecasts, first_command(plan, loaded.experiment), request.color)
+    return ExitCode.COMPLETE
+
+
+def _plan_document(plan: Plan, forecasts: Sequence[Forecast]) -> dict[str, Any]:
+    document = plan_document(plan)
+    for session, cost in zip(document["sessions"], forecasts, strict=True):
+        session["measured"] = cost.measured
+        session["expected_seconds"] = cost.seconds
+    return document
+
+
+def _print_plan(plan: Plan, forecasts: Sequence[Forecast], command: str, color: str) -> None:
+    from profiler.render.console.tables import plan_table
+
+    console = make_console(color)
+    console.print(plan_table(plan))
+    for cost in forecasts:
+        line = (
+            f"{cost.session}: {cost.measured} of {cost.visits} visits measured, "
+            f"about {cost.seconds / 60:.1f} min to go"
+        )
+        console.print(line, markup=False, soft_wrap=True)
+    console.print(f"First command: {command}", markup=False, soft_wrap=True)

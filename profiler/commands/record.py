@@ -1,0 +1,28 @@
+"""`profiler record`: what a replay needs of a run, without what is private to this machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.errors import ExitCode
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.recording import write_recording
+from profiler.run_folder.redact import private_texts
+from profiler.sessions.progress import make_console
+
+
+@dataclass(frozen=True)
+class RecordRequest:
+    """Arguments of `profiler record`."""
+
+    run_folder: Path
+    target: Path
+
+
+def make_recording(request: RecordRequest) -> ExitCode:
+    """Write the recording; raises UsageError where the target holds anything but an older one."""
+    private = private_texts(request.run_folder)
+    write_recording(RunFolder(request.run_folder), request.target, private)
+    make_console("auto").print(f"Recording: {request.target}", markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE

@@ -1,0 +1,65 @@
+"""`profiler report`: page, CSV and JSON of a run again, from its raw files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from profiler.commands.output import (
+    print_notices,
+    report_document,
+    write_json_target,
+    write_results,
+)
+from profiler.errors import ExitCode
+from profiler.findings.find import find
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import SPEC_FILE, RunFolder, create_run
+from profiler.run_folder.load.assemble import Finished, assemble
+from profiler.run_folder.load.planned import is_recording, plan_of
+from profiler.sessions.progress import make_console
+
+
+@dataclass(frozen=True)
+class ReportRequest:
+    """Flags of `profiler report`."""
+
+    run_folder: Path
+    out: Path
+    """Where the page of a recording goes: a recording stays as it is."""
+    json_target: str | None = None
+    color: str = "auto"
+
+
+def rebuild_report(request: ReportRequest) -> ExitCode:
+    """Write the results of a run again; those of a recording into a new folder under `out`."""
+    run = RunFolder(request.run_folder)
+    finished = read_run(run)
+    findings = find(finished.report)
+    page = write_results(findings, _results_folder(run, request.out))
+    if request.json_target != "-":
+        from profiler.render.console.tables import final_summary
+
+        console = make_console(request.color)
+        console.print(final_summary(findings))
+        console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    print_notices(findings.notices, request.color)
+    if request.json_target is not None:  # a document of timelines takes seconds
+        write_json_target(report_document(findings), request.json_target)
+    return finished.exit_code
+
+
+def read_run(run: RunFolder) -> Finished:
+    """Report of a run folder or a recording, by the spec and the plan that lie in it."""
+    record = run.record()
+    loaded = load_spec(run.path / SPEC_FILE, overrides=record.overrides)
+    plan = plan_of(run, loaded, record)
+    return assemble(run, loaded, plan, replay=is_recording(run))
+
+
+def _results_folder(run: RunFolder, out: Path) -> Path:
+    if not is_recording(run):
+        return run.path
+    now = datetime.now().astimezone().isoformat(timespec="seconds")
+    return create_run(out, run.record().experiment, now).path

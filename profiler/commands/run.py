@@ -1,0 +1,266 @@
+"""`profiler run`: build, check and measure every variant, and write the page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+from profiler import notices
+from profiler.commands.output import report_document, write_json_target, write_results
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.findings.document import judged_table
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
+from profiler.machine.requirements import Machine, find_machine
+from profiler.model import Outcome, Plan
+from profiler.notices import Notice, NoticeKind
+from profiler.planning.plan import make_plan
+from profiler.planning.space import Space, space_of
+from profiler.planning.spec import LoadedSpec, load_spec
+from profiler.render.console.tables import final_summary
+from profiler.run_folder.folder import RunFolder, create_run, require_folder
+from profiler.run_folder.load.assemble import Finished, assemble, tool_words
+from profiler.run_folder.load.report import Report
+from profiler.run_folder.recording import find_recording
+from profiler.sessions.measure import Live, Stopwatch, measure
+from profiler.sessions.progress import ProgressReporter
+
+_SHOWN_SETTINGS = ("collect.metrics",)
+"""Settings under `collect` that also say what a page shows."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """Flags of `profiler run`."""
+
+    spec: Path
+    out: Path
+    overrides: tuple[str, ...] = ()
+    only: str | None = None
+    fresh: bool = False
+    live: bool = False
+    """Refuse to replay."""
+    replay: Path | None = None
+    json_target: str | None = None
+    page: bool = True
+    fail_on: str | None = None
+    """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
+    timeline: bool = False
+    """Whether the finalists get a timeline by nsys."""
+    quiet: bool = False
+    verbose: bool = False
+    color: str = "auto"
+    created: str = field(
+        default_factory=lambda: datetime.now().astimezone().isoformat(timespec="seconds")
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Planned:
+    """An experiment as it was asked for."""
+
+    loaded: LoadedSpec
+    space: Space
+    plan: Plan
+
+
+@dataclass(frozen=True, eq=False)
+class _Results:
+    """What measuring or replaying gave, and where its page goes."""
+
+    finished: Finished
+    folder: Path
+    stages: Mapping[str, float] | None
+    """Stage → seconds of this execution; None for a replay, which has no stages."""
+
+    @property
+    def report(self) -> Report:
+        """What was measured of the cells."""
+        return self.finished.report
+
+
+def run_command(request: RunRequest) -> ExitCode:
+    """Run an experiment with its progress on this process's own streams."""
+    reporter = ProgressReporter.for_terminal(
+        color=request.color, quiet=request.quiet, verbose=request.verbose
+    )
+    return run_experiment(request, reporter)
+
+
+def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
+    """Plan, measure or replay, write the page, print the answer; returns the exit code."""
+    started = time.monotonic()
+    gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    planned = _plan(request, request.overrides)
+    require_folder(request.out)
+    source = _machine_or_recording(request, planned.loaded, reporter)
+    if isinstance(source, Machine):
+        results = _measure(request, planned, source, reporter)
+    else:
+        results = _replay(request, source)
+    findings = find(results.report)
+    page = write_results(findings, results.folder, page=request.page)
+    _print_results(findings, page, reporter, request.json_target)
+    reporter.say(_time_line(results.stages, time.monotonic() - started))
+    return _exit_code(results.finished.exit_code, findings, gate, reporter)
+
+
+def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
+    loaded = load_spec(request.spec, overrides=overrides)
+    space = space_of(loaded)
+    return _Planned(loaded, space, make_plan(loaded, space, only=request.only))
+
+
+# ---- this machine, or a recording ----------------------------------------------------------------
+
+
+def _machine_or_recording(
+    request: RunRequest, loaded: LoadedSpec, reporter: ProgressReporter
+) -> Machine | Path:
+    """Return this machine, if it can do the experiment; else the folder of a recording."""
+    if request.replay is not None:
+        if request.timeline:
+            raise UsageError("--timeline records and --replay does not: leave one of them out.")
+        _warn_of_replay(request.replay, reporter)
+        return request.replay
+    try:
+        return find_machine(loaded.experiment, loaded.base, timeline=request.timeline)
+    except EnvironmentUnusable as problem:
+        recording = find_recording(loaded.path, loaded.experiment.name)
+        # Who asks for a timeline wants to record, and would not be helped by other people's.
+        if request.live or request.timeline or recording is None:
+            raise
+        reporter.warn(f"Cannot measure here: {problem.message}")
+        _warn_of_replay(recording, reporter)
+        return recording
+
+
+def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
+    """Say first that the numbers to come are not of this machine."""
+    record = RunFolder(folder).record()
+    environment = record.environment
+    reporter.warn(
+        f"Replaying a recording: measured on {environment.gpu or environment.cpu} "
+        f"at {record.created} with {tool_words(environment)}, not on this machine."
+    )
+
+
+# ---- measuring -----------------------------------------------------------------------------------
+
+
+def _measure(
+    request: RunRequest, planned: _Planned, machine: Machine, reporter: ProgressReporter
+) -> _Results:
+    """Build and measure what is missing, and read the run folder."""
+    watch = Stopwatch()
+    live = Live(
+        loaded=planned.loaded,
+        plan=planned.plan,
+        space=planned.space,
+        machine=machine,
+        out=request.out.resolve(),
+        fresh=request.fresh,
+        created=request.created,
+        timeline=request.timeline,
+    )
+    run = measure(live, reporter, watch)
+    finished = assemble(run, planned.loaded, planned.plan)
+    return _Results(finished, run.path, watch.stages)
+
+
+# ---- replaying -----------------------------------------------------------------------------------
+
+
+def _replay(request: RunRequest, recording: Path) -> _Results:
+    """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
+    ignored = tuple(override for override in request.overrides if _only_measures(override))
+    shown = tuple(override for override in request.overrides if override not in ignored)
+    planned = _plan(request, shown)
+    finished = assemble(RunFolder(recording), planned.loaded, planned.plan, replay=True)
+    _require_measured(finished.report, RunFolder(recording), planned.plan)
+    if ignored:
+        notice = Notice(NoticeKind.REPLAY_IGNORES, {"settings": ", ".join(ignored)})
+        report = replace(finished.report, notices=(*finished.report.notices, notice))
+        finished = replace(finished, report=report)
+    folder = create_run(request.out, planned.loaded.experiment.name, request.created)
+    return _Results(finished, folder.path, None)
+
+
+def _only_measures(override: str) -> bool:
+    """Whether a `key=value` changes how it is measured, and nothing of how that is shown."""
+    key = override.partition("=")[0].strip()
+    return key == "collect" or (key.startswith("collect.") and key not in _SHOWN_SETTINGS)
+
+
+def _require_measured(report: Report, recording: RunFolder, plan: Plan) -> None:
+    """Raise UsageError where a recording has none of the cells of a plan."""
+    statuses = report.statuses.values()
+    if any(status.outcome is not Outcome.NOT_MEASURED for status in statuses):
+        return
+    raise UsageError(
+        f"The recording has none of these {len(plan.cells)} cells.",
+        remedy=f"{_recorded_cells(recording, plan)} Or measure on a machine with an "
+        "NVIDIA GPU and ncu.",
+    )
+
+
+def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
+    """Sentence on the other cells of a recording: `--only cell=ID` takes such an id."""
+    keys = recording.record().keys
+    planned = {cell.id for cell in plan.cells}
+    others = [cell for cell in keys if cell not in planned]
+    if others:
+        return f"It has {len(others)} others, such as {others[0]}: choose of those with --only."
+    return "Its measurements cannot be read: take another copy of it." if keys else "It is empty."
+
+
+# ---- the answer ----------------------------------------------------------------------------------
+
+
+def _print_results(
+    findings: Findings, page: Path | None, reporter: ProgressReporter, json_target: str | None
+) -> None:
+    """Print the summary and the notices; then write JSON, which may fail, where it is asked for."""
+    if json_target != "-":
+        reporter.results.print(final_summary(findings))
+    for notice in notices.fold(findings.notices):
+        reporter.say(f"{notice.severity.value}: {notice.text}")
+    if page is not None:
+        console = reporter.progress if json_target == "-" else reporter.results
+        console.print(f"Page: {page}", markup=False, soft_wrap=True)
+    if json_target is not None:  # a document of timelines takes seconds
+        write_json_target(report_document(findings), json_target)
+
+
+def _time_line(stages: Mapping[str, float] | None, total_s: float) -> str:
+    """Seconds of this execution: inside sessions (tool, runner, kernels) and outside."""
+    if stages is None:
+        return f"{total_s:.1f} s."
+    build_s = stages.get("build", 0.0)
+    sessions = {name: seconds for name, seconds in stages.items() if name != "build"}
+    inside_s = sum(sessions.values())
+    parts = ", ".join(f"{name} {seconds:.1f}" for name, seconds in sessions.items())
+    return (
+        f"{total_s:.1f} s: {inside_s:.1f} s inside sessions ({parts}), "
+        f"{total_s - inside_s:.1f} s outside (build {build_s:.1f})."
+    )
+
+
+def _exit_code(
+    measured: ExitCode, findings: Findings, gate: Gate | None, reporter: ProgressReporter
+) -> ExitCode:
+    """GATE_TRIPPED where a cell trips the gate, which is warned of; else what the cells gave."""
+    if gate is None:
+        return measured
+    cells = judged_table(findings)
+    slower = regressions(cells, gate)
+    if len(slower):
+        reporter.warn(tripped_message(slower, gate))
+        return ExitCode.GATE_TRIPPED
+    if message := not_judged(cells, gate):
+        reporter.warn(message)
+    return measured

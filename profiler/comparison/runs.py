@@ -1,0 +1,144 @@
+"""The runs that a comparison is made of: found by path or by name, read from their raw files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from profiler.errors import UsageError
+from profiler.model import Cell, Outcome
+from profiler.planning.cell_filter import select_cells
+from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
+from profiler.run_folder.folder import SPEC_FILE, RunFolder, RunRecord, runs
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.planned import plan_of
+from profiler.run_folder.load.report import Report
+
+_NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
+_FEWEST_RUNS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedRun:
+    """One run of a comparison."""
+
+    name: str
+    """Name of its folder: tells the runs of a comparison apart, and says nothing of the machine."""
+    report: Report
+    record: RunRecord
+    external: bool
+    """Whether an external command was measured: what it ran is not known to be the same twice."""
+
+
+def outcome_in(run: ComparedRun, cell: str) -> Outcome:
+    """Outcome of a cell in a run; one without a status counts as not measured."""
+    status = run.report.statuses.get(cell)
+    return Outcome.NOT_MEASURED if status is None else status.outcome
+
+
+def is_correct(run: ComparedRun, cell: str) -> bool:
+    """Whether the numbers of a cell count: it was measured, and its result is not wrong."""
+    return outcome_in(run, cell).correct
+
+
+def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
+    """Folders of the runs that a command line names, in its order.
+
+    Each is a run folder, a recording, a folder of runs (its newest), or an experiment: its newest
+    run under `out`; `NAME~1` is the run before that, and so on. Raises UsageError where one is none
+    of these, and where two are the same run.
+    """
+    if len(wanted) < _FEWEST_RUNS:
+        raise UsageError("A comparison needs two runs.", remedy="Name the older one first.")
+    texts: dict[Path, str] = {}
+    for text in wanted:
+        folder = _find(text, out).resolve()
+        if folder in texts:
+            raise UsageError(
+                f"{texts[folder]} and {text} are the same run",
+                remedy="NAME~1 is the run before the newest one.",
+            )
+        texts[folder] = text
+    return tuple(texts)
+
+
+def _find(text: str, out: Path) -> Path:
+    path = Path(text)
+    if RunFolder(path).exists():
+        return path
+    name = _NAME.fullmatch(text)
+    if name is not None:
+        recorded = runs(out, name["experiment"])
+        back = int(name["back"] or 0)
+        if back < len(recorded):
+            return recorded[-1 - back].path
+        if recorded:
+            raise UsageError(f"{text}: {name['experiment']} has only {len(recorded)} runs in {out}")
+    if path.is_dir():
+        return _newest_in(path, text)
+    raise UsageError(
+        f"{text}: neither a run folder nor an experiment with runs in {out}",
+        remedy="`profiler list` shows the runs that there are.",
+    )
+
+
+def _newest_in(folder: Path, text: str) -> Path:
+    """The newest run of a folder of runs, such as `reports/softmax`."""
+    recorded = runs(folder.resolve().parent, folder.resolve().name)
+    if recorded:
+        return recorded[-1].path
+    raise UsageError(
+        f"{text}: not a run folder (no run.json), and no runs in it",
+        remedy="The folder of a replay holds no raw files: name its recording instead.",
+    )
+
+
+def read_runs(
+    folders: Sequence[Path], *, baseline: str | None = None, only: str | None = None
+) -> tuple[ComparedRun, ...]:
+    """Read the runs of a comparison.
+
+    `baseline` replaces that of every run, by the name or id of a variant; `only` keeps the cells
+    that a filter names, and the baseline's. Raises UsageError for what is no run, and for a
+    baseline or a filter that fits none of the runs' cells.
+    """
+    names = _names(folders)
+    return tuple(
+        _read(folder, name, baseline, only) for folder, name in zip(folders, names, strict=True)
+    )
+
+
+def _names(folders: Sequence[Path]) -> tuple[str, ...]:
+    """Names of folders, numbered where two are called the same."""
+    plain = [folder.resolve().name for folder in folders]
+    return tuple(
+        f"{name}-{number}" if plain.count(name) > 1 else name
+        for number, name in enumerate(plain, start=1)
+    )
+
+
+def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> ComparedRun:
+    run = RunFolder(folder)
+    record = run.record()
+    if not (folder / SPEC_FILE).exists():
+        raise UsageError(f"{folder}: damaged: no {SPEC_FILE}")
+    loaded = load_spec(folder / SPEC_FILE, overrides=record.overrides)
+    plan = plan_of(run, loaded, record)
+    if baseline is not None:
+        plan = replace(plan, baseline=_variant_id(plan.cells, baseline, name))
+    if only is not None:
+        plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
+    report = assemble(run, loaded, plan).report
+    external = isinstance(loaded.experiment.workload, CommandWorkload)
+    return ComparedRun(name=name, report=report, record=record, external=external)
+
+
+def _variant_id(cells: Sequence[Cell], wanted: str, run: str) -> str:
+    variants = {cell.variant.id: cell.variant for cell in cells}
+    for variant in variants.values():
+        if wanted in (variant.name, variant.id):
+            return variant.id
+    hint = did_you_mean(wanted, [variant.name for variant in variants.values()])
+    raise UsageError(f"--baseline {wanted}: run {run} has no such variant{hint}")

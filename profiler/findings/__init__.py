@@ -1,0 +1,1 @@
+"""Verdicts, winners, ties and costs of a run: found once, printed elsewhere."""

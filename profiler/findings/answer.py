@@ -1,0 +1,114 @@
+"""The four answers as data: which is best, by how much, is it real, and why."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.findings.ranking import VariantRank, geometric_mean
+from profiler.findings.verdicts import PairVerdict
+from profiler.findings.winners import Winner
+from profiler.model import Cell, Variant, Verdict
+
+
+@dataclass(frozen=True)
+class ReferenceLead:
+    """How the best reference compares with the best of the others, over their problems."""
+
+    variant: Variant
+    ratio: float
+    """Geometric mean of its time by that of the best other at each problem; below 1 it is ahead."""
+    problems: int
+    verdicts: Mapping[str, int]
+    """How often each verdict was given on it against the best other."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a run says, over all problems."""
+
+    rank: VariantRank | None
+    """Of the variant to recommend."""
+    called: str
+    """`best`: shown better than every other at each of its problems; `leader`: else;
+    `first_of_rest`: where the baseline beats it."""
+    wins: int
+    same: int
+    not_told_apart: int
+    """At how many of its problems it wins, is the same as the winner, or not told apart from it."""
+    reference: ReferenceLead | None
+    """The best of the references; None without any, or without a problem that both have."""
+
+
+def answer_of(findings: Findings) -> Answer:
+    """The answer of a run; without a correct result, one without a rank."""
+    rank = findings.best_rank
+    variant = rank.variant.id if rank else ""
+    winners = [
+        winner
+        for problem, winner in findings.deciding_winners.items()
+        if rank and problem in rank.planned
+    ]
+    return Answer(
+        rank=rank,
+        called=_called(findings, rank, winners),
+        wins=sum(winner.cell.variant.id == variant for winner in winners),
+        same=sum(_among(variant, winner.same) for winner in winners),
+        not_told_apart=sum(
+            winner.judged and _among(variant, winner.not_told_apart) for winner in winners
+        ),
+        reference=_best_reference(findings),
+    )
+
+
+def _among(variant: str, cells: Sequence[Cell]) -> bool:
+    return any(cell.variant.id == variant for cell in cells)
+
+
+def _called(findings: Findings, rank: VariantRank | None, winners: Sequence[Winner]) -> str:
+    if findings.baseline_rank:
+        return "first_of_rest"
+    alone = [one.best and rank is not None and one.cell.variant == rank.variant for one in winners]
+    return "best" if alone and all(alone) else "leader"
+
+
+def _best_reference(findings: Findings) -> ReferenceLead | None:
+    """The reference with the lowest geometric mean of times by those of the best others."""
+    leads = [
+        lead
+        for variant in findings.variants
+        if variant.id in findings.references and (lead := _lead(findings, variant)) is not None
+    ]
+    return min(leads, key=lambda lead: lead.ratio, default=None)
+
+
+def _lead(findings: Findings, reference: Variant) -> ReferenceLead | None:
+    against = [
+        winner.excluded[cell.id]
+        for problem, winner in findings.rival_winners.items()
+        if (cell := findings.cells.get((reference.id, problem))) and cell.id in winner.excluded
+    ]
+    known = [verdict for verdict in against if verdict.ratio > 0]
+    if not known:
+        return None
+    return ReferenceLead(
+        variant=reference,
+        ratio=geometric_mean([verdict.ratio for verdict in known]),
+        problems=len(known),
+        verdicts=verdict_counts(against),
+    )
+
+
+def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:
+    """How often each verdict was given, by its word, in the order of `Verdict`."""
+    counts = Counter(pair.verdict for pair in verdicts if pair.verdict is not None)
+    return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
+
+
+def span(values: Sequence[float]) -> tuple[float, float] | None:
+    """Smallest and largest of the finite values; None without any."""
+    finite = [value for value in values if math.isfinite(value)]
+    return (min(finite), max(finite)) if finite else None

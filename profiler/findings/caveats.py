@@ -1,0 +1,245 @@
+"""What a reader must know before believing the numbers, as typed notices."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
+from profiler.metrics.queries import CATALOGUE
+from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, SessionKind
+from profiler.notices import Notice, NoticeKind
+from profiler.planning.problem_names import short_names
+
+Values = dict[str, str | int | float]
+
+_USABLE = (Outcome.MEASURED, Outcome.DUPLICATE)
+
+_SHOWN = 4
+"""Names in a sentence before it says how many more there are."""
+
+
+def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
+    *,
+    cells: Sequence[Cell],
+    statuses: Mapping[str, CellStatus],
+    builds: Sequence[BuildResult],
+    samples: pd.DataFrame,
+    environment: Environment,
+    baseline: str | None,
+    delta: float = DELTA,
+) -> tuple[Notice, ...]:
+    """Every caveat of a run, the ones that cost most first.
+
+    Problems have their short names, as on the page.
+
+    `baseline` is a variant id; `delta` the relative difference of durations that counts as none.
+    """
+    found = [
+        *_failed(statuses),
+        *_wrong(statuses),
+        *_not_measured(statuses),
+        *_missing_metrics(statuses),
+        *_few_blocks(samples, statuses),
+        *_no_baseline(cells, statuses, baseline),
+        *_noise(_usable(samples, statuses), cells, baseline, delta),
+        *_shift(_usable(samples, statuses), cells, baseline, delta),
+        *_clocks(environment),
+        *_twins(cells, builds),
+    ]
+    return tuple(found)
+
+
+def _failed(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    outcomes = Counter(
+        s.outcome.value.replace("_", " ") for s in statuses.values() if s.outcome.failed
+    )
+    if outcomes:
+        causes = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        values: Values = {"count": outcomes.total(), "total": len(statuses), "causes": causes}
+        yield Notice(NoticeKind.FAILED_CELLS, values)
+
+
+def _wrong(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    wrong = [cell for cell, s in statuses.items() if s.outcome is Outcome.WRONG_RESULT]
+    if wrong:
+        yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": _some(wrong)})
+
+
+def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    count = sum(s.outcome is Outcome.NOT_MEASURED for s in statuses.values())
+    if count:
+        yield Notice(NoticeKind.NOT_MEASURED, {"count": count, "total": len(statuses)})
+
+
+def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    """What measured cells lack; one that failed half-way has a notice already.
+
+    What the runner says of a cell is left out: a version that compiles nothing has no compile time,
+    and on a CPU nobody counts buffers. The cell names it all the same.
+    """
+    usable = [s.missing_metrics for s in statuses.values() if s.outcome in _USABLE]
+    lacking = [lost for lost in map(_collected, usable) if lost]
+    names = dict.fromkeys(name for lost in lacking for name in lost)
+    if names:
+        values: Values = {"metrics": ", ".join(names), "count": len(lacking)}
+        yield Notice(NoticeKind.MISSING_METRICS, values)
+
+
+def _collected(names: Iterable[str]) -> tuple[str, ...]:
+    """Those metrics that a tool or the build should have given."""
+    told = {name for name, metric in CATALOGUE.items() if metric.source == "runner"}
+    return tuple(name for name in names if name not in told)
+
+
+def _few_blocks(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
+    """Fewest blocks of any cell that is ranked; one that failed half-way has a notice already."""
+    ranked = [cell for cell, s in statuses.items() if s.outcome in _USABLE]
+    timing = samples[(samples["kind"] == SessionKind.TIMING.value) & samples["cell"].isin(ranked)]
+    if len(timing):
+        blocks = int(timing.groupby("cell")["block"].nunique().min())
+        if blocks < FEWEST_BLOCKS:
+            yield Notice(NoticeKind.FEW_BLOCKS, {"blocks": blocks, "needed": FEWEST_BLOCKS})
+
+
+def _no_baseline(
+    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], baseline: str | None
+) -> Iterable[Notice]:
+    if baseline is None:
+        return
+    names = _names(cells)
+    measured = {cell.problem.id for cell in cells if statuses[cell.id].outcome in _USABLE}
+    good = {
+        cell.problem.id
+        for cell in cells
+        if cell.variant.id == baseline and statuses[cell.id].outcome in _USABLE
+    }
+    lacking = [name for problem, name in names.items() if problem in measured - good]
+    if lacking:
+        values = {"baseline": baseline, "problems": _some_or_count(lacking, len(names))}
+        yield Notice(NoticeKind.NO_BASELINE, values)
+
+
+def _usable(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> pd.DataFrame:
+    usable = [cell for cell, status in statuses.items() if status.outcome in _USABLE]
+    return samples[samples["cell"].isin(usable)].reindex(columns=_dated(samples))
+
+
+def _dated(samples: pd.DataFrame) -> list[str]:
+    """Columns of a frame of samples, with those of durations and cycles in any case."""
+    return list(dict.fromkeys([*samples.columns, "duration_ns", "cycles"]))
+
+
+def _noise(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
+) -> Iterable[Notice]:
+    """Where the baseline varies by more than the margin, or nobody looked.
+
+    With fewer blocks than a verdict needs another notice says so already.
+    """
+    times = times_of(samples, cells, SessionKind.TIMING)
+    own = times[times["variant"] == baseline]
+    blocks = own[own["arm"] == 0].groupby("problem")["block"].nunique()
+    judged = [str(problem) for problem in blocks[blocks >= FEWEST_BLOCKS].index]
+    compared = times.groupby("problem")["variant"].nunique()
+    judged = [problem for problem in judged if compared[problem] > 1]
+    if not judged:
+        return
+    floors = Judge(times, baseline, Rules(delta=delta)).floors["duration_ns"].reindex(judged)
+    effects = np.expm1(floors)
+    names = _names(cells)
+    unknown = [names[problem] for problem in judged if np.isnan(effects[problem])]
+    if unknown:
+        values: Values = {"problems": _all_or_some(unknown, judged), "margin": _percent(delta)}
+        yield Notice(NoticeKind.NOISE_FLOOR_UNKNOWN, values)
+    noisy = [problem for problem in judged if effects[problem] > delta]
+    if noisy:
+        worst = max(noisy, key=lambda problem: float(effects[problem]))
+        values = {
+            "problems": _all_or_some([names[problem] for problem in noisy], judged),
+            "margin": _percent(delta),
+            "floor": _percent(float(effects[worst])),
+            "most": f", most at {names[worst]}" if len(noisy) > 1 else "",
+        }
+        yield Notice(NoticeKind.NOISE_FLOOR_ABOVE_MARGIN, values)
+
+
+def _shift(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
+) -> Iterable[Notice]:
+    """Where the baseline itself took longer or shorter in the final."""
+    before, after = (
+        _baseline_medians(samples, cells, baseline, kind)
+        for kind in (SessionKind.TIMING, SessionKind.FINAL)
+    )
+    shifts = (after / before - 1).dropna()
+    beyond = shifts[shifts.abs() > delta]
+    if beyond.empty:
+        return
+    names = _names(cells)
+    worst = str(beyond.abs().idxmax())
+    values: Values = {
+        "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
+        "longer": "longer" if float(beyond[worst]) > 0 else "less time",
+        "shift": f"{abs(float(beyond[worst])):.2%}",
+        "worst": names[worst],
+        "margin": _percent(delta),
+    }
+    yield Notice(NoticeKind.BASELINE_SHIFTED, values)
+
+
+def _baseline_medians(
+    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, kind: SessionKind
+) -> pd.Series[float]:
+    times = times_of(samples, cells, kind)
+    own = times[times["variant"] == baseline]
+    return own.groupby("problem")["duration_ns"].median()
+
+
+def _percent(effect: float) -> str:
+    return f"{effect:.2%}"
+
+
+def _names(cells: Sequence[Cell]) -> Mapping[str, str]:
+    """Short names of the problems, by their id."""
+    return short_names(tuple({cell.problem.id: cell.problem for cell in cells}.values()))
+
+
+def _all_or_some(names: Sequence[str], among: Sequence[object] | pd.Series[float]) -> str:
+    """Names, unless it is all of several, or many."""
+    if len(names) == len(among) > 1:
+        return "both problems" if len(among) == 2 else f"all {len(among)} problems"
+    return _some_or_count(names, len(among))
+
+
+def _some_or_count(names: Sequence[str], among: int) -> str:
+    """Names of a few problems; of more, how many they are."""
+    if len(names) > _SHOWN:
+        return f"{len(names)} of {among} problems"
+    return ("; " if any("," in name for name in names) else ", ").join(names)
+
+
+def _clocks(environment: Environment) -> Iterable[Notice]:
+    if environment.clock_control == "none":
+        yield Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"})
+
+
+def _twins(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:
+    names = {cell.variant.id: cell.variant.name for cell in cells}
+    pairs = [
+        f"{names.get(build.variant, build.variant)} = "
+        f"{names.get(build.duplicate_of, build.duplicate_of)}"
+        for build in builds
+        if build.duplicate_of is not None
+    ]
+    if pairs:
+        yield Notice(NoticeKind.DUPLICATE_CODE, {"count": len(pairs), "pairs": ", ".join(pairs)})
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")

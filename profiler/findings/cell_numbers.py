@@ -1,0 +1,97 @@
+"""One number per cell and metric: of the final where the cell was in it, else of the blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields
+
+import pandas as pd
+
+from profiler.analyse.summary import SUMMARY_COLUMNS, summarise_finals
+from profiler.findings.values import BLOCKS, FINAL, Value
+from profiler.findings.verdicts import JUDGED, PairVerdict
+from profiler.run_folder.load.report import Report
+
+NUMBER_COLUMNS = (*SUMMARY_COLUMNS, "source")
+
+
+def block_numbers(report: Report, sources: Mapping[str, str]) -> pd.DataFrame:
+    """The summary of the blocks in which every cell was measured: `NUMBER_COLUMNS`.
+
+    `sources`: by id of a cell without samples of its own, the cell that was measured for it.
+    """
+    return _with_aliases(report, report.summary, sources).assign(source=BLOCKS)
+
+
+def final_numbers(
+    report: Report, correct: Collection[str], sources: Mapping[str, str]
+) -> pd.DataFrame:
+    """The summary of the final, of correct cells: `NUMBER_COLUMNS`; empty where there was none."""
+    summary = summarise_finals(
+        report.samples, cells=report.plan.cells, baseline=report.baseline, ranked=list(correct)
+    )
+    summary = summary[summary["cell"].isin(list(correct))]
+    return _with_aliases(report, summary, sources).assign(source=FINAL)
+
+
+def _with_aliases(
+    report: Report, summary: pd.DataFrame, sources: Mapping[str, str]
+) -> pd.DataFrame:
+    """Rows of a summary, and for each cell without any those of the cell measured for it."""
+    summary = summary.reindex(columns=list(SUMMARY_COLUMNS))
+    present = frozenset(summary["cell"])
+    shared = [
+        summary[summary["cell"] == sources[cell.id]].assign(cell=cell.id, variant=cell.variant.id)
+        for cell in report.plan.cells
+        if cell.id in sources and cell.id not in present
+    ]
+    filled = [rows for rows in (summary, *shared) if len(rows)]
+    return pd.concat(filled, ignore_index=True) if filled else summary
+
+
+def one_number_per_cell(blocks: pd.DataFrame, final: pd.DataFrame) -> pd.DataFrame:
+    """The rows of the final, and those of the blocks of which the final has none.
+
+    In the order of `blocks`, so that cells and metrics stand as in the plan.
+    """
+    if final.empty:
+        return blocks
+    key = ["cell", "metric"]
+    places = blocks[key].assign(place=range(len(blocks)))
+    again = final.merge(places, on=key)
+    first = blocks.assign(place=range(len(blocks)))
+    first = first[~first["place"].isin(again["place"])]
+    joined = pd.concat([first, again]).sort_values("place", kind="stable")
+    return joined.drop(columns="place").reset_index(drop=True)[list(NUMBER_COLUMNS)]
+
+
+def with_verdict_ratios(
+    numbers: pd.DataFrame, against_baseline: Mapping[str, PairVerdict]
+) -> pd.DataFrame:
+    """The ratios of durations are those of their verdicts, so that each has one ratio."""
+    judged = {cell: verdict for cell, verdict in against_baseline.items() if verdict.blocks}
+    if not judged:
+        return numbers
+    frame = numbers.copy()
+    rows = (frame["metric"] == JUDGED) & frame["cell"].isin(list(judged))
+    cells = frame.loc[rows, "cell"]
+    for column, name in (("ratio", "ratio"), ("ratio_low", "low"), ("ratio_high", "high")):
+        ratios = {cell: getattr(verdict, name) for cell, verdict in judged.items()}
+        frame.loc[rows, column] = cells.map(ratios)
+    return frame
+
+
+def with_ranks(numbers: pd.DataFrame, metric: str, ranks: Mapping[str, float]) -> pd.DataFrame:
+    """The frame in which cells have these ranks in one metric, and no other cell has one."""
+    rows = numbers["metric"] == metric
+    own = numbers["cell"].map(ranks).astype("float64")
+    return numbers.assign(rank=numbers["rank"].where(~rows, own))
+
+
+def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:
+    """Values by (cell id, metric)."""
+    names = [field.name for field in fields(Value)]
+    frame = numbers.reindex(columns=["cell", "metric", *names])
+    frame["n"] = frame["n"].fillna(0).astype(int)
+    rows = zip(*(frame[column].tolist() for column in frame.columns), strict=True)
+    return {(str(cell), str(metric)): Value(*rest) for cell, metric, *rest in rows}

@@ -1,0 +1,177 @@
+"""Which counters moved between two variants, and by how much; nothing here says why."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from profiler.analyse.effects import Medians, Move, ParameterStep, moves
+from profiler.findings.findings import Findings
+from profiler.findings.limits import NOT_WAITING, Limit, limit
+from profiler.findings.values import NAN
+from profiler.metrics.catalogue import STALL_PREFIX
+from profiler.metrics.labels import Label
+from profiler.metrics.queries import DURATIONS
+from profiler.model import Problem, Variant
+
+__all__ = [
+    "STILL_UNDER",
+    "TIME_AGAIN",
+    "CounterMove",
+    "CounterPair",
+    "Medians",
+    "Move",
+    "ParameterStep",
+    "counter_pairs",
+    "counters",
+    "largest_stalls",
+    "limit_at",
+    "medians_of",
+    "move_size",
+    "moved_counters",
+    "movement",
+]
+
+STILL_UNDER = 0.01
+"""Counters that moved by less than this share are left out."""
+TIME_AGAIN = frozenset(
+    {*DURATIONS.values(), "cycles", "tflops", "gbps", "dram_gbps", "sm_clock_ghz"}
+    | {"memory_efficiency_pct"}
+)
+"""Metrics that say again which is best, by the same clock: they explain nothing."""
+_POINTS = 50.0
+"""As many points of a percentage count as much as a factor of e in a counter."""
+_STALLED_WARPS = 1.0
+"""As many warps per issue more or less that wait for one reason do too."""
+
+
+@dataclass(frozen=True)
+class CounterMove:
+    """A counter before and after a step, by problem."""
+
+    metric: Label
+    moves: tuple[Move, ...]
+    size: float
+    """How far it moved at the problem in the middle: the order of counters of all kinds."""
+
+
+@dataclass(frozen=True)
+class CounterPair:
+    """A counter of the best variant beside that of the baseline, at one problem."""
+
+    metric: Label
+    best: float
+    baseline: float
+
+    @property
+    def size(self) -> float:
+        """How far it moved on a log scale; appearing from or falling to 0 is infinite."""
+        return movement(self.best, self.baseline)
+
+
+def counters(findings: Findings) -> tuple[Label, ...]:
+    """Metrics that can explain: neither the primary one nor what follows from the time."""
+    return tuple(
+        metric
+        for metric in findings.metrics
+        if metric != findings.primary and metric.name not in TIME_AGAIN
+    )
+
+
+def medians_of(findings: Findings, metrics: Sequence[Label]) -> dict[Label, Medians]:
+    """Medians of these metrics in all correct cells, by (variant id, problem id)."""
+    return {
+        metric: {
+            (cell.variant.id, cell.problem.id): value.median
+            for cell in findings.correct_cells.values()
+            if (value := findings.value(cell, metric.name)).known
+        }
+        for metric in metrics
+    }
+
+
+def moved_counters(
+    step: ParameterStep, medians: Mapping[Label, Medians], problems: Sequence[str]
+) -> list[CounterMove]:
+    """The counters that moved with a step, those that moved most first."""
+    found = [
+        CounterMove(metric, row, _typical(metric, row))
+        for metric, values in medians.items()
+        if (row := moves(step, values, problems))
+    ]
+    moved = [counter for counter in found if counter.size > STILL_UNDER]
+    return sorted(moved, key=lambda counter: -counter.size)
+
+
+def _typical(metric: Label, row: Sequence[Move]) -> float:
+    sizes = [move_size(metric, move) for move in row if move.pairs]
+    return median(sizes) if sizes else 0.0
+
+
+def move_size(metric: Label, move: Move) -> float:
+    """Size of a move, so that counters of all kinds have an order.
+
+    Percentages and stall reasons go by their difference: a ratio would make much of nothing.
+    """
+    if metric.unit == "%":
+        return abs(move.after - move.before) / _POINTS
+    if metric.name.startswith(STALL_PREFIX):
+        return abs(move.after - move.before) / _STALLED_WARPS
+    return movement(move.after, move.before)
+
+
+def movement(value: float, other: float) -> float:
+    """How far apart two counters are on a log scale; infinite where one of them is 0."""
+    if not (math.isfinite(value) and math.isfinite(other)) or value == other:
+        return 0.0
+    if value <= 0 or other <= 0:
+        return math.inf
+    return abs(math.log(value / other))
+
+
+def counter_pairs(
+    findings: Findings, metrics: Sequence[Label], problem: Problem
+) -> tuple[CounterPair, ...]:
+    """Counters of the best variant and of the baseline at one problem; NaN where one is missing."""
+    return tuple(
+        CounterPair(
+            metric,
+            _median(findings, findings.best, problem, metric),
+            _median(findings, findings.baseline, problem, metric),
+        )
+        for metric in metrics
+    )
+
+
+def _median(findings: Findings, variant: Variant | None, problem: Problem, metric: Label) -> float:
+    if variant is None:
+        return NAN
+    return findings.correct_at(variant, problem, metric.name).median
+
+
+def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[CounterPair, ...]:
+    """What warps of the best variant and of the baseline wait for, the longest waiting first."""
+    reasons = [
+        metric
+        for metric in findings.metrics
+        if metric.name.startswith(STALL_PREFIX)
+        and metric.name.removeprefix(STALL_PREFIX) not in NOT_WAITING
+    ]
+    pairs = counter_pairs(findings, reasons, problem)
+    sizes = {pair.metric: max(_or_zero(pair.best), _or_zero(pair.baseline)) for pair in pairs}
+    waiting = [pair for pair in pairs if sizes[pair.metric] > 0]
+    return tuple(sorted(waiting, key=lambda pair: -sizes[pair.metric])[:most])
+
+
+def _or_zero(value: float) -> float:
+    return 0.0 if math.isnan(value) else value
+
+
+def limit_at(findings: Findings, variant: Variant, problem: Problem) -> Limit | None:
+    """What limits a correct cell; None where it is not planned or not correct."""
+    cell = findings.cells.get((variant.id, problem.id))
+    if cell is None or not findings.correct(cell):
+        return None
+    return limit(findings.numbers, cell.id)

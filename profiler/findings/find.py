@@ -1,0 +1,643 @@
+"""Making the findings of a run, in their order.
+
+1. Distinct programs and correct cells. 2. One number per cell. 3. The leader of each problem, by
+those numbers. 4. Every verdict that anything shows: against the baseline, against the leaders, the
+steps, the grids, the other baselines; a pair is judged in the first family that asks for it.
+5. Winners, ranks, steps and grids from numbers and verdicts. 6. Notices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import pandas as pd
+
+from profiler.analyse.effects import ParameterStep, steps
+from profiler.analyse.judge import Judge
+from profiler.analyse.timers import reference_collector
+from profiler.findings.aliases import alias_variants, sample_sources
+from profiler.findings.caveats import caveats
+from profiler.findings.cell_numbers import (
+    block_numbers,
+    final_numbers,
+    one_number_per_cell,
+    values_of,
+    with_ranks,
+    with_verdict_ratios,
+)
+from profiler.findings.findings import Findings
+from profiler.findings.grid_axes import Grid, grids
+from profiler.findings.grid_pairs import (
+    MOST_PAIRS,
+    GridPairs,
+    VariantPair,
+    compare_on_grid,
+    moved_bytes,
+    pairs_to_judge,
+    variant_pairs,
+)
+from profiler.findings.named_baselines import (
+    NamedBaseline,
+    OtherOf,
+    make_baseline,
+    others_of,
+    pairs_with,
+)
+from profiler.findings.ranking import (
+    VariantRank,
+    contenders_of,
+    percent_of_performance,
+    ranks_by_slowdown,
+    slowdown,
+)
+from profiler.findings.roles import figure_roles
+from profiler.findings.steps import (
+    Rung,
+    StepFinder,
+    block_values_of,
+    cumulative_steps,
+    ladder_steps,
+    make_ladder,
+    pairs_of_steps,
+)
+from profiler.findings.timers import find_timers
+from profiler.findings.values import NAN, NOTHING, Value
+from profiler.findings.variant_ranks import (
+    RankInputs,
+    best_rank,
+    leading_baseline,
+    rank_variants,
+    rival_groups,
+)
+from profiler.findings.verdicts import (
+    JUDGED,
+    Family,
+    PairVerdicts,
+    judge_families,
+    judges_of,
+)
+from profiler.findings.waves import WaveFindings, find_waves
+from profiler.findings.winners import Winner, leader_of, make_winner
+from profiler.metrics.labels import Label, label
+from profiler.metrics.queries import DURATIONS, better
+from profiler.model import Cell, CellStatus, Outcome, Variant
+from profiler.notices import Notice, NoticeKind
+from profiler.planning.problem_names import short_names
+from profiler.run_folder.load.report import Report
+
+Values = Mapping[tuple[str, str], Value]
+
+
+def find(report: Report) -> Findings:
+    """Everything that is true of a run, as data."""
+    programs = _Programs(_named_for_people(report))
+    numbers = _Numbers(programs)
+    leaders = _Leaders(programs, numbers)
+    judged = _Verdicts(programs, leaders)
+    return _assembled(programs, numbers, leaders, judged)
+
+
+def _named_for_people(report: Report) -> Report:
+    """The report with short names of problems, and an outcome of every cell."""
+    names = short_names(report.plan.problems)
+    cells = tuple(
+        replace(cell, problem=replace(cell.problem, name=names[cell.problem.id]))
+        for cell in report.plan.cells
+    )
+    statuses = {
+        cell.id: report.statuses.get(cell.id) or CellStatus(cell.id, Outcome.NOT_MEASURED)
+        for cell in cells
+    }
+    return replace(report, plan=replace(report.plan, cells=cells), statuses=statuses)
+
+
+def _aliases(report: Report) -> Mapping[str, str]:
+    """Measured variant by the id of each alias; what others are compared with is never one."""
+    named = {report.baseline, *report.plan.references}
+    owners = alias_variants(report.plan.cells, report.statuses)
+    return {alias: owner for alias, owner in owners.items() if alias not in named}
+
+
+@dataclass(frozen=True, eq=False)
+class _Programs:
+    """The distinct programs of a run, and which of their cells are correct."""
+
+    report: Report
+
+    @cached_property
+    def owners(self) -> Mapping[str, str]:
+        return _aliases(self.report)
+
+    @cached_property
+    def variants(self) -> tuple[Variant, ...]:
+        return tuple(one for one in self.report.plan.variants if one.id not in self.owners)
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        plan = self.report.plan.cells
+        return tuple(cell for cell in plan if cell.variant.id not in self.owners)
+
+    @cached_property
+    def by_place(self) -> Mapping[tuple[str, str], Cell]:
+        return {(cell.variant.id, cell.problem.id): cell for cell in self.cells}
+
+    @cached_property
+    def correct(self) -> Mapping[str, Cell]:
+        return {cell.id: cell for cell in self.cells if self.outcome(cell).correct}
+
+    @cached_property
+    def correct_by_place(self) -> Mapping[tuple[str, str], Cell]:
+        return {key: cell for key, cell in self.by_place.items() if cell.id in self.correct}
+
+    def outcome(self, cell: Cell) -> Outcome:
+        status: CellStatus | None = self.report.statuses.get(cell.id)
+        return status.outcome if status else Outcome.NOT_MEASURED
+
+    @cached_property
+    def baseline(self) -> Variant | None:
+        wanted = self.report.baseline
+        return next((variant for variant in self.variants if variant.id == wanted), None)
+
+    @cached_property
+    def references(self) -> frozenset[str]:
+        named = self.report.plan.references
+        return frozenset((*named, self.baseline.id) if self.baseline else named)
+
+    @cached_property
+    def rivals(self) -> tuple[Variant, ...]:
+        return tuple(one for one in self.variants if one.id not in self.references)
+
+    @cached_property
+    def configurations(self) -> tuple[Variant, ...]:
+        """Variants that may differ in a parameter: all but the named references."""
+        named = self.report.plan.references
+        return tuple(one for one in self.variants if one.id not in named)
+
+    @cached_property
+    def sources(self) -> Mapping[str, str]:
+        """The cell that was measured, by the id of each cell without samples of its own."""
+        measured = frozenset(self.report.samples["cell"])
+        return sample_sources(self.report.plan.cells, self.report.statuses, measured)
+
+    @cached_property
+    def problem_ids(self) -> tuple[str, ...]:
+        return tuple(problem.id for problem in self.report.plan.problems)
+
+    @property
+    def higher_is_better(self) -> bool:
+        return better(self.report.primary) == "higher"
+
+
+@dataclass(frozen=True, eq=False)
+class _Numbers:
+    """One number per cell and metric, before verdicts and ranks."""
+
+    programs: _Programs
+
+    @cached_property
+    def blocks(self) -> pd.DataFrame:
+        return block_numbers(self.programs.report, self.programs.sources)
+
+    @cached_property
+    def joined(self) -> pd.DataFrame:
+        every = [
+            cell.id
+            for cell in self.programs.report.plan.cells
+            if self.programs.outcome(cell).correct
+        ]
+        final = final_numbers(self.programs.report, every, self.programs.sources)
+        return one_number_per_cell(self.blocks, final)
+
+    @cached_property
+    def block_values(self) -> Values:
+        return values_of(self.blocks)
+
+    @cached_property
+    def values(self) -> Values:
+        return values_of(self.joined)
+
+    def primary(self, cell: Cell) -> Value:
+        return self.values.get((cell.id, self.programs.report.primary), NOTHING)
+
+    def slowdown(self, cell: Cell, best: Cell) -> float:
+        """How many times worse a cell is than another of its problem."""
+        primary = self.programs.report.primary
+        return slowdown(
+            self.primary(cell),
+            self.block_values.get((cell.id, primary), NOTHING),
+            self.primary(best),
+            self.block_values.get((best.id, primary), NOTHING),
+            higher_is_better=self.programs.higher_is_better,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Leaders:
+    """The best number of each problem, and the cells of each in their order."""
+
+    programs: _Programs
+    numbers: _Numbers
+
+    @cached_property
+    def measured(self) -> Mapping[str, list[tuple[Cell, Value]]]:
+        """Correct cells with a number, by problem id."""
+        by_problem: dict[str, list[tuple[Cell, Value]]] = {}
+        for cell in self.programs.correct.values():
+            value = self.numbers.primary(cell)
+            if value.known and better(self.programs.report.primary) is not None:
+                by_problem.setdefault(cell.problem.id, []).append((cell, value))
+        return by_problem
+
+    @cached_property
+    def of_all(self) -> Mapping[str, Cell]:
+        return self._leaders(frozenset())
+
+    @cached_property
+    def of_rivals(self) -> Mapping[str, Cell]:
+        return self._leaders(self.programs.references)
+
+    def _leaders(self, excluded: Collection[str]) -> Mapping[str, Cell]:
+        leaders = {}
+        for problem in self.programs.problem_ids:
+            cells = self.measured.get(problem, [])
+            rivals = [pair for pair in cells if pair[0].variant.id not in excluded]
+            if rivals:
+                leaders[problem] = leader_of(
+                    rivals, higher_is_better=self.programs.higher_is_better
+                )
+        return leaders
+
+    @cached_property
+    def ranks(self) -> Mapping[str, float]:
+        """Rank of each cell in its problem: the winner, then the others by their slowdown."""
+        ranks: dict[str, float] = {}
+        for problem, leader in self.of_all.items():
+            slowdowns = {
+                cell.id: 0.0 if cell == leader else max(1.0, self.numbers.slowdown(cell, leader))
+                for cell, _ in self.measured[problem]
+            }
+            ranks |= ranks_by_slowdown(slowdowns)
+        return ranks
+
+    def in_order(self, problem: str) -> list[tuple[Cell, Value]]:
+        """Cells of a problem by their rank, best first."""
+        ranked = [pair for pair in self.measured.get(problem, []) if pair[0].id in self.ranks]
+        return sorted(ranked, key=lambda pair: self.ranks[pair[0].id])
+
+
+@dataclass(frozen=True, eq=False)
+class _Verdicts:
+    """Every verdict of a run."""
+
+    programs: _Programs
+    leaders: _Leaders
+
+    @cached_property
+    def judges(self) -> tuple[Judge, Judge]:
+        return judges_of(self.programs.report)
+
+    @cached_property
+    def pairs(self) -> PairVerdicts:
+        if self.programs.report.primary != JUDGED:
+            return PairVerdicts({})
+        return judge_families(self.judges, self.families, self.programs.sources)
+
+    @cached_property
+    def families(self) -> tuple[Family, ...]:
+        """What asks for verdicts, in the order in which pairs belong to families."""
+        correct = self.programs.correct_by_place
+        problems = self.programs.problem_ids
+        others = (Family(key, pairs_with(other)) for key, other in self.others.items())
+        return (
+            Family("baseline", tuple(self.with_baseline.values())),
+            Family("winner", self._with_leaders(self.leaders.of_all)),
+            Family("best of the rivals", self._with_leaders(self.leaders.of_rivals)),
+            Family("steps", pairs_of_steps(self.single_steps, problems, correct)),
+            Family(
+                "grid",
+                pairs_to_judge(self.grid_variants, self.programs.report.plan.problems, correct),
+            ),
+            *others,
+        )
+
+    @cached_property
+    def with_baseline(self) -> Mapping[str, tuple[str, str]]:
+        """By id of each correct cell that is not the baseline's: that pair."""
+        baseline, correct = self.programs.baseline, self.programs.correct_by_place
+        if baseline is None:
+            return {}
+        return {
+            cell.id: (cell.id, other.id)
+            for cell in self.programs.correct.values()
+            if cell.variant.id != baseline.id
+            and (other := correct.get((baseline.id, cell.problem.id))) is not None
+        }
+
+    def _with_leaders(self, leaders: Mapping[str, Cell]) -> tuple[tuple[str, str], ...]:
+        return tuple(
+            (cell.id, leader.id)
+            for problem, leader in leaders.items()
+            for cell, _ in self.leaders.in_order(problem)
+            if cell != leader
+        )
+
+    @cached_property
+    def ladder_versions(self) -> tuple[Variant, ...]:
+        """Versions of a ladder that have a correct result anywhere; none of other pages."""
+        if self.programs.report.kind != "progression":
+            return ()
+        measured = {cell.variant.id for cell in self.programs.correct.values()}
+        return tuple(one for one in self.programs.rivals if one.id in measured)
+
+    @cached_property
+    def parameter_steps(self) -> tuple[ParameterStep, ...]:
+        kind, parameters = self.programs.report.kind, self.programs.report.parameters
+        if kind == "ablation":
+            return steps(self.programs.configurations, parameters or None)
+        return steps(self.programs.rivals) if kind == "autotune" else ()
+
+    @property
+    def single_steps(self) -> tuple[ParameterStep, ...]:
+        versions = self.ladder_versions
+        return (*ladder_steps(versions), *cumulative_steps(versions), *self.parameter_steps)
+
+    @cached_property
+    def grid_variants(self) -> tuple[VariantPair, ...]:
+        if self.programs.report.kind != "grid" or not self.programs.variants:
+            return ()
+        return variant_pairs(self.programs.variants, self.programs.baseline)[1][:MOST_PAIRS]
+
+    @cached_property
+    def others(self) -> Mapping[str, Mapping[str, Cell | None]]:
+        """By name of each baseline to switch between: the cell that each is compared with."""
+        programs = self.programs
+        order = {variant.id: index for index, variant in enumerate(programs.variants)}
+        correct = programs.correct_by_place
+
+        def at(variant: Variant | None, cell: Cell) -> Cell | None:
+            return correct.get((variant.id, cell.problem.id)) if variant else None
+
+        def previous(cell: Cell) -> Cell | None:
+            earlier = programs.variants[: order[cell.variant.id]][::-1]
+            return next(filter(None, (at(variant, cell) for variant in earlier)), None)
+
+        first = programs.variants[0] if programs.variants else None
+        named: dict[str, OtherOf] = {
+            "reference": lambda cell: at(programs.baseline, cell),
+            "best": lambda cell: self.leaders.of_all.get(cell.problem.id),
+            "first": lambda cell: at(first, cell),
+            "previous": previous,
+        }
+        if programs.baseline is None:
+            del named["reference"]
+        return {
+            key: others_of(programs.cells, programs.correct, other_of)
+            for key, other_of in named.items()
+        }
+
+
+def _assembled(
+    programs: _Programs, numbers: _Numbers, leaders: _Leaders, judged: _Verdicts
+) -> Findings:
+    report, verdicts = programs.report, judged.pairs
+    against = {cell: verdicts.of(*pair) for cell, pair in judged.with_baseline.items()}
+    frame = with_ranks(with_verdict_ratios(numbers.joined, against), report.primary, leaders.ranks)
+    values = values_of(frame)
+    primary = {cell.id: values.get((cell.id, report.primary), NOTHING) for cell in programs.cells}
+    winners = _winners(leaders, leaders.of_all, verdicts, primary, frozenset())
+    rival_winners = _winners(leaders, leaders.of_rivals, verdicts, primary, programs.references)
+    tunes = report.kind == "autotune"
+    deciding = rival_winners if tunes else winners
+    slowdowns = _slowdowns(programs, numbers, deciding)
+    ranks = rank_variants(
+        RankInputs(
+            variants=programs.variants,
+            problems=report.plan.problems,
+            baseline=programs.baseline,
+            references=programs.references,
+            planned=programs.by_place,
+            correct=programs.correct_by_place,
+            values=primary,
+            against_baseline=against,
+            slowdowns=slowdowns,
+            deciding=deciding,
+            winners=winners,
+            higher_is_better=programs.higher_is_better,
+            tunes=tunes,
+        )
+    )
+    contenders = contenders_of(deciding)
+    best = best_rank(ranks, contenders, programs.references, len(programs.problem_ids), tunes=tunes)
+    groups = rival_groups(ranks, programs.references, programs.by_place)
+    finder = StepFinder(
+        report=report,
+        cells=programs.correct_by_place,
+        problems=programs.problem_ids,
+        verdicts=verdicts,
+        timing=judged.judges[0],
+        sources=programs.sources,
+        blocks=block_values_of(report, programs.correct_by_place, programs.sources),
+    )
+    return Findings(
+        report=report,
+        variants=programs.variants,
+        aliases=_names_of_aliases(programs),
+        distinct_cells=programs.cells,
+        correct_cells=programs.correct,
+        baseline=programs.baseline,
+        references=programs.references,
+        metrics=_metrics(report, frame),
+        numbers=frame,
+        values=values,
+        block_values=numbers.block_values,
+        verdicts=verdicts,
+        against_baseline=against,
+        winners=winners,
+        rival_winners=rival_winners,
+        slowdowns=slowdowns,
+        ranks=ranks,
+        contenders=contenders,
+        best_rank=best,
+        baseline_rank=leading_baseline(
+            ranks, best, programs.baseline, higher_is_better=programs.higher_is_better
+        ),
+        rival_groups=groups,
+        roles=figure_roles(
+            ranks, best, programs.baseline, groups, programs.references, tunes=tunes
+        ),
+        baselines=_baselines(judged, programs, verdicts, primary),
+        ladder=_ladder(judged, programs, finder, primary, ranks),
+        parameter_steps=tuple(
+            effect for effect in finder.effects_of(judged.parameter_steps) if effect.overall.pairs
+        ),
+        grid_pairs=_grid_pairs(programs, judged, verdicts, values),
+        waves=_waves(programs, values),
+        timers=find_timers(report.samples, numbers.blocks, list(programs.correct)),
+        notices=_notices(report),
+    )
+
+
+def _names_of_aliases(programs: _Programs) -> dict[str, tuple[str, ...]]:
+    """Names of the aliases of each variant, by its id."""
+    names = {variant.id: variant.name for variant in programs.report.plan.variants}
+    by_owner: dict[str, tuple[str, ...]] = {}
+    for alias, owner in programs.owners.items():
+        by_owner[owner] = (*by_owner.get(owner, ()), names[alias])
+    return by_owner
+
+
+def _winners(
+    leaders: _Leaders,
+    chosen: Mapping[str, Cell],
+    verdicts: PairVerdicts,
+    primary: Mapping[str, Value],
+    excluded: frozenset[str],
+) -> dict[str, Winner]:
+    return {
+        problem: make_winner(
+            leader,
+            [(cell, primary[cell.id]) for cell, _ in leaders.in_order(problem)],
+            verdicts,
+            excluded,
+        )
+        for problem, leader in chosen.items()
+    }
+
+
+def _slowdowns(
+    programs: _Programs, numbers: _Numbers, deciding: Mapping[str, Winner]
+) -> dict[tuple[str, str], float]:
+    return {
+        (cell.variant.id, cell.problem.id): numbers.slowdown(cell, deciding[cell.problem.id].cell)
+        for cell in programs.correct.values()
+        if cell.problem.id in deciding
+    }
+
+
+def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
+    """Labels of metrics that have numbers; a duration is what the primary timer measures."""
+    present = dict.fromkeys(numbers["metric"])
+    first = [name for name in report.metrics if name in present]
+    timer = reference_collector(report.samples)
+    found = []
+    for name in dict.fromkeys([*first, *present]):
+        own = label(name)
+        if name == JUDGED and timer is not None:
+            own = replace(own, definition=label(DURATIONS[timer]).definition)
+        found.append(own)
+    return tuple(found)
+
+
+def _baselines(
+    judged: _Verdicts,
+    programs: _Programs,
+    verdicts: PairVerdicts,
+    primary: Mapping[str, Value],
+) -> tuple[NamedBaseline, ...]:
+    first = programs.variants[0] if programs.variants else None
+    variants = {"reference": programs.baseline, "first": first}
+    return tuple(
+        make_baseline(key, variants.get(key), others, verdicts, primary)
+        for key, others in judged.others.items()
+    )
+
+
+def _ladder(
+    judged: _Verdicts,
+    programs: _Programs,
+    finder: StepFinder,
+    primary: Mapping[str, Value],
+    ranks: Sequence[VariantRank],
+) -> tuple[Rung, ...]:
+    if programs.report.kind != "progression":
+        return ()
+    means = {row.variant.id: row.geometric_mean for row in ranks}
+    higher = programs.higher_is_better
+
+    def percent_at(variant: Variant, problem: str) -> float:
+        cell = programs.correct_by_place.get((variant.id, problem))
+        ratio = primary[cell.id].ratio if cell else NAN
+        return percent_of_performance(ratio, higher_is_better=higher)
+
+    percents = {
+        variant.id: (
+            tuple(percent_at(variant, problem) for problem in programs.problem_ids),
+            percent_of_performance(means.get(variant.id, NAN), higher_is_better=higher),
+        )
+        for variant in programs.rivals
+    }
+    references = programs.references
+    planned = [one for one in programs.report.plan.variants if one.id not in references]
+    numbers = {variant.id: number for number, variant in enumerate(planned, start=1)}
+    numbered = [(numbers[variant.id], variant) for variant in programs.rivals]
+    return make_ladder(numbered, judged.ladder_versions, finder, percents)
+
+
+def _grid_pairs(
+    programs: _Programs, judged: _Verdicts, verdicts: PairVerdicts, values: Values
+) -> GridPairs | None:
+    report = programs.report
+    if report.kind != "grid" or not programs.variants:
+        return None
+    everything = grids(report.plan.problems, report.axes, report.split)
+    tried = tuple(grid for grid in everything if _tried(programs, grid)) or everything
+    first, pairs = variant_pairs(programs.variants, programs.baseline)
+    moved = moved_bytes(programs.correct, values)
+    return GridPairs(
+        grids=tried,
+        all_grids=len(everything),
+        against_baseline=first,
+        shown=judged.grid_variants,
+        left_out=len(pairs) - len(judged.grid_variants),
+        cells={
+            (pair.over.id, pair.under.id, grid.name): tuple(
+                compare_on_grid(pair, grid, programs.by_place, verdicts, moved)
+            )
+            for grid in tried
+            for pair in judged.grid_variants
+        },
+        moved=moved,
+    )
+
+
+def _tried(programs: _Programs, grid: Grid) -> bool:
+    """Whether any cell of a grid was measured, or failed: a part of a run need not have all."""
+    cells = (
+        programs.by_place.get((variant.id, problem.id))
+        for problem in grid.problems.values()
+        for variant in programs.variants
+    )
+    return any(cell and programs.outcome(cell) is not Outcome.NOT_MEASURED for cell in cells)
+
+
+def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
+    if programs.report.kind != "waves":
+        return None
+    cells = list(programs.correct.values())
+    return find_waves(cells, values, programs.report.environment.sm_count)
+
+
+def _notices(report: Report) -> tuple[Notice, ...]:
+    """What was noticed when the run was read, and what its numbers say of themselves."""
+    own = caveats(
+        cells=report.plan.cells,
+        statuses=report.statuses,
+        builds=report.builds,
+        samples=report.samples,
+        environment=report.environment,
+        baseline=report.baseline,
+        delta=report.rules.delta,
+    )
+    replayed = [one for one in report.notices if one.kind is NoticeKind.REPLAYED]
+    rest = [one for one in report.notices if one.kind is not NoticeKind.REPLAYED]
+    shown = (_of_recording(one) for one in own) if report.replay else own
+    return (*replayed, *shown, *rest)
+
+
+def _of_recording(notice: Notice) -> Notice:
+    """Who replays cannot measure what is missing by running the command again."""
+    if notice.kind is not NoticeKind.NOT_MEASURED:
+        return notice
+    return Notice(NoticeKind.NOT_RECORDED, notice.values)

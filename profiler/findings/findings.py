@@ -1,0 +1,253 @@
+"""What is true of a run: found once, in a stated order, as data that everything else prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from profiler.findings.grid_pairs import GridPairs
+from profiler.findings.named_baselines import NamedBaseline
+from profiler.findings.ranking import VariantRank
+from profiler.findings.steps import Rung, StepEffect
+from profiler.findings.timelines.cells import TimelineFindings, find_timelines
+from profiler.findings.timers import TimerComparison
+from profiler.findings.values import NOTHING, Value
+from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
+from profiler.findings.waves import WaveFindings
+from profiler.findings.winners import Winner
+from profiler.metrics.labels import Label
+from profiler.model import Cell, CellStatus, Outcome, Problem, Variant
+from profiler.notices import Notice
+from profiler.run_folder.load.report import Report
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """The findings of one run; `profiler.findings.find` makes them.
+
+    Variants that are the same program as another are no variants here: they are names of that one
+    (`aliases`), so that a program has one row and one place. Problems have their short names.
+    """
+
+    report: Report
+    variants: tuple[Variant, ...]
+    """Distinct programs, in the order of the plan."""
+    aliases: Mapping[str, tuple[str, ...]]
+    """Further names of a variant, by its id; only of those that have any."""
+    distinct_cells: tuple[Cell, ...]
+    """Cells of `variants`, in the order of the plan."""
+    correct_cells: Mapping[str, Cell]
+    """By id: those of `distinct_cells` that were measured and gave a right result."""
+    baseline: Variant | None
+    references: frozenset[str]
+    """Ids of the variants that are never called the best: the baseline and its like."""
+    metrics: tuple[Label, ...]
+    """Every metric that has a number: those that the spec names first, then the rest."""
+    numbers: pd.DataFrame
+    """One row per cell and metric: `cell_numbers.NUMBER_COLUMNS`."""
+    values: Mapping[tuple[str, str], Value]
+    """The same by (cell id, metric)."""
+    block_values: Mapping[tuple[str, str], Value]
+    """Of the blocks in which every cell was measured: what stands beside a number of the final."""
+    verdicts: PairVerdicts
+    """Every verdict that anything shows."""
+    against_baseline: Mapping[str, PairVerdict]
+    """By id of each correct cell: against the baseline of its problem."""
+    winners: Mapping[str, Winner]
+    """By problem id, among all variants; none where nothing is correct."""
+    rival_winners: Mapping[str, Winner]
+    """By problem id, among the variants that are no references."""
+    slowdowns: Mapping[tuple[str, str], float]
+    """By (variant id, problem id): how many times worse than the deciding winner."""
+    ranks: tuple[VariantRank, ...]
+    """Every variant, best first: complete ones before those that lack a problem."""
+    contenders: Mapping[str, frozenset[str]]
+    """Ids of problems that a variant wins or is not shown to lose, by variant id."""
+    best_rank: VariantRank | None
+    """The variant to recommend; the baseline only where it stands alone."""
+    baseline_rank: VariantRank | None
+    """The baseline, where over all problems it beats every other variant; else None."""
+    rival_groups: tuple[tuple[VariantRank, ...], ...]
+    """Variants that are no references, best first, by the problems that they are planned for."""
+    roles: Mapping[str, str]
+    """Which variants stand out in figures, by id: `best`, `baseline`, `series-1`, …"""
+    baselines: tuple[NamedBaseline, ...]
+    """Every cell against each baseline that a reader can switch between."""
+    ladder: tuple[Rung, ...]
+    """Of a progression; else empty."""
+    parameter_steps: tuple[StepEffect, ...]
+    """Of an ablation: the steps that the spec asks for. Of an autotune: all of the rivals'."""
+    grid_pairs: GridPairs | None
+    """Of a page of grids; else None."""
+    waves: WaveFindings | None
+    """Of a page of waves; else None."""
+    timers: TimerComparison | None
+    """None where there are not two timers."""
+    notices: tuple[Notice, ...]
+    """What a reader must know before believing the numbers."""
+
+    @cached_property
+    def timelines(self) -> TimelineFindings:
+        """What the timelines show; whatever takes long is found when it is asked for."""
+        return find_timelines(self.report)
+
+    # ---- look-ups --------------------------------------------------------------------------------
+
+    @cached_property
+    def problems(self) -> tuple[Problem, ...]:
+        """Problems in the order of the plan."""
+        return self.report.plan.problems
+
+    @cached_property
+    def cells(self) -> Mapping[tuple[str, str], Cell]:
+        """Distinct cells by (variant id, problem id)."""
+        return {(cell.variant.id, cell.problem.id): cell for cell in self.distinct_cells}
+
+    @cached_property
+    def marks(self) -> Mapping[str, int]:
+        """Index of each variant by id: how the page's script knows it."""
+        return {variant.id: index for index, variant in enumerate(self.variants)}
+
+    @cached_property
+    def problem_numbers(self) -> Mapping[str, int]:
+        """Index of each problem by id, in the order of the plan."""
+        return {problem.id: index for index, problem in enumerate(self.problems)}
+
+    @cached_property
+    def cell_numbers(self) -> Mapping[str, int]:
+        """Index of each distinct cell by id."""
+        return {cell.id: index for index, cell in enumerate(self.distinct_cells)}
+
+    @cached_property
+    def rivals(self) -> tuple[Variant, ...]:
+        """Variants that are no references, in the order of the plan."""
+        return tuple(variant for variant in self.variants if variant.id not in self.references)
+
+    @cached_property
+    def planned(self) -> Mapping[str, frozenset[str]]:
+        """Ids of the problems that each variant is planned for, by variant id."""
+        problems: dict[str, set[str]] = {}
+        for variant, problem in self.cells:
+            problems.setdefault(variant, set()).add(problem)
+        return {variant: frozenset(ids) for variant, ids in problems.items()}
+
+    @property
+    def gives_verdicts(self) -> bool:
+        """Whether the metric that decides which variant is best has verdicts."""
+        return self.report.primary == JUDGED
+
+    @property
+    def tunes(self) -> bool:
+        """Whether the question is which configuration to use, rather than which version is best."""
+        return self.report.kind == "autotune"
+
+    @property
+    def deciding_winners(self) -> Mapping[str, Winner]:
+        """The winners that stand for the best: without references where the run tunes."""
+        return self.rival_winners if self.tunes else self.winners
+
+    @property
+    def primary(self) -> Label:
+        """The metric that decides which variant is best."""
+        return next(
+            (metric for metric in self.metrics if metric.name == self.report.primary),
+            self._primary_label,
+        )
+
+    @cached_property
+    def _primary_label(self) -> Label:
+        from profiler.metrics.labels import label  # noqa: PLC0415
+
+        return label(self.report.primary)
+
+    @property
+    def leader(self) -> VariantRank | None:
+        """The baseline where it beats the rest, else the variant to recommend.
+
+        Where the run tunes always the latter: it asks which configuration to use.
+        """
+        return (None if self.tunes else self.baseline_rank) or self.best_rank
+
+    @property
+    def best(self) -> Variant | None:
+        """The variant to recommend for all problems."""
+        return self.best_rank.variant if self.best_rank else None
+
+    def role(self, variant: Variant) -> str:
+        """Role of a variant in figures; whoever is not named plays `other`."""
+        return self.roles.get(variant.id, "other")
+
+    def status(self, cell: Cell) -> CellStatus:
+        """Outcome of a cell; one that nobody reports on was not measured."""
+        return self.report.statuses.get(cell.id) or CellStatus(cell.id, Outcome.NOT_MEASURED)
+
+    def correct(self, cell: Cell | None) -> bool:
+        """Whether a cell may be ranked: it was measured and its result was right."""
+        return cell is not None and self.status(cell).outcome.correct
+
+    def tried(self, cell: Cell | None) -> bool:
+        """Whether a cell was measured or failed; a part of a run need not have all."""
+        return cell is not None and self.status(cell).outcome is not Outcome.NOT_MEASURED
+
+    def value(self, cell: Cell, metric: str) -> Value:
+        """The one number of a metric in a cell; without any sample, nothing."""
+        return self.values.get((cell.id, metric), NOTHING)
+
+    def block_value(self, cell: Cell, metric: str) -> Value:
+        """A metric in a cell by the blocks in which every cell was measured."""
+        return self.block_values.get((cell.id, metric), NOTHING)
+
+    def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """The one number of a metric for a variant and a problem, where that cell is planned."""
+        cell = self.cells.get((variant.id, problem.id))
+        return self.value(cell, metric) if cell else NOTHING
+
+    def correct_at(self, variant: Variant, problem: Problem, metric: str) -> Value:
+        """The same, of a correct result only."""
+        correct = self.correct(self.cells.get((variant.id, problem.id)))
+        return self.at(variant, problem, metric) if correct else NOTHING
+
+    def verdict(self, variant: Variant, problem: Problem) -> PairVerdict:
+        """The verdict on a variant against the baseline at a problem."""
+        cell = self.cells.get((variant.id, problem.id))
+        return self.against_baseline.get(cell.id, NO_VERDICT) if cell else NO_VERDICT
+
+    def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
+        """All variants at a problem: correct ones by rank or value, then those without."""
+        pairs = [(variant, self.correct_at(variant, problem, metric)) for variant in self.variants]
+        known = [pair for pair in pairs if pair[1].known]
+        unknown = [pair for pair in pairs if not pair[1].known]
+        return [*sorted(known, key=lambda pair: _order(pair[1])), *unknown]
+
+    def largest_of(self, *variants: Variant) -> Problem | None:
+        """The problem whose best cell takes longest, of those at which all these are correct."""
+        shared = [
+            problem
+            for problem in self.problems
+            if problem.id in self.winners
+            and all(self.correct(self.cells.get((one.id, problem.id))) for one in variants)
+        ]
+        return max(shared, key=lambda one: self.winners[one.id].value.median, default=None)
+
+    @cached_property
+    def largest_problem(self) -> Problem | None:
+        """The problem whose best cell takes longest: single-problem figures show it."""
+        return self.largest_of()
+
+    def outcome_counts(self) -> Mapping[Outcome, int]:
+        """Count the cells of the plan by outcome, aliases too, in the order of `Outcome`."""
+        outcomes = [self.status(cell).outcome for cell in self.report.plan.cells]
+        return {outcome: outcomes.count(outcome) for outcome in Outcome if outcome in outcomes}
+
+    def measured_count(self) -> int:
+        """Count the cells of the plan that have a number to show."""
+        return sum(self.correct(cell) for cell in self.report.plan.cells)
+
+
+def _order(value: Value) -> tuple[float, float]:
+    """By rank; metrics without a direction have none and go by value."""
+    return (value.rank if math.isfinite(value.rank) else math.inf, value.median)

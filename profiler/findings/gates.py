@@ -1,0 +1,91 @@
+"""`--fail-on regression[:PERCENT]`: when a comparison fails the command that made it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from profiler.errors import UsageError
+from profiler.model import Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+JUDGED_COLUMNS = ("verdict", "ratio", "ratio_low", "ratio_high")
+"""What a frame needs beside `cell` so that a gate can judge it."""
+
+_FORM = re.compile(r"regression(?::\s*(?P<percent>\d+(?:\.\d*)?|\.\d+)\s*%?)?")
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Gate:
+    """Fail where a cell is SLOWER by more than `percent`."""
+
+    percent: float = 0.0
+
+    def __str__(self) -> str:
+        return f"regression:{self.percent:g}%" if self.percent else "regression"
+
+
+def parse_gate(text: str) -> Gate:
+    """Read `regression`, `regression:2` or `regression:2%`; raises UsageError for all else."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise UsageError(
+            f"--fail-on {text}: must look like regression, regression:2 or regression:2.5%",
+            remedy="The number is how many percent slower a cell may be; 0 by default.",
+        )
+    return Gate(float(found["percent"] or 0))
+
+
+def can_judge(cells: pd.DataFrame) -> bool:
+    """Whether a frame has the columns that a gate reads."""
+    return set(JUDGED_COLUMNS) <= set(cells.columns)
+
+
+def regressions(cells: pd.DataFrame, gate: Gate) -> pd.DataFrame:
+    """The rows of a frame that trip the gate, the slowest first.
+
+    `cells` has `cell` and `JUDGED_COLUMNS`, ratios being candidate / baseline. A row trips where
+    its verdict is SLOWER and even the near end of its interval lies beyond the threshold: what a
+    gate claims has to stand. UNCLEAR, no verdict and a missing interval never trip. A frame without
+    those columns has no regressions; `can_judge` tells the two apart.
+    """
+    if not can_judge(cells):
+        return cells.iloc[:0]
+    slower = cells["verdict"] == Verdict.SLOWER
+    beyond = cells["ratio_low"].astype(float) > 1 + gate.percent / 100
+    return cells[slower & beyond].sort_values("ratio", ascending=False, kind="stable")
+
+
+def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
+    """What a gate could not judge, in words; empty where every row has a verdict."""
+    if not can_judge(cells):
+        return f"--fail-on {gate}: there are no verdicts here; nothing was judged."
+    decided = cells["verdict"].isin([Verdict.FASTER, Verdict.SLOWER, Verdict.SAME])
+    count = int((~decided).sum())
+    if not count:
+        return ""
+    return f"--fail-on {gate}: {count} of {len(cells)} cells are undecided and do not trip it."
+
+
+def tripped_message(found: pd.DataFrame, gate: Gate) -> str:
+    """Name the cells that tripped a gate, one in a line; `found` is from `regressions`."""
+    noun = "cell is" if len(found) == 1 else "cells are"
+    lines = [f"--fail-on {gate}: {len(found)} {noun} SLOWER beyond the threshold:"]
+    columns = [found[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
+    for cell, *ratios in list(zip(*columns, strict=True))[:_MOST_NAMED]:
+        lines.append(f"  {cell}: {_change_words(*map(float, ratios))}")
+    if len(found) > _MOST_NAMED:
+        lines.append(f"  and {len(found) - _MOST_NAMED} more")
+    return "\n".join(lines)
+
+
+def _change_words(ratio: float, low: float, high: float) -> str:
+    """A slowdown with its interval: in percent, as a factor from twice the time on."""
+    if ratio >= 2:
+        return f"{ratio:.2f}\N{MULTIPLICATION SIGN} [{low:.2f}, {high:.2f}]"
+    percent, lowest, highest = (f"{100 * (value - 1):+.1f}" for value in (ratio, low, high))
+    return f"{percent} % [{lowest}, {highest}]"

@@ -1,0 +1,113 @@
+"""Problems as grids: which two parameters are the axes, and which tell the grids apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from profiler.model import Problem
+from profiler.planning.problem_names import distinct, is_number, varying
+
+TIMES = "\N{MULTIPLICATION SIGN}"
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Problems that differ in nothing but the two axes."""
+
+    name: str
+    rows: str
+    """Parameter of the rows; empty where problems differ in the columns only."""
+    columns: str
+    row_values: tuple[Any, ...]
+    column_values: tuple[Any, ...]
+    problems: Mapping[tuple[Any, Any], Problem]
+    """By row and column; not every place need be planned."""
+
+    def place(self, row: Any, column: Any) -> str:
+        """Say where a cell stands: `dim0 = 128, dim1 = 4096`."""
+        return ", ".join(f"{key} = {value}" for key, value in self._places(row, column) if key)
+
+    def short_place(self, row: Any, column: Any) -> str:
+        """The same without the names of the axes: `128 \u00d7 4096`."""
+        return f" {TIMES} ".join(str(one) for key, one in self._places(row, column) if key)
+
+    def _places(self, row: Any, column: Any) -> tuple[tuple[str, Any], ...]:
+        return ((self.rows, row), (self.columns, column))
+
+
+def grids(
+    problems: Sequence[Problem], axes: Sequence[str] = (), split: Sequence[str] = ()
+) -> tuple[Grid, ...]:
+    """Every problem in exactly one grid, grids in the order of the plan.
+
+    Problems with other parameters are another family, with axes of their own where the given ones
+    are not among theirs: attention by batch and length, and by length and width.
+    """
+    families: dict[tuple[str, ...], list[Problem]] = {}
+    for problem in problems:
+        families.setdefault(tuple(sorted(problem.params)), []).append(problem)
+    found = [grid for family in families.values() for grid in _of_family(family, axes, split)]
+    return tuple(_named_apart(found))
+
+
+def _of_family(
+    problems: Sequence[Problem], axes: Sequence[str], split: Sequence[str]
+) -> list[Grid]:
+    rows, columns = _axes(problems, axes)
+    rest = [key for key in varying(problems) if key not in (rows, columns)]
+    # Parameters that are the same in this family may tell it from another.
+    named = [key for key in split if key in problems[0].params]
+    keys = [*named, *(key for key in rest if key not in named)]
+    groups: dict[tuple[str, ...], list[Problem]] = {}
+    for problem in problems:
+        groups.setdefault(tuple(str(problem.params[key]) for key in keys), []).append(problem)
+    return [_grid(group, keys, rows, columns) for group in groups.values()]
+
+
+def _axes(problems: Sequence[Problem], wanted: Sequence[str]) -> tuple[str, str]:
+    """Rows and columns: as wanted, else the two numbers with most values, then anything else."""
+    if wanted and all(key in problems[0].params for key in wanted):
+        return wanted[0], wanted[1]
+    keys = varying(problems)
+    values = {key: distinct(problems, key) for key in keys}
+    numeric = {key: all(map(is_number, found)) for key, found in values.items()}
+    order = sorted(keys, key=lambda key: (not numeric[key], -len(values[key])))
+    chosen = [key for key in keys if key in order[:2]]
+    if len(chosen) == 2 and numeric[chosen[0]] and not numeric[chosen[1]]:
+        chosen.reverse()  # words as rows: there is room for them
+    if not chosen:
+        return "", next(iter(problems[0].params), "")
+    return (chosen[0], chosen[1]) if len(chosen) == 2 else ("", chosen[0])
+
+
+def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: str) -> Grid:
+    name = _name(problems[0].params, keys)
+    return Grid(
+        name or f" {TIMES} ".join(key for key in (rows, columns) if key),
+        rows,
+        columns,
+        distinct(problems, rows) if rows else ("",),
+        distinct(problems, columns),
+        {(one.params.get(rows, ""), one.params.get(columns)): one for one in problems},
+    )
+
+
+def _name(params: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """What the grid's problems have in common: words say what they are, numbers need their key."""
+    return ", ".join(
+        str(params[key]) if isinstance(params[key], str) else f"{key} = {params[key]}"
+        for key in keys
+    )
+
+
+def _named_apart(found: Sequence[Grid]) -> list[Grid]:
+    """Names that are given twice get their axes, so that each can be chosen."""
+    names = [grid.name for grid in found]
+    return [
+        replace(one, name=f"{one.name}: {one.rows}, {one.columns}")
+        if names.count(one.name) > 1
+        else one
+        for one in found
+    ]

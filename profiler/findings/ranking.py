@@ -1,0 +1,138 @@
+"""How variants rank: at each problem, over all problems, and as the only one for everything."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.findings.values import NAN, Value
+from profiler.findings.verdicts import PairVerdict
+from profiler.findings.winners import Winner
+from profiler.model import Problem, Variant
+
+ProblemValue = tuple[Problem, Value]
+
+
+@dataclass(frozen=True)
+class Regret:
+    """How much slower one variant is than the winner of each problem, used for all of them.
+
+    Slowdowns are factors of the metric that decides: 1.23 is 23 % worse than the winner.
+    """
+
+    problems: int
+    missing: tuple[str, ...]
+    """Ids of problems that have a winner, and where the variant has no correct result."""
+    mean: float
+    """Mean slowdown."""
+    worst: float
+    worst_problem: str
+    """Id."""
+
+
+@dataclass(frozen=True)
+class VariantRank:
+    """How one variant does against the baseline, and as the only one for everything."""
+
+    variant: Variant
+    ratios: tuple[ProblemValue, ...]
+    """Problems with a ratio to the baseline, in the order of the plan."""
+    verdicts: tuple[PairVerdict, ...]
+    """Against the baseline, at the problems of `ratios`."""
+    planned_verdicts: tuple[PairVerdict, ...]
+    """Against the baseline at every problem that both are planned for; NO DATA where one failed."""
+    complete: bool
+    """Whether it is ranked at every problem that any variant is ranked at."""
+    geometric_mean: float
+    """Of `ratios`."""
+    best: ProblemValue | None
+    worst: ProblemValue | None
+    regret: Regret | None
+    planned: frozenset[str]
+    """Ids of the problems that it is planned for, of those that have a winner."""
+
+    @property
+    def covers(self) -> bool:
+        """Whether it is ranked at every problem that it is planned for."""
+        return self.regret is not None and self.planned.isdisjoint(self.regret.missing)
+
+    @property
+    def excluding_one(self) -> int:
+        """Count the problems at which the interval of the ratio does not reach 1."""
+        return sum(excludes_one(value) for _, value in self.ratios)
+
+
+def excludes_one(value: Value) -> bool:
+    """Whether the interval of a ratio is known and lies wholly on one side of 1."""
+    return value.ratio_low > 1 or value.ratio_high < 1
+
+
+def slowdown(
+    value: Value, blocks: Value, best: Value, best_blocks: Value, *, higher_is_better: bool = False
+) -> float:
+    """How many times worse a number is than the winner's; below 1 it is better.
+
+    Two numbers of one kind are compared: both of the final, or both of the blocks before it, since
+    the GPU's clock may have been another. `blocks` and `best_blocks` are of the latter.
+    """
+    above, below = (value, best) if value.source == best.source else (blocks, best_blocks)
+    if not (above.median > 0 and below.median > 0):
+        return NAN
+    return below.median / above.median if higher_is_better else above.median / below.median
+
+
+def ranks_by_slowdown(slowdowns: Mapping[str, float]) -> dict[str, float]:
+    """Rank by cell id, 1 is best; equal slowdowns share the better rank, missing ones have none."""
+    known = [value for value in slowdowns.values() if not math.isnan(value)]
+    return {
+        cell: 1.0 + sum(other < value for other in known)
+        for cell, value in slowdowns.items()
+        if not math.isnan(value)
+    }
+
+
+def regret_of(
+    variant: Variant, slowdowns: Mapping[tuple[str, str], float], problems: Sequence[str]
+) -> Regret | None:
+    """Regret of a variant over problems (ids) that have a winner; None where it is ranked nowhere.
+
+    `slowdowns` by (variant id, problem id); what is better than the winner costs nothing.
+    """
+    own = {
+        problem: max(1.0, slowdowns[variant.id, problem])
+        for problem in problems
+        if math.isfinite(slowdowns.get((variant.id, problem), NAN))
+    }
+    if not own:
+        return None
+    worst = max(own, key=lambda problem: own[problem])
+    return Regret(
+        problems=len(own),
+        missing=tuple(problem for problem in problems if problem not in own),
+        mean=sum(own.values()) / len(own),
+        worst=own[worst],
+        worst_problem=worst,
+    )
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    """Geometric mean of positive ratios; NaN without any."""
+    known = [ratio for ratio in ratios if ratio > 0]
+    return math.exp(sum(map(math.log, known)) / len(known)) if known else NAN
+
+
+def percent_of_performance(ratio: float, *, higher_is_better: bool = False) -> float:
+    """Percent of the baseline's performance: twice the time is half of it; NaN without a ratio."""
+    if not ratio > 0:
+        return NAN
+    return 100 * ratio if higher_is_better else 100 / ratio
+
+
+def contenders_of(winners: Mapping[str, Winner]) -> dict[str, frozenset[str]]:
+    """Ids of the problems at which a variant wins or is not shown to be worse, by variant id."""
+    problems: dict[str, set[str]] = {}
+    for problem, winner in winners.items():
+        for variant in winner.contenders:
+            problems.setdefault(variant, set()).add(problem)
+    return {variant: frozenset(ids) for variant, ids in problems.items()}

@@ -1,0 +1,220 @@
+"""Two or more runs side by side: found once, printed by page, console, JSON and gate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from functools import cached_property
+
+import pandas as pd
+
+from profiler.analyse.between_runs import Reason
+from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
+from profiler.comparison.runs import ComparedRun
+from profiler.comparison.timings import Timings
+from profiler.findings.runs.grids import RunGrids, find_grids
+from profiler.findings.runs.steps import RunStep, step_between
+from profiler.model import Cell
+from profiler.notices import Notice, NoticeKind
+from profiler.planning.problem_names import short_names
+
+UNSHOWN = ("peak_dram_bytes_per_s", "memory_bytes", "sm_count", "l2_bytes")
+"""Fields of an environment that follow from the GPU's name."""
+
+_CLOCK_MOVED = 0.01
+"""A clock that differs by less cannot hide or feign what the margin lets through anyway."""
+_GATE_COLUMNS = ("cell", "verdict", "ratio", "ratio_low", "ratio_high")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that is not the same in all runs."""
+
+    field: str
+    """Field of `model.Environment`, or `baseline`, `spec`, `source`, `experiment`."""
+    values: tuple[str | int | float | bool | None, ...]
+    """One a run."""
+
+
+@dataclass(frozen=True)
+class RunTimes:
+    """A cell in one run: median duration with its interval, and its ratio to that run's baseline.
+
+    Of the blocks that the step to the next run (for the last one: from the run before) compares.
+    """
+
+    run: int
+    blocks: int
+    median_ns: float
+    low_ns: float
+    high_ns: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+
+
+@dataclass(frozen=True, eq=False)
+class RunComparison:
+    """Runs in the order given, oldest first, and the steps from each to the next."""
+
+    runs: tuple[ComparedRun, ...]
+    planned: Mapping[str, Cell]
+    """Every cell of any run by its id, as its newest run defines it."""
+    cells: Mapping[str, Cell]
+    """The same under the short names of their problems."""
+    steps: tuple[RunStep, ...]
+    history: Mapping[str, Mapping[int, RunTimes]]
+    """By cell, then by the run in which it was measured."""
+    differences: tuple[Difference, ...]
+    notices: tuple[Notice, ...]
+    delta: float = DELTA
+    """Smaller relative differences are SAME."""
+    fewest_blocks: int = FEWEST_BLOCKS
+    """A verdict needs so many in each run."""
+
+    @property
+    def last(self) -> RunStep:
+        """The step to the newest run."""
+        return self.steps[-1]
+
+    @property
+    def judged(self) -> pd.DataFrame:
+        """What a gate judges: the cells of the last step but the control, `cell` being a column."""
+        changes = [
+            change for change in self.last.cells.values() if change.reason is not Reason.CONTROL
+        ]
+        rows = [tuple(getattr(change, name) for name in _GATE_COLUMNS) for change in changes]
+        return pd.DataFrame(rows, columns=list(_GATE_COLUMNS)).astype({"verdict": object})
+
+    @cached_property
+    def most_moved(self) -> tuple[str, ...]:
+        """Cells that at least two runs measured, by how far their slowest run and fastest differ.
+
+        By the ratio to the baseline where there is one. Those that some step found FASTER or SLOWER
+        come before those that only look it.
+        """
+        factors = {cell: _spread(tuple(times.values())) for cell, times in self.history.items()}
+        decided = {
+            cell for step in self.steps for cell, change in step.cells.items() if change.decided
+        }
+        several = [cell for cell, times in self.history.items() if len(times) > 1]
+        return tuple(sorted(several, key=lambda cell: (cell not in decided, -factors[cell])))
+
+    @cached_property
+    def grids(self) -> RunGrids | None:
+        """The last two runs as grids; None where neither is of page kind grid."""
+        older, newer = self.runs[self.last.older], self.runs[self.last.newer]
+        return find_grids(older, newer, self.last, self.cells)
+
+
+def _spread(times: Sequence[RunTimes]) -> float:
+    """Largest by smallest value over the runs."""
+    values = [entry.median_ns if pd.isna(entry.ratio) else entry.ratio for entry in times]
+    return max(values) / min(values)
+
+
+def compare(runs: Sequence[ComparedRun]) -> RunComparison:
+    """Join runs on the ids of their cells; raises UsageError where two neighbours share none."""
+    steps = tuple(step_between(runs, number) for number in range(len(runs) - 1))
+    differences = tuple(_differences(runs))
+    return RunComparison(
+        runs=tuple(runs),
+        planned={cell.id: cell for run in runs for cell in run.report.plan.cells},
+        cells={cell.id: cell for run in runs for cell in _short_named(run)},
+        steps=steps,
+        history=_history(runs, steps),
+        differences=differences,
+        notices=tuple(_notices(runs, steps, differences)),
+    )
+
+
+def _short_named(run: ComparedRun) -> tuple[Cell, ...]:
+    names = short_names(run.report.plan.problems)
+    return tuple(
+        replace(cell, problem=replace(cell.problem, name=names[cell.problem.id]))
+        for cell in run.report.plan.cells
+    )
+
+
+def _history(
+    runs: Sequence[ComparedRun], steps: Sequence[RunStep]
+) -> dict[str, dict[int, RunTimes]]:
+    """Times of every cell in every run, of the same blocks as its steps compare."""
+    timings: dict[int, Timings] = {}
+    for step in steps:
+        timings[step.older], timings[step.newer] = step.timings
+    history: dict[str, dict[int, RunTimes]] = {}
+    for number, run in enumerate(runs):
+        for cell, row in timings[number].summary(run).iterrows():
+            history.setdefault(str(cell), {})[number] = RunTimes(
+                run=number,
+                blocks=int(row["n"]),
+                median_ns=row["median"],
+                low_ns=row["low"],
+                high_ns=row["high"],
+                ratio=row["ratio"],
+                ratio_low=row["ratio_low"],
+                ratio_high=row["ratio_high"],
+            )
+    return history
+
+
+def _differences(runs: Sequence[ComparedRun]) -> list[Difference]:
+    environments = [asdict(run.report.environment) for run in runs]
+    candidates: dict[str, list[str | int | float | bool | None]] = {
+        "experiment": [run.report.experiment for run in runs],
+        "baseline": [run.report.baseline for run in runs],
+        **{
+            name: [environment[name] for environment in environments]
+            for name in environments[0]
+            if name not in UNSHOWN
+        },
+        "spec": [_spec_version(run, runs) for run in runs],
+    }
+    return [
+        Difference(name, tuple(values))
+        for name, values in candidates.items()
+        if len({str(value) for value in values}) > 1
+    ]
+
+
+def _spec_version(run: ComparedRun, runs: Sequence[ComparedRun]) -> str:
+    """Which text of the experiment file a run had: texts are numbered as they appear."""
+    texts = list(dict.fromkeys(other.report.spec_text for other in runs))
+    return f"version {texts.index(run.report.spec_text) + 1}"
+
+
+def _notices(
+    runs: Sequence[ComparedRun], steps: Sequence[RunStep], differences: Sequence[Difference]
+) -> list[Notice]:
+    notices = [notice for step in steps for notice in _step_notices(runs, step)]
+    fields = {difference.field for difference in differences}
+    if "experiment" in fields:
+        names = ", ".join(dict.fromkeys(run.report.experiment for run in runs))
+        notices.append(Notice(NoticeKind.DIFFERENT_EXPERIMENTS, {"experiments": names}))
+    if "gpu_uuid" in fields and "gpu" not in fields:
+        gpu = runs[-1].report.environment.gpu or "GPU"
+        notices.append(Notice(NoticeKind.ANOTHER_GPU, {"gpu": gpu}))
+    return notices
+
+
+def _step_notices(runs: Sequence[ComparedRun], step: RunStep) -> list[Notice]:
+    older, newer = runs[step.older], runs[step.newer]
+    names: dict[str, str | int | float] = {"older": older.name, "newer": newer.name}
+    notices = []
+    if _moment(older) > _moment(newer):
+        notices.append(Notice(NoticeKind.ORDER_REVERSED, names))
+    if step.refused is not None:
+        words = {**names, "why": step.refused_words}
+        notices.append(Notice(NoticeKind.NOT_COMPARABLE, words))
+    elif step.control is None:
+        notices.append(Notice(NoticeKind.NO_CONTROL, names))
+    elif step.clock_moved > _CLOCK_MOVED:
+        percent = f"{100 * step.clock_moved:.1f}"
+        notices.append(Notice(NoticeKind.CLOCK_MOVED, {**names, "percent": percent}))
+    return notices
+
+
+def _moment(run: ComparedRun) -> float:
+    return datetime.fromisoformat(run.report.created).timestamp()

@@ -1,0 +1,209 @@
+"""Two runs of page kind grid: time in the newer run ÷ time in the older one, cell by cell.
+
+These are numbers and no verdicts: on different machines there is none to give.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.analyse.changes import MeanRatio, mean_ratio
+from profiler.comparison.machines import Machines
+from profiler.comparison.runs import ComparedRun, is_correct, outcome_in
+from profiler.findings.grid_axes import Grid, grids
+from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.steps import RunStep
+from profiler.model import Cell, Outcome, Variant
+
+
+@dataclass(frozen=True)
+class MissingTime:
+    """A run that has no correct time of a cell."""
+
+    run: str
+    """`older` or `newer`."""
+    outcome: Outcome | None
+    """None: the cell is not in its plan."""
+    cause: str
+
+
+@dataclass(frozen=True)
+class GridCell:
+    """One cell of a grid in both runs."""
+
+    row: object
+    column: object
+    cell: str
+    ratio: float
+    """Time in the newer run ÷ time in the older one; NaN where one of them has none."""
+    low: float
+    high: float
+    change: CellChange | None
+    """None where only one run has the cell."""
+    missing: tuple[MissingTime, ...]
+
+
+@dataclass(frozen=True)
+class VariantGrid:
+    """One variant in one grid."""
+
+    variant: Variant
+    grid: Grid
+    cells: tuple[GridCell, ...]
+    """Row by row; cells that neither run has are left out."""
+
+    @property
+    def measured(self) -> tuple[GridCell, ...]:
+        """Cells with a time in both runs, by their ratio, the lowest first."""
+        return tuple(
+            sorted((cell for cell in self.cells if cell.ratio > 0), key=lambda cell: cell.ratio)
+        )
+
+    @property
+    def mean(self) -> MeanRatio | None:
+        """Geometric mean of the ratios; None where no cell has both times."""
+        return mean_ratio(cell.ratio for cell in self.cells)
+
+
+@dataclass(frozen=True, eq=False)
+class RunGrids:
+    """Problems and variants that both runs have, as grids."""
+
+    names: tuple[str, str]
+    """What the runs are told apart by: their machines, or the names of the runs."""
+    machines: Machines
+    control: str | None
+    """Id of the variant that verdicts are relative to."""
+    grids: tuple[Grid, ...]
+    variants: tuple[Variant, ...]
+    by_place: Mapping[tuple[str, str], VariantGrid]
+    """By variant id and name of the grid; those without a cell are left out."""
+
+    def in_grid(self, grid: Grid) -> tuple[VariantGrid, ...]:
+        """All variants in one grid."""
+        places = ((variant.id, grid.name) for variant in self.variants)
+        return tuple(self.by_place[place] for place in places if place in self.by_place)
+
+    @cached_property
+    def means(self) -> tuple[tuple[Variant, MeanRatio | None], ...]:
+        """Geometric mean of each variant over all grids; None where no cell has both times."""
+        return tuple((variant, mean_ratio(self.ratios(variant))) for variant in self.variants)
+
+    def ratios(self, variant: Variant) -> list[float]:
+        """Ratios of a variant in all grids."""
+        return [
+            cell.ratio
+            for (name, _), variant_grid in self.by_place.items()
+            if name == variant.id
+            for cell in variant_grid.measured
+        ]
+
+
+def find_grids(
+    older: ComparedRun, newer: ComparedRun, step: RunStep, cells: Mapping[str, Cell]
+) -> RunGrids | None:
+    """The two runs of a step as grids; None where neither is of page kind grid.
+
+    `cells`: by id, under the names to be shown.
+    """
+    kinds = [run.report.kind for run in (older, newer)]
+    if "grid" not in kinds:
+        return None
+    axes_of = newer.report if kinds[1] == "grid" else older.report
+    shared = _shared_cells(older, newer, cells)
+    problems = {cell.problem.id: cell.problem for cell in shared}
+    shared_grids = grids(tuple(problems.values()), axes_of.axes, axes_of.split)
+    variants = {cell.variant.id: cell.variant for cell in shared}
+    ids = {(cell.variant.id, cell.problem.id): cell.id for cell in shared}
+    join = _Join(older, newer, step)
+    by_place = {
+        (variant.id, grid.name): VariantGrid(variant, grid, tuple(join.cells(variant, grid, ids)))
+        for variant, grid in itertools.product(variants.values(), shared_grids)
+    }
+    return RunGrids(
+        names=_names(older, newer),
+        machines=step.machines,
+        control=step.control,
+        grids=shared_grids,
+        variants=tuple(variants.values()),
+        by_place={place: variant for place, variant in by_place.items() if variant.cells},
+    )
+
+
+def _names(older: ComparedRun, newer: ComparedRun) -> tuple[str, str]:
+    first, second = (
+        run.report.environment.gpu or run.report.environment.cpu for run in (older, newer)
+    )
+    return (first, second) if first and second and first != second else (older.name, newer.name)
+
+
+def _shared_cells(
+    older: ComparedRun, newer: ComparedRun, cells: Mapping[str, Cell]
+) -> Sequence[Cell]:
+    """Cells of either run whose variant and whose problem both runs have in some cell.
+
+    A run of other operators or sizes beside gives no empty heat maps; one cell that only one of
+    the two runs has is seen.
+    """
+    planned = [[cell.id for cell in run.report.plan.cells] for run in (newer, older)]
+    both = [cells[cell] for cell in set(planned[0]) & set(planned[1])]
+    variants = {cell.variant.id for cell in both}
+    problems = {cell.problem.id for cell in both}
+    either = (cells[name] for name in dict.fromkeys(itertools.chain(*planned)))
+    return [cell for cell in either if cell.variant.id in variants and cell.problem.id in problems]
+
+
+@dataclass(frozen=True, eq=False)
+class _Join:
+    """The two runs whose cells are joined."""
+
+    older: ComparedRun
+    newer: ComparedRun
+    step: RunStep
+
+    def cells(
+        self, variant: Variant, grid: Grid, ids: Mapping[tuple[str, str], str]
+    ) -> Iterator[GridCell]:
+        """Cells of a variant in a grid, row by row; `ids` by variant and problem."""
+        for row, column in itertools.product(grid.row_values, grid.column_values):
+            problem = grid.problems.get((row, column))
+            cell = ids.get((variant.id, problem.id)) if problem else None
+            if cell is not None:
+                yield self._cell(row, column, cell)
+
+    def _cell(self, row: object, column: object, cell: str) -> GridCell:
+        missing = tuple(self._missing(cell))
+        change = self.step.cells.get(cell)
+        ratios = (math.nan, math.nan, math.nan)
+        if change is not None and not missing:
+            ratios = change.raw_ratio, change.raw_low, change.raw_high
+        ratio, low, high = ratios
+        return GridCell(
+            row=row,
+            column=column,
+            cell=cell,
+            ratio=ratio,
+            low=low,
+            high=high,
+            change=change,
+            missing=missing,
+        )
+
+    @cached_property
+    def _planned(self) -> Mapping[str, frozenset[str]]:
+        return {
+            name: frozenset(cell.id for cell in run.report.plan.cells)
+            for name, run in (("older", self.older), ("newer", self.newer))
+        }
+
+    def _missing(self, cell: str) -> Iterator[MissingTime]:
+        for name, run in (("older", self.older), ("newer", self.newer)):
+            if cell not in self._planned[name]:
+                yield MissingTime(name, None, "")
+            elif not is_correct(run, cell):
+                status = run.report.statuses.get(cell)
+                yield MissingTime(name, outcome_in(run, cell), status.cause if status else "")

@@ -1,0 +1,227 @@
+"""The durations of the cells that two runs share, judged: one frame, a row per cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.between_runs import (
+    Reason,
+    compare_runs,
+    control_floors,
+    estimate_ratios,
+    joint_floor,
+)
+from profiler.comparison.machines import Machines, machines_of
+from profiler.comparison.programs import Program
+from profiler.comparison.runs import ComparedRun
+from profiler.comparison.timings import Timings, common_source, timings
+from profiler.model import Cell, Environment
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedCells:
+    """Durations of the cells that two runs share, and what they are judged by."""
+
+    refused: Reason | None
+    """Why no duration has a verdict; None where durations may be compared."""
+    control: str | None
+    """Id of the variant that the ratios are relative to in both runs."""
+    cells: pd.DataFrame
+    """By cell id: `variant problem program` (ids), the columns of `compare_runs`, `controlled`
+    (whether the ratio is that to the control), `older_ns newer_ns` (medians), `raw_ratio raw_low
+    raw_high` of durations, and `clock_ratio`."""
+    timings: tuple[Timings, Timings]
+
+
+def judge_cells(
+    older: ComparedRun,
+    newer: ComparedRun,
+    both: Sequence[Cell],
+    same: Mapping[str, Program],
+) -> JudgedCells:
+    """Judge the durations of the cells in `both`; `same`: whether each is the same program."""
+    source, refused = _source(older, newer)
+    times = timings(older, source[0]), timings(newer, source[1])
+    control = None if refused else _control(older, newer, both, same)
+    cells = _compared(times, _pairs(older, newer, both, same), control, refused)
+    return JudgedCells(refused, control, cells, times)
+
+
+def _source(
+    older: ComparedRun, newer: ComparedRun
+) -> tuple[tuple[str | None, str | None], Reason | None]:
+    """Which durations to take from each run, and why they may not be compared."""
+    source = common_source(older, newer)
+    refused = _settings_differ(older.report.environment, newer.report.environment)
+    if refused is None and None not in source and source[0] != source[1]:
+        refused = Reason.DIFFERENT_COLLECTORS
+    return source, refused
+
+
+def _settings_differ(older: Environment, newer: Environment) -> Reason | None:
+    """Why durations of two environments are different quantities."""
+    if machines_of(older, newer) is Machines.DIFFERENT:
+        return Reason.DIFFERENT_MACHINES
+    if older.clock_control != newer.clock_control:
+        return Reason.DIFFERENT_CLOCKS
+    if older.cache_control != newer.cache_control:
+        return Reason.DIFFERENT_CACHES
+    return None
+
+
+def _control(
+    older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
+) -> str | None:
+    """The baseline, if it is the same program in both runs: the newer run's, else the older's."""
+    for wanted in (newer.report.baseline, older.report.baseline):
+        if any(same[cell.id].unchanged for cell in both if cell.variant.id == wanted):
+            return wanted
+    return None
+
+
+def _compared(
+    times: tuple[Timings, Timings],
+    pairs: pd.DataFrame,
+    control: str | None,
+    refused: Reason | None,
+) -> pd.DataFrame:
+    """The columns of `JudgedCells.cells`; `pairs` is from `_pairs`."""
+    reference = _references(pairs, control)
+    relative = [run.relative(reference) for run in times]
+    raw = [run.raw() for run in times]
+    controlled = set(relative[0]["cell"]) & set(relative[1]["cell"])
+    pairs["controlled"] = pairs.index.isin(list(controlled))
+    reasons = _withheld(pairs, reference, refused)
+    pairs["withheld"] = pd.Series(reasons, index=pairs.index, dtype=object)
+    clock = pd.Series(times[1].clock / times[0].clock, dtype=float).reindex(pairs.index)
+    pairs["clock_floor"] = _clock_floor(clock, pairs["problem"], reference)
+    floors = [run.floors(control).reindex(pairs["problem"]).to_numpy() for run in times]
+    pairs["noise_floor"] = joint_floor(*floors)
+    older, newer = (
+        _with_raw(ratios, plain, controlled) for ratios, plain in zip(relative, raw, strict=True)
+    )
+    # The shifts say what the controls do, and only then is it known what the shifts mean.
+    pairs["control_floor"] = _control_floor(
+        pairs, estimate_ratios(older, newer, pairs.index)["ratio"]
+    )
+    judged = compare_runs(older, newer, pairs)
+    identity = pairs[["variant", "problem", "program", "controlled"]]
+    return pd.concat([identity, judged, _raw_columns(times, raw, pairs, clock)], axis=1)
+
+
+def _pairs(
+    older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], same: Mapping[str, Program]
+) -> pd.DataFrame:
+    """One row per common cell: `variant problem program family measured_as`.
+
+    `measured_as` is the variant whose samples a cell has: another where both are one program.
+    """
+    ids = pd.Index([cell.id for cell in both], name="cell")
+    variants = {cell.id: cell.variant.id for cell in both}
+    measured = (_measured_as(older, cell) or _measured_as(newer, cell) or cell for cell in ids)
+    return pd.DataFrame(
+        {
+            "variant": [cell.variant.id for cell in both],
+            "problem": [cell.problem.id for cell in both],
+            # As objects: pandas would make plain strings of them, and NaN of None.
+            "program": pd.Series([same[cell] for cell in ids], index=ids, dtype=object),
+            "family": [cell.problem.id for cell in both],
+            "measured_as": [variants.get(cell, cell) for cell in measured],
+        },
+        index=ids,
+    )
+
+
+def _measured_as(run: ComparedRun, cell: str) -> str | None:
+    """The cell whose samples an alias has; None for a cell with its own."""
+    status = run.report.statuses.get(cell)
+    return None if status is None else status.duplicate_of
+
+
+def _raw_columns(
+    times: tuple[Timings, Timings],
+    raw: Sequence[pd.DataFrame],
+    pairs: pd.DataFrame,
+    clock: pd.Series[Any],
+) -> pd.DataFrame:
+    """Durations as they are: medians of both runs and their ratio, whatever shifted the runs."""
+    plain = estimate_ratios(raw[0], raw[1], pairs.index)
+    return pd.DataFrame(
+        {
+            "older_ns": times[0].median.reindex(pairs.index),
+            "newer_ns": times[1].median.reindex(pairs.index),
+            "raw_ratio": plain["ratio"],
+            "raw_low": plain["ratio_low"],
+            "raw_high": plain["ratio_high"],
+            "clock_ratio": clock,
+        },
+        index=pairs.index,
+    )
+
+
+def _references(pairs: pd.DataFrame, control: str | None) -> Mapping[str, str]:
+    """Cell id of the control of each problem; only where it is the same program in both runs."""
+    rows = pairs[pairs["variant"] == control]
+    return {
+        problem: str(cell)
+        for cell, problem, program in zip(rows.index, rows["problem"], rows["program"], strict=True)
+        if program.unchanged
+    }
+
+
+def _withheld(
+    pairs: pd.DataFrame, reference: Mapping[str, str], refused: Reason | None
+) -> list[Reason | None]:
+    """Why each cell gets no verdict; None for those that get one."""
+    if refused is not None:
+        return [refused] * len(pairs)
+    controls = set(reference.values())
+    reasons: list[Reason | None] = []
+    for cell, controlled in zip(pairs.index, pairs["controlled"], strict=True):
+        if cell in controls:
+            reasons.append(Reason.CONTROL)
+        else:
+            reasons.append(None if controlled else Reason.NO_CONTROL)
+    return reasons
+
+
+def _clock_floor(
+    clock: pd.Series[Any], problems: pd.Series[Any], reference: Mapping[str, str]
+) -> pd.Series[Any]:
+    """The larger of two shifts of the SM clock: while the cell ran, and while its control did."""
+    shift = np.log(clock).abs()
+    by_problem = {problem: shift.get(cell, np.nan) for problem, cell in reference.items()}
+    of_control = problems.map(by_problem).astype(float)
+    return pd.Series(np.fmax(shift, of_control), index=clock.index)
+
+
+def _control_floor(pairs: pd.DataFrame, ratios: pd.Series[Any]) -> pd.Series[Any]:
+    unchanged = np.array([program.unchanged for program in pairs["program"]])
+    is_measured = (pairs["variant"] == pairs["measured_as"]).to_numpy()
+    return control_floors(
+        pd.DataFrame(
+            {
+                "variant": pairs["measured_as"],
+                "problem": pairs["problem"],
+                "shift": np.log(ratios),
+                "control": unchanged & is_measured & pairs["withheld"].isna().to_numpy(),
+            },
+            index=pairs.index,
+        )
+    )
+
+
+def _with_raw(relative: pd.DataFrame, raw: pd.DataFrame, controlled: Set[str]) -> pd.DataFrame:
+    """Ratios to the control where a cell has one in both runs; durations elsewhere."""
+    return pd.concat(
+        [
+            relative[relative["cell"].isin(list(controlled))],
+            raw[~raw["cell"].isin(list(controlled))],
+        ],
+        ignore_index=True,
+    )

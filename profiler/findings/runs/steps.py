@@ -1,0 +1,204 @@
+"""A newer run relative to an older one: the cells of both, and what else differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from profiler.analyse.between_runs import REFUSED_WORDS, Reason
+from profiler.analyse.changes import MeanRatio, mean_ratio
+from profiler.comparison.machines import Machines, machines_of
+from profiler.comparison.programs import Program, programs
+from profiler.comparison.runs import ComparedRun, outcome_in
+from profiler.comparison.timings import Timings, same_primary_source
+from profiler.comparison.tuning import retuned
+from profiler.errors import UsageError
+from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.judged import JudgedCells, judge_cells
+from profiler.findings.runs.metrics import MetricChange, common_metrics
+from profiler.model import Cell, Verdict
+
+_ORDER = (Verdict.SLOWER, Verdict.FASTER, Verdict.UNCLEAR, None, Verdict.SAME, Verdict.NO_DATA)
+_COPIED = (
+    "older_ns",
+    "newer_ns",
+    "ratio",
+    "ratio_low",
+    "ratio_high",
+    "raw_ratio",
+    "raw_low",
+    "raw_high",
+    "margin",
+    "noise_floor",
+    "clock_floor",
+    "control_floor",
+    "clock_ratio",
+    "detectable",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class RunStep:
+    """A newer run relative to an older one."""
+
+    older: int
+    newer: int
+    """Places of the two in the comparison."""
+    machines: Machines
+    refused: Reason | None
+    """Why no duration has a verdict; None where durations may be compared."""
+    control: str | None
+    """Id of the variant that the ratios are relative to in both runs."""
+    cells: Mapping[str, CellChange]
+    """Cells that both runs have, by id, in the order of the newer run's plan."""
+    only_older: tuple[str, ...]
+    """Ids of cells that only the older run has."""
+    only_newer: tuple[str, ...]
+    timings: tuple[Timings, Timings]
+    """Durations that were compared."""
+
+    @property
+    def refused_words(self) -> str:
+        """Why no duration has a verdict, in words; empty where durations may be compared."""
+        return "" if self.refused is None else REFUSED_WORDS[self.refused]
+
+    @cached_property
+    def ranked(self) -> tuple[CellChange, ...]:
+        """Slower cells first, the slowest of them on top; then faster ones, then the rest."""
+        return tuple(sorted(self.cells.values(), key=_rank))
+
+    @cached_property
+    def counts(self) -> Mapping[Verdict | None, int]:
+        """Number of cells by verdict; None: those without one."""
+        return Counter(change.verdict for change in self.cells.values())
+
+    @property
+    def judged(self) -> int:
+        """Number of cells with a verdict."""
+        return len(self.cells) - self.counts.get(None, 0)
+
+    def with_verdict(self, verdict: Verdict) -> tuple[CellChange, ...]:
+        """Cells with a verdict, in the order of `ranked`."""
+        return tuple(change for change in self.ranked if change.verdict is verdict)
+
+    @cached_property
+    def mean_ratio(self) -> MeanRatio | None:
+        """Geometric mean of the ratios of all cells that were measured in both runs."""
+        return mean_ratio(change.ratio for change in self.cells.values())
+
+    @cached_property
+    def control_shift(self) -> MeanRatio | None:
+        """How far the durations of the control itself moved; None without a control."""
+        return mean_ratio(change.raw_ratio for change in self.cells.values() if change.is_control)
+
+    @cached_property
+    def uncontrolled_problems(self) -> tuple[int, int]:
+        """Problems at which the control is another program, and all problems, as numbers."""
+        changes = self.cells.values()
+        without = {change.problem for change in changes if change.reason is Reason.NO_CONTROL}
+        return len(without), len({change.problem for change in changes})
+
+    @cached_property
+    def retuned(self) -> tuple[str, ...]:
+        """Cells (ids) for which a compiler's autotuner chose differently."""
+        return tuple(cell for cell, change in self.cells.items() if change.retuned)
+
+    @cached_property
+    def programs(self) -> Mapping[Program, int]:
+        """Number of variants by what is known about their program at the first problem."""
+        by_variant: dict[str, Program] = {}
+        for change in self.cells.values():
+            by_variant.setdefault(change.variant, change.program)
+        return Counter(by_variant.values())
+
+    @cached_property
+    def changed_variants(self) -> int:
+        """Number of variants that are another program at some problem."""
+        changes = self.cells.values()
+        return len({change.variant for change in changes if change.program is Program.CHANGED})
+
+    @cached_property
+    def changed_facts(self) -> tuple[MetricChange, ...]:
+        """Static facts that differ, cell by cell."""
+        return tuple(fact for change in self.cells.values() for fact in change.changed_facts)
+
+    @cached_property
+    def moved_counters(self) -> tuple[MetricChange, ...]:
+        """Counters that moved, those that moved most first."""
+        moved = (counter for change in self.cells.values() for counter in change.moved_counters)
+        return tuple(sorted(moved, key=lambda counter: -counter.size))
+
+    @cached_property
+    def clock_moved(self) -> float:
+        """How far the SM clock of a typical cell differs between the runs, as a relative effect."""
+        ratios = np.array([change.clock_ratio for change in self.cells.values()])
+        ratios = ratios[np.isfinite(ratios)]
+        return float(np.expm1(np.median(np.abs(np.log(ratios))))) if len(ratios) else 0.0
+
+
+def _rank(change: CellChange) -> tuple[int, float]:
+    ratio = 0.0 if np.isnan(change.ratio) else change.ratio
+    return _ORDER.index(change.verdict), ratio if change.verdict is Verdict.FASTER else -ratio
+
+
+def step_between(runs: Sequence[ComparedRun], number: int) -> RunStep:
+    """Compare the run at `number + 1` with the one before it; UsageError without common cells."""
+    older, newer = runs[number], runs[number + 1]
+    first, second = ({cell.id: cell for cell in run.report.plan.cells} for run in (older, newer))
+    both = [cell for name, cell in second.items() if name in first]
+    if not both:
+        raise UsageError(
+            f"{older.name} and {newer.name} have no cell in common.",
+            remedy="Cells are joined by variant and problem: compare runs of one experiment.",
+        )
+    judged = judge_cells(older, newer, both, programs(older, newer, both))
+    return RunStep(
+        older=number,
+        newer=number + 1,
+        machines=machines_of(older.report.environment, newer.report.environment),
+        refused=judged.refused,
+        control=judged.control,
+        cells=_changes(older, newer, both, judged),
+        only_older=tuple(name for name in first if name not in second),
+        only_newer=tuple(name for name in second if name not in first),
+        timings=judged.timings,
+    )
+
+
+def _changes(
+    older: ComparedRun, newer: ComparedRun, both: Sequence[Cell], judged: JudgedCells
+) -> dict[str, CellChange]:
+    metrics = common_metrics(
+        older,
+        newer,
+        [cell.id for cell in both],
+        same_collector=same_primary_source(older, newer),
+    )
+    rows: dict[str, dict[Any, Any]] = {
+        str(cell): row for cell, row in judged.cells.to_dict("index").items()
+    }
+    return {
+        cell.id: CellChange(
+            cell=cell.id,
+            variant=cell.variant.id,
+            problem=cell.problem.id,
+            verdict=rows[cell.id]["verdict"],
+            reason=rows[cell.id]["reason"],
+            program=rows[cell.id]["program"],
+            is_control=cell.variant.id == judged.control,
+            controlled=bool(rows[cell.id]["controlled"]),
+            older_outcome=outcome_in(older, cell.id),
+            newer_outcome=outcome_in(newer, cell.id),
+            blocks_older=int(rows[cell.id]["blocks_older"]),
+            blocks_newer=int(rows[cell.id]["blocks_newer"]),
+            metrics=metrics.get(cell.id, ()),
+            retuned=retuned(older, newer, cell.id),
+            **{name: float(rows[cell.id][name]) for name in _COPIED},
+        )
+        for cell in both
+    }

@@ -1,0 +1,262 @@
+"""The JSON Schema of `summary.json` (`docs/summary.schema.json`), from models of its parts.
+
+python -m profiler.findings.schema > docs/summary.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Number = float | None
+"""Missing is null."""
+Params = dict[str, Any]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Numbers(_Part):
+    """One metric of a cell: of the final where the cell was in it, else of the timing blocks."""
+
+    n: int = Field(description="blocks")
+    median: Number
+    mean: Number
+    min: Number
+    max: Number
+    low: Number = Field(description="95 % interval of the median")
+    high: Number
+    ratio: Number = Field(description="to the baseline of the problem, paired by block")
+    ratio_low: Number
+    ratio_high: Number
+    rank: Number = Field(description="1 is best in its problem; null without a direction")
+    source: Literal["final", "blocks"]
+    verdict: str | None = None
+    reason: str | None = None
+    margin: Number = None
+    noise_floor: Number = None
+    detectable: Number = None
+    blocks: int | None = None
+    of_the_final: bool | None = None
+
+
+class Best(_Part):
+    """The variant to recommend."""
+
+    variant: str
+    id: str
+    params: Params
+    called: Literal["best", "leader", "first_of_rest"]
+    problems: int = Field(description="problems that it is planned for and that have a winner")
+    wins: int
+    same: int
+    not_told_apart: int
+    worst_slowdown: Number = Field(description="1.23 is 23 % slower than the best there")
+    worst_slowdown_at: str | None
+
+
+class Case(_Part):
+    """A ratio to the baseline at one problem."""
+
+    problem: str
+    ratio: Number
+    ratio_low: Number
+    ratio_high: Number
+
+
+class Difference(_Part):
+    """By how much: ratios to the baseline; a geometric mean of several has no interval."""
+
+    baseline: str
+    ratio: Number
+    ratio_low: Number
+    ratio_high: Number
+    problems: int
+    best_case: Case
+    worst_case: Case
+
+
+class Reality(_Part):
+    """Is it real: verdicts against the baseline; pairs are smallest and largest."""
+
+    verdicts: dict[str, int]
+    margin: tuple[float, float] | None
+    noise_floor: tuple[float, float] | None
+    detectable: tuple[float, float] | None
+    blocks: tuple[float, float] | None
+    of_the_final: int
+
+
+class Reference(_Part):
+    """The best of the references against the best of all others."""
+
+    variant: str
+    id: str
+    ratio_to_best_other: Number = Field(description="below 1 the reference is ahead")
+    problems: int
+    verdicts: dict[str, int]
+
+
+class Winner(_Part):
+    """The winner of one problem."""
+
+    variant: str
+    cell: str
+    value: Number
+    source: Literal["final", "blocks"]
+    shown_best: bool = Field(description="every other was shown to be slower")
+    same: list[str]
+    not_told_apart: list[str]
+
+
+class ProblemAnswer(_Part):
+    """Who wins a problem, among all and among those that are no references."""
+
+    problem: str
+    winner: Winner | None
+    best_other: Winner | None
+
+
+class AnswerPart(_Part):
+    """The four answers."""
+
+    metric: str
+    best: Best | None
+    by_how_much: Difference | None
+    is_it_real: Reality | None
+    why: None = Field(description="not answered yet")
+    best_reference: Reference | None
+    problems: list[ProblemAnswer]
+
+
+class Cell(BaseModel):
+    """One cell of the plan; keys of its status (`cause`, `flops`, …) stand beside these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str
+    variant: str
+    problem: str
+    variant_params: Params
+    problem_params: Params
+    outcome: str
+    metrics: dict[str, Numbers]
+    blocks: dict[str, Numbers] | None = Field(
+        description="the primary metric by the timing blocks, where the numbers are of the final"
+    )
+
+
+class Effect(_Part):
+    """A ratio over pairs of variants: after ÷ before."""
+
+    ratio: Number
+    ratio_low: Number
+    ratio_high: Number
+    smallest: Number
+    largest: Number
+
+
+class ProblemEffect(Effect):
+    """A step at one problem with its verdict."""
+
+    problem: str
+    verdict: str | None
+    reason: str | None = None
+    margin: Number = None
+    noise_floor: Number = None
+    detectable: Number = None
+    blocks: int | None = None
+    of_the_final: bool | None = None
+
+
+class StepPart(Effect):
+    """A step over all problems, and at each."""
+
+    verdicts: dict[str, int]
+    problems: list[ProblemEffect]
+
+
+class Rung(_Part):
+    """One version of a ladder."""
+
+    number: int
+    variant: str
+    note: str
+    before: str | None
+    step: StepPart | None
+    cumulative: StepPart | None
+    percent_of_baseline: Number
+
+
+class GridCell(_Part):
+    """A pair of variants at one problem."""
+
+    problem: str
+    ratio: Number
+    ratio_low: Number
+    ratio_high: Number
+    dram_bytes_saved: Number
+    verdict: str | None
+    reason: str | None = None
+    margin: Number = None
+    noise_floor: Number = None
+    detectable: Number = None
+    blocks: int | None = None
+    of_the_final: bool | None = None
+
+
+class GridPair(_Part):
+    """Two variants over a grid: `over` is divided by `under`."""
+
+    over: str
+    under: str
+    cells: list[GridCell]
+
+
+class Grid(_Part):
+    """Problems that differ in two sizes."""
+
+    name: str
+    rows: str
+    columns: str
+    pairs: list[GridPair]
+
+
+class Waves(_Part):
+    """Tail efficiencies of grids that are counted in waves."""
+
+    variants: list[dict[str, Any]]
+    grids: list[dict[str, Any]]
+
+
+class Summary(_Part):
+    """`summary.json` of a run: raw numbers, units in the keys, missing is null."""
+
+    schema_version: int
+    experiment: str
+    created: str
+    replayed: dict[str, Any] | None
+    environment: dict[str, Any]
+    baseline: str | None
+    seconds: dict[str, float]
+    excluded: list[dict[str, Any]]
+    notices: list[dict[str, Any]]
+    builds: list[dict[str, Any]]
+    answer: AnswerPart
+    cells: list[Cell]
+    ladder: list[Rung] | None = None
+    grids: list[Grid] | None = None
+    waves: Waves | None = None
+
+
+def schema_text() -> str:
+    """The JSON Schema as it stands in docs."""
+    return json.dumps(Summary.model_json_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

@@ -1,0 +1,256 @@
+"""What steps change: of one parameter among variants that differ in nothing else, or of a ladder.
+
+A step that a single pair of variants makes has the ratio and the verdict of that pair; one of
+several pairs is judged by their mean, block by block.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from profiler.analyse.effects import Effect, ParameterStep, effects, judge_steps, over_problems
+from profiler.analyse.judge import Judge, Pair
+from profiler.analyse.summary import block_values
+from profiler.findings.values import NAN
+from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts, read_verdicts
+from profiler.model import Cell, Variant
+from profiler.run_folder.load.report import Report
+
+__all__ = [
+    "BlockValues",
+    "Effect",
+    "ParameterStep",
+    "Rung",
+    "StepEffect",
+    "StepFinder",
+    "block_values_of",
+    "cumulative_steps",
+    "ladder_steps",
+    "largest_step",
+    "make_ladder",
+    "pair_of_step",
+    "pairs_of_steps",
+]
+
+BlockValues = Mapping[tuple[str, str], Mapping[int, float]]
+"""By (variant id, problem id): the metric that decides, by block."""
+
+
+@dataclass(frozen=True)
+class StepEffect:
+    """A step with its effect and its verdict, by problem in the order of the plan."""
+
+    step: ParameterStep
+    effects: tuple[Effect, ...]
+    verdicts: tuple[PairVerdict, ...]
+    overall: Effect
+    """Over all problems: geometric mean, extremes, pairs."""
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One version of a ladder; effects are by problem, in the order of the plan."""
+
+    number: int
+    """From 1, in the order of the spec; that of an alias of another version is left out."""
+    variant: Variant
+    before: Variant | None
+    """The version before it that has a correct result anywhere; None for the first of them."""
+    step: StepEffect | None
+    """Against the version before it."""
+    cumulative: StepEffect | None
+    """Against the first version that has a correct result; None where it has none itself."""
+    percents: tuple[float, ...]
+    """Of the baseline's performance, by problem; NaN where either is missing."""
+    percent: float
+    """Of the baseline's performance by the geometric mean of the ratios to it."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepFinder:
+    """Effects and verdicts of steps, from the verdicts that were given on pairs of cells."""
+
+    report: Report
+    cells: Mapping[tuple[str, str], Cell]
+    """Correct cells by (variant id, problem id)."""
+    problems: tuple[str, ...]
+    """Ids, in the order of the plan."""
+    verdicts: PairVerdicts
+    timing: Judge
+    sources: Mapping[str, str]
+    blocks: BlockValues
+
+    def effects_of(self, chosen: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
+        """Effect and verdict of each step at each problem; where there is no pair, no verdict."""
+        by_blocks = effects(chosen, self.blocks, self.problems)
+        verdicts = self._verdicts(chosen)
+        return tuple(
+            _step_effect(step, row, verdict_row)
+            for step, row, verdict_row in zip(chosen, by_blocks, verdicts, strict=True)
+        )
+
+    def _verdicts(self, chosen: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
+        if self.report.primary != JUDGED:
+            return [(NO_VERDICT,) * len(self.problems) for _ in chosen]
+        several = [step for step in chosen if len(step.pairs) > 1]
+        by_mean = dict(zip(map(id, several), self._mean_verdicts(several), strict=True))
+        return [
+            by_mean[id(step)] if len(step.pairs) > 1 else self._pair_verdicts(step)
+            for step in chosen
+        ]
+
+    def _pair_verdicts(self, step: ParameterStep) -> tuple[PairVerdict, ...]:
+        pairs = pair_of_step(step, self.problems, self.cells)
+        return tuple(NO_VERDICT if pair is None else self.verdicts.of(*pair) for pair in pairs)
+
+    def _mean_verdicts(self, chosen: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
+        if not chosen:
+            return []
+        ids = {key: self.sources.get(cell.id, cell.id) for key, cell in self.cells.items()}
+        frame = judge_steps(chosen, self.timing, ids, self.problems)
+        flat = read_verdicts(frame, self.report.rules.looks)
+        width = len(self.problems)
+        return [tuple(flat[width * row : width * (row + 1)]) for row in range(len(chosen))]
+
+
+def pair_of_step(
+    step: ParameterStep, problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+) -> tuple[Pair | None, ...]:
+    """Cell ids (after, before) of a step of one pair, by problem; None where one is not correct."""
+    before, after = step.pairs[0]
+    found = [
+        (cells.get((after.id, problem)), cells.get((before.id, problem))) for problem in problems
+    ]
+    return tuple((later.id, first.id) if later and first else None for later, first in found)
+
+
+def pairs_of_steps(
+    chosen: Sequence[ParameterStep], problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+) -> tuple[Pair, ...]:
+    """The pairs of cells that steps of a single pair compare."""
+    single = [step for step in chosen if len(step.pairs) == 1]
+    rows = (pair_of_step(step, problems, cells) for step in single)
+    return tuple(pair for row in rows for pair in row if pair is not None)
+
+
+def _step_effect(
+    step: ParameterStep, row: Sequence[Effect], verdicts: Sequence[PairVerdict]
+) -> StepEffect:
+    single = len(step.pairs) == 1
+    shown = tuple(
+        _as_judged(effect, verdict) if single else effect
+        for effect, verdict in zip(row, verdicts, strict=True)
+    )
+    where_paired = tuple(
+        verdict if effect.pairs else NO_VERDICT
+        for effect, verdict in zip(shown, verdicts, strict=True)
+    )
+    return StepEffect(step, shown, where_paired, over_problems(shown))
+
+
+def _as_judged(effect: Effect, verdict: PairVerdict) -> Effect:
+    """The effect of a single pair, with the ratio that its verdict was given on."""
+    if not verdict.blocks:
+        return effect
+    ratio = verdict.ratio
+    return replace(
+        effect, pairs=1, ratio=ratio, low=verdict.low, high=verdict.high,
+        smallest=ratio, largest=ratio,
+    )  # fmt: skip
+
+
+def block_values_of(
+    report: Report, cells: Mapping[tuple[str, str], Cell], sources: Mapping[str, str]
+) -> BlockValues:
+    """The metric that decides by block, of correct cells."""
+    by_cell: dict[str, dict[int, float]] = {}
+    frame = block_values(report.samples, report.plan.cells, report.primary)
+    for cell, block, value in frame.itertuples(index=False):
+        by_cell.setdefault(str(cell), {})[int(block)] = float(value)
+    return {
+        key: values
+        for key, cell in cells.items()
+        if (values := by_cell.get(cell.id) or by_cell.get(sources.get(cell.id, "")))
+    }
+
+
+# ---- ladders -------------------------------------------------------------------------------------
+
+
+def ladder_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
+    """From each version with a correct result to the next."""
+    return tuple(
+        ParameterStep("version", before.name, after.name, ((before, after),))
+        for before, after in itertools.pairwise(measured)
+    )
+
+
+def cumulative_steps(measured: Sequence[Variant]) -> tuple[ParameterStep, ...]:
+    """From the first version with a correct result to each other, the next one left out.
+
+    That step is the second rung's own.
+    """
+    return tuple(
+        ParameterStep("version", measured[0].name, after.name, ((measured[0], after),))
+        for after in measured[1:]
+    )
+
+
+def make_ladder(
+    versions: Sequence[tuple[int, Variant]],
+    measured: Sequence[Variant],
+    finder: StepFinder,
+    percents: Mapping[str, tuple[tuple[float, ...], float]],
+) -> tuple[Rung, ...]:
+    """Every version in the order of the spec, with its number there.
+
+    `measured`: those with a correct result; `percents`: by variant id, of the baseline's
+    performance, by problem and over all.
+    """
+    step = _by_variant(finder.effects_of(ladder_steps(measured)))
+    cumulative = _by_variant(finder.effects_of(cumulative_steps(measured)))
+    before = {after.id: first for first, after in itertools.pairwise(measured)}
+    first = measured[0].id if measured else None
+    nothing = (tuple(NAN for _ in finder.problems), NAN)
+    return tuple(
+        Rung(
+            number=number,
+            variant=variant,
+            before=before.get(variant.id),
+            step=step.get(variant.id),
+            cumulative=_itself(variant, finder)
+            if variant.id == first
+            else cumulative.get(variant.id),
+            percents=percents.get(variant.id, nothing)[0],
+            percent=percents.get(variant.id, nothing)[1],
+        )
+        for number, variant in versions
+    )
+
+
+def _by_variant(found: Sequence[StepEffect]) -> dict[str, StepEffect]:
+    return {effect.step.pairs[0][1].id: effect for effect in found}
+
+
+def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
+    """The first version against itself: 1 wherever it was measured, and no verdict."""
+    row = tuple(
+        Effect(problem, 1, ratio=1.0, smallest=1.0, largest=1.0)
+        if (variant.id, problem) in finder.cells
+        else Effect(problem, 0)
+        for problem in finder.problems
+    )
+    step = ParameterStep("version", variant.name, variant.name, ((variant, variant),))
+    return StepEffect(step, row, (NO_VERDICT,) * len(row), over_problems(row))
+
+
+def largest_step(ladder: Sequence[Rung]) -> Rung | None:
+    """The rung whose step is the largest factor, up or down, over all problems."""
+    known = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
+    return max(
+        known, key=lambda rung: abs(math.log(rung.step.overall.ratio)) if rung.step else 0.0,
+        default=None,
+    )  # fmt: skip

@@ -1,0 +1,104 @@
+"""One whole timeline, as an import of it shows: summaries, tree of ranges, gaps, latency, calls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.timeline import (
+    GAP_COLUMNS,
+    MOST_NUMBERED,
+    api_summary,
+    busy_time,
+    idle_gaps,
+    kernel_summary,
+    latency_summary,
+    merge_numbered,
+    numbered_prefixes,
+    operation_summary,
+    range_tree,
+)
+from profiler.findings.values import NAN
+
+ON_CPU = ("cpu_op",)
+"""Kind of the operators of a trace without a GPU."""
+OTHER_OPERATIONS = ("memcpy", "memset", "graph", *ON_CPU)
+"""Kinds of operations that are no kernels; a graph that was not traced node by node is one."""
+
+NAMED_GAP_COLUMNS = (*GAP_COLUMNS, "before_name", "after_name", "range")
+"""As GAP_COLUMNS, and the names of the operations on both sides, and of the innermost range that
+holds both (missing where there is none)."""
+
+
+@dataclass(frozen=True, eq=False)
+class TimelineOverview:
+    """Sums over one whole timeline. Times are nanoseconds."""
+
+    kernels: pd.DataFrame
+    """SUMMARY_COLUMNS by whole kernel name, as `nsys stats`."""
+    others: pd.DataFrame
+    """SUMMARY_COLUMNS of copies, memsets, whole graphs, and operators on a CPU."""
+    ranges: pd.DataFrame
+    """TREE_COLUMNS; numbered ranges of many numbers are one (`step_*`)."""
+    gaps: pd.DataFrame
+    """NAMED_GAP_COLUMNS, the longest first."""
+    latency: pd.DataFrame
+    """LATENCY_COLUMNS; without rows on a CPU."""
+    api: pd.DataFrame
+    """SUMMARY_COLUMNS of CUDA calls, as `nsys stats`; without rows on a CPU."""
+    operations: int
+    span_ns: int | None
+    """From the first operation to the end of the last; None without any."""
+    busy_ns: int
+    """Time in which at least one operation ran, summed over devices."""
+    devices: int
+    busy_share: float
+    """Busy time by the span, a mean over devices; NaN without a span."""
+    on_gpu: bool
+    """False where the operations are operators on a CPU: all times are of the host then."""
+
+
+def overview(
+    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame, api: pd.DataFrame
+) -> TimelineOverview:
+    """Sum up a timeline; frames as `profiler.analyse.timeline` and the parser describe them."""
+    prefixes = numbered_prefixes(ranges["name"].dropna().astype(str), MOST_NUMBERED + 1)
+    some = len(operations) > 0
+    on_gpu = not operations["kind"].isin(list(ON_CPU)).any()
+    gaps = _named_gaps(operations, ranges, stacks)
+    span = int(operations["end_ns"].max() - operations["start_ns"].min()) if some else None
+    busy, devices = busy_time(operations), operations["device"].nunique(dropna=False)
+    return TimelineOverview(
+        kernels=kernel_summary(operations),
+        others=operation_summary(operations, OTHER_OPERATIONS),
+        ranges=range_tree(operations, merge_numbered(ranges, prefixes), stacks),
+        # Operators of a CPU are their own calls: nothing launches them, and they are never late.
+        gaps=gaps if on_gpu else gaps.assign(host_late=None),
+        latency=latency_summary(operations if on_gpu else operations.iloc[:0]),
+        api=api_summary(api if on_gpu else api.iloc[:0]),
+        operations=len(operations),
+        span_ns=span,
+        busy_ns=busy,
+        devices=devices,
+        busy_share=busy / (span * devices) if span else NAN,
+        on_gpu=on_gpu,
+    )
+
+
+def _named_gaps(
+    operations: pd.DataFrame, ranges: pd.DataFrame, stacks: pd.DataFrame
+) -> pd.DataFrame:
+    gaps = idle_gaps(operations, stacks)
+    names = operations["name"].astype(object).to_numpy()
+    # A stack of no range finds the None at the end.
+    innermost = np.append(stacks["range"].to_numpy(), -1)[gaps["stack"].to_numpy()]
+    range_names = np.append(ranges["name"].astype(object).to_numpy(), np.array([None], object))
+    named = gaps.assign(
+        before_name=names[gaps["before"].to_numpy()],
+        after_name=names[gaps["after"].to_numpy()],
+        range=range_names[innermost],
+    )
+    named = named.sort_values(["idle_ns", "start_ns"], ascending=[False, True], ignore_index=True)
+    return named[list(NAMED_GAP_COLUMNS)]

@@ -1,0 +1,42 @@
+"""One number of a cell with everything around it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+NAN = float("nan")
+
+BLOCKS = "blocks"
+"""Source of a number: the blocks in which every cell was measured."""
+FINAL = "final"
+"""Source of a number: the blocks in which the finalists were measured again."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One metric of one cell; NaN where there is none."""
+
+    n: int = 0
+    """Blocks."""
+    median: float = NAN
+    mean: float = NAN
+    min: float = NAN
+    max: float = NAN
+    low: float = NAN
+    high: float = NAN
+    """95 % interval of the median."""
+    ratio: float = NAN
+    ratio_low: float = NAN
+    ratio_high: float = NAN
+    """To the baseline of the same problem."""
+    rank: float = NAN
+    source: str = BLOCKS
+
+    @property
+    def known(self) -> bool:
+        """Whether there is a number at all."""
+        return math.isfinite(self.median)
+
+
+NOTHING = Value()

@@ -1,0 +1,120 @@
+"""The winner of each problem, and how every other cell compares with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.findings.values import FINAL, Value
+from profiler.findings.verdicts import PairVerdict, PairVerdicts
+from profiler.model import Cell, Verdict
+
+Measured = Sequence[tuple[Cell, Value]]
+"""Correct cells of one problem with the metric that decides."""
+
+_MOST_OF_THEM = 0.5
+"""A cell with at most this share of the blocks of another left the race: it was shown to be slower,
+whatever its median in the fewer blocks is."""
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The best number of a problem, and the verdicts on the others against it."""
+
+    cell: Cell
+    value: Value
+    others: Mapping[str, PairVerdict]
+    """By cell id: each other rival against the winner."""
+    excluded: Mapping[str, PairVerdict]
+    """By cell id: references, which never win here, against the winner."""
+    same: tuple[Cell, ...]
+    """Rivals shown to differ from the winner by less than the margin, best first."""
+    not_told_apart: tuple[Cell, ...]
+    """Rivals that were not shown to be worse than the winner, nor to be the same, best first."""
+
+    @property
+    def final(self) -> bool:
+        """Whether its number is of the final."""
+        return self.value.source == FINAL
+
+    @property
+    def judged(self) -> bool:
+        """Whether verdicts are given at all: not on other metrics, nor with few blocks."""
+        return not self.others or any(verdict.tested for verdict in self.others.values())
+
+    @property
+    def best(self) -> bool:
+        """Whether it is shown to be better than every other: only then it is called the best."""
+        verdicts = [verdict.verdict for verdict in self.others.values()]
+        return bool(verdicts) and all(verdict is Verdict.SLOWER for verdict in verdicts)
+
+    @property
+    def all_others(self) -> Mapping[str, PairVerdict]:
+        """Every other cell of the problem against the winner, references too."""
+        return {**self.others, **self.excluded}
+
+    @property
+    def contenders(self) -> frozenset[str]:
+        """Ids of the variants that are the winner or not shown to be worse."""
+        cells = (self.cell, *self.same, *self.not_told_apart)
+        return frozenset(cell.variant.id for cell in cells)
+
+
+def leader_of(cells: Measured, *, higher_is_better: bool = False) -> Cell:
+    """The cell with the best number of the final; without a final, of those that stayed to the end.
+
+    `cells` is not empty.
+    """
+    final = [(cell, value) for cell, value in cells if value.source == FINAL]
+    most = max(value.n for _, value in cells)
+    in_race = final or [(cell, value) for cell, value in cells if value.n > _MOST_OF_THEM * most]
+    sign = -1 if higher_is_better else 1
+    return min(in_race, key=lambda pair: sign * pair[1].median)[0]
+
+
+def make_winner(
+    leader: Cell, cells: Measured, verdicts: PairVerdicts, excluded: Collection[str] = ()
+) -> Winner:
+    """The winner of a problem with the verdicts against it.
+
+    `cells` stand best first; variants (ids) in `excluded` are compared with it, and no rivals.
+    """
+    values = {cell.id: value for cell, value in cells}
+    others = [cell for cell, _ in cells if cell != leader]
+    rivals = [cell for cell in others if cell.variant.id not in excluded]
+    against = {cell.id: verdicts.of(cell.id, leader.id) for cell in others}
+    same, not_told_apart = [], []
+    for cell in rivals:
+        verdict = against[cell.id]
+        if verdict.tested and verdict.verdict is Verdict.SAME:
+            same.append(cell)
+        elif _not_shown_worse(verdict, values[cell.id], values[leader.id]):
+            not_told_apart.append(cell)
+    return Winner(
+        cell=leader,
+        value=values[leader.id],
+        others={cell.id: against[cell.id] for cell in rivals},
+        excluded={cell.id: against[cell.id] for cell in others if cell not in rivals},
+        same=tuple(same),
+        not_told_apart=tuple(not_told_apart),
+    )
+
+
+def _not_shown_worse(verdict: PairVerdict, value: Value, best: Value) -> bool:
+    """By the test; where none could decide, by whether the intervals overlap."""
+    if verdict.tested:
+        return verdict.verdict is not Verdict.SLOWER
+    return intervals_overlap(value, best)
+
+
+def intervals_overlap(value: Value, other: Value) -> bool:
+    """Whether two intervals overlap: those of the ratios, which are paired, else of the medians.
+
+    Without intervals only equal medians do.
+    """
+    for low, high in (("ratio_low", "ratio_high"), ("low", "high")):
+        ends = [getattr(one, end) for one in (value, other) for end in (low, high)]
+        if not any(map(math.isnan, ends)):
+            return bool(ends[0] <= ends[3] and ends[2] <= ends[1])
+    return value.median == other.median

@@ -1,0 +1,82 @@
+"""`profiler import`: ncu CSV files of users as launches with metrics of the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.samples import to_catalogue_metrics
+from profiler.importers.json_values import json_value
+from profiler.model import SCHEMA_VERSION
+from profiler.notices import Notice, severity, text
+from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
+
+
+@dataclass(frozen=True, eq=False)
+class Imported:
+    """Launches of one or several files.
+
+    `launches`: the columns of a launch, then metrics of the catalogue, then every other raw metric.
+    """
+
+    launches: pd.DataFrame
+    metrics: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+
+def read_imports(files: Sequence[Path]) -> Imported:
+    """Launches of files of any page and version; ParseError where one holds no table of ncu."""
+    frames: list[pd.DataFrame] = []
+    notices: list[Notice] = []
+    for file in files:
+        table = read_ncu_csv(file)
+        notices += table.notices
+        frames.append(_catalogue_metrics_first(table.launches))
+    launches = pd.concat(frames, ignore_index=True)
+    metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
+    return Imported(launches, metrics, tuple(notices))
+
+
+def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:
+    """Columns of a launch, then metrics of the catalogue, then raw ones.
+
+    A launch's own grid and block (three numbers each) win over the metrics of that name.
+    """
+    identity = launches[list(LAUNCH_COLUMNS)]
+    metrics = to_catalogue_metrics(launches).drop(columns=list(LAUNCH_COLUMNS), errors="ignore")
+    raw = launches.drop(columns=[*LAUNCH_COLUMNS, *metrics.columns], errors="ignore")
+    return pd.concat([identity, metrics, raw], axis=1)
+
+
+def import_document(imported: Imported) -> dict[str, Any]:
+    """The launches as JSON; a value that is absent is null, never 0."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "launches": [
+            _launch(row, imported.metrics) for row in imported.launches.to_dict("records")
+        ],
+        "warnings": [
+            {"kind": n.kind.value, "severity": severity(n).value, "text": text(n)}
+            for n in imported.notices
+        ],
+    }
+
+
+def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:
+    return {
+        "kernel": json_value(row["kernel"]),
+        "id": json_value(row["id"]),
+        "nvtx": [_range(item) for item in row["nvtx"] or ()],
+        "block_size": json_value(row.get("block_size")),
+        "grid_size": json_value(row.get("grid_size")),
+        "metrics": {name: json_value(row[name]) for name in metrics},
+    }
+
+
+def _range(item: NvtxRange) -> str:
+    """A range as ncu's own filters write it: `domain@name`, the default domain without a name."""
+    return f"{item.domain}@{item.name}" if item.domain else item.name

@@ -1,1 +1,0 @@
-"""The live stage: which visits are missing, and making them."""

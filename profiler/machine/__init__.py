@@ -1,0 +1,1 @@
+"""What this machine is and can do, and its clocks while a session runs."""

@@ -1,0 +1,332 @@
+"""Checks of everything that a run needs, as data: what is there, what is not, what to do about it.
+
+Each check is a function of the machine; none of them measures or changes anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from profiler.collect import nsys
+from profiler.collect.ncu import find_ncu, ncu_version, require_version
+from profiler.errors import EnvironmentUnusable
+from profiler.machine.environment import (
+    Gpu,
+    architecture_of,
+    find_gpu,
+    nvcc_version,
+    package_version,
+)
+from profiler.sessions.lock import is_free
+from profiler.sessions.timeline_files import importer_fault, nsys_version
+
+_ENOUGH_DISK_BYTES = 2 * 1024**3
+"""A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large
+run has some ten thousand launches, and cached builds beside them."""
+
+_TORCH_TIMEOUT_S = 120.0
+_TORCH_PROBE = (
+    "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
+)
+
+_CAP_SYS_ADMIN = 21  # linux/capability.h
+_CAP_PERFMON = 38
+_CAP_PERFMON_SINCE_DRIVER = 565  # developer.nvidia.com/ERR_NVGPUCTRPERM
+
+
+class Status(StrEnum):
+    """Result of one check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the doctor's table."""
+
+    name: str
+    status: Status
+    detail: str
+    remedy: str = ""
+    essential: bool = False
+    """Whether a run on a GPU is impossible without it."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where the checks look; tests look elsewhere."""
+
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    root: Path = Path("/")
+    """Of /proc and of install folders."""
+    python: str = sys.executable
+    out: Path = field(default_factory=Path.cwd)
+    """Folder that runs are written to."""
+    lock_folder: Path | None = None
+
+    def which(self, name: str) -> Path | None:
+        """Program on PATH."""
+        found = shutil.which(name, path=self.environ.get("PATH", os.defpath))
+        return Path(found) if found else None
+
+
+def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Check, ...]:
+    """Run all checks, in the order in which things are needed. `gpu` None: look for one."""
+    machine = machine or Machine()
+    gpu = gpu or find_gpu(machine.environ)
+    torch, own_nsys = check_torch(machine), check_nsys(machine)
+    return (
+        check_gpu(gpu),
+        check_ncu(machine),
+        check_counters(machine, gpu),
+        check_clocks(gpu),
+        check_lock(machine, gpu),
+        check_processes(gpu),
+        check_nvcc(machine),
+        check_host_compiler(machine),
+        check_ninja(machine),
+        torch,
+        check_nvtx(),
+        check_disk(machine),
+        own_nsys,
+        check_timelines(nsys_check=own_nsys, torch_check=torch),
+    )
+
+
+def essential_missing(checks: Sequence[Check]) -> tuple[Check, ...]:
+    """Checks without which no run on a GPU is possible, and that failed."""
+    return tuple(check for check in checks if check.essential and check.status is Status.MISSING)
+
+
+def check_gpu(gpu: Gpu | None) -> Check:
+    """Look for a GPU and its driver."""
+    if gpu is None:
+        return Check(
+            "GPU",
+            Status.MISSING,
+            "NVML finds no NVIDIA GPU",
+            "Check nvidia-smi and CUDA_VISIBLE_DEVICES; in a container pass the GPU through "
+            "(--gpus all). Without a GPU, runs replay their recording.",
+            essential=True,
+        )
+    architecture = architecture_of(gpu)
+    known = f", {architecture}" if architecture else ""
+    detail = f"{gpu.name}{known}, driver {gpu.driver} (CUDA {gpu.cuda_driver})"
+    return Check("GPU", Status.OK, detail, essential=True)
+
+
+def check_ncu(machine: Machine) -> Check:
+    """Look for Nsight Compute of a version that has all options."""
+    try:
+        path = find_ncu(machine.environ, machine.root)
+        version = ncu_version(path)
+        require_version(version)
+    except EnvironmentUnusable as error:
+        return Check("ncu", Status.MISSING, error.message, error.remedy or "", essential=True)
+    return Check("ncu", Status.OK, f"{version} ({path})", essential=True)
+
+
+def check_counters(machine: Machine, gpu: Gpu | None) -> Check:
+    """Read whether this user may read performance counters; only a real kernel proves it."""
+    name = "counter permission"
+    params = machine.root / "proc/driver/nvidia/params"
+    try:
+        text = params.read_text(encoding="utf-8")
+    except OSError:
+        return Check(name, Status.WARNING, f"unknown: {params} cannot be read", essential=True)
+    restricted = re.search(r"^RmProfilingAdminOnly:\s*1", text, re.MULTILINE) is not None
+    if not restricted:
+        return Check(name, Status.OK, "open to all users", essential=True)
+    if _may_profile(machine, gpu):
+        return Check(name, Status.OK, "for administrators, which this is", essential=True)
+    return Check(
+        name,
+        Status.MISSING,
+        "for administrators only (RmProfilingAdminOnly: 1): ncu will say ERR_NVGPUCTRPERM",
+        "Run as root or with CAP_SYS_ADMIN (containers: --cap-add=SYS_ADMIN), or put `options "
+        "nvidia NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/ and reboot.",
+        essential=True,
+    )
+
+
+def _may_profile(machine: Machine, gpu: Gpu | None) -> bool:
+    """Whether this process has a capability that the driver accepts (root alone is not enough)."""
+    try:
+        status = (machine.root / "proc/self/status").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    effective = int(found[1], 16) if found else 0
+    driver = re.match(r"\d+", gpu.driver) if gpu is not None and gpu.driver else None
+    accepts_perfmon = driver is not None and int(driver[0]) >= _CAP_PERFMON_SINCE_DRIVER
+    has_perfmon = bool(effective >> _CAP_PERFMON & 1)
+    return bool(effective >> _CAP_SYS_ADMIN & 1) or (accepts_perfmon and has_perfmon)
+
+
+def check_clocks(gpu: Gpu | None) -> Check:
+    """Say what holds the clocks; NVML cannot tell about clocks locked with nvidia-smi -lgc."""
+    if gpu is None or gpu.max_sm_clock_mhz is None:
+        return Check("clocks", Status.WARNING, "unknown")
+    now = "unknown" if gpu.sm_clock_mhz is None else f"{gpu.sm_clock_mhz} MHz"
+    detail = f"SM now {now}, at most {gpu.max_sm_clock_mhz} MHz"
+    if gpu.application_clocks:
+        return Check("clocks", Status.OK, f"{detail}; held by an application clock setting")
+    return Check(
+        "clocks",
+        Status.WARNING,
+        f"{detail}; not held by an application clock setting",
+        "Blocks are interleaved, so that runs stay comparable; for steadier numbers lock them: "
+        "nvidia-smi -lgc <MHz>, or collect.clock_control: base.",
+    )
+
+
+def check_lock(machine: Machine, gpu: Gpu | None) -> Check:
+    """See whether another run is using the GPU."""
+    try:
+        free = is_free(gpu.uuid if gpu is not None else None, machine.lock_folder)
+    except OSError as error:
+        return Check("lock", Status.MISSING, f"cannot be taken: {error}", "Set XDG_CACHE_HOME.")
+    if free:
+        return Check("lock", Status.OK, "free")
+    return Check("lock", Status.WARNING, "another run is profiling", "A new run waits for it.")
+
+
+def check_processes(gpu: Gpu | None) -> Check:
+    """See whether other programs compute on the GPU."""
+    if gpu is None or gpu.compute_processes is None:
+        return Check("other processes", Status.WARNING, "unknown")
+    if not gpu.compute_processes:
+        return Check("other processes", Status.OK, "none on the GPU")
+    pids = ", ".join(str(pid) for pid in gpu.compute_processes)
+    return Check(
+        "other processes",
+        Status.WARNING,
+        f"{len(gpu.compute_processes)} on the GPU (process {pids})",
+        "Their work changes the numbers: end them or choose another GPU with CUDA_VISIBLE_DEVICES.",
+    )
+
+
+def check_nvcc(machine: Machine) -> Check:
+    """Look for the CUDA compiler; workloads without CUDA sources run without it."""
+    path = machine.which("nvcc")
+    version = nvcc_version(path) if path is not None else None
+    if version is None:
+        return Check(
+            "nvcc",
+            Status.MISSING,
+            "not on PATH" if path is None else f"{path} cannot be run",
+            "Install the CUDA toolkit and put its bin folder on PATH.",
+        )
+    return Check("nvcc", Status.OK, f"{version} ({path})")
+
+
+def check_host_compiler(machine: Machine) -> Check:
+    """Look for the C++ compiler that nvcc uses."""
+    name = machine.environ.get("NVCC_CCBIN") or "g++"
+    path = machine.which(name)
+    if path is None:
+        return Check(
+            "host compiler", Status.MISSING, f"{name} not found", "Install g++ (build-essential)."
+        )
+    return Check("host compiler", Status.OK, str(path))
+
+
+def check_ninja(machine: Machine) -> Check:
+    """Look for ninja, which comes with its Python package."""
+    version = package_version("ninja")
+    beside_python = Path(machine.python).with_name("ninja")
+    if version is None and machine.which("ninja") is None and not beside_python.exists():
+        return Check("ninja", Status.MISSING, "not installed", "pip install ninja")
+    return Check("ninja", Status.OK, version or "on PATH")
+
+
+def check_torch(machine: Machine) -> Check:
+    """Import torch in a process of its own, so that this one stays without it."""
+    remedy = "pip install 'kernel-profiler[torch]', with a CUDA build of torch."
+    try:
+        done = subprocess.run(
+            [machine.python, "-c", _TORCH_PROBE],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TORCH_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return Check("torch", Status.MISSING, f"cannot be tried: {error}", remedy, essential=True)
+    if done.returncode != 0:
+        words = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return Check("torch", Status.MISSING, words[0], remedy, essential=True)
+    version, cuda, available = done.stdout.split()[-3:]
+    if cuda == "None" or available != "True":
+        why = "has no CUDA support" if cuda == "None" else "sees no GPU"
+        return Check("torch", Status.MISSING, f"{version} {why}", remedy, essential=True)
+    return Check("torch", Status.OK, f"{version}, CUDA {cuda}", essential=True)
+
+
+def check_nvtx() -> Check:
+    """Look for the package that marks ranges."""
+    version = package_version("nvtx")
+    if version is None:
+        return Check("nvtx", Status.MISSING, "not installed", "pip install nvtx", essential=True)
+    return Check("nvtx", Status.OK, version, essential=True)
+
+
+def check_disk(machine: Machine) -> Check:
+    """Look at the space where runs are written."""
+    folder = next(path for path in (machine.out, *machine.out.absolute().parents) if path.exists())
+    free = shutil.disk_usage(folder).free
+    detail = f"{free / 1024**3:.1f} GiB free for {machine.out}"
+    if free < _ENOUGH_DISK_BYTES:
+        return Check("disk", Status.WARNING, detail, "Make room: reports of ncu are large.")
+    return Check("disk", Status.OK, detail)
+
+
+def check_nsys(machine: Machine) -> Check:
+    """Look for an Nsight Systems that can record and make a report; only timelines need one."""
+    try:
+        path = nsys.find_nsys(machine.environ, machine.root)
+        version = nsys_version(path)
+        nsys.require_version(version)
+    except EnvironmentUnusable as error:
+        return Check("nsys", Status.WARNING, error.message, error.remedy or "")
+    detail = f"{version} ({path})"
+    tool = nsys.Nsys(path)
+    broken = _no_importer() if tool.importer_command() is None else importer_fault(tool)
+    if broken is not None:
+        detail = f"{detail} cannot make reports: {broken.message}"
+        return Check("nsys", Status.WARNING, detail, broken.remedy or "")
+    return Check("nsys", Status.OK, detail)
+
+
+def _no_importer() -> EnvironmentUnusable:
+    return EnvironmentUnusable(
+        "its importer (QdstrmImporter) is not beside it.",
+        remedy="Install the full Nsight Systems from developer.nvidia.com/nsight-systems, or "
+        "set PROFILER_NSYS to one that has its importer.",
+    )
+
+
+def check_timelines(*, nsys_check: Check, torch_check: Check) -> Check:
+    """Say which collectors of timelines can be used."""
+    checks = {"nsys": nsys_check, "torch": torch_check}
+    usable = [name for name, check in checks.items() if check.status is Status.OK]
+    if not usable:
+        return Check(
+            "timelines",
+            Status.WARNING,
+            "no collector can record a GPU",
+            "Install Nsight Systems for the collector nsys, or a CUDA build of torch for torch. "
+            "With collect.device: cpu, torch records its operators under any build.",
+        )
+    return Check("timelines", Status.OK, f"collectors: {', '.join(usable)}")

@@ -1,0 +1,1 @@
+"""The metric catalogue, what the rest of the project asks of it, and units."""

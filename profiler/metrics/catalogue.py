@@ -1,0 +1,782 @@
+"""The data of the metric catalogue: one entry per metric, and nothing that computes.
+
+Names of ncu metrics, their passes and what exists on which architecture are from captures on an
+H200 (ncu 2025.3.1) and from the PerfWorks host library of CUPTI 13.0; the meaning of each counter
+is from the metrics reference of the Nsight Compute Profiling Guide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Literal
+
+from profiler.metrics.formulas import (
+    Formula,
+    metric,
+    metric_of_visit,
+    needed_metrics,
+    of_gpu,
+    stated,
+)
+
+Better = Literal["lower", "higher"]
+
+DEFAULT = "default"
+"""Key of `Metric.ncu` for every architecture that has no entry of its own."""
+
+SECTOR_BYTES = 32
+"""Bytes of one cache sector: the unit of traffic between L1, L2 and DRAM."""
+
+TIME = "gpu__time_duration.sum"
+"""The raw metric that percentages are weighted by when several kernels share a range."""
+
+ISSUED = "smsp__inst_issued.sum"
+"""The raw metric that values per issued instruction are weighted by."""
+
+
+class PassClass(StrEnum):
+    """Cost of collecting a metric, in passes."""
+
+    STATIC = "static"
+    """Known from the launch or the build: no counter, no pass."""
+    TIMING = "timing"
+    """Of every timing visit: with nothing but these, ncu takes half as long over a launch."""
+    SINGLE = "single"
+    """Fits in one pass with all others of this class, on compute capability 8.0 to 10.0."""
+    ALONE = "alone"
+    """One pass, but not the one that those of class `SINGLE` share."""
+    MULTI = "multi"
+    """Needs passes of its own: the kernel is replayed."""
+    DERIVED = "derived"
+    """Computed from other metrics and from what the workload says about itself."""
+
+
+class Combine(StrEnum):
+    """How the values of several kernels in one range become one value."""
+
+    SUM = "sum"
+    MAX = "max"
+    MIN = "min"
+    WEIGHTED = "weighted"
+    """Mean weighted by `Metric.weight` (the duration unless the entry says otherwise)."""
+    RATIO_OF_SUMS = "ratio_of_sums"
+    """100 · Σ numerator ÷ Σ denominator; weighted by time where the parts did not come back."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric: its name in frames, what ncu calls it, and how to read it."""
+
+    name: str
+    """Column name, with its unit as suffix."""
+    label: str
+    """Short form for people: table heads, axes."""
+    unit: str
+    """Unit as shown; empty for plain counts."""
+    pass_class: PassClass
+    definition: str
+    """One or two sentences for the glossary."""
+    source: str = "ncu"
+    """Where the value comes from: `ncu`, `timer`, `ptxas`, `runner`, `counted` (the launches of a
+    range) or `derived` (from its formula)."""
+    better: Better | None = None
+    """Direction that is better by itself; None where more or less is neither."""
+    ncu: Mapping[str, str | None] = field(default_factory=dict)
+    """Raw ncu name by compute capability (`12.0`), by its major number (`12`) or `default`.
+
+    None: the metric does not exist there.
+    """
+    combine: Combine = Combine.SUM
+    weight: str = TIME
+    """Raw ncu name of the weight, for `Combine.WEIGHTED`."""
+    numerator: str | None = None
+    denominator: str | None = None
+    """Raw ncu names of the parts, for `Combine.RATIO_OF_SUMS`."""
+    scale: float = 1.0
+    """Raw value in ncu's base unit times this is the value in `unit`."""
+    formula: Formula | None = None
+    """What a derived metric is computed by; None for all others."""
+    fact: str | None = None
+    """Field that the value is taken from: of `CellStatus` (`runner`) or of `KernelFacts` (`ptxas`;
+    also where the build knows what ncu measures)."""
+    aliases: tuple[str, ...] = ()
+    """Other raw ncu names of the same quantity, as older versions or other sections write it."""
+    decimals: int = 0
+    """Digits after the point that are worth showing."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the metrics that the formula reads: they are collected with this one."""
+        return needed_metrics(self.formula)
+
+
+_TIMING = (
+    Metric(
+        "duration_ns",
+        "Duration",
+        "ns",
+        PassClass.TIMING,
+        "Time on the GPU from the start of a kernel to its end, added over the kernels of the "
+        "range. Gaps between kernels are not in it.",
+        better="lower",
+        ncu={DEFAULT: TIME},
+        aliases=("gpu__time_duration.avg", "gpu__time_duration.max", "gpu__time_duration"),
+    ),
+    Metric(
+        "cycles",
+        "Cycles",
+        "cycle",
+        PassClass.TIMING,
+        "Elapsed cycles of the SM that took longest. Unlike the duration it does not change with "
+        "the clock, except where memory, which has a clock of its own, is the limit.",
+        better="lower",
+        ncu={DEFAULT: "sm__cycles_elapsed.max"},
+        aliases=("gpc__cycles_elapsed.max", "smsp__cycles_elapsed.max"),
+    ),
+    Metric(
+        "timer_duration_ns",
+        "Duration (timer)",
+        "ns",
+        PassClass.STATIC,
+        "Time of one launch by CUDA events on a GPU, gaps between its kernels included, or by the "
+        "process clock on a CPU; outside of ncu. Never compared with the duration that ncu "
+        "measures.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
+        "profiler_duration_ns",
+        "Duration (torch.profiler)",
+        "ns",
+        PassClass.STATIC,
+        "Time of the kernels of one launch as torch.profiler reports it, with a cold L2 cache; on "
+        "a CPU the time that operators took themselves. Never compared with that of ncu in a "
+        "verdict.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
+        "plain_duration_ns",
+        "Duration (plain timer)",
+        "ns",
+        PassClass.STATIC,
+        "Wall clock from a launch until the device is idle again, mean of three after one to warm "
+        "up: what a quick benchmark does. It holds the way to the device and back, and caches "
+        "that the launch before has filled. Never compared with that of ncu in a verdict.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
+        "nsys_duration_ns",
+        "Duration (nsys)",
+        "ns",
+        PassClass.STATIC,
+        "Time of the kernels of one launch on the timeline of Nsight Systems, launches one after "
+        "another without a flush of caches. Never compared with that of ncu in a verdict.",
+        source="timer",
+        better="lower",
+    ),
+    Metric(
+        "torch_duration_ns",
+        "Duration (timeline of torch.profiler)",
+        "ns",
+        PassClass.STATIC,
+        "Time of the kernels of one launch on the timeline of torch.profiler, launches one after "
+        "another without a flush of caches; on a CPU the time of the launch. Never compared with "
+        "that of ncu in a verdict.",
+        source="timer",
+        better="lower",
+    ),
+)
+
+DURATIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "ncu": "duration_ns",
+        "timer": "timer_duration_ns",
+        "torch_kernels": "profiler_duration_ns",
+        "plain_timer": "plain_duration_ns",
+        "nsys": "nsys_duration_ns",
+        "torch": "torch_duration_ns",
+    }
+)
+"""Every collector that times, the one that is believed most first, and the metric that its
+durations are where another gives `duration_ns`. They are different quantities: never one number."""
+
+_LAUNCHES = (
+    Metric(
+        "registers",
+        "Registers",
+        "register/thread",
+        PassClass.STATIC,
+        "Registers per thread; the largest where a range has several kernels.",
+        fact="registers",
+        ncu={DEFAULT: "launch__registers_per_thread"},
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "shared_static_bytes",
+        "Static shared memory",
+        "byte/block",
+        PassClass.STATIC,
+        "Shared memory per block that the kernel declares with a fixed size.",
+        fact="shared_bytes",
+        ncu={DEFAULT: "launch__shared_mem_per_block_static"},
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "shared_dynamic_bytes",
+        "Dynamic shared memory",
+        "byte/block",
+        PassClass.STATIC,
+        "Shared memory per block that the launch asks for.",
+        ncu={DEFAULT: "launch__shared_mem_per_block_dynamic"},
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "block_size",
+        "Block size",
+        "thread",
+        PassClass.STATIC,
+        "Threads per block; the largest where a range has several kernels.",
+        ncu={DEFAULT: "launch__block_size"},
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "grid_size",
+        "Grid size",
+        "block",
+        PassClass.STATIC,
+        "Blocks per launch; the largest where a range has several kernels.",
+        ncu={DEFAULT: "launch__grid_size"},
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "waves",
+        "Waves",
+        "wave/SM",
+        PassClass.STATIC,
+        "How often the blocks of the grid fill the GPU. Just above a whole number, the last wave "
+        "leaves most SMs idle.",
+        ncu={DEFAULT: "launch__waves_per_multiprocessor"},
+        combine=Combine.WEIGHTED,
+        decimals=2,
+    ),
+    Metric(
+        "theoretical_occupancy_pct",
+        "Theoretical occupancy",
+        "%",
+        PassClass.STATIC,
+        "Warps that registers, shared memory and block size let reside on an SM, in percent of "
+        "what the SM can hold.",
+        better="higher",
+        ncu={DEFAULT: "sm__maximum_warps_per_active_cycle_pct"},
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+)
+
+_ONE_PASS = (
+    Metric(
+        "achieved_occupancy_pct",
+        "Achieved occupancy",
+        "%",
+        PassClass.SINGLE,
+        "Warps that were resident on an SM on average while it was active, in percent of what "
+        "the SM can hold.",
+        better="higher",
+        ncu={DEFAULT: "sm__warps_active.avg.pct_of_peak_sustained_active"},
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+    Metric(
+        "l1_hit_pct",
+        "L1 hit rate",
+        "%",
+        PassClass.SINGLE,
+        "Share of the sectors looked up in L1 that were there. Data that goes past L1 (TMA, "
+        "bypassing asynchronous copies) is not looked up and not counted.",
+        better="higher",
+        ncu={DEFAULT: "l1tex__t_sector_hit_rate.pct"},
+        combine=Combine.RATIO_OF_SUMS,
+        numerator="l1tex__t_sectors_lookup_hit.sum",
+        denominator="l1tex__t_sectors.sum",
+        decimals=1,
+    ),
+    Metric(
+        "dram_read_bytes",
+        "DRAM read",
+        "byte",
+        PassClass.SINGLE,
+        "Bytes read from device memory.",
+        better="lower",
+        ncu={DEFAULT: "dram__bytes_read.sum", "12": "dram__bytes_op_read.sum"},
+    ),
+    Metric(
+        "dram_write_bytes",
+        "DRAM written",
+        "byte",
+        PassClass.SINGLE,
+        "Bytes written to device memory. Results that still lie in L2 when the kernel ends are "
+        "not in it.",
+        better="lower",
+        ncu={DEFAULT: "dram__bytes_write.sum", "12": "dram__bytes_op_write.sum"},
+    ),
+    Metric(
+        "l2_bytes",
+        "L2 traffic",
+        "byte",
+        PassClass.SINGLE,
+        "Bytes that were asked of the L2 cache, from all sides.",
+        better="lower",
+        ncu={DEFAULT: "lts__t_bytes.sum"},
+    ),
+    Metric(
+        "tensor_pipe_pct",
+        "Tensor pipe",
+        "%",
+        PassClass.SINGLE,
+        "Cycles in which the tensor pipe was busy, in percent of the cycles in which an SM was "
+        "active. On compute capability 9.0 packed half-precision arithmetic of ordinary code "
+        "counts too.",
+        better="higher",
+        ncu={
+            DEFAULT: "sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_active",
+            "10": "sm__pipe_tc_cycles_active.avg.pct_of_peak_sustained_active",
+        },
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+    Metric(
+        "instructions",
+        "Instructions",
+        "inst",
+        PassClass.SINGLE,
+        "Warp instructions executed.",
+        better="lower",
+        ncu={DEFAULT: "smsp__inst_executed.sum"},
+    ),
+    Metric(
+        "instructions_issued",
+        "Instructions issued",
+        "inst",
+        PassClass.SINGLE,
+        "Warp instructions issued. More than were executed means that some were issued again.",
+        better="lower",
+        ncu={DEFAULT: ISSUED},
+    ),
+)
+
+_SEVERAL_PASSES = (
+    Metric(
+        "l2_hit_sectors",
+        "L2 hits",
+        "sector",
+        PassClass.ALONE,
+        "Sectors of 32 bytes that were looked up in L2 and were there.",
+        better=None,
+        ncu={DEFAULT: "lts__t_sectors_lookup_hit.sum"},
+    ),
+    Metric(
+        "bank_conflicts",
+        "Bank conflicts",
+        "",
+        PassClass.MULTI,
+        "Extra turns of the shared-memory data banks because threads of one warp needed the same "
+        "bank.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__data_bank_conflicts_pipe_lsu_mem_shared.sum"},
+    ),
+    Metric(
+        "compute_throughput_pct",
+        "Compute throughput",
+        "%",
+        PassClass.MULTI,
+        "How busy the busiest part of the SM was, in percent of what it can sustain.",
+        better="higher",
+        ncu={DEFAULT: "sm__throughput.avg.pct_of_peak_sustained_elapsed"},
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+    Metric(
+        "memory_throughput_pct",
+        "Memory throughput",
+        "%",
+        PassClass.MULTI,
+        "How busy the busiest part of the memory system was (L1, L2, DRAM or the ways between "
+        "them), in percent of what it can sustain.",
+        better="higher",
+        ncu={DEFAULT: "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"},
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+    Metric(
+        "dram_throughput_pct",
+        "DRAM throughput",
+        "%",
+        PassClass.MULTI,
+        "How busy the DRAM interface was, in percent of what it can sustain.",
+        better="higher",
+        ncu={DEFAULT: "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"},
+        combine=Combine.WEIGHTED,
+        decimals=1,
+    ),
+    Metric(
+        "local_load_bytes",
+        "Local memory loads",
+        "byte",
+        PassClass.MULTI,
+        "Bytes loaded from local memory: spilled registers, and arrays that the compiler could not "
+        "keep in registers.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum"},
+        scale=SECTOR_BYTES,
+    ),
+    Metric(
+        "local_store_bytes",
+        "Local memory stores",
+        "byte",
+        PassClass.MULTI,
+        "Bytes stored to local memory: spilled registers, and arrays that the compiler could not "
+        "keep in registers.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"},
+        scale=SECTOR_BYTES,
+    ),
+)
+
+STALL_PREFIX = "stall_"
+
+STALL_CAUSES: Mapping[str, str] = MappingProxyType(
+    {
+        "barrier": "at a barrier for the other warps of the block",
+        "branch_resolving": "for the target of a branch",
+        "dispatch_stall": "for the dispatcher, which held instructions back",
+        "drain": "at its end for its last stores to leave",
+        "gmma": "for a warpgroup matrix instruction (compute capability 9.0 only)",
+        "imc_miss": "for a constant that was not in the immediate-constant cache",
+        "lg_throttle": "for room in the queue of local and global memory instructions",
+        "long_scoreboard": "for data from global, local, surface or texture memory",
+        "math_pipe_throttle": "for an arithmetic pipe that was busy",
+        "membar": "at a memory fence",
+        "mio_throttle": "for room in the queue of shared-memory and special-function instructions",
+        "misc": "for a cause that has no counter of its own",
+        "no_instruction": "for its next instruction: an instruction-cache miss or a jump",
+        "not_selected": "ready to go while another warp was chosen",
+        "selected": "for nothing: it issued",
+        "short_scoreboard": "for the result of a shared-memory or special-function instruction",
+        "sleeping": "because it was put to sleep",
+        "tex_throttle": "for room in the queue of texture instructions",
+        "wait": "for the fixed latency of its previous instruction",
+    }
+)
+"""What a warp waits for, by ncu's stall reason."""
+
+_STALL_EXCEPTIONS: Mapping[str, Mapping[str, str | None]] = {
+    "gmma": {DEFAULT: None, "9.0": "{name}"},
+    "imc_miss": {DEFAULT: "{name}", "10": None},
+}
+
+
+def _stall(reason: str, cause: str) -> Metric:
+    raw = f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+    where = _STALL_EXCEPTIONS.get(reason, {DEFAULT: "{name}"})
+    return Metric(
+        f"{STALL_PREFIX}{reason}",
+        f"Stall: {reason.replace('_', ' ')}",
+        "warp/issue",
+        PassClass.MULTI,
+        f"Warps that waited {cause}, on average when an instruction was issued; about the cycles "
+        "that a warp spends so between two of its instructions.",
+        ncu={key: raw if name else None for key, name in where.items()},
+        combine=Combine.WEIGHTED,
+        weight=ISSUED,
+        decimals=2,
+    )
+
+
+_STALLS = tuple(_stall(reason, cause) for reason, cause in STALL_CAUSES.items())
+
+_BUILD = (
+    Metric(
+        "spill_store_bytes",
+        "Spill stores",
+        "byte/thread",
+        PassClass.STATIC,
+        "Bytes per thread in the store instructions that ptxas added to spill registers.",
+        source="ptxas",
+        fact="spill_store_bytes",
+        better="lower",
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "spill_load_bytes",
+        "Spill loads",
+        "byte/thread",
+        PassClass.STATIC,
+        "Bytes per thread in the load instructions that ptxas added to bring spilled registers "
+        "back.",
+        source="ptxas",
+        fact="spill_load_bytes",
+        better="lower",
+        combine=Combine.MAX,
+    ),
+    Metric(
+        "stack_bytes",
+        "Stack frame",
+        "byte/thread",
+        PassClass.STATIC,
+        "Local memory that ptxas reserved per thread.",
+        source="ptxas",
+        fact="stack_bytes",
+        better="lower",
+        combine=Combine.MAX,
+    ),
+)
+
+_RUNNER = (
+    Metric(
+        "compile_s",
+        "Compile time",
+        "s",
+        PassClass.STATIC,
+        "Compilation and first call, as the workload measured it; never part of a sample.",
+        source="runner",
+        fact="compile_seconds",
+        better="lower",
+        decimals=2,
+    ),
+    Metric(
+        "buffer_bytes",
+        "Buffers",
+        "byte",
+        PassClass.STATIC,
+        "Device memory that one call allocates, results included.",
+        source="runner",
+        fact="buffer_bytes",
+        better="lower",
+    ),
+    Metric(
+        "peak_bytes",
+        "Peak memory",
+        "byte",
+        PassClass.STATIC,
+        "The most device memory that one call has allocated at one time, beyond its inputs.",
+        source="runner",
+        fact="peak_bytes",
+        better="lower",
+    ),
+    Metric(
+        "max_abs_error",
+        "Largest error",
+        "",
+        PassClass.STATIC,
+        "Largest absolute difference from the reference.",
+        source="runner",
+        fact="max_abs_error",
+        better="lower",
+        decimals=6,
+    ),
+    Metric(
+        "max_rel_error",
+        "Largest relative error",
+        "",
+        PassClass.STATIC,
+        "Largest difference from the reference, relative to it, over elements whose reference is "
+        "not 0. Where results pass through 0, a rounding error of a tiny element makes it large: "
+        "read it beside the largest error.",
+        source="runner",
+        fact="max_rel_error",
+        better="lower",
+        decimals=6,
+    ),
+    Metric(
+        "flops",
+        "Operations",
+        "FLOP",
+        PassClass.STATIC,
+        "Operations that the workload states for the problem.",
+        source="runner",
+        fact="flops",
+    ),
+)
+
+
+_COUNTED = (
+    Metric(
+        "kernels",
+        "Kernels",
+        "",
+        PassClass.STATIC,
+        "Kernels launched inside the range.",
+        source="counted",
+        better="lower",
+    ),
+)
+
+
+def _derived(  # noqa: PLR0913, PLR0917 - reads like the entries above
+    name: str,
+    label: str,
+    unit: str,
+    definition: str,
+    formula: Formula,
+    better: Better | None = "higher",
+    decimals: int = 1,
+    aliases: tuple[str, ...] = (),
+) -> Metric:
+    return Metric(
+        name,
+        label,
+        unit,
+        PassClass.DERIVED,
+        definition,
+        source="derived",
+        better=better,
+        formula=formula,
+        decimals=decimals,
+        aliases=aliases,
+    )
+
+
+_DRAM_BYTES = metric("dram_read_bytes") + metric("dram_write_bytes")
+_DURATION_NS = metric("duration_ns")
+
+_DERIVED = (
+    _derived(
+        "l2_hit_pct",
+        "L2 hit rate",
+        "%",
+        "L2 hits in percent of the sectors that were asked of L2. Hits and traffic are counted in "
+        "different passes, as ncu does for its own hit rate: it varies more than other counters.",
+        100 * (metric("l2_hit_sectors") / (metric_of_visit("l2_bytes") / SECTOR_BYTES)),
+        aliases=("lts__t_sector_hit_rate.pct",),
+    ),
+    _derived(
+        "tflops",
+        "TFLOP/s",
+        "TFLOP/s",
+        "Operations that the workload states for the problem, divided by the duration.",
+        stated("flops") / _DURATION_NS / 1e3,
+    ),
+    _derived(
+        "gbps",
+        "Effective bandwidth",
+        "GB/s",
+        "Least traffic to device memory that the workload states for the problem, divided by the "
+        "duration (1 GB = 10⁹ bytes).",
+        stated("bytes") / _DURATION_NS,
+    ),
+    _derived(
+        "dram_gbps",
+        "DRAM bandwidth",
+        "GB/s",
+        "Bytes read from and written to device memory, divided by the duration (1 GB = 10⁹ bytes).",
+        _DRAM_BYTES / _DURATION_NS,
+    ),
+    _derived(
+        "peak_dram_pct",
+        "DRAM bandwidth of peak",
+        "%",
+        "DRAM bandwidth in percent of what the memory clock and bus width of this GPU allow.",
+        100 * (_DRAM_BYTES / _DURATION_NS) * 1e9 / of_gpu("peak_dram_bytes_per_s"),
+    ),
+    _derived(
+        "memory_efficiency_pct",
+        "Memory efficiency",
+        "%",
+        "Least traffic that the workload states, in percent of the bytes that moved to and from "
+        "device memory. Above 100 % when results stay in L2.",
+        100 * (stated("bytes") / _DRAM_BYTES),
+    ),
+    _derived(
+        "arithmetic_intensity",
+        "Arithmetic intensity",
+        "FLOP/byte",
+        "Operations that the workload states per byte that moved to or from device memory.",
+        stated("flops") / _DRAM_BYTES,
+        better=None,
+        decimals=2,
+    ),
+    _derived(
+        "sm_clock_ghz",
+        "SM clock",
+        "GHz",
+        "Cycles divided by duration: the clock that the SMs ran at.",
+        metric("cycles") / _DURATION_NS,
+        better=None,
+        decimals=3,
+    ),
+)
+
+CATALOGUE: Mapping[str, Metric] = MappingProxyType(
+    {
+        entry.name: entry
+        for entry in (
+            *_TIMING,
+            *_ONE_PASS,
+            *_SEVERAL_PASSES,
+            *_STALLS,
+            *_LAUNCHES,
+            *_BUILD,
+            *_RUNNER,
+            *_COUNTED,
+            *_DERIVED,
+        )
+    }
+)
+"""Every metric that this project knows by a name of its own."""
+
+_STALL_NAMES = tuple(entry.name for entry in _STALLS if entry.name != "stall_selected")
+
+GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "timing": ("duration_ns", "cycles"),
+        "default": (
+            "duration_ns",
+            "cycles",
+            "registers",
+            "shared_static_bytes",
+            "shared_dynamic_bytes",
+            "waves",
+            "theoretical_occupancy_pct",
+            "achieved_occupancy_pct",
+            "l1_hit_pct",
+            "l2_hit_pct",
+            "dram_read_bytes",
+            "dram_write_bytes",
+            "l2_bytes",
+            "bank_conflicts",
+            "compute_throughput_pct",
+            "memory_throughput_pct",
+            "dram_throughput_pct",
+            "tensor_pipe_pct",
+            "instructions",
+            "stall_long_scoreboard",
+            "stall_short_scoreboard",
+            "stall_barrier",
+            "stall_math_pipe_throttle",
+            "stall_mio_throttle",
+            "stall_lg_throttle",
+            "stall_wait",
+            "stall_not_selected",
+        ),
+        "launch": tuple(entry.name for entry in _LAUNCHES),
+        "memory": (
+            "l1_hit_pct",
+            "l2_hit_pct",
+            "dram_read_bytes",
+            "dram_write_bytes",
+            "l2_bytes",
+            "bank_conflicts",
+            "memory_throughput_pct",
+            "dram_throughput_pct",
+        ),
+        "spills": ("local_load_bytes", "local_store_bytes"),
+        "stalls": _STALL_NAMES,
+        "all": tuple(entry.name for entry in CATALOGUE.values() if entry.ncu),
+    }
+)
+"""Names that stand for several metrics in `collect.metrics`."""

@@ -1,0 +1,221 @@
+"""Questions that the rest of the project asks the metric catalogue."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+
+from profiler.errors import UsageError
+from profiler.metrics.catalogue import (
+    CATALOGUE,
+    DEFAULT,
+    DURATIONS,
+    GROUPS,
+    ISSUED,
+    TIME,
+    Better,
+    Combine,
+    Metric,
+    PassClass,
+)
+
+__all__ = [
+    "CATALOGUE",
+    "DEFAULT",
+    "DURATIONS",
+    "GROUPS",
+    "ISSUED",
+    "TIME",
+    "Better",
+    "Combine",
+    "Metric",
+    "PassClass",
+    "absent_on",
+    "better",
+    "expand",
+    "is_known",
+    "is_raw_name",
+    "ncu_name",
+    "ncu_names",
+    "primary_timer",
+    "raw_combine",
+    "raw_sources",
+    "several_passes",
+    "split_by_pass",
+    "suggest",
+]
+
+_RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
+_STATIC_RAW_PREFIXES = ("launch__", "device__attribute_")
+
+_TIMING = ("duration_ns", "cycles")
+"""Of every timing session: a difference in time is confirmed in cycles."""
+
+_CLASS_OF_RAW = {
+    raw: metric.pass_class
+    for metric in CATALOGUE.values()
+    for raw in metric.ncu.values()
+    if raw is not None
+}
+
+
+def is_raw_name(name: str) -> bool:
+    """Whether a name has the form of an ncu metric (`unit__counter.rollup`)."""
+    return _RAW_NAME.fullmatch(name) is not None
+
+
+def is_known(name: str) -> bool:
+    """Whether a name may stand in `collect.metrics`: a metric, a group or a raw ncu name."""
+    return name in CATALOGUE or name in GROUPS or is_raw_name(name)
+
+
+def suggest(name: str) -> str | None:
+    """Metric or group closest to a mistyped name; None when none is close."""
+    close = difflib.get_close_matches(name, [*CATALOGUE, *GROUPS], n=1)
+    return close[0] if close else None
+
+
+def expand(names: Iterable[str]) -> tuple[str, ...]:
+    """Names with groups replaced by their metrics, in order, each name once.
+
+    Raw ncu names pass through. Raises `UsageError` on a name that is neither.
+    """
+    expanded: dict[str, None] = {}
+    for name in names:
+        if not is_known(name):
+            raise UsageError(f"Unknown metric {name!r}.", remedy=_remedy(name))
+        expanded.update(dict.fromkeys(GROUPS.get(name, (name,))))
+    return tuple(expanded)
+
+
+def _remedy(name: str) -> str:
+    close = suggest(name)
+    question = f"Did you mean {close!r}? " if close else ""
+    return f"{question}docs/metrics.md lists the names; raw ncu names contain '__'."
+
+
+def ncu_name(name: str, compute_capability: str | None = None) -> str | None:
+    """Raw ncu name of a metric on an architecture (`9.0`), or None where there is none.
+
+    A raw name is its own. Without a compute capability the most common name is given.
+    """
+    metric = CATALOGUE.get(name)
+    if metric is None:
+        return name
+    exact = compute_capability or DEFAULT
+    for key in (exact, exact.partition(".")[0], DEFAULT):
+        if key in metric.ncu:
+            return metric.ncu[key]
+    return None
+
+
+def absent_on(names: Iterable[str], compute_capability: str | None) -> tuple[str, ...]:
+    """Names of metrics that ncu measures on other architectures, but not on this one."""
+    return tuple(
+        name
+        for name in names
+        if name in CATALOGUE and CATALOGUE[name].ncu and ncu_name(name, compute_capability) is None
+    )
+
+
+def ncu_names(names: Iterable[str], compute_capability: str | None = None) -> tuple[str, ...]:
+    """Raw names to pass to `ncu --metrics` for these metrics, each once.
+
+    That is their raw names on this architecture, the parts and weights that are needed to combine
+    several kernels, and what derived metrics are computed from. Metrics that do not exist on the
+    architecture, and those that come from the build, give nothing.
+    """
+    raw: dict[str, None] = {}
+    for name in _with_needs(names):
+        measured = ncu_name(name, compute_capability)
+        if measured is not None:
+            raw.update(dict.fromkeys((measured, *_companions(name))))
+    return tuple(raw)
+
+
+def _with_needs(names: Iterable[str]) -> tuple[str, ...]:
+    """Metrics in their order, each behind those that its formula reads, and those behind theirs."""
+    ordered: dict[str, None] = {}
+    for name in names:
+        needs = CATALOGUE[name].needs if name in CATALOGUE else ()
+        ordered.update(dict.fromkeys((*_with_needs(needs), name)))
+    return tuple(ordered)
+
+
+def _companions(name: str) -> tuple[str, ...]:
+    """Raw names to ask for beside a metric so that several kernels can be combined.
+
+    Not for metrics of one pass: more counters could cost them a second.
+    """
+    metric = CATALOGUE.get(name)
+    if metric is None or metric.pass_class is not PassClass.MULTI:
+        return ()
+    weight = metric.weight if metric.combine is Combine.WEIGHTED else None
+    own_weight = weight if weight != TIME else None
+    parts = (metric.numerator, metric.denominator, own_weight)
+    return tuple(part for part in parts if part is not None)
+
+
+def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Metrics of timing sessions, and those of each counter session.
+
+    A timing session has the duration, cycles and what costs nothing. All counters share a session
+    where one of them needs several passes, else those that fit in one pass do. Raw names that the
+    catalogue does not know are taken to need several. Each counter session begins with
+    `duration_ns`, so that percentages can be weighted by time. Derived metrics are replaced by what
+    they are computed from, and metrics of the build are left out.
+    """
+    by_class: dict[PassClass, list[str]] = {pass_class: [] for pass_class in PassClass}
+    for name in _with_needs(names):
+        if name not in CATALOGUE or CATALOGUE[name].ncu:
+            by_class[_pass_class(name)].append(name)
+    timing = dict.fromkeys((*_TIMING, *by_class[PassClass.TIMING], *by_class[PassClass.STATIC]))
+    single, alone = by_class[PassClass.SINGLE], by_class[PassClass.ALONE]
+    several = by_class[PassClass.MULTI]
+    groups = [[*single, *alone, *several]] if several else [single, *([name] for name in alone)]
+    return tuple(timing), tuple(("duration_ns", *group) for group in groups if group)
+
+
+def several_passes(names: Iterable[str]) -> bool:
+    """Whether ncu has to replay a kernel to collect these."""
+    return any(_pass_class(name) is PassClass.MULTI for name in names)
+
+
+def _pass_class(name: str) -> PassClass:
+    if name in CATALOGUE:
+        return CATALOGUE[name].pass_class
+    if name.startswith(_STATIC_RAW_PREFIXES):
+        return PassClass.STATIC
+    return _CLASS_OF_RAW.get(name, PassClass.MULTI)
+
+
+def raw_sources(name: str) -> tuple[str, ...]:
+    """Raw ncu names under which a file may hold a metric, best first; for files of any GPU."""
+    metric = CATALOGUE[name]
+    raw_names = [raw for raw in metric.ncu.values() if raw is not None]
+    return tuple(dict.fromkeys((*raw_names, *metric.aliases)))
+
+
+def raw_combine(raw: str) -> Combine:
+    """How several kernels combine for a raw ncu name, read from its last roll-up.
+
+    Counts add, maxima and launch facts take the largest, minima the smallest, and everything that
+    is relative (percentages, ratios, rates, averages) is weighted by time.
+    """
+    if raw.startswith(_STATIC_RAW_PREFIXES):
+        return Combine.MAX
+    by_suffix = {"sum": Combine.SUM, "max": Combine.MAX, "min": Combine.MIN}
+    return by_suffix.get(raw.rpartition(".")[2], Combine.WEIGHTED)
+
+
+def primary_timer(collectors: Iterable[str]) -> str | None:
+    """Collector whose durations are compared, of those that measured; None without any."""
+    measured = set(collectors)
+    by_priority = (*DURATIONS, *sorted(measured))
+    return next((name for name in by_priority if name in measured), None)
+
+
+def better(name: str) -> Better | None:
+    """Direction that is better for a metric, None where neither is or nothing is known."""
+    return CATALOGUE[name].better if name in CATALOGUE else None

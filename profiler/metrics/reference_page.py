@@ -1,0 +1,107 @@
+"""The reference page of metrics, written from the catalogue (`docs/metrics.md`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from profiler.metrics.queries import (
+    CATALOGUE,
+    DEFAULT,
+    GROUPS,
+    Combine,
+    Metric,
+    PassClass,
+    ncu_names,
+)
+
+_HEAD = """\
+# Metrics
+
+This page is written from the catalogue:
+`python -m profiler.metrics.reference_page > docs/metrics.md`.
+
+`collect.metrics` in a spec takes these names, names of groups, and raw names of ncu such as
+`lts__t_sectors.sum`. A metric that did not come back is named in the cell; it is never shown as 0.
+"""
+
+_CLASSES = {
+    PassClass.TIMING: ("Timing", "Collected in every timing visit, in one pass."),
+    PassClass.SINGLE: (
+        "One pass",
+        "Collected together, in one pass over the kernel, in counter sessions.",
+    ),
+    PassClass.ALONE: (
+        "A pass of its own",
+        "One pass that the others do not share. Where nothing needs several passes it has a "
+        "session of its own: two launches cost less than one that ncu replays.",
+    ),
+    PassClass.MULTI: (
+        "Several passes",
+        "ncu saves what the kernel writes to and replays it. Where a metric needs this, all "
+        "counters are collected in the same session.",
+    ),
+    PassClass.STATIC: ("At no cost", "Facts of the launch and of the build, and the timer."),
+    PassClass.DERIVED: (
+        "Derived",
+        "Computed from other metrics, from what the workload states for the cell (`cell.`) and "
+        "from what is known of the GPU (`gpu.`). A quotient by 0 is missing.",
+    ),
+}
+
+_COMBINE = {
+    Combine.SUM: "added",
+    Combine.MAX: "the largest",
+    Combine.MIN: "the smallest",
+    Combine.RATIO_OF_SUMS: "recomputed from the sums of its parts; weighted by time without them",
+}
+
+
+def page() -> str:
+    """The whole page as Markdown."""
+    parts = [_HEAD, *_groups()]
+    for pass_class, (title, explanation) in _CLASSES.items():
+        parts.append(f"\n## {title}\n\n{explanation}\n")
+        parts.extend(
+            _entry(metric) for metric in CATALOGUE.values() if metric.pass_class is pass_class
+        )
+    return "".join(parts)
+
+
+def _groups() -> Iterator[str]:
+    yield "\n## Groups\n\n| group | metrics |\n|---|---|\n"
+    for name, metrics in GROUPS.items():
+        yield f"| `{name}` | {', '.join(f'`{metric}`' for metric in metrics)} |\n"
+
+
+def _entry(metric: Metric) -> str:
+    facts = [
+        ("unit", metric.unit or "count"),
+        ("better", metric.better or "neither"),
+        ("source", metric.source),
+        ("ncu", _ncu(metric)),
+        ("formula", f"`{metric.formula}`" if metric.formula else ""),
+        ("needs", ", ".join(f"`{name}`" for name in metric.needs)),
+        ("several kernels", _combined(metric)),
+    ]
+    lines = "".join(f"- {key}: {value}\n" for key, value in facts if value)
+    return f"\n### `{metric.name}`\n\n**{metric.label}.** {metric.definition}\n\n{lines}"
+
+
+def _ncu(metric: Metric) -> str:
+    names = [
+        f"{'' if key == DEFAULT else f'compute capability {key}: '}{f'`{raw}`' if raw else 'none'}"
+        for key, raw in metric.ncu.items()
+    ]
+    beside = [f"`{raw}`" for raw in ncu_names([metric.name]) if raw not in metric.ncu.values()]
+    return "; ".join([*names, *(["with " + ", ".join(beside)] if beside and metric.ncu else [])])
+
+
+def _combined(metric: Metric) -> str:
+    if not metric.ncu:
+        return ""
+    return _COMBINE.get(metric.combine, f"mean weighted by `{metric.weight}`")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

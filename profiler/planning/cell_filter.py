@@ -1,0 +1,94 @@
+"""`--only 'columns=4096,algorithm=online|warp'`: which cells of a plan to keep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from profiler.errors import UsageError
+from profiler.model import Cell, Params
+from profiler.planning.matrix import value_text
+from profiler.planning.spec.rules import same
+from profiler.planning.spec.source import parse_value
+from profiler.planning.spec.values import did_you_mean
+
+MAX_SHOWN_VALUES = 12
+
+_IDENTITIES: dict[str, Callable[[Cell], tuple[str, ...]]] = {
+    "variant": lambda cell: (cell.variant.name, cell.variant.id),
+    "problem": lambda cell: (cell.problem.name, cell.problem.id),
+    "cell": lambda cell: (cell.id,),
+}
+
+
+@dataclass(frozen=True)
+class _Term:
+    key: str
+    wanted: tuple[str, ...]
+
+    def holds(self, cell: Cell) -> bool:
+        if self.key in _IDENTITIES:
+            return any(each in self.wanted for each in _IDENTITIES[self.key](cell))
+        params = _params(cell)
+        return self.key in params and any(_fits(each, params[self.key]) for each in self.wanted)
+
+
+def select_cells(cells: Sequence[Cell], only: str, baseline: str | None) -> tuple[Cell, ...]:
+    """The cells that a filter names, and the baseline's on the same problems.
+
+    `a=1,b=2` asks for both, `a=1|2` for either. Keys are parameters, `variant` and `problem` (name
+    or id), and `cell` (id). Raises `UsageError` for a key that does not exist, and where nothing
+    matches.
+    """
+    terms = [_parse(term, only) for term in only.split(",")]
+    known = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
+    for term in terms:
+        if term.key not in known:
+            hint = did_you_mean(term.key, known)
+            raise UsageError(f"--only {only}: no cell has '{term.key}'{hint}")
+    matching = {cell.id for cell in cells if all(term.holds(cell) for term in terms)}
+    if not matching:
+        raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms))
+    problems = {cell.problem.id for cell in cells if cell.id in matching}
+    return tuple(
+        cell
+        for cell in cells
+        if cell.id in matching or (cell.variant.id == baseline and cell.problem.id in problems)
+    )
+
+
+def _parse(term: str, only: str) -> _Term:
+    key, equals, wanted = term.partition("=")
+    if not equals or not key.strip() or not wanted.strip():
+        raise UsageError(f"--only {only}: '{term}' must look like key=value or key=one|other")
+    return _Term(key.strip(), tuple(each.strip() for each in wanted.split("|")))
+
+
+def _params(cell: Cell) -> Params:
+    return {**cell.variant.params, **cell.problem.params}
+
+
+def _fits(wanted: str, value: str | int | float | bool | None) -> bool:
+    if wanted == value_text(value):
+        return True
+    try:
+        return same(parse_value(wanted), value)
+    except ValueError:
+        return False
+
+
+def _remedy(cells: Sequence[Cell], terms: Sequence[_Term]) -> str:
+    """What the first key that nothing matches could be, or that the combination is to blame."""
+    for term in terms:
+        if not any(term.holds(cell) for cell in cells):
+            values = dict.fromkeys(text for cell in cells for text in _texts(term.key, cell))
+            shown = [*list(values)[:MAX_SHOWN_VALUES], *["…"][: len(values) > MAX_SHOWN_VALUES]]
+            return f"{term.key} is one of: {', '.join(shown)}"
+    return "Each of these matches something, but nothing matches all of them."
+
+
+def _texts(key: str, cell: Cell) -> tuple[str, ...]:
+    if key in _IDENTITIES:
+        return _IDENTITIES[key](cell)[:1]
+    params = _params(cell)
+    return (value_text(params[key]),) if key in params else ()

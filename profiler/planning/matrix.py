@@ -1,0 +1,315 @@
+"""From what a spec says about variants and problems to the variants and problems themselves."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from profiler.errors import SpecError
+from profiler.model import Exclusion, Params, Problem, Variant, slug
+from profiler.planning.space import Space
+from profiler.planning.spec import Item, LoadedSpec, Rule, did_you_mean
+from profiler.planning.spec.source import FieldPath
+
+MAX_COMBINATIONS = 100_000
+"""More is a slip of the pen: at 25 ms a launch, one block of these would take most of an hour."""
+
+MAX_EXAMPLES = 3
+
+_DOTS = re.compile(r"^\.+|\.+$|\.{2,}")
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_NUMBER = re.compile(r"[-+.0-9]")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Parameters that may become a variant or a problem."""
+
+    params: Params
+    field: FieldPath
+    """Where the spec asks for it."""
+    name: str | None = None
+    note: str = ""
+
+
+@dataclass
+class Tally:
+    """Counts what was left out, by reason, in the order in which the reasons came up."""
+
+    stage: str
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def expect(self, reasons: Iterable[str]) -> None:
+        """Show these reasons even where they remove nothing: that may be a slip of the pen."""
+        for reason in reasons:
+            self.counts.setdefault(reason, 0)
+
+    def add(self, reason: str, example: str) -> None:
+        """Count one that was left out."""
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        shown = self.examples.setdefault(reason, [])
+        if len(shown) < MAX_EXAMPLES:
+            shown.append(example)
+
+    def exclusions(self) -> tuple[Exclusion, ...]:
+        """What was counted."""
+        return tuple(
+            Exclusion(reason, count, self.stage, tuple(self.examples.get(reason, ())))
+            for reason, count in self.counts.items()
+        )
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """The variants and problems that are left, and what was left out."""
+
+    variants: tuple[Variant, ...]
+    problems: tuple[Problem, ...]
+    excluded: tuple[Exclusion, ...]
+    aliases: Mapping[str, str]
+    """Names of variants that were merged → name of the one they were merged into."""
+    left_out: Mapping[str, str]
+    """Names of variants that a rule or check removed → why."""
+
+
+def expand(loaded: LoadedSpec, space: Space) -> Expanded:
+    """Expand lists, sets and matrices, merge equal parameters, and apply rules and checks.
+
+    Raises `SpecError` where a set does not exist, a rule names a parameter that does not exist, two
+    different variants have one name, or nothing is left.
+    """
+    experiment = loaded.experiment
+    variants = _Stage(
+        loaded,
+        "variant",
+        "variants",
+        experiment.variants.exclude,
+        space.check_variant,
+        lambda params: space.variant_name(params) or default_name(params),
+    )
+    problems = _Stage(
+        loaded,
+        "problem",
+        "problems",
+        experiment.problems.exclude,
+        space.check_problem,
+        default_name,
+    )
+    kept_variants = variants.run(list(_variant_candidates(loaded, space)))
+    kept_problems = problems.run(list(_problem_candidates(loaded)))
+    _refuse_shared_parameters(loaded, kept_variants, kept_problems)
+    return Expanded(
+        tuple(
+            Variant(identify(name, each.params), name, each.params, each.note)
+            for name, each in kept_variants
+        ),
+        tuple(
+            Problem(identify(name, each.params), name, each.params) for name, each in kept_problems
+        ),
+        (*variants.tally.exclusions(), *problems.tally.exclusions()),
+        variants.aliases,
+        variants.left_out,
+    )
+
+
+Value = str | int | float | bool | None
+Named = tuple[str, Candidate]
+
+
+@dataclass
+class _Stage:
+    """What happens to variants and, in the same way, to problems."""
+
+    loaded: LoadedSpec
+    word: str
+    section: str
+    rules: Sequence[Rule]
+    check: Callable[[Params], str | None]
+    name: Callable[[Params], str]
+    tally: Tally = field(init=False)
+    aliases: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tally = Tally(self.word)
+
+    def run(self, candidates: Sequence[Candidate]) -> list[Named]:
+        """Name, merge, apply rules and checks; refuse an empty result."""
+        named = self._distinct(candidates)
+        keys = {self.word, *(key for each in candidates for key in each.params)}
+        check_rule_keys(self.loaded, (self.section, "exclude"), self.rules, keys)
+        self.tally.expect(rule.words for rule in self.rules)
+        kept = [(name, each) for name, each in named if not self._drop(name, each.params)]
+        if not kept:
+            raise nothing_left(self.loaded, (self.section,), self.section, self.tally.exclusions())
+        self._refuse_shared_names(kept)
+        return kept
+
+    def _distinct(self, candidates: Sequence[Candidate]) -> list[Named]:
+        first: dict[object, Named] = {}
+        for each in candidates:
+            name = each.name or self.name(each.params)
+            key = _identity(each.params)
+            if key in first:
+                kept = first[key][0]
+                self.tally.add(f"same parameters as another {self.word}", name)
+                self.aliases[name] = kept
+            else:
+                first[key] = (name, each)
+        return list(first.values())
+
+    def _drop(self, name: str, params: Params) -> bool:
+        values = {**params, self.word: name}
+        rule = first_match(self.rules, values)
+        reason = rule.words if rule is not None else self.check(params)
+        if reason is not None:
+            self.tally.add(reason, name)
+            self.left_out[name] = reason
+        return reason is not None
+
+    def _refuse_shared_names(self, kept: Iterable[Named]) -> None:
+        seen: dict[str, Params] = {}
+        for name, each in kept:
+            other = seen.setdefault(identify(name, each.params), each.params)
+            if other is not each.params:
+                raise self.loaded.error(
+                    each.field,
+                    f"two different {self.section} are named '{name}': "
+                    f"{default_name(other)} and {default_name(each.params)}",
+                    remedy="Give them names that tell them apart.",
+                )
+
+
+def first_match(rules: Iterable[Rule], values: Params) -> Rule | None:
+    """The first rule that matches these parameters."""
+    return next((rule for rule in rules if rule.matches(values)), None)
+
+
+def check_rule_keys(
+    loaded: LoadedSpec, field_path: FieldPath, rules: Sequence[Rule], keys: Iterable[str]
+) -> None:
+    """Refuse a rule about a parameter that nothing has."""
+    known = set(keys)
+    for index, rule in enumerate(rules):
+        for key in rule.when:
+            if key not in known:
+                raise loaded.error(
+                    (*field_path, index, "when", key),
+                    f"no such parameter here{did_you_mean(key, known)}",
+                )
+
+
+def nothing_left(
+    loaded: LoadedSpec, field_path: FieldPath, what: str, excluded: Iterable[Exclusion]
+) -> SpecError:
+    """The complaint that rules and checks left nothing to measure."""
+    reasons = "; ".join(f"{each.reason} ({each.count})" for each in excluded if each.count)
+    return loaded.error(field_path, f"no {what} are left to measure: {reasons}")
+
+
+def default_name(params: Params) -> str:
+    """`block=128,vector=4`; text that could be read as something else is put in quotes."""
+    return ",".join(f"{key}={_unmistakable(value)}" for key, value in params.items())
+
+
+def value_text(value: str | int | float | bool | None) -> str:
+    """A parameter's value as YAML would write it (without quotes)."""
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _unmistakable(value: str | int | float | bool | None) -> str:
+    if not isinstance(value, str):
+        return value_text(value)
+    ambiguous = not value or value in ("null", "true", "false") or _NUMBER.match(value)
+    return json.dumps(value) if ambiguous or set(value) & set(',="') else value
+
+
+def _identity(params: Params) -> object:
+    """Equal exactly where the parameters are: unlike in Python, 1, 1.0 and true differ."""
+    return frozenset((key, type(value), value) for key, value in params.items())
+
+
+def identify(name: str, params: Params) -> str:
+    """Id of a variant or problem, from its own name and parameters only.
+
+    A name made of parameters has its commas turned into dots where that cannot be mistaken, which
+    keeps the id readable. No id doubles the dots that join the halves of a cell id, or ends in one.
+    """
+    if name == default_name(params):
+        values = [_unmistakable(value) for value in params.values()]
+        if all(_PLAIN.fullmatch(value) for value in values):
+            name = name.replace(",", ".")
+    return slug(_DOTS.sub(lambda dots: "\0" * len(dots[0]), name))
+
+
+def _variant_candidates(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]:
+    variants = loaded.experiment.variants
+    yield from _from_list(variants.list or (), "variant", ("variants", "list"))
+    yield from _from_sets(loaded, space)
+    yield from _from_matrix(loaded, variants.matrix or (), ("variants", "matrix"))
+
+
+def _problem_candidates(loaded: LoadedSpec) -> Iterator[Candidate]:
+    problems = loaded.experiment.problems
+    yield from _from_list(problems.list or (), "problem", ("problems", "list"))
+    yield from _from_matrix(loaded, problems.matrix or (), ("problems", "matrix"))
+
+
+def _from_list(items: Sequence[Item], word: str, path: FieldPath) -> Iterator[Candidate]:
+    for index, item in enumerate(items):
+        # A bare name is a parameter too, or the workload could not tell one from the other.
+        params = item.params or {word: item.name}
+        yield Candidate(params, (*path, index), item.name, item.note)
+
+
+def _from_sets(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]:
+    names = loaded.experiment.variants.sets
+    sets = space.variant_sets() if names else {}
+    for index, name in enumerate(names):
+        path: FieldPath = ("variants", "sets", index)
+        if name not in sets:
+            hint = did_you_mean(name, sets) or "; its space defines none"
+            raise loaded.error(path, f"the workload has no set '{name}'{hint}")
+        for params in sets[name]:
+            try:
+                item = Item.model_validate({"params": params})
+            except ValidationError as error:
+                words = f"set '{name}': {params!r}: {error.errors()[0]['msg']}"
+                raise loaded.error(path, words) from error
+            yield Candidate(item.params, path)
+
+
+def _from_matrix(
+    loaded: LoadedSpec, grids: Sequence[Mapping[str, Sequence[Value]]], path: FieldPath
+) -> Iterator[Candidate]:
+    for index, grid in enumerate(grids):
+        count = math.prod(len(values) for values in grid.values())
+        if count > MAX_COMBINATIONS:
+            raise loaded.error(
+                (*path, index), f"{count} combinations are more than {MAX_COMBINATIONS}"
+            )
+        for combination in itertools.product(*grid.values()):
+            yield Candidate(dict(zip(grid, combination, strict=True)), (*path, index))
+
+
+def _refuse_shared_parameters(
+    loaded: LoadedSpec, variants: Sequence[Named], problems: Sequence[Named]
+) -> None:
+    """A parameter's name must say whose it is, in rules, filters and placeholders."""
+    of_variants = {key for _, each in variants for key in each.params}
+    for side, taken in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
+        for _, each in side:
+            for key in (key for key in each.params if key in taken):
+                raise loaded.error(
+                    each.field,
+                    f"the name '{key}' is taken by the other of variants and problems; rename one",
+                )

@@ -1,0 +1,338 @@
+"""Experiment → plan: cells, exclusions with reasons, and what each session visits in which order.
+
+Pure and deterministic: the same spec gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from profiler.metrics import queries as metrics
+from profiler.model import (
+    SCHEMA_VERSION,
+    Cell,
+    Exclusion,
+    Params,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+    cell_id,
+)
+from profiler.planning.cell_filter import select_cells
+from profiler.planning.matrix import (
+    MAX_COMBINATIONS,
+    Expanded,
+    Tally,
+    check_rule_keys,
+    expand,
+    first_match,
+    nothing_left,
+    value_text,
+)
+from profiler.planning.space import Space
+from profiler.planning.spec import (
+    TIMELINE_COLLECTORS,
+    CommandWorkload,
+    Experiment,
+    LoadedSpec,
+    did_you_mean,
+)
+from profiler.planning.spec.source import FieldPath
+
+NCU_TIMING = "ncu-timing"
+NCU_COUNTERS = "ncu-counters"
+
+
+def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:
+    """Plan an experiment; `only` keeps the cells that a filter names (see `select_cells`).
+
+    Cells are in the order of the spec, problem by problem. Raises `SpecError` where the spec leaves
+    nothing to measure, has no such baseline, or its command has a placeholder that nothing fills;
+    `UsageError` where `only` names what does not exist.
+    """
+    experiment = loaded.experiment
+    expanded = expand(loaded, space)
+    baseline = _baseline(loaded, expanded)
+    cells, excluded = _cells(loaded, space, expanded)
+    if all(cell.variant.id != baseline.id for cell in cells):
+        raise loaded.error(
+            ("baseline",), f"every cell of the baseline '{baseline.name}' is excluded"
+        )
+    _check_placeholders(loaded, cells)
+    _check_page_parameters(loaded, expanded)
+    _check_page_grid(loaded, expanded)
+    if only is not None:
+        cells = select_cells(cells, only, baseline.id)
+    return Plan(
+        experiment=experiment.name,
+        seed=experiment.collect.seed,
+        cells=cells,
+        excluded=(*expanded.excluded, *excluded),
+        sessions=tuple(_sessions(experiment, cells, baseline.id)),
+        baseline=baseline.id,
+        references=_references(loaded, expanded),
+        looks=_looks(experiment),
+        final_blocks=experiment.collect.final_blocks,
+    )
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan as JSON, for `profiler plan --json`."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "experiment": plan.experiment,
+        "seed": plan.seed,
+        "baseline": plan.baseline,
+        "looks": list(plan.looks),
+        "final_blocks": plan.final_blocks,
+        "cells": [_cell_document(cell) for cell in plan.cells],
+        "excluded": [
+            {
+                "reason": each.reason,
+                "count": each.count,
+                "stage": each.stage,
+                "examples": list(each.examples),
+            }
+            for each in plan.excluded
+        ],
+        "sessions": [
+            {
+                "name": session.name,
+                "collector": session.collector,
+                "kind": session.kind.value,
+                "metrics": list(session.metrics),
+                "visits": len(session.visits),
+            }
+            for session in plan.sessions
+        ],
+    }
+
+
+def _cell_document(cell: Cell) -> dict[str, Any]:
+    return {
+        "id": cell.id,
+        "variant": cell.variant.name,
+        "problem": cell.problem.name,
+        "variant_params": dict(cell.variant.params),
+        "problem_params": dict(cell.problem.params),
+    }
+
+
+def command_values(cell: Cell) -> dict[str, str]:
+    """What the placeholders of an external command stand for in a cell, by name."""
+    params: Params = {**cell.variant.params, **cell.problem.params}
+    names = {"variant": cell.variant.name, "problem": cell.problem.name}
+    return names | {key: value_text(value) for key, value in params.items()}
+
+
+# ---- cells ---------------------------------------------------------------------------------------
+
+
+def _baseline(loaded: LoadedSpec, expanded: Expanded) -> Variant:
+    """The variant that the spec names, or the first one."""
+    wanted = loaded.experiment.baseline
+    if wanted is None:
+        return expanded.variants[0]
+    return _variant_named(wanted, ("baseline",), loaded, expanded)
+
+
+def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
+    """Ids of the variants that the page shows as references."""
+    wanted = loaded.experiment.page.references
+    return tuple(
+        _variant_named(name, ("page", "references", place), loaded, expanded).id
+        for place, name in enumerate(wanted)
+    )
+
+
+def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
+    """Refuse to show the effect of a parameter that no variant has."""
+    known = dict.fromkeys(key for variant in expanded.variants for key in variant.params)
+    for place, name in enumerate(loaded.experiment.page.parameters):
+        if name not in known:
+            words = f"no variant has a parameter '{name}'{did_you_mean(name, known)}"
+            raise loaded.error(("page", "parameters", place), words)
+
+
+def _check_page_grid(loaded: LoadedSpec, expanded: Expanded) -> None:
+    """Refuse axes of a grid, and what tells its grids apart, that no problem has."""
+    known = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
+    for key in ("axes", "split"):
+        for place, name in enumerate(getattr(loaded.experiment.page, key)):
+            if name not in known:
+                words = f"no problem has a parameter '{name}'{did_you_mean(name, known)}"
+                raise loaded.error(("page", key, place), words)
+
+
+def _variant_named(
+    wanted: str, field: FieldPath, loaded: LoadedSpec, expanded: Expanded
+) -> Variant:
+    by_name = {variant.name: variant for variant in expanded.variants}
+    found = by_name.get(expanded.aliases.get(wanted, wanted))
+    if found is not None:
+        return found
+    raise loaded.error(field, _no_variant(wanted, expanded, by_name))
+
+
+def _no_variant(wanted: str, expanded: Expanded, by_name: Mapping[str, Variant]) -> str:
+    if wanted in expanded.left_out:
+        return f"the variant '{wanted}' is excluded: {expanded.left_out[wanted]}"
+    return f"there is no variant '{wanted}'{did_you_mean(wanted, by_name)}"
+
+
+def _cells(
+    loaded: LoadedSpec, space: Space, expanded: Expanded
+) -> tuple[tuple[Cell, ...], tuple[Exclusion, ...]]:
+    """The cells that no rule and no check removes, and what was removed."""
+    rules = loaded.experiment.exclude
+    count = len(expanded.variants) * len(expanded.problems)
+    if count > MAX_COMBINATIONS:
+        raise loaded.error(("variants",), f"{count} cells are more than {MAX_COMBINATIONS}")
+    check_rule_keys(loaded, ("exclude",), rules, _keys(expanded))
+    tally = Tally("cell")
+    tally.expect(rule.words for rule in rules)
+    kept = []
+    for problem in expanded.problems:
+        for variant in expanded.variants:
+            cell = Cell(cell_id(variant, problem), variant, problem)
+            rule = first_match(rules, _values(variant, problem)) if rules else None
+            reason = rule.words if rule else space.check_cell(variant.params, problem.params)
+            if reason is None:
+                kept.append(cell)
+            else:
+                tally.add(reason, cell.id)
+    if not kept:
+        raise nothing_left(loaded, ("exclude",), "cells", tally.exclusions())
+    return tuple(kept), tally.exclusions()
+
+
+def _keys(expanded: Expanded) -> set[str]:
+    of_variants = {key for variant in expanded.variants for key in variant.params}
+    return {
+        "variant",
+        "problem",
+        *of_variants,
+        *(key for problem in expanded.problems for key in problem.params),
+    }
+
+
+def _values(variant: Variant, problem: Problem) -> Params:
+    names = {"variant": variant.name, "problem": problem.name}
+    return {**variant.params, **problem.params, **names}
+
+
+def _check_placeholders(loaded: LoadedSpec, cells: Iterable[Cell]) -> None:
+    workload = loaded.experiment.workload
+    if not isinstance(workload, CommandWorkload):
+        return
+    for cell in cells:
+        known = command_values(cell)
+        for name in workload.placeholders:
+            if name not in known:
+                raise loaded.error(
+                    ("workload", "command"),
+                    f"nothing fills {{{name}}} for variant '{cell.variant.name}' and problem "
+                    f"'{cell.problem.name}'{did_you_mean(name, known)}",
+                )
+
+
+# ---- sessions ------------------------------------------------------------------------------------
+
+
+def _looks(experiment: Experiment) -> tuple[int, ...]:
+    """Numbers of blocks to judge after; one for external commands.
+
+    What a command launches is known only when it ran, and each visit is a process of its own.
+    """
+    blocks = experiment.collect.blocks
+    return blocks[:1] if isinstance(experiment.workload, CommandWorkload) else blocks
+
+
+def _sessions(
+    experiment: Experiment, cells: Sequence[Cell], baseline: str
+) -> Iterator[SessionPlan]:
+    """Sessions with the visits of the first look; what later ones add is not known before it."""
+    collect = experiment.collect
+    timing, counters = metrics.split_by_pass(metrics.expand(collect.metrics))
+
+    def session(
+        name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
+    ) -> SessionPlan:
+        timed = kind is SessionKind.TIMING
+        blocks = range(collect.blocks[0] if timed else collect.counter_samples)
+        twice = baseline if timed else None
+        visits = tuple(block_visits(cells, name, blocks, seed=collect.seed, twice=twice))
+        return SessionPlan(name, collector, kind, names, visits)
+
+    for collector in collect.collectors:
+        if collector in TIMELINE_COLLECTORS:
+            continue
+        if collector != "ncu":
+            name = collector.replace("_", "-")
+            yield session(name, collector, SessionKind.TIMING, ("duration_ns",))
+            continue
+        if collect.ncu_timing:
+            yield session(NCU_TIMING, collector, SessionKind.TIMING, timing)
+        else:
+            counters = _with_first(counters, timing)
+        for number, names in enumerate(counters, start=1):
+            name = NCU_COUNTERS if number == 1 else f"{NCU_COUNTERS}-{number}"
+            yield session(name, collector, SessionKind.COUNTERS, names)
+    # Last, because nothing that is judged depends on them.
+    for collector in collect.collectors:
+        if collector in TIMELINE_COLLECTORS:
+            yield timeline_session(experiment, collector, cells)
+
+
+def _with_first(
+    counters: Sequence[tuple[str, ...]], timing: Sequence[str]
+) -> tuple[tuple[str, ...], ...]:
+    """Counter sessions of which the first also has what a timing session would."""
+    first = counters[0] if counters else ()
+    return (tuple(dict.fromkeys((*first, *timing))), *counters[1:])
+
+
+def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cell]) -> SessionPlan:
+    """The session in which a collector records timelines of these cells."""
+    collect = experiment.collect
+    blocks = range(collect.timeline.blocks)
+    visits = tuple(block_visits(cells, collector, blocks, seed=collect.seed))
+    return SessionPlan(collector, collector, SessionKind.TIMELINE, ("duration_ns",), visits)
+
+
+def block_visits(
+    cells: Sequence[Cell],
+    session: str,
+    blocks: Iterable[int],
+    *,
+    seed: int,
+    twice: str | None = None,
+) -> Iterator[Visit]:
+    """Problem by problem, block by block; within a block in an order of its own.
+
+    The variant `twice` (id) is visited a second time in each block where there is another to
+    compare it with. The order of a block depends on nothing but the seed, the session, the problem,
+    the block and which cells there are: more blocks leave those before them as they were.
+    """
+    numbers = tuple(blocks)
+    by_problem: dict[str, list[tuple[str, int]]] = {}
+    for cell in cells:
+        visits = by_problem.setdefault(cell.problem.id, [])
+        visits += [(cell.id, arm) for arm in range(2 if cell.variant.id == twice else 1)]
+    for problem, arms in by_problem.items():
+        alone = len({cell for cell, _ in arms}) == 1
+        for block in numbers:
+            order = sorted((cell, arm) for cell, arm in arms if not (alone and arm))
+            _order(seed, session, problem, block).shuffle(order)
+            yield from (Visit(cell, block, arm) for cell, arm in order)
+
+
+def _order(seed: int, session: str, problem: str, block: int) -> random.Random:
+    digest = hashlib.sha256(f"{seed}|{session}|{problem}|{block}".encode()).digest()
+    return random.Random(int.from_bytes(digest[:8], "big"))  # noqa: S311 - an order, not a secret

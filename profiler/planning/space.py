@@ -1,0 +1,238 @@
+"""Loading the torch-free half of a workload, and holding its functions to their contract."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from kernels.recipe import Recipe
+from profiler.errors import SpecError
+from profiler.model import Params
+from profiler.planning.spec import LoadedSpec
+from profiler.planning.spec.values import did_you_mean
+from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload, is_file_name
+
+FUNCTIONS = (
+    "variant_name",
+    "check_variant",
+    "check_problem",
+    "check_cell",
+    "variant_sets",
+    "recipe",
+    "check_kernels",
+)
+"""What a space may define; all of it is optional."""
+
+
+@dataclass(frozen=True)
+class Space:
+    """A workload's space; where a function is missing, its default is used.
+
+    Every method raises `SpecError` when the workload's own function raises or gives a value of the
+    wrong type.
+    """
+
+    module: ModuleType | None = None
+
+    def variant_name(self, params: Params) -> str | None:
+        """Short form of a variant for people, None where the space has no opinion."""
+        name = self._call("variant_name", None, dict(params))
+        return None if name is None else self._text("variant_name", name)
+
+    def check_variant(self, params: Params) -> str | None:
+        """Why this variant cannot act, or None."""
+        return self._reason("check_variant", dict(params))
+
+    def check_problem(self, params: Params) -> str | None:
+        """Why this problem makes no sense, or None."""
+        return self._reason("check_problem", dict(params))
+
+    def check_cell(self, variant_params: Params, problem_params: Params) -> str | None:
+        """Why this variant cannot do this problem, or None."""
+        return self._reason("check_cell", dict(variant_params), dict(problem_params))
+
+    def variant_sets(self) -> dict[str, tuple[dict[str, Any], ...]]:
+        """Named sets of variants, each a tuple of parameter mappings (their values unchecked)."""
+        sets = self._call("variant_sets", {})
+        if not isinstance(sets, Mapping) or not all(isinstance(name, str) for name in sets):
+            raise self._wrong_type("variant_sets", "a mapping of names to lists", sets)
+        return {name: self._members(name, members) for name, members in sets.items()}
+
+    def recipe(self, params: Params) -> Recipe | None:
+        """What to compile for a variant, None where nothing is."""
+        recipe = self._call("recipe", None, dict(params))
+        if recipe is not None and not isinstance(recipe, Recipe):
+            raise self._wrong_type("recipe", "a kernels.recipe.Recipe or None", recipe)
+        return recipe
+
+    def check_kernels(
+        self, variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
+    ) -> str | None:
+        """Why these kernels are not those of the variant, or None."""
+        return self._reason(
+            "check_kernels", dict(variant_params), dict(problem_params), list(kernel_names)
+        )
+
+    def _members(self, name: str, members: object) -> tuple[dict[str, Any], ...]:
+        if isinstance(members, Sequence) and all(isinstance(each, Mapping) for each in members):
+            return tuple(dict(each) for each in members)
+        raise self._wrong_type("variant_sets", f"a list of mappings for {name!r}", members)
+
+    def _reason(self, function: str, *arguments: object) -> str | None:
+        reason = self._call(function, None, *arguments)
+        return None if reason is None else self._text(function, reason)
+
+    def _text(self, function: str, value: object) -> str:
+        if not isinstance(value, str) or not value.strip():
+            raise self._wrong_type(function, "a text that is not empty, or None", value)
+        return value
+
+    def _call(self, function: str, default: object, *arguments: object) -> object:
+        found: Callable[..., object] | None = getattr(self.module, function, None)
+        if found is None:
+            return default
+        try:
+            return found(*arguments)
+        except Exception as error:
+            shown = ", ".join(repr(argument) for argument in arguments)
+            raise SpecError(f"{self._where}: {function}({shown}): {_words(error)}") from error
+
+    def _wrong_type(self, function: str, wanted: str, value: object) -> SpecError:
+        return SpecError(f"{self._where}: {function} must return {wanted}, not {value!r}")
+
+    @property
+    def _where(self) -> str:
+        return str(getattr(self.module, "__file__", None) or self.module)
+
+
+def space_of(loaded: LoadedSpec) -> Space:
+    """Load the space of a spec's workload; errors name the spec's line as well."""
+    try:
+        return load_space(loaded.experiment.workload, loaded.base)
+    except SpecError as error:
+        raise loaded.error(("workload",), error.message, remedy=error.remedy) from error
+
+
+def load_space(workload: ModuleWorkload | CommandWorkload, base: Path) -> Space:
+    """Load the space of a workload; `base` is the folder that its file names are relative to.
+
+    Raises `SpecError` where the workload or its space does not exist, cannot be imported, or
+    imports torch.
+    """
+    if isinstance(workload, CommandWorkload):
+        return Space()
+    if is_file_name(workload.module):
+        _existing(base / workload.module, "workload")
+    else:
+        _require_workload(workload.module)
+    name = workload.space or _space_beside(workload.module)
+    if name is None:
+        return Space()
+    had_torch = "torch" in sys.modules
+    module = _import_file(base / name) if is_file_name(name) else _import_name(name)
+    if not had_torch and "torch" in sys.modules:
+        raise SpecError(
+            f"{module.__file__}: imports torch",
+            remedy="A space is read by the orchestrator, which has no torch: "
+            "move that to the workload's file.",
+        )
+    return Space(_checked(module))
+
+
+def _checked(module: ModuleType) -> ModuleType:
+    for name in FUNCTIONS:
+        if not callable(getattr(module, name, len)):
+            raise SpecError(f"{module.__file__}: {name} must be a function")
+    return module
+
+
+def _space_beside(module: str) -> str | None:
+    if is_file_name(module):
+        return None
+    name = f"{module}.space"
+    return name if _is_module(name) else None
+
+
+def _require_workload(module: str) -> None:
+    """Refuse a dotted name that has no `workload` inside; the workload itself is not imported."""
+    if not _is_module(module):
+        parent = module.rpartition(".")[0]
+        hint = did_you_mean(module, _siblings(parent)) if parent else ""
+        raise SpecError(
+            f"workload '{module}': there is no such Python package{hint}",
+            remedy="A file of your own is named with its ending: ./my_workload.py",
+        )
+    if not _is_module(f"{module}.workload"):
+        raise SpecError(f"workload '{module}': this package has no module 'workload'")
+
+
+def _is_module(name: str) -> bool:
+    try:
+        return importlib.util.find_spec(name) is not None
+    except (ModuleNotFoundError, ValueError):
+        return False
+    except Exception as error:
+        raise SpecError(
+            f"workload '{name}': its package fails to import: {_words(error)}"
+        ) from error
+
+
+def _siblings(parent: str) -> list[str]:
+    spec = importlib.util.find_spec(parent) if _is_module(parent) else None
+    folders = list(spec.submodule_search_locations or []) if spec is not None else []
+    return [f"{parent}.{found.name}" for found in pkgutil.iter_modules(folders) if found.ispkg]
+
+
+def _existing(path: Path, what: str) -> Path:
+    if not path.is_file():
+        raise SpecError(f"{what} '{path}': there is no such file")
+    return path.resolve()
+
+
+def _import_name(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        raise SpecError(f"space '{name}': {_words(error)}") from error
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Run a user's file as a module of its own name, so that two files `space.py` do not meet."""
+    file = _existing(path, "space")
+    name = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise SpecError(f"space '{path}': must be a Python file (.py)")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickles in the file look their module up by name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise SpecError(f"{file}{_line_of(error, file)}: {_words(error)}") from error
+    return module
+
+
+def _line_of(error: BaseException, file: Path) -> str:
+    """`:12` where the error came from a line of this file."""
+    if isinstance(error, SyntaxError):
+        return f":{error.lineno}"
+    line, step = "", error.__traceback__
+    while step is not None:
+        if step.tb_frame.f_code.co_filename == str(file):
+            line = f":{step.tb_lineno}"
+        step = step.tb_next
+    return line
+
+
+def _words(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,139 @@
+"""From pydantic's errors to lines a user can act on: file, line, field, what is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from profiler.planning.spec.models import Experiment
+from profiler.planning.spec.source import Document, Fault, FieldPath, field_name, kind_of
+from profiler.planning.spec.values import did_you_mean
+from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
+
+_KINDS: dict[str, type[BaseModel]] = {"(module)": ModuleWorkload, "(command)": CommandWorkload}
+_INTERNAL = re.compile(r"\(.*\)|\[key\]")
+_QUOTED = re.compile(r"'([^']*)'")
+
+
+def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Fault, FieldPath]]:
+    """Every error as a fault and its field; those that the document knows already are left out."""
+    for details in error.errors(include_url=False):
+        if _is_key_of_wrong_type(details) or _is_echo(details):
+            continue
+        field = written_path(details["loc"], document)
+        yield Fault(document.line(field), field_name(field), _words(details)), field
+
+
+def written_path(loc: Iterable[int | str], document: Document) -> FieldPath:
+    """The path as it stands in the file: without the steps that short forms add.
+
+    `block: 128` is read as `block: [128]`, so that pydantic speaks of `block[0]`.
+    """
+    path: FieldPath = ()
+    for key in loc:
+        internal = isinstance(key, str) and _INTERNAL.fullmatch(key)
+        if not internal and not _added_by_short_form(path, key, document):
+            path = (*path, key)
+    return path
+
+
+def _added_by_short_form(parent: FieldPath, key: int | str, document: Document) -> bool:
+    if not document.holds(parent) or document.holds((*parent, key)):
+        return False
+    return isinstance(key, int) or key == "params" or not document.is_mapping(parent)
+
+
+def _is_key_of_wrong_type(details: ErrorDetails) -> bool:
+    loc = details["loc"]
+    return details["type"] == "invalid_key" or (
+        loc[-1:] == ("[key]",) and not isinstance(loc[-2], str)
+    )
+
+
+def _is_echo(details: ErrorDetails) -> bool:
+    """Whether a list is called too short because its items are wrong, which is said as well."""
+    return details["type"] == "too_short" and bool(details["input"])
+
+
+def _words(details: ErrorDetails) -> str:
+    """What is wrong, in our words where pydantic's are not a user's."""
+    loc, shown = details["loc"], _shown(details["input"])
+    kind = details["type"]
+    if kind == "extra_forbidden":
+        return f"unknown key{did_you_mean(loc[-1], known_keys(loc[:-1]))}"
+    if kind == "literal_error":
+        expected = str(details["ctx"]["expected"])
+        return f"must be {expected}, not {shown}{_close(details['input'], expected)}"
+    ours = {
+        "wrong": details["msg"],
+        "missing": "missing; this key is required",
+        "too_short": "must not be empty",
+        "model_type": f"must be a mapping, not {shown}",
+    }
+    return ours.get(kind, f"{_plain(details['msg'])}, not {shown}")
+
+
+def _close(given: object, expected: str) -> str:
+    """A suggestion, where one of the quoted words is close; the others have been listed already."""
+    hint = did_you_mean(given, _QUOTED.findall(expected))
+    return hint if hint.startswith("; did") else ""
+
+
+def _plain(message: str) -> str:
+    message = message.removeprefix("Value error, ").replace("Input should be", "must be")
+    for theirs, ours in _TRANSLATIONS:
+        message = message.replace(theirs, ours)
+    return message[:1].lower() + message[1:]
+
+
+_TRANSLATIONS = (
+    ("a valid string", "text"),
+    ("a valid integer", "a whole number"),
+    ("a valid number", "a number"),
+    ("a valid tuple", "a list"),
+    ("a valid list", "a list"),
+    ("a valid dictionary", "a mapping"),
+    ("String should match pattern", "must match the pattern"),
+    ("String should", "must"),
+    ("Tuple should", "must"),
+    ("Dictionary should", "must"),
+)
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list | tuple) or value is None:
+        return kind_of(value if not isinstance(value, tuple) else list(value))
+    words = repr(value)
+    return words if len(words) <= 60 else f"{words[:57]}…"
+
+
+def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
+    """The keys that the mapping at this place may have; empty where any key may stand."""
+    models: tuple[type[BaseModel], ...] = (Experiment,)
+    for key in loc:
+        if isinstance(key, str) and key in _KINDS:
+            models = (_KINDS[key],)
+        elif isinstance(key, str) and (found := _below(models, key)):
+            models = found
+    return tuple(name for model in models for name in _keys(model))
+
+
+def _below(models: Iterable[type[BaseModel]], key: str) -> tuple[type[BaseModel], ...]:
+    """Models that a field of these models leads to; none where the key is a parameter's name."""
+    fields = (model.model_fields[key] for model in models if key in model.model_fields)
+    return tuple(found for field in fields for found in _models_in(field.annotation))
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for part in get_args(annotation):
+        yield from _models_in(part)
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

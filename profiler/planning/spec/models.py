@@ -1,0 +1,443 @@
+"""The experiment file as pydantic models: every key, its type, its default and its meaning."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import re
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    GetJsonSchemaHandler,
+    Strict,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from profiler.metrics import queries as metrics
+from profiler.model import MARGIN_PCT
+from profiler.planning.spec.rules import Rules
+from profiler.planning.spec.source import kind_of
+from profiler.planning.spec.values import (
+    LARGEST_INTEGER,
+    SCALAR_SCHEMA,
+    Bound,
+    Grid,
+    Name,
+    Names,
+    Natural,
+    OrSingle,
+    ParameterName,
+    Positive,
+    Scalar,
+    SpecModel,
+    Text,
+    as_list,
+    check_text,
+    did_you_mean,
+    or_else,
+    unique,
+    wrong,
+)
+from profiler.planning.spec.workloads import CommandWorkload, Workload
+from runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
+
+DEFAULT_SEED = 0x5EED
+"""Any fixed number will do: it only has to be the same from one run to the next."""
+
+DTYPES = (
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e5m2",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+)
+"""Names of torch dtypes that an output may have (without `torch.`)."""
+
+
+_EXPERIMENT_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_ARCHITECTURE = re.compile(r"auto|sm_[0-9]{2,3}[af]?")
+
+
+def _check_experiment_name(value: str) -> str:
+    if not _EXPERIMENT_NAME.fullmatch(value):
+        raise wrong(
+            "must be 1 to 64 of the characters A-Z a-z 0-9 _ . - and begin with a letter or digit, "
+            f"not {value!r}"
+        )
+    return value
+
+
+def _check_architecture(value: str) -> str:
+    if not _ARCHITECTURE.fullmatch(value):
+        raise wrong(f"must be auto or an architecture like sm_90, not {value!r}")
+    return value
+
+
+def _check_metric(value: str) -> str:
+    if not metrics.is_known(value):
+        hint = did_you_mean(value, [*metrics.CATALOGUE, *metrics.GROUPS])
+        raise wrong(f"unknown metric '{value}'{hint} (raw ncu names contain '__')")
+    return value
+
+
+def _check_dtype(value: str) -> str:
+    if value != "default" and value not in DTYPES:
+        raise wrong(f"unknown dtype '{value}'{did_you_mean(value, ['default', *DTYPES])}")
+    return value
+
+
+_MISTYPED = 0.9
+"""How much alike two words are (difflib) of which one is the other, mistyped."""
+
+
+def _check_capture(value: str) -> str:
+    """Refuse what nsys would take for something else than the name of a range."""
+    name, at, domain = check_text(value).partition("@")
+    words = (CAPTURE_VISITS, CAPTURE_PROGRAM)
+    close = difflib.get_close_matches(value.lower(), words, n=1, cutoff=_MISTYPED)
+    if close and value not in words:  # as a range it would cost a session to find out
+        raise wrong(
+            f"must be visits, program, or a range, not {value!r}; did you mean {close[0]}? "
+            "A range of such a name is written with its domain, NAME@DOMAIN"
+        )
+    if not name or "\\" in value or "@" in domain or (at and not domain):
+        raise wrong(
+            "must be visits, program, or a range as NAME or NAME@DOMAIN without a backslash, "
+            f"not {value!r}"
+        )
+    return value
+
+
+class Item(SpecModel):
+    """One variant or problem: a name, a mapping of its parameters, or both."""
+
+    name: Name | None = Field(default=None, description="Default: made from the parameters.")
+    params: dict[ParameterName, Scalar] = Field(
+        default_factory=dict,
+        description="Its parameters; may also stand beside `name` without this key.",
+    )
+    note: Text = Field(default="", description="Shown beside it on the page.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_forms(cls, value: object) -> object:
+        if isinstance(value, str):
+            return {"name": value}
+        if not isinstance(value, dict):
+            raise wrong(f"must be a name or a mapping, not {kind_of(value)} (numbers need quotes)")
+        if "params" in value:
+            return value
+        params = {key: each for key, each in value.items() if key not in ("name", "note")}
+        return {key: value[key] for key in ("name", "note") if key in value} | {"params": params}
+
+    @model_validator(mode="after")
+    def _not_empty(self) -> Self:
+        if self.name is None and not self.params:
+            raise wrong("needs a name or parameters")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        own = handler.resolve_ref_schema(schema)
+        own["additionalProperties"] = SCALAR_SCHEMA
+        or_else({"type": "string"}, own)
+        return schema
+
+
+Items = Annotated[tuple[Item, ...], Field(min_length=1)]
+Matrix = Annotated[tuple[Grid, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]
+
+
+class Variants(SpecModel):
+    """The kernel versions or configurations to compare; `list`, `sets` and `matrix` add up."""
+
+    list: Items | None = Field(default=None, description="Variants one by one.")
+    sets: Names = Field(
+        default=(), description="Names of sets that the workload's `variant_sets()` gives."
+    )
+    matrix: Matrix | None = Field(
+        default=None,
+        description="Parameter → value or list of values: every combination is a variant. "
+        "A list of such mappings adds up.",
+    )
+    exclude: Rules = Field(
+        default=(), description="Combinations to leave out; the first rule counts."
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.list is None and self.matrix is None and not self.sets:
+            raise wrong("needs at least one of list, matrix, sets")
+        return self
+
+
+class Problems(SpecModel):
+    """The sizes and types to measure at; `list` and `matrix` add up."""
+
+    list: Items | None = Field(default=None, description="Problems one by one.")
+    matrix: Matrix | None = Field(
+        default=None,
+        description="Parameter → value or list of values: every combination is a problem. "
+        "A list of such mappings adds up.",
+    )
+    exclude: Rules = Field(
+        default=(), description="Combinations to leave out; the first rule counts."
+    )
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.list is None and self.matrix is None:
+            raise wrong("needs at least one of list, matrix")
+        return self
+
+
+Collectors = Annotated[
+    tuple[Literal["ncu", "timer", "torch_kernels", "plain_timer", "nsys", "torch"], ...],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(unique),
+    OrSingle(),
+]
+
+
+TIMELINE_COLLECTORS = ("nsys", "torch")
+"""Those that record timelines."""
+
+
+def _ascending(values: tuple[int, ...]) -> tuple[int, ...]:
+    if any(later <= earlier for earlier, later in itertools.pairwise(values)):
+        raise wrong(f"must go up from look to look, not {list(values)}")
+    return values
+
+
+Blocks = Annotated[
+    tuple[Positive, ...],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(_ascending),
+    OrSingle(),
+]
+Metrics = Annotated[
+    tuple[Annotated[str, AfterValidator(_check_metric)], ...],
+    Field(min_length=1),
+    BeforeValidator(as_list),
+    AfterValidator(unique),
+    OrSingle(),
+]
+
+
+class Timeline(SpecModel):
+    """How the sessions of `nsys` and `torch` make a timeline."""
+
+    blocks: Positive = Field(
+        default=1, description="Passes over all cells; the page shows the first."
+    )
+    launches: Positive = Field(
+        default=10, description="Launches per visit, each in a range of its own."
+    )
+    capture: Annotated[str, AfterValidator(_check_capture)] = Field(
+        default=CAPTURE_VISITS,
+        description="What nsys records. `visits`: from the first visit to the last, without "
+        "set-up, check and warm-up; `program`: everything; else the first NVTX range of this "
+        "name, `NAME` or `NAME@DOMAIN`. An external command has no visits: its `visits` are the "
+        "program.",
+    )
+
+
+class Collect(SpecModel):
+    """What to measure, how often, and under which conditions."""
+
+    collectors: Collectors = Field(
+        default=("ncu",),
+        description="`ncu`: hardware counters; `timer`: CUDA events, or the process clock on a "
+        "CPU; `torch_kernels`: kernel time of torch.profiler; `plain_timer`: wall clock around "
+        "three launches, as a quick benchmark does. The first of these that is asked for is "
+        "judged. `nsys` and `torch` (torch.profiler) record timelines and are never judged.",
+    )
+    timeline: Timeline = Field(
+        default_factory=Timeline, description="Timelines of `nsys` and `torch`."
+    )
+    device: Literal["auto", "cuda", "cpu"] = Field(
+        default="auto", description="Where the workload runs; `auto`: a GPU if there is one."
+    )
+    blocks: Blocks = Field(
+        default=(8, 16, 32),
+        description="Timing passes over all variants of a problem, each in a random order of its "
+        "own, with the baseline twice. Several numbers are looks: after each but the last, only "
+        "the cells go on whose question is still open.",
+    )
+    final_blocks: Natural = Field(
+        default=8,
+        description="Passes in which the variants that may be the best are measured once more, so "
+        "that the winner's number does not flatter it. 0: none; none below 6 blocks either.",
+    )
+    counter_samples: Positive = Field(
+        default=1, description="Samples per cell of metrics that need several passes of a kernel."
+    )
+    ncu_timing: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether ncu times the blocks. `false`: it only counts, `counter_samples` "
+        "times per cell, and the first other collector is judged. For launches of many kernels: "
+        "ncu was seen to take 10 to 200 ms for each.",
+    )
+    warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
+    repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
+    metrics: Metrics = Field(
+        default=("default",), description="Metrics or groups of the catalogue, or raw ncu names."
+    )
+    cache_control: Literal["all", "none"] = Field(
+        default="all", description="Whether ncu flushes the GPU's caches before each pass."
+    )
+    clock_control: Literal["none", "base", "boost"] = Field(
+        default="none", description="Whether ncu locks the clocks; needs permission."
+    )
+    seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
+        default=DEFAULT_SEED, description="Of the inputs and of the random orders."
+    )
+    time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
+        default=120.0, description="Seconds that one visit may take before it counts as hung."
+    )
+
+    @model_validator(mode="after")
+    def _something_is_judged(self) -> Self:
+        others = set(self.collectors) - {"ncu", *TIMELINE_COLLECTORS}
+        if not self.ncu_timing and not others:
+            raise wrong(
+                "ncu_timing: false leaves nothing that is judged; add timer to collect.collectors"
+            )
+        return self
+
+
+class Tolerance(SpecModel):
+    """How far an output may be off: |out - expected| ≤ absolute + relative · |expected|."""
+
+    absolute: Bound = Field(default=0.0, description="Absolute part.")
+    relative: Bound = Field(default=0.0, description="Relative part.")
+
+
+ParameterNames = Annotated[
+    tuple[ParameterName, ...], BeforeValidator(as_list), AfterValidator(unique), OrSingle()
+]
+
+
+class Page(SpecModel):
+    """What the page shows."""
+
+    kind: Literal[
+        "versions", "autotune", "ablation", "progression", "grid", "timeline", "waves"
+    ] = Field(
+        default="versions",
+        description="`versions`: kernel versions side by side, per problem; `autotune`: many "
+        "configurations on few problems; `ablation`: what single parameters change; "
+        "`progression`: a ladder of versions, in the order of the file; `grid`: few variants on "
+        "problems that differ in two sizes; `timeline`: what each launch did over time; `waves`: "
+        "grids counted in waves, and what the last wave costs.",
+    )
+    parameters: ParameterNames = Field(
+        default=(),
+        description="Parameters of variants that an ablation steps through. Default: all that "
+        "differ.",
+    )
+    axes: ParameterNames = Field(
+        default=(),
+        max_length=2,
+        description="Parameters of problems that are the rows and the columns of a grid. Default: "
+        "the two numbers that take most values.",
+    )
+    split: ParameterNames = Field(
+        default=(),
+        description="Parameters of problems that tell the grids of a page apart, the first one "
+        "first. Others that differ follow. Default: all that differ.",
+    )
+    references: Names = Field(
+        default=(),
+        description="Names of variants, such as a library's, that the others are compared with "
+        "and that are never called the best. The baseline always is one.",
+    )
+
+    @model_validator(mode="after")
+    def _axes_are_not_split(self) -> Self:
+        if len(self.axes) == 1:
+            raise wrong("axes: name two parameters, that of the rows and that of the columns")
+        both = next((name for name in self.split if name in self.axes), None)
+        if both is not None:
+            raise wrong(f"split: '{both}' is an axis already")
+        return self
+
+
+class Build(SpecModel):
+    """How CUDA sources are compiled."""
+
+    flags: tuple[Text, ...] = Field(default=(), description="Extra arguments of nvcc.")
+    arch: Annotated[str, AfterValidator(_check_architecture)] = Field(
+        default="auto",
+        description="`sm_90`, …; `auto`: that of the GPU.",
+        json_schema_extra={"pattern": f"^({_ARCHITECTURE.pattern})$"},
+    )
+
+
+def _default_problems() -> Problems:
+    return Problems(list=(Item(name="default"),))
+
+
+class Experiment(SpecModel):
+    """One experiment file."""
+
+    name: Annotated[str, AfterValidator(_check_experiment_name)] = Field(
+        description="Name of the experiment and of its folder under `reports/`.",
+        json_schema_extra={"pattern": f"^{_EXPERIMENT_NAME.pattern}$"},
+    )
+    title: Text = Field(default="", description="Heading of the page. Default: the name.")
+    description: Text = Field(default="", description="What the comparison is about.")
+    workload: Workload = Field(
+        description="What is run: a module, a file, or a mapping for a module or a command."
+    )
+    variants: Variants = Field(description="The kernel versions to compare.")
+    problems: Problems = Field(
+        default_factory=_default_problems,
+        description="The problems to measure at. Default: one without parameters, named `default`.",
+    )
+    exclude: Rules = Field(
+        default=(), description="Cells to leave out, by parameters of variant and problem together."
+    )
+    baseline: Name | None = Field(
+        default=None,
+        description="Name of the variant that ratios refer to. Default: the first variant.",
+    )
+    collect: Collect = Field(default_factory=Collect, description="What to measure, and how.")
+    margin_pct: Annotated[float, Strict(), Field(ge=0, lt=100, allow_inf_nan=False)] = Field(
+        default=MARGIN_PCT,
+        description="Differences of duration up to this many percent count as the same.",
+    )
+    tolerance: dict[Annotated[str, AfterValidator(_check_dtype)], Tolerance] = Field(
+        default_factory=dict,
+        description="By dtype of the output, with `default` for the rest. Default: the "
+        "workload's own.",
+    )
+    page: Page = Field(default_factory=Page, description="Which page to write.")
+    build: Build = Field(default_factory=Build, description="Compiler settings.")
+
+    @model_validator(mode="after")
+    def _command_needs_ncu(self) -> Self:
+        if not isinstance(self.workload, CommandWorkload):
+            return self
+        if not {"ncu", "nsys"}.issuperset(self.collect.collectors):
+            raise wrong(
+                "collect.collectors: an external command is measured by ncu or nsys; "
+                "a timer needs a workload in Python"
+            )
+        return self

@@ -1,0 +1,158 @@
+"""Writes the parts of docs/spec.md that the models know best, and the JSON Schema beside it.
+
+    python -m profiler.planning.spec.reference docs
+
+`tests/profiler/test_spec_docs.py` fails where they are out of step.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from profiler.planning.spec import json_schema
+from profiler.planning.spec.models import (
+    Build,
+    Collect,
+    Experiment,
+    Item,
+    Page,
+    Problems,
+    Timeline,
+    Tolerance,
+    Variants,
+)
+from profiler.planning.spec.rules import Condition, Rule
+from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
+
+MODELS: tuple[type[BaseModel], ...] = (
+    Experiment,
+    ModuleWorkload,
+    CommandWorkload,
+    Variants,
+    Problems,
+    Item,
+    Rule,
+    Condition,
+    Collect,
+    Timeline,
+    Tolerance,
+    Page,
+    Build,
+)
+
+_TABLE = re.compile(r"(<!-- fields: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_SCALAR = {"string", "number", "boolean", "null"}
+
+
+def schema_text() -> str:
+    """The JSON Schema as it stands in docs/spec.schema.json."""
+    return json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
+
+
+def fill_tables(page: str) -> str:
+    """The page with the table of every `<!-- fields: Model -->` … `<!-- end -->` made anew."""
+    by_name = {model.__name__: model for model in MODELS}
+    return _TABLE.sub(lambda found: f"{found[1]}{table(by_name[found[2]])}{found[3]}", page)
+
+
+def table(model: type[BaseModel]) -> str:
+    """A Markdown table of a model's keys."""
+    return "| key | value | default | meaning |\n|---|---|---|---|\n" + "".join(_rows(model))
+
+
+def _rows(model: type[BaseModel]) -> Iterator[str]:
+    schema = _own_schema(model)
+    for name, field in schema["properties"].items():
+        if name in schema.get("required", ()):
+            default = "required"
+        else:
+            default = _default(field.get("default"))
+        meaning = str(field.get("description", "")).replace("|", "\\|")
+        yield f"| `{name}` | {_words(field)} | {default} | {meaning} |\n"
+
+
+def _own_schema(model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of the long form, where a model also has a short one."""
+    schema = model.model_json_schema()
+    schema = schema["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
+
+
+def _default(value: object) -> str:
+    return (
+        "" if value in (None, "", [], {}) or isinstance(value, dict) else f"`{json.dumps(value)}`"
+    )
+
+
+def _words(schema: dict[str, Any]) -> str:
+    """What a value may be, in a few words."""
+    if "$ref" in schema:
+        return _link(schema["$ref"])
+    if "const" in schema:
+        return f"`{schema['const']}`"
+    if "enum" in schema:
+        return ", ".join(f"`{each}`" for each in schema["enum"])
+    options = [
+        each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"
+    ]
+    if options and _is_list_of(options[-1], options[0]):
+        return f"{_words(options[0])}, or a list of such"
+    if options:
+        return " or ".join(dict.fromkeys(_words(each) for each in options))
+    return _plain_words(schema)
+
+
+def _plain_words(schema: dict[str, Any]) -> str:
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return "value" if set(kind) == _SCALAR else " or ".join(map(_name, kind))
+    if kind == "array":
+        return f"list of {_words(schema['items'])}"
+    if kind == "object":
+        inner = schema.get("additionalProperties")
+        inner = inner if isinstance(inner, dict) else _only(schema.get("patternProperties"))
+        return f"mapping of names to {_words(inner)}" if inner else "mapping"
+    return _name(str(kind)) + _bounds(schema)
+
+
+def _only(schemas: dict[str, Any] | None) -> dict[str, Any] | None:
+    return next(iter(schemas.values()), None) if schemas else None
+
+
+def _is_list_of(schema: dict[str, Any], item: dict[str, Any]) -> bool:
+    return schema.get("type") == "array" and schema["items"] == item
+
+
+def _name(kind: str) -> str:
+    return {"string": "text", "integer": "whole number", "boolean": "true or false"}.get(kind, kind)
+
+
+def _bounds(schema: dict[str, Any]) -> str:
+    if "minimum" in schema:
+        return f" ≥ {schema['minimum']}"
+    if "exclusiveMinimum" in schema:
+        return f" > {schema['exclusiveMinimum']}"
+    return ""
+
+
+def _link(reference: str) -> str:
+    name = reference.rpartition("/")[2]
+    return f"[{name}](#{name.lower()})"
+
+
+def write(folder: Path) -> None:
+    """Write docs/spec.schema.json and the tables of docs/spec.md."""
+    page = folder / "spec.md"
+    page.write_text(fill_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
+    (folder / "spec.schema.json").write_text(schema_text(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

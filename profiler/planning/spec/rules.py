@@ -1,0 +1,107 @@
+"""Named rules that leave something out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, Field, GetJsonSchemaHandler, model_validator
+from pydantic_core import CoreSchema
+
+from profiler.model import Params
+from profiler.planning.spec.values import (
+    SCALAR_SCHEMA,
+    Name,
+    Number,
+    ParameterName,
+    SpecModel,
+    Text,
+    Values,
+    as_list,
+    or_else,
+    unique,
+    wrong,
+)
+
+
+class Condition(SpecModel):
+    """What a parameter must be for a rule to match: all given keys must hold."""
+
+    any_of: Values | None = Field(
+        default=None, alias="in", description="One of these; a plain value or list is short for it."
+    )
+    min: Number | None = Field(default=None, description="At least this number.")
+    max: Number | None = Field(default=None, description="At most this number.")
+    none_of: Values | None = Field(default=None, alias="not", description="None of these.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        given = value if isinstance(value, dict) else {"in": value}
+        # A list at once: a lone null would read as "no condition".
+        return {key: as_list(each) if key in ("in", "not") else each for key, each in given.items()}
+
+    @model_validator(mode="after")
+    def _meaningful(self) -> Self:
+        if all(each is None for each in (self.any_of, self.min, self.max, self.none_of)):
+            raise wrong("needs a value, a list, or one of min, max, not")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            raise wrong("min is larger than max")
+        return self
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        short = {"anyOf": [SCALAR_SCHEMA, {"type": "array", "items": SCALAR_SCHEMA, "minItems": 1}]}
+        or_else(short, handler.resolve_ref_schema(schema))
+        return schema
+
+    def holds(self, value: str | int | float | bool | None) -> bool:
+        """Whether a parameter's value fits; text is never between numbers."""
+        if self.any_of is not None and not any(same(value, each) for each in self.any_of):
+            return False
+        if self.none_of is not None and any(same(value, each) for each in self.none_of):
+            return False
+        if self.min is None and self.max is None:
+            return True
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            return False
+        above = self.min is None or value >= self.min
+        return above and (self.max is None or value <= self.max)
+
+
+def same(one: object, other: object) -> bool:
+    """Whether two parameter values are equal; unlike in Python, `true` is not 1."""
+    return isinstance(one, bool) == isinstance(other, bool) and one == other
+
+
+class Rule(SpecModel):
+    """A named reason to leave something out; what it removes is counted and shown."""
+
+    name: Name = Field(description="Short name of the rule.")
+    when: dict[ParameterName, Condition] = Field(
+        min_length=1,
+        description="Parameter → condition; all must hold. What does not have the parameter does "
+        "not match. `variant` and `problem` stand for the names.",
+    )
+    reason: Text = Field(default="", description="Why, for whoever reads the page.")
+
+    def matches(self, values: Params) -> bool:
+        """Whether every condition holds for these parameters."""
+        return all(
+            key in values and condition.holds(values[key]) for key, condition in self.when.items()
+        )
+
+    @property
+    def words(self) -> str:
+        """Name and reason in one line."""
+        return f"{self.name}: {self.reason}" if self.reason else self.name
+
+
+def _unique_names(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    unique(tuple(rule.name for rule in rules))
+    return rules
+
+
+Rules = Annotated[tuple[Rule, ...], AfterValidator(_unique_names)]

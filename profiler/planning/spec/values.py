@@ -1,0 +1,131 @@
+"""The kinds of value that an experiment file is made of, and their checks."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetJsonSchemaHandler,
+    PlainValidator,
+    Strict,
+    StringConstraints,
+    WithJsonSchema,
+)
+from pydantic_core import CoreSchema, PydanticCustomError
+
+from profiler.planning.spec.source import kind_of
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+PARAMETER_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LARGEST_INTEGER = 2**63 - 1
+SCALAR_SCHEMA = {"type": ["string", "number", "boolean", "null"]}
+
+
+def wrong(words: str) -> PydanticCustomError:
+    """An error whose words reach the user as they are."""
+    # Braces would be read as places for a context.
+    return PydanticCustomError("wrong", "{words}", {"words": words})
+
+
+def did_you_mean(given: object, known: Iterable[str]) -> str:
+    """`; did you mean 'blocks'?`, or what there is where nothing is close."""
+    names = sorted(set(known))
+    close = difflib.get_close_matches(str(given), names, n=1)
+    if close:
+        return f"; did you mean '{close[0]}'?"
+    return f"; known: {', '.join(names)}" if names else ""
+
+
+def check_scalar(value: object) -> object:
+    """Refuse what is not one plain, finite, printable value."""
+    if isinstance(value, bool) or value is None:
+        return value
+    if isinstance(value, str) and _CONTROL.search(value):
+        raise wrong("must not contain control characters")
+    if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
+        raise wrong("must fit in 64 bits")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise wrong("must be a finite number")
+    if not isinstance(value, str | int | float):
+        raise wrong(
+            f"must be a single value (text, number, true or false, null), not {kind_of(value)}"
+        )
+    return value
+
+
+def _check_parameter_name(value: object) -> object:
+    if not isinstance(value, str) or not PARAMETER_NAME.fullmatch(value):
+        raise wrong(f"a parameter's name is made of letters, digits and '_', not {value!r}")
+    return value
+
+
+def check_text(value: str) -> str:
+    """Refuse control characters other than line breaks and tabs."""
+    if _CONTROL.search(value.replace("\n", " ").replace("\t", " ")):
+        raise wrong("must not contain control characters")
+    return value
+
+
+def as_list(value: object) -> object:
+    """A single value is short for a list of one."""
+    return value if isinstance(value, list | tuple) else [value]
+
+
+def unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Refuse a list that holds something twice."""
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            raise wrong(f"{value!r} stands in the list twice")
+    return values
+
+
+class OrSingle:
+    """Tells editors that a single value may stand for a list of one."""
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """Accept what the list holds, beside the list."""
+        schema = handler(core_schema)
+        return {"anyOf": [schema["items"], schema]}
+
+
+Scalar = Annotated[
+    str | int | float | bool | None, PlainValidator(check_scalar), WithJsonSchema(SCALAR_SCHEMA)
+]
+ParameterName = Annotated[
+    str,
+    PlainValidator(_check_parameter_name),
+    WithJsonSchema({"type": "string", "pattern": f"^{PARAMETER_NAME.pattern}$"}),
+]
+Text = Annotated[str, AfterValidator(check_text)]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_scalar)]
+Positive = Annotated[int, Strict(), Field(ge=1)]
+Natural = Annotated[int, Strict(), Field(ge=0)]
+Bound = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
+Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
+Values = Annotated[tuple[Scalar, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]
+Grid = Annotated[dict[ParameterName, Values], Field(min_length=1)]
+Names = Annotated[tuple[Name, ...], BeforeValidator(as_list), AfterValidator(unique), OrSingle()]
+
+
+class SpecModel(BaseModel):
+    """A mapping of the file: unknown keys are refused, nothing changes after reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def or_else(other: dict[str, Any], schema: dict[str, Any]) -> None:
+    """Let a schema also accept the short form of what it describes."""
+    whole = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [other, whole]

@@ -1,0 +1,220 @@
+"""The two kinds of workload: Python code, and a program of the user's own."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+import string
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Self
+
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    GetJsonSchemaHandler,
+    Tag,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema
+
+from profiler.planning.spec.values import (
+    PARAMETER_NAME,
+    Name,
+    Natural,
+    Positive,
+    SpecModel,
+    Text,
+    or_else,
+    wrong,
+)
+
+_IN_FILTER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+"""A placeholder in a kernel filter, where other braces belong to the regular expression."""
+
+
+def _check_regex(value: str) -> str:
+    if value.startswith("regex:"):
+        try:
+            re.compile(value.removeprefix("regex:"))
+        except re.error as error:
+            raise wrong(f"is not a regular expression: {error}") from error
+    return value
+
+
+_Command = Annotated[
+    tuple[Text, ...],
+    Field(min_length=1),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 1},
+            ]
+        }
+    ),
+]
+
+
+class ModuleWorkload(SpecModel):
+    """A workload written in Python, in this repository or in a file of your own."""
+
+    module: Name = Field(
+        description="Package with `workload` and, if it likes, `space` inside "
+        "(`kernels.softmax`), or a Python file relative to the spec's folder (`./mine.py`)."
+    )
+    space: Name | None = Field(
+        default=None,
+        description="The torch-free half: a dotted module, or a file relative to the spec's "
+        "folder. Default: the `space` beside `workload` in a package; none for a file.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short_form(cls, value: object) -> object:
+        return {"module": value} if isinstance(value, str) else value
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        schema = handler(core_schema)
+        or_else({"type": "string"}, handler.resolve_ref_schema(schema))
+        return schema
+
+    def target(self, base: Path) -> str:
+        """What the runner loads: a dotted module name, or the absolute path of a file."""
+        if is_file_name(self.module):
+            return str((base / self.module).resolve())
+        return f"{self.module}.workload"
+
+
+class CommandWorkload(SpecModel):
+    """A program of your own, run as it is: one process per visit."""
+
+    command: _Command = Field(
+        description="Command line with placeholders: `./sgemm {kernel} {size}`, or a list of "
+        "arguments. A placeholder is a parameter of the variant or the problem, or `variant` or "
+        "`problem` for their names. Write `{{` for a brace. No shell reads it.",
+    )
+    kernel: Annotated[Name, AfterValidator(_check_regex)] | None = Field(
+        default=None,
+        description="Only kernels of this name (without template and parameters), or `regex:…`. "
+        "Default: all. May hold placeholders.",
+    )
+    launch_skip: Natural = Field(
+        default=0, description="Matching launches to let pass before the first that is profiled."
+    )
+    launch_count: Positive | None = Field(
+        default=None, description="Launches to profile. Default: all that match."
+    )
+    cwd: Name | None = Field(
+        default=None,
+        description="Folder to run in, relative to the spec's folder. Default: the spec's folder.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        if not isinstance(value, dict) or "command" not in value:
+            return value
+        return {**value, "command": _arguments(value["command"])}
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        for part in self.command:
+            _placeholders(part)
+        return self
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Names of the placeholders, each once, in the order of the command line."""
+        in_command = [name for part in self.command for name in _placeholders(part)]
+        return tuple(dict.fromkeys([*in_command, *_IN_FILTER.findall(self.kernel or "")]))
+
+    def arguments(self, values: Mapping[str, str]) -> tuple[str, ...]:
+        """The command line with its placeholders filled; `values` by placeholder name."""
+        return tuple(_fill(part, values) for part in self.command)
+
+    def kernel_filter(self, values: Mapping[str, str]) -> str | None:
+        """The kernel filter with its placeholders filled, None where every kernel counts."""
+        if self.kernel is None:
+            return None
+        quote = re.escape if self.kernel.startswith("regex:") else str
+        return _IN_FILTER.sub(lambda found: quote(values[found[1]]), self.kernel)
+
+    def folder(self, base: Path) -> Path:
+        """Absolute folder in which the command runs."""
+        return (base / (self.cwd or ".")).resolve()
+
+
+def is_file_name(module: str) -> bool:
+    """Whether a workload or space is named by file (`./a.py`) rather than by dotted name."""
+    return module.endswith(".py") or "/" in module
+
+
+def _arguments(command: object) -> object:
+    if isinstance(command, str):
+        try:
+            return shlex.split(command)
+        except ValueError as error:
+            raise wrong(f"the command cannot be split into arguments: {error}") from error
+    if isinstance(command, list):
+        plain_number = (int, float)
+        return [
+            str(part) if isinstance(part, plain_number) and not isinstance(part, bool) else part
+            for part in command
+        ]
+    return command
+
+
+def _placeholders(part: str) -> tuple[str, ...]:
+    """Placeholder names in one argument; raises where a brace is used for anything else."""
+    try:
+        pieces = list(string.Formatter().parse(part))
+    except ValueError as error:
+        raise wrong(f"braces in '{part}': {error}; write {{{{ and }}}} for braces") from error
+    names = []
+    for _text, name, format_spec, conversion in pieces:
+        if name is None:
+            continue
+        if format_spec or conversion or not PARAMETER_NAME.fullmatch(name):
+            raise wrong(f"a placeholder in '{part}' is not a plain name like {{size}}")
+        names.append(name)
+    return tuple(names)
+
+
+def _fill(part: str, values: Mapping[str, str]) -> str:
+    pieces = string.Formatter().parse(part)
+    return "".join(text + (values[name] if name is not None else "") for text, name, _, _ in pieces)
+
+
+def _workload_kind(value: object) -> str | None:
+    """Which model a workload is: by its keys, or by what its keys were probably meant to be."""
+    if isinstance(value, str | ModuleWorkload):
+        return "(module)"
+    if isinstance(value, CommandWorkload):
+        return "(command)"
+    if not isinstance(value, dict) or {"module", "command"} <= set(value):
+        return None
+    fields = {**dict.fromkeys(ModuleWorkload.model_fields, "(module)")}
+    fields |= dict.fromkeys(CommandWorkload.model_fields, "(command)")
+    for key in sorted(value, key=lambda key: key not in ("module", "command")):
+        close = difflib.get_close_matches(str(key), fields, n=1)
+        if close:
+            return fields[close[0]]
+    return None
+
+
+Workload = Annotated[
+    Annotated[ModuleWorkload, Tag("(module)")] | Annotated[CommandWorkload, Tag("(command)")],
+    Discriminator(
+        _workload_kind,
+        custom_error_type="wrong",
+        custom_error_message="must be a module (`kernels.softmax`), a file (`./mine.py`), "
+        "or a mapping with either `module` or `command`",
+    ),
+]

@@ -1,0 +1,113 @@
+"""A comparison between runs for the terminal: what differs, and the cells that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from profiler.findings.runs.comparison import RunComparison
+from profiler.model import Verdict
+from profiler.render.console.terminal import columns, plain, say_the_rest, table
+from profiler.render.runs.answer import sentences
+from profiler.render.runs.grids import grid_sentences, machine_label
+from profiler.render.runs.history import history_rows, run_heads
+from profiler.render.runs.rows import ChangeRow, Names, change_rows
+from profiler.render.runs.words import field_word
+from profiler.render.tables.rows import Datum
+
+_MOST: dict[Verdict | None, int] = {
+    Verdict.SLOWER: 30,
+    Verdict.FASTER: 15,
+    Verdict.UNCLEAR: 10,
+    None: 30,
+    Verdict.SAME: 5,
+    Verdict.NO_DATA: 5,
+}
+"""Rows of each verdict; the page has all."""
+_MOST_IN_HISTORY = 15
+_STYLES = {Verdict.SLOWER: "yellow", Verdict.FASTER: "blue"}
+
+
+def comparison_tables(comparison: RunComparison) -> RenderableType:
+    """Show what differs between the runs, the cells that changed most, and the answer."""
+    names = Names.of(comparison)
+    parts: list[RenderableType] = [_runs(comparison)]
+    if len(comparison.steps) > 1:
+        parts.append(_history(comparison, names))
+    parts.append(_cells(comparison, change_rows(comparison.last, names)))
+    spoken = (*sentences(comparison, names), *grid_sentences(comparison))
+    answer = " ".join("".join(part.text for part in sentence) for sentence in spoken)
+    return Group(*parts, Text(answer, style="bold"))
+
+
+def _runs(comparison: RunComparison) -> Table:
+    """Runs as columns, what differs between them as rows."""
+    heads = run_heads(comparison)
+    shown = table("Runs, the older first")
+    columns(shown, "", *(f"{head.number} \u00b7 {head.name}" for head in heads))
+    shown.add_row("measured", *(plain(head.when) for head in heads))
+    shown.add_row("blocks", *(plain(head.blocks) for head in heads))
+    shown.add_row("machines", *("" for _ in heads[1:]), plain(machine_label(comparison)))
+    for difference in comparison.differences:
+        values = ("not recorded" if value is None else str(value) for value in difference.values)
+        shown.add_row(plain(field_word(difference.field)), *(plain(value) for value in values))
+    return shown
+
+
+def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> Table:
+    heads = run_heads(comparison)
+    older, newer = heads[comparison.last.older], heads[comparison.last.newer]
+    order = "slower" if comparison.last.refused is None else "longer"
+    shown = table(f"{newer.name} relative to {older.name}, {order} ones first")
+    columns(shown, "variant", "problem")
+    columns(shown, "older", "newer", "ratio", "interval", right=True)
+    columns(shown, "verdict", "why", "what changed")
+    first_rows = list(_first_rows(rows))
+    for row in first_rows:
+        style = _STYLES.get(row.verdict, "") if row.verdict is not None else ""
+        shown.add_row(
+            plain(row.variant),
+            plain(row.problem),
+            row.older.text,
+            row.newer.text,
+            row.shown_ratio.text,
+            plain(row.interval),
+            Text(row.verdict_datum.text, style=style),
+            plain(row.reason),
+            plain(row.changes),
+        )
+    say_the_rest(shown, len(rows) - len(first_rows), "cells are in the page")
+    return shown
+
+
+def _first_rows(rows: Sequence[ChangeRow]) -> Iterator[ChangeRow]:
+    """The first rows of each verdict, in the order of the rows."""
+    left = dict(_MOST)
+    for row in rows:
+        left[row.verdict] -= 1
+        if left[row.verdict] >= 0:
+            yield row
+
+
+def _history(comparison: RunComparison, names: Names) -> Table:
+    shown = table("Cells that moved most over the runs")
+    columns(shown, "variant", "problem")
+    for head in run_heads(comparison):
+        columns(shown, f"{head.number} \u00b7 {head.day}", right=True)
+        if head.number > 1:
+            columns(shown, "step")
+    rows = history_rows(comparison, names)
+    for row in rows[:_MOST_IN_HISTORY]:
+        cells = [text for number, data in enumerate(row.data) for text in _texts(number, data)]
+        shown.add_row(plain(row.variant), plain(row.problem), *cells)
+    say_the_rest(shown, len(rows) - _MOST_IN_HISTORY, "cells are in the page")
+    return shown
+
+
+def _texts(number: int, data: Sequence[Datum]) -> tuple[str, ...]:
+    """What stands in the columns of one run: its duration, and from the second on the verdict."""
+    time, _, verdict = data
+    return (time.text,) if number == 0 else (time.text, verdict.text)

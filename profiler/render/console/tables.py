@@ -1,0 +1,218 @@
+"""Tables for the terminal: each function takes data and gives something that rich can print.
+
+Names of kernels and variants are shown as they are: rich's markup is never read from them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import label
+from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
+from profiler.planning.problem_names import distinct
+from profiler.render.console.run import run_tables
+from profiler.render.console.terminal import columns as _columns
+from profiler.render.console.terminal import plain as _plain
+from profiler.render.console.terminal import say_the_rest as _say_the_rest
+from profiler.render.console.terminal import table as _table
+from profiler.render.tables.launch_counts import GO_ON, launch_counts
+from profiler.render.tables.launches import group_launches
+from profiler.render.tables.rows import build_state
+from profiler.render.words import numbers
+from profiler.render.words.answer import answer_of
+from profiler.render.words.kernel_names import readable_kernel
+from profiler.render.words.names import shorten
+
+_MOST_PROBLEMS = 24
+_MOST_LAUNCH_GROUPS = 40
+_MOST_LAUNCH_COLUMNS = 6
+_LONGEST_KERNEL = 60
+_STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
+
+
+class DoctorCheck(Protocol):
+    """One row of the doctor's table."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def status(self) -> str: ...  # noqa: D102
+    @property
+    def detail(self) -> str: ...  # noqa: D102
+    @property
+    def remedy(self) -> str: ...  # noqa: D102
+
+
+def final_summary(findings: Findings) -> RenderableType:
+    """Sum up a run: the winner per problem, the top variants, what failed, the answer."""
+    parts = run_tables(findings)
+    sentences = answer_of(findings)
+    answer = " ".join("".join(part.text for part in sentence) for sentence in sentences)
+    parts.append(Text(answer, style="bold"))
+    return Group(*parts)
+
+
+def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
+    """Show the static facts of every kernel, and the compiler's words where a build failed."""
+    names = {variant.id: variant.name for variant in variants}
+    table = _table("Build")
+    _columns(table, "variant")
+    _columns(table, "registers", "spill stores", "spill loads", "stack", "shared", right=True)
+    _columns(table, "kernel", "state")
+    for build in builds:
+        for row, kernel in enumerate(build.kernels or (KernelFacts(""),)):
+            name = names.get(build.variant, build.variant) if row == 0 else ""
+            table.add_row(
+                _plain(name),
+                *(_fact(fact) for fact in _facts(kernel)),
+                _plain(readable_kernel(kernel.name)),
+                _build_state(build, names) if row == 0 else Text(""),
+            )
+    errors = [
+        Text(f"{names.get(build.variant, build.variant)}: {build.error.strip()}", style="red")
+        for build in builds
+        if not build.ok
+    ]
+    return Group(table, *errors)
+
+
+def _facts(kernel: KernelFacts) -> tuple[int | None, ...]:
+    return (
+        kernel.registers,
+        kernel.spill_store_bytes,
+        kernel.spill_load_bytes,
+        kernel.stack_bytes,
+        kernel.shared_bytes,
+    )
+
+
+def _fact(fact: int | None) -> str:
+    return numbers.MISSING if fact is None else str(fact)
+
+
+def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
+    return Text(build_state(build, names), style="" if build.ok else "red")
+
+
+def plan_table(plan: Plan) -> RenderableType:
+    """Show what will be measured: cells by problem, exclusions with counts, sessions."""
+    parts: list[RenderableType] = [_problems_table(plan)]
+    if plan.excluded:
+        excluded = _table("Excluded")
+        _columns(excluded, "reason", "what")
+        _columns(excluded, "count", right=True)
+        _columns(excluded, "for example")
+        for one in plan.excluded:
+            examples = _plain(", ".join(one.examples))
+            excluded.add_row(_plain(one.reason), one.stage, str(one.count), examples)
+        parts.append(excluded)
+    sessions = _table("Sessions")
+    _columns(sessions, "session", "collector", "kind")
+    _columns(sessions, "visits", "blocks", right=True)
+    _columns(sessions, "metrics")
+    for session in plan.sessions:
+        sessions.add_row(
+            session.name,
+            session.collector,
+            str(session.kind),
+            str(len(session.visits)),
+            str(len({visit.block for visit in session.visits})),
+            _plain(", ".join(session.metrics)),
+        )
+    return Group(*parts, sessions, _launches_table(plan))
+
+
+def _launches_table(plan: Plan) -> Table:
+    """How many launches each part takes: as expected, and at most."""
+    table = _table("Launches")
+    _columns(table, "part")
+    _columns(table, "expected", "at most", right=True)
+    for one in launch_counts(plan):
+        table.add_row(one.part, str(one.expected), str(one.most))
+    if len(plan.looks) > 1:
+        table.caption = f"Expected: {GO_ON:.0%} of the cells go on to each later look."
+    return table
+
+
+def _problems_table(plan: Plan) -> Table:
+    """Problems with as many variants in a row; many problems by the values of their parameters."""
+    table = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
+    problems = {problem.id: problem for problem in plan.problems}
+    counts = Counter(cell.problem.id for cell in plan.cells)
+    if len(problems) <= _MOST_PROBLEMS:
+        _columns(table, "problem")
+        _columns(table, "variants", right=True)
+        for identifier, problem in problems.items():
+            table.add_row(_plain(problem.name), str(counts[identifier]))
+        return table
+    _columns(table, "problems", "with")
+    _columns(table, "variants", right=True)
+    for count in dict.fromkeys(counts.values()):
+        group = [one for one in problems.values() if counts[one.id] == count]
+        table.add_row(str(len(group)), _plain(_values_of(group)), str(count))
+    return table
+
+
+def _values_of(problems: Sequence[Problem]) -> str:
+    """Parameters and the values that occur among problems: `m = 1, 2; n = 3`."""
+    keys = dict.fromkeys(key for problem in problems for key in problem.params)
+    holders = {key: [one for one in problems if key in one.params] for key in keys}
+    return "; ".join(
+        f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
+    )
+
+
+def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
+    """Show everything that a run needs, and what to do about what is not there."""
+    table = _table("Doctor")
+    _columns(table, "what", "state", "found", "what to do")
+    for check in checks:
+        state = str(check.status)
+        table.add_row(
+            _plain(check.name),
+            Text(state, style=_STATUS_STYLES.get(state, "")),
+            _plain(check.detail),
+            _plain(check.remedy),
+        )
+    return table
+
+
+def runs_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
+    """Show runs; rows have `run experiment created gpu cells`."""
+    if not rows:
+        return Text("No runs here yet.")
+    table = _table("Runs")
+    _columns(table, "run", "experiment", "created", "GPU")
+    _columns(table, "cells", right=True)
+    for row in rows:
+        texts = (row["run"], row["experiment"], row["created"], row["gpu"] or numbers.MISSING)
+        table.add_row(*(_plain(str(text)) for text in texts), str(row["cells"]))
+    return table
+
+
+def import_table(launches: pd.DataFrame) -> RenderableType:
+    """Show imported launches, grouped by kernel, grid and block: medians of each group."""
+    groups = group_launches(launches)
+    shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
+    table = _table(f"{len(launches)} launches of {len(groups.rows)} kinds")
+    _columns(table, "kernel", "grid", "block")
+    _columns(table, "launches", *(label(name).label for name in shown), right=True)
+    for row in groups.rows[:_MOST_LAUNCH_GROUPS]:
+        values = (numbers.show(row.medians.get(name), label(name).unit) for name in shown)
+        table.add_row(
+            _plain(shorten(row.kernel, _LONGEST_KERNEL)),
+            _plain(row.grid),
+            _plain(row.block),
+            str(row.count),
+            *values,
+        )
+    _say_the_rest(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+    return table

@@ -1,0 +1,1 @@
+"""Figures: each takes a prepared table and draws it."""

@@ -1,0 +1,142 @@
+"""What figures are drawn on: sizes, scales, colours by role, legends; nothing of any one figure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.axis import XAxis, YAxis
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+from profiler.render.figures import svg
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
+
+WIDTH_IN = 13.0
+_ROW_IN = 0.21
+_HEAD_IN = 0.15
+_FOOT_IN = 0.48
+_PANEL_IN = 2.5
+PANEL_COLUMNS = 4
+_FEW_DECADES = 300
+ROOM = 1.6
+"""Factor between a logarithmic axis's end and the point next to it."""
+_CHARACTER_IN = 0.073
+LOG_FROM = 5.0
+"""Values that span more than this factor are drawn on a log scale."""
+
+COLOURS = {
+    "best": svg.BEST,
+    "baseline": svg.BASELINE,
+    "series-1": svg.SERIES[0],
+    "series-2": svg.SERIES[1],
+    "series-3": svg.SERIES[2],
+}
+MARKERS = {"best": "o", "baseline": "s", "series-1": "^", "series-2": "D", "series-3": "v"}
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What an axis shows: its words and the unit of the values in the table."""
+
+    label: str
+    unit: str
+
+    def scaled(self, largest: float) -> tuple[float, str]:
+        """Find the divisor and the label with the unit that suits the largest value."""
+        divisor, unit = numbers.scale(largest, self.unit)
+        return divisor, f"{self.label} ({unit})" if unit else self.label
+
+
+def rows_figure(
+    names: Sequence[str], row_height: float = _ROW_IN, head: float = _HEAD_IN
+) -> tuple[Figure, Axes]:
+    """Figure with one row a name; its left margin fits the longest name."""
+    height = head + _FOOT_IN + row_height * max(len(names), 2)
+    figure = Figure(figsize=(WIDTH_IN, height))
+    shown = [shorten(name) for name in names]
+    left = (0.2 + _CHARACTER_IN * max(map(len, shown), default=1)) / WIDTH_IN
+    axes = figure.add_axes((left, _FOOT_IN / height, 0.985 - left, 1 - (head + _FOOT_IN) / height))
+    # Plain texts: as tick labels they would take most of the drawing time.
+    for row, name in enumerate(shown):
+        axes.annotate(
+            name,
+            (0, row),
+            xycoords=("axes fraction", "data"),
+            xytext=(-5, 0),
+            textcoords="offset points",
+            ha="right",
+            va="center_baseline",
+        )
+    axes.set_yticks([])
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+    return figure, axes
+
+
+def panel_figure(count: int) -> tuple[Figure, list[Axes]]:
+    """Figure of small multiples with room for a legend above."""
+    columns = min(count, PANEL_COLUMNS)
+    rows = math.ceil(count / columns)
+    head, gap, foot, left = 0.62, 0.55, 0.5, 0.72
+    height = head + foot + rows * _PANEL_IN + (rows - 1) * gap
+    figure = Figure(figsize=(WIDTH_IN, height))
+    pitch = (WIDTH_IN - 0.1) / columns
+    grid = [
+        figure.add_axes(
+            (
+                (left + (index % columns) * pitch) / WIDTH_IN,
+                (foot + (rows - 1 - index // columns) * (_PANEL_IN + gap)) / height,
+                (pitch - left - 0.08) / WIDTH_IN,
+                _PANEL_IN / height,
+            )
+        )
+        for index in range(count)
+    ]
+    return figure, grid
+
+
+def row_text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) -> None:
+    """Write beside a mark in a figure of rows."""
+    axes.text(
+        x,
+        y,
+        text,
+        va="center_baseline",
+        fontsize=8,
+        color=svg.MUTED if quiet else svg.INK,
+        fontstyle="italic" if quiet else "normal",
+    )
+
+
+def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> None:
+    """Put a legend along the top."""
+    figure.legend(
+        handles,
+        texts,
+        loc="upper left",
+        bbox_to_anchor=(0.01, 1.0),
+        ncols=6,
+        frameon=False,
+        fontsize=8.5,
+        columnspacing=1.4,
+        borderaxespad=0.1,
+    )
+
+
+def log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:
+    """Label 1, 2 and 5 of each decade where there are few decades, else the decades only."""
+    few = limits[1] / limits[0] < _FEW_DECADES
+    axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
+    axis.set_minor_locator(NullLocator())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+def spans_decades(values: pd.Series[float]) -> bool:
+    """Whether values are positive and so far apart that a linear axis would flatten them."""
+    known = values.dropna()
+    return bool(len(known) and known.min() > 0 and known.max() / known.min() > LOG_FROM)

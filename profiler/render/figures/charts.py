@@ -1,0 +1,305 @@
+"""From look-ups to the tables that figures draw, and to figures with their words around them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+from markupsafe import Markup
+from matplotlib.figure import Figure
+
+from profiler.findings.counters import CounterPair
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import Label
+from profiler.model import Problem, Variant, slug
+from profiler.render.figures import svg
+from profiler.render.figures import version_figures as figures
+from profiler.render.figures.canvas import Axis
+from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.verdict_cells import verdict_datum
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.problems import distinct, is_number, varying
+from profiler.render.words.ranks import best_word
+from profiler.render.words.verdicts import symbol, verdict_key
+
+MOST_BARS = 40
+_FAR, _CUT = 4.0, 2.5
+"""Bars beyond the first times the upper quartile are cut at the second times it."""
+MOST_DOTS = 15
+MOST_PANELS = 12
+MOST_PROBLEM_FIGURES = 16
+MOST_METRIC_FIGURES = 10
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A figure in the page: what it is called, how to read it, and its drawing."""
+
+    id: str
+    title: str
+    reading: str
+    drawing: Markup
+
+
+@dataclass(frozen=True)
+class Words:
+    """What stands around a figure, before its problem is known."""
+
+    id: str
+    title: str
+    reading: str = ""
+
+
+@dataclass(frozen=True)
+class ProblemChart:
+    """The figure of one problem and its table."""
+
+    problem: str
+    chart: Chart
+    rows: tuple[Row, ...]
+
+
+def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
+    """Bars of a metric for all variants at one problem."""
+    table, left_out = bar_table(findings, metric, problem)
+    title = f"{metric.label} by variant at {problem.name}"
+    limit = _limit(table["value"])
+    reading = (
+        f"{colours(findings)} Bar: median. Thin line: 95\u202f% interval of the median, where it "
+        "can be seen."
+    )
+    if math.isfinite(limit):
+        reading += " Bars with an arrow are cut: their numbers tell their length."
+    if left_out:
+        reading += f" {left_out} more variants stand in the main table only."
+    return make_chart(
+        f"bars-{metric.name}",
+        title,
+        reading,
+        figures.bars(table, Axis(metric.label, metric.unit), limit),
+    )
+
+
+def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.bars`, best first, and how many variants had no room."""
+    rows = findings.sorted_at(problem, metric.name)
+    kept = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
+    table = [
+        {
+            "name": variant.name,
+            "value": value.median,
+            "low": value.low,
+            "high": value.high,
+            "text": numbers.show(value.median, metric.unit)
+            if value.known
+            else _short_reason(findings, variant, problem),
+            "role": pole(findings, variant),
+            "mark": findings.marks[variant.id],
+        }
+        for variant, value in rows
+        if variant.id in kept
+    ]
+    return pd.DataFrame(table), len(rows) - len(table)
+
+
+def dot_chart(findings: Findings, problem: Problem, table: pd.DataFrame, left_out: int) -> Chart:
+    """Ratios to the baseline at one problem with their intervals, from a `dot_table`."""
+    metric, baseline = findings.primary, findings.baseline
+    name = baseline.name if baseline else ""
+    better = "right" if metric.better == "higher" else "left"
+    reading = (
+        f"{colours(findings)} Bar: 95\u202f% interval of the paired ratio, where it can be seen; "
+        f"further {better} is better."
+    )
+    if findings.gives_verdicts:
+        reading += f" After the number: {verdict_key()}."
+    if left_out:
+        reading += f" The first {MOST_DOTS} are shown; {left_out} more stand in the main table."
+    number = findings.problems.index(problem)
+    return make_chart(
+        f"dots-{number}",
+        f"{metric.label} relative to {name} at {problem.name}",
+        reading,
+        figures.dots(table, f"{metric.label} \u00f7 that of {shorten(name, 30)}"),
+    )
+
+
+def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.dots`: the best variants and the baseline, and how many had no room."""
+    rows = [
+        (variant, value)
+        for variant, value in findings.sorted_at(problem, findings.report.primary)
+        if pd.notna(value.ratio)
+    ]
+    baseline = findings.report.baseline
+    kept = [
+        (variant, value)
+        for number, (variant, value) in enumerate(rows)
+        if number < MOST_DOTS or variant.id == baseline
+    ]
+    table = [
+        {
+            "name": variant.name,
+            "ratio": value.ratio,
+            "low": value.ratio_low,
+            "high": value.ratio_high,
+            "text": f"{numbers.ratio(value.ratio)} {_symbol(findings, variant, problem)}".rstrip(),
+            "role": pole(findings, variant),
+            "mark": findings.marks[variant.id],
+        }
+        for variant, value in kept
+    ]
+    return pd.DataFrame(table), len(rows) - len(kept)
+
+
+def line_chart(findings: Findings, metric: Label) -> Chart | None:
+    """A metric over the problem's main numeric parameter; None where there is nothing to draw."""
+    parameter = main_parameter(findings.problems)
+    if parameter is None:
+        return None
+    table, left_out = line_table(findings, metric, parameter)
+    if table["value"].notna().sum() == 0:
+        return None
+    reading = "A line per variant; colours as in the legend."
+    if left_out:
+        reading += f" {left_out} more panels would follow: see the table."
+    return make_chart(
+        f"lines-{metric.name}",
+        f"{metric.label} over {parameter}",
+        reading,
+        figures.lines(table, parameter, Axis(metric.label, metric.unit)),
+    )
+
+
+def main_parameter(problems: Sequence[Problem]) -> str | None:
+    """Choose the numeric problem parameter that needs the fewest panels; of several, the last."""
+    numeric = [key for key in varying(problems) if all(map(is_number, distinct(problems, key)))]
+    panels = {key: len(_panels(problems, key)) for key in numeric}
+    fewest = min(panels.values(), default=0)
+    return next((key for key, count in reversed(panels.items()) if count == fewest), None)
+
+
+def line_table(findings: Findings, metric: Label, parameter: str) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.lines`, and how many panels had no room."""
+    groups = _panels(findings.problems, parameter)
+    shown = list(groups)[:MOST_PANELS]
+    table = [
+        {
+            "panel": panel,
+            "name": variant.name,
+            "role": findings.role(variant),
+            "mark": findings.marks[variant.id],
+            "x": float(problem.params[parameter] or 0),
+            "value": findings.correct_at(variant, problem, metric.name).median,
+        }
+        for panel in shown
+        for problem in groups[panel]
+        for variant in findings.variants
+    ]
+    return pd.DataFrame(table), len(groups) - len(shown)
+
+
+def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:
+    others = [key for key in varying(problems) if key != parameter]
+    groups: dict[str, list[Problem]] = {}
+    for problem in problems:
+        name = ", ".join(f"{key} = {problem.params.get(key)}" for key in others)
+        groups.setdefault(name, []).append(problem)
+    return groups
+
+
+def pair_chart(
+    findings: Findings, words: Words, pairs: Sequence[CounterPair], problem: Problem
+) -> Chart | None:
+    """Compare several metrics of the best variant and the baseline at one problem."""
+    best, baseline = findings.best, findings.baseline
+    if best is None or baseline is None or not pairs:
+        return None
+    table = pair_table(pairs)
+    figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.name, baseline.name))
+    reading = f"{colours(findings)} {words.reading}".strip()
+    return make_chart(words.id, f"{words.title} at {problem.name}", reading, figure)
+
+
+def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
+    """Rows for `figures.pairs`; NaN where a value is missing."""
+    rows = [(pair.metric.label, pair.best, pair.baseline) for pair in pairs]
+    return pd.DataFrame(rows, columns=["name", "best", "baseline"])
+
+
+def problem_charts(findings: Findings) -> Iterator[ProblemChart]:
+    """Ratio figures for the problems, the largest first; at most `MOST_PROBLEM_FIGURES`."""
+    largest = findings.largest_problem
+    ordered = sorted(findings.problems, key=lambda problem: problem != largest)
+    for problem in ordered[:MOST_PROBLEM_FIGURES]:
+        table, left_out = dot_table(findings, problem)
+        if not table.empty:
+            chart = dot_chart(findings, problem, table, left_out)
+            yield ProblemChart(problem.name, chart, tuple(_dot_rows(findings, problem, table)))
+
+
+def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:
+    columns = [table[name].tolist() for name in ("name", "mark", "role", "ratio", "low", "high")]
+    for name, mark, role, *values in zip(*columns, strict=True):
+        pair = findings.verdict(findings.variants[mark], problem)
+        yield Row(name, mark, role, (*map(_ratio, values), verdict_datum(pair)))
+
+
+def _symbol(findings: Findings, variant: Variant, problem: Problem) -> str:
+    pair = findings.verdict(variant, problem)
+    return symbol([pair])
+
+
+def _ratio(value: float) -> Datum:
+    if pd.isna(value):
+        return Datum(title="no interval", css="none")
+    return Datum(numbers.ratio(value), numbers.raw(value))
+
+
+def make_chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:
+    """Draw a figure and put its words around it; `identifier` must be unique in the page."""
+    identifier = slug(f"figure-{identifier}")
+    return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
+
+
+def pole(findings: Findings, variant: Variant) -> str:
+    """Role in figures of rows: names stand beside them, so that only two colours are needed."""
+    role = findings.role(variant)
+    return role if role in ("best", "baseline") else "other"
+
+
+def colours(findings: Findings) -> str:
+    """Say what the two colours mean."""
+    best, baseline = findings.best, findings.baseline
+    where = "as the only one" if findings.tunes else "over all problems"
+    words = f"Blue: {best.name}, the {best_word(findings)} {where}." if best else ""
+    if baseline and baseline != best:
+        words += f" Orange: {baseline.name}, the baseline."
+    return words.strip()
+
+
+def _limit(values: pd.Series[float]) -> float:
+    """Where bars are cut, so that a few far longer ones do not flatten all others; else infinite.
+
+    Quartiles would not see one long bar, and a mean would follow it.
+    """
+    usual = float(values.quantile(0.75))
+    return _CUT * usual if values.max() > _FAR * usual else math.inf
+
+
+def _keep(findings: Findings, variants: Sequence[Variant], most: int) -> set[str]:
+    """Ids of the first variants of a list, the baseline always among them."""
+    kept = {variant.id for variant in variants[:most]}
+    baseline = findings.baseline
+    return kept | {baseline.id} if baseline else kept
+
+
+def _short_reason(findings: Findings, variant: Variant, problem: Problem) -> str:
+    cell = findings.cells.get((variant.id, problem.id))
+    if cell is None:
+        return "not in the plan"
+    return "no value" if findings.correct(cell) else OUTCOME_WORDS[findings.status(cell).outcome]

@@ -1,0 +1,155 @@
+"""Figures of a ladder of versions; versions stand on the x axis, in the order of the table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from profiler.render.figures import svg
+from profiler.render.figures.canvas import (
+    ROOM,
+    WIDTH_IN,
+    legend,
+    log_ticks,
+    panel_figure,
+    spans_decades,
+)
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
+
+_HEIGHT_IN = 4.4
+_LEFT, _RIGHT = 0.09, 0.99
+_HEAD_IN, _FOOT_IN = 0.45, 1.1
+_LONGEST = 20
+_MOST_TICKS = 16
+"""Numbers that a small panel has room for."""
+
+
+def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -> Figure:
+    """A thin line for each problem and a thick one for the mean; 100 is a line of its own.
+
+    `means`: columns `name mark value`, one row a version. `problems`: `problem place value`, where
+    `place` is the row of the version in `means`.
+    """
+    with mpl.rc_context(svg.style()):
+        figure, axes = _versions_figure(means["name"].tolist())
+        for _, rows in problems.groupby("problem", sort=False):
+            axes.plot(rows["place"], rows["value"], color=svg.OTHER, linewidth=0.9)
+        axes.axhline(100, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
+        places = np.arange(len(means))
+        axes.plot(places, means["value"], color=svg.BEST, linewidth=2.6)
+        known = means["value"].notna()
+        points = axes.scatter(places[known], means["value"][known], color=svg.BEST, s=30, zorder=3)
+        points.set_gid(svg.marks(means["mark"][known]))
+        for place, value in zip(places[known], means["value"][known], strict=True):
+            _above(axes, float(place), value, f"{value:.0f}")
+        axes.set_ylim(bottom=0)
+        axes.set_ylabel(f"percent of {shorten(reference, 30)}")
+        axes.grid(visible=True, axis="y")
+        handles = [
+            Line2D([], [], color=svg.BEST, linewidth=2.6),
+            Line2D([], [], color=svg.OTHER, linewidth=0.9),
+            Line2D([], [], color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2))),
+        ]
+        texts = ["geometric mean", "one problem each", shorten(reference, 30)]
+        legend(figure, handles, texts)
+    return figure
+
+
+def ladder(table: pd.DataFrame, label: str) -> Figure:
+    """Steps on a log axis; columns `name mark value low high text`, none of the values missing.
+
+    Each version is a tread at its value; `text` says what the step to it was.
+    """
+    with mpl.rc_context(svg.style()):
+        figure, axes = _versions_figure(table["name"].tolist())
+        value = table["value"].to_numpy(dtype=float)
+        places = np.arange(len(table))
+        edges = np.append(places - 0.5, len(table) - 0.5)
+        axes.stairs(value, edges, baseline=None, color=svg.BEST, linewidth=2.2)
+        axes.vlines(places, table["low"], table["high"], color=svg.BEST, linewidth=2.4, alpha=0.4)
+        points = axes.scatter(places, value, color=svg.BEST, s=26, zorder=3)
+        points.set_gid(svg.marks(table["mark"]))
+        axes.set_yscale("log")
+        ends = np.concatenate([value, table["low"], table["high"]])
+        axes.set_ylim(np.nanmin(ends) / 1.15, np.nanmax(ends) * 1.25)
+        for place, top, text in zip(
+            places, np.fmax(value, table["high"].to_numpy(dtype=float)), table["text"], strict=True
+        ):
+            _above(axes, float(place), float(top), text)
+        axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1, 1.5, 2, 3, 5, 7)))
+        axes.yaxis.set_minor_locator(NullLocator())
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}{numbers.TIMES}"))
+        axes.set_ylabel(label)
+        axes.grid(visible=True, axis="y")
+    return figure
+
+
+def multiples(table: pd.DataFrame) -> Figure:
+    """One panel a metric over the versions; columns `panel unit place number mark value`.
+
+    All panels have the same x axis: `place` is the position of a version, `number` its name there.
+    """
+    with mpl.rc_context(svg.style()):
+        panels = dict(list(table.groupby("panel", sort=False)))
+        figure, grid = panel_figure(len(panels))
+        ticks = table.drop_duplicates("place").sort_values("place")
+        for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
+            _panel(axes, str(panel), rows)
+            axes.set_xlim(-0.5, ticks["place"].max() + 0.5)
+            axes.xaxis.set_major_locator(FixedLocator(ticks["place"].tolist()))
+            every = math.ceil(len(ticks) / _MOST_TICKS)
+            texts = enumerate(ticks["number"])
+            axes.set_xticklabels(["" if place % every else text for place, text in texts])
+    return figure
+
+
+def _panel(axes: Axes, panel: str, rows: pd.DataFrame) -> None:
+    known = rows.dropna(subset=["value"])
+    divisor, unit = numbers.scale(float(known["value"].max()), str(rows["unit"].iloc[0]))
+    values = known["value"] / divisor
+    axes.plot(known["place"], values, color=svg.BEST, linewidth=1.6)
+    points = axes.scatter(known["place"], values, color=svg.BEST, s=18, zorder=3)
+    points.set_gid(svg.marks(known["mark"]))
+    axes.set_title(f"{panel} ({unit})" if unit else panel, loc="left")
+    axes.yaxis.set_minor_locator(NullLocator())
+    if spans_decades(values):
+        axes.set_yscale("log")
+        axes.set_ylim(values.min() / ROOM, values.max() * ROOM)
+        log_ticks(axes.yaxis, axes.get_ylim())
+    else:
+        axes.set_ylim(0, float(values.max()) * 1.12 or 1.0)
+    axes.grid(visible=True)
+
+
+def _versions_figure(names: Sequence[str]) -> tuple[Figure, Axes]:
+    """Axes with a place on the x axis for each version."""
+    figure = Figure(figsize=(WIDTH_IN, _HEIGHT_IN))
+    bottom, top = _FOOT_IN / _HEIGHT_IN, 1 - _HEAD_IN / _HEIGHT_IN
+    axes = figure.add_axes((_LEFT, bottom, _RIGHT - _LEFT, top - bottom))
+    axes.set_xlim(-0.6, len(names) - 0.4)
+    axes.xaxis.set_major_locator(FixedLocator(list(range(len(names)))))
+    axes.set_xticklabels(
+        [shorten(name, _LONGEST) for name in names], rotation=40, ha="right", rotation_mode="anchor"
+    )
+    return figure, axes
+
+
+def _above(axes: Axes, x: float, y: float, text: str) -> None:
+    axes.annotate(
+        text,
+        (x, y),
+        xytext=(0, 5),
+        textcoords="offset points",
+        ha="center",
+        fontsize=8,
+        color=svg.INK,
+    )

@@ -1,0 +1,1 @@
+"""The part of a page that its kind decides: one module per kind."""

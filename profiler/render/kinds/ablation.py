@@ -1,0 +1,120 @@
+"""The page of flags on and off: what each step of a parameter changes, problem by problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.findings.counters import Medians, counters, medians_of
+from profiler.findings.findings import Findings
+from profiler.findings.steps import (
+    Effect,
+    StepEffect,
+)
+from profiler.findings.verdicts import PairVerdict
+from profiler.metrics.labels import Label
+from profiler.model import Problem
+from profiler.render.figures import effect_figures
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.kinds.versions import View, metric_parts, ratio_legend
+from profiler.render.tables.effects import NO_VARIANT, effect_heat, problem_effect_table
+from profiler.render.tables.moved import moved_table
+from profiler.render.tables.rows import Datum, Heat, Row
+from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
+from profiler.render.words import numbers
+from profiler.render.words.answer import Sentence, step_sentences
+from profiler.render.words.steps import effect_excludes_one, step_name, step_summary
+
+MOST_STEPS = 12
+EFFECT_HEADS = ("after \u00f7 before", "low", "high", "verdict", "pairs", "lowest", "highest")
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """One step: its effect by problem as figure and table, and the counters that moved with it."""
+
+    name: str
+    summary: str
+    verdict: Datum
+    """How often each verdict was given over the problems; the worst case on hover."""
+    chart: Chart
+    rows: tuple[Row, ...]
+    """For `EFFECT_HEADS`."""
+    moved: Heat | None
+
+
+def ablation_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """What each step changes."""
+    return step_sentences(findings)
+
+
+def ablation_view(findings: Findings) -> View:
+    """All steps in one table, then each step with its figure and its counters."""
+    found = findings.parameter_steps
+    medians = medians_of(findings, counters(findings))
+    blocks = [
+        _ablation(findings, number, one, medians) for number, one in enumerate(found[:MOST_STEPS])
+    ]
+    parts = {
+        "steps": effect_heat(findings, found) if found else None,
+        "ablations": tuple(blocks),
+        "left_out_steps": len(found) - len(blocks),
+        "effect_heads": EFFECT_HEADS,
+        "ratio_legend": ratio_legend(),
+        **metric_parts(findings),
+    }
+    return View("ablation.html", "What each step changes", parts)
+
+
+def _ablation(
+    findings: Findings, number: int, found: StepEffect, medians: Mapping[Label, Medians]
+) -> Ablation:
+    step = found.step
+    name, metric = step_name(step), findings.primary.label
+    reading = (
+        f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
+        "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
+    )
+    table = problem_effect_table(findings.problems, found)
+    figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
+    return Ablation(
+        name,
+        step_summary(findings, found),
+        counts_datum(found.verdicts),
+        make_chart(f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure),
+        tuple(_rows(findings.problems, found)),
+        moved_table(findings, step, medians),
+    )
+
+
+def _rows(problems: Sequence[Problem], found: StepEffect) -> list[Row]:
+    rows = zip(problems, found.effects, found.verdicts, strict=True)
+    return [
+        Row(problem.name, NO_VARIANT, "other", _data(effect, pair))
+        for problem, effect, pair in rows
+    ]
+
+
+def _data(effect: Effect, pair: PairVerdict) -> tuple[Datum, ...]:
+    def ratio(value: float) -> Datum:
+        if numbers.is_missing(value):
+            return Datum(title="no pair" if not effect.pairs else "no interval", css="none")
+        return Datum(numbers.ratio(value), numbers.raw(value))
+
+    return (
+        ratio(effect.ratio),
+        ratio(effect.low),
+        ratio(effect.high),
+        verdict_datum(pair) if pair.verdict else _certainty(effect),
+        Datum(str(effect.pairs)),
+        ratio(effect.smallest),
+        ratio(effect.largest),
+    )
+
+
+def _certainty(effect: Effect) -> Datum:
+    """What the interval says of a metric that no verdict is given on."""
+    if numbers.is_missing(effect.low):
+        return Datum(title="no interval", css="none")
+    words = "excludes" if effect_excludes_one(effect) else "includes"
+    return Datum(f"interval {words} 1", title="no verdict is given on this metric", css="words")

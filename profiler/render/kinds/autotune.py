@@ -1,0 +1,117 @@
+"""The page of many configurations on few problems: which one, what it costs, what parameters do."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profiler.findings.findings import Findings
+from profiler.findings.funnel import funnel
+from profiler.findings.values import NAN
+from profiler.model import Problem, Variant
+from profiler.render.figures import effect_figures
+from profiler.render.figures.canvas import Axis
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.kinds.versions import View, metric_parts, problem_parts, ratio_legend
+from profiler.render.tables.effects import parameter_effects
+from profiler.render.tables.rows import Datum, Row
+from profiler.render.tables.slowdowns import (
+    ONE_FOR_ALL_HEADS,
+    one_for_all_rows,
+    slowdown_heats,
+    slowdown_legend,
+)
+from profiler.render.words import numbers
+
+_REGISTERS = "registers"
+_SHARED = ("shared_static_bytes", "shared_dynamic_bytes")
+_KIB = 1024
+NEEDS = ("Registers per thread", "Shared memory per block (KiB)")
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Time against what a launch needs of an SM: figure and table."""
+
+    chart: Chart
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def autotune_view(findings: Findings) -> View:
+    """Percent slower than the best, one configuration for all, parameters, needs and the funnel."""
+    report = findings.report
+    parts = {
+        "heats": slowdown_heats(findings),
+        "heat_legend": slowdown_legend(),
+        "ratio_legend": ratio_legend(),
+        "one_for_all_heads": ONE_FOR_ALL_HEADS,
+        "one_for_all": one_for_all_rows(findings),
+        "effects": parameter_effects(findings),
+        "needs": needs(findings),
+        "funnel": funnel(report.plan.cells, report.statuses, report.plan.excluded),
+        **problem_parts(findings),
+        **metric_parts(findings),
+    }
+    return View("autotune.html", "Which configuration", parts)
+
+
+def needs(findings: Findings) -> Needs | None:
+    """Primary metric against registers and shared memory at the largest problem; None without."""
+    problem = findings.largest_problem
+    table = pd.DataFrame() if problem is None else needs_table(findings, problem)
+    if problem is None or table.empty:
+        return None
+    metric = findings.primary
+    chart = make_chart(
+        "needs",
+        f"{metric.label} against registers and shared memory at {problem.name}",
+        "A dot for each variant; shared memory is static and dynamic together. Up to how many "
+        "blocks fit on an SM depends on both.",
+        effect_figures.scatter(table, Axis(metric.label, metric.unit)),
+    )
+    panels = tuple(dict.fromkeys(table["panel"]))
+    return Needs(chart, (metric.label, *panels), _rows(findings, table, panels))
+
+
+def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
+    """Rows for `effect_figures.scatter`: variants with both numbers, best first."""
+    rows = []
+    for panel, need in zip(NEEDS, (_registers, _shared_kib), strict=True):
+        for variant, value in findings.sorted_at(problem, findings.report.primary):
+            x = need(findings, variant, problem)
+            if value.known and math.isfinite(x):
+                role, mark = findings.role(variant), findings.marks[variant.id]
+                rows.append((panel, variant.name, role, mark, x, value.median))
+    return pd.DataFrame(rows, columns=["panel", "name", "role", "mark", "x", "value"])
+
+
+def _registers(findings: Findings, variant: Variant, problem: Problem) -> float:
+    return findings.at(variant, problem, _REGISTERS).median
+
+
+def _shared_kib(findings: Findings, variant: Variant, problem: Problem) -> float:
+    """Static and dynamic together; NaN where either is not known."""
+    return sum(findings.at(variant, problem, name).median for name in _SHARED) / _KIB
+
+
+def _rows(findings: Findings, table: pd.DataFrame, panels: tuple[str, ...]) -> tuple[Row, ...]:
+    unit = findings.primary.unit
+    rows = []
+    for mark, own in table.groupby("mark", sort=False):
+        needed = dict(zip(own["panel"], own["x"], strict=True))
+        first = own.iloc[0]
+        data = (
+            Datum(numbers.show(first["value"], unit), numbers.raw(first["value"])),
+            *(_need(needed.get(panel, NAN)) for panel in panels),
+        )
+        rows.append(Row(str(first["name"]), int(str(mark)), str(first["role"]), data))
+    return tuple(rows)
+
+
+def _need(value: float) -> Datum:
+    if not math.isfinite(value):
+        return Datum(title="not collected", css="none")
+    return Datum(numbers.significant(value), numbers.raw(value))

@@ -1,0 +1,382 @@
+"""The page of few variants on problems that differ in two sizes: what one saves against another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pandas as pd
+
+from profiler.findings.findings import Findings
+from profiler.findings.grid_axes import Grid
+from profiler.findings.grid_pairs import (
+    DURATION,
+    GridCell,
+    GridPairs,
+    VariantPair,
+    with_ratio,
+)
+from profiler.findings.values import NAN
+from profiler.metrics.labels import label
+from profiler.model import Cell, Variant
+from profiler.planning.problem_names import is_number, problem_key
+from profiler.render.figures import grid_figures
+from profiler.render.figures import version_figures as figures
+from profiler.render.figures.canvas import Axis
+from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
+from profiler.render.kinds.versions import View
+from profiler.render.tables.grid_cells import Kernels, grid_cells
+from profiler.render.tables.grid_heats import (
+    MetricHeats,
+    PairHeats,
+    Quantity,
+    edges_for,
+    metric_heats,
+    pair_heats,
+    ratio_legend,
+    short_ratio,
+)
+from profiler.render.tables.rows import Datum
+from profiler.render.tables.verdict_cells import verdict_datum
+from profiler.render.words import answer, numbers
+from profiler.render.words.answer import Part, Sentence
+from profiler.render.words.verdicts import counts, word_with_margin
+
+MOST_EXTREME = 10
+MOST_DRAWN = 16
+"""Grids of which slices and scatters are drawn: more would cost a minute and a megabyte."""
+MOST_CELLS_IN_FULL = 300
+"""Cells up to which a page writes out every sample; a grid of more says where they are."""
+MOST_CELLS_EVERY_METRIC = 1200
+"""Cells up to which every one of the nine metrics has heat maps."""
+MOST_SENTENCES = 4
+TIME = "Time"
+KERNELS = "Kernels launched"
+TRAFFIC = "DRAM bytes, read and written"
+OTHERS = ("instructions", "tflops", "gbps", "compile_s", "buffer_bytes", "peak_bytes")
+ERRORS = ("max_abs_error", "max_rel_error")
+EXTREME_HEADS = ("grid", "cell", "ratio of times", "95 % interval", "verdict", "bytes saved")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table: head cell and data."""
+
+    name: str
+    mark: int
+    data: tuple[Datum, ...]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure and the rows of its table."""
+
+    chart: Chart
+    lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class GridBlock:
+    """Everything that the page shows of one grid."""
+
+    grid: Grid
+    pairs: tuple[PairHeats, ...]
+    metrics: tuple[MetricHeats, ...]
+    saved: Drawn | None
+    slices: tuple[Chart, ...]
+
+
+def grid_view(findings: Findings) -> View:
+    """Ratios, magnitudes, slices and extremes of every grid of the page."""
+    pairs = grid_pairs_of(findings)
+    kernels = Kernels(findings)
+    report, grids = findings.report, pairs.grids
+    edges = edges_for([cell for cells in pairs.cells.values() for cell in with_ratio(cells)])
+    quantities = _quantities(findings, pairs, kernels)
+    blocks = tuple(
+        GridBlock(
+            grid,
+            _pair_heats(findings, grid, edges),
+            _metric_heats(findings, grid, quantities),
+            saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
+            _slices(findings, grid, number) if number < MOST_DRAWN else (),
+        )
+        for number, grid in enumerate(grids)
+    )
+    compact = len(report.plan.cells) > MOST_CELLS_IN_FULL
+    parts: dict[str, Any] = {
+        "grid_blocks": blocks,
+        "grid_switch": ", ".join(_switch_keys(grids, report.split)),
+        "grid_legend": ratio_legend(edges),
+        "left_out_grids": pairs.all_grids - len(grids),
+        "left_out_pairs": pairs.left_out,
+        "left_out_drawn": max(0, len(grids) - MOST_DRAWN),
+        "left_out_quantities": len(report.plan.cells) > MOST_CELLS_EVERY_METRIC,
+        "overview": overview(findings),
+        "extremes": extremes(findings),
+        "extreme_heads": EXTREME_HEADS,
+        "grid_cells": tuple(grid_cells(findings, kernels, grid) for grid in grids),
+    }
+    template = "grid_cells.html" if compact else "cells.html"
+    return View("grid.html", "Every shape", parts, template)
+
+
+def grid_pairs_of(findings: Findings) -> GridPairs:
+    """The pairs of a page of grids; raises ValueError for findings of another kind of page."""
+    if findings.grid_pairs is None:
+        raise ValueError("these findings have no grids")
+    return findings.grid_pairs
+
+
+def _switch_keys(found: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
+    """What the grids of the page differ in, for the label of the choice."""
+    return tuple(split) or ("grid",) if len(found) > 1 else ()
+
+
+def _pair_heats(findings: Findings, grid: Grid, edges: Sequence[float]) -> tuple[PairHeats, ...]:
+    pairs = grid_pairs_of(findings)
+    heats = (pair_heats(findings, pairs, pair, grid, edges) for pair in pairs.shown)
+    return tuple(heat for heat in heats if heat is not None)
+
+
+def _metric_heats(
+    findings: Findings, grid: Grid, quantities: Sequence[Quantity]
+) -> tuple[MetricHeats, ...]:
+    found = (metric_heats(findings, one, grid, findings.variants) for one in quantities)
+    return tuple(one for one in found if one is not None)
+
+
+# ---- what is shown of every cell -----------------------------------------------------------------
+
+
+def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
+    def median(name: str) -> Quantity:
+        one = label(name)
+        return Quantity(one.label, one.unit, lambda cell: findings.value(cell, name).median)
+
+    def letter(cell: Cell) -> str:
+        return kernels.letter(cell)
+
+    first = (
+        Quantity(TIME, label(DURATION).unit, median(DURATION).of),
+        Quantity(KERNELS, "", median("kernels").of, letter),
+        Quantity(TRAFFIC, "byte", lambda cell: pairs.moved.get(cell.id, NAN)),
+    )
+    if len(findings.distinct_cells) > MOST_CELLS_EVERY_METRIC:
+        return first
+    measured = {one.name for one in findings.metrics}
+    return (*first, *(median(name) for name in (*OTHERS, *ERRORS) if name in measured))
+
+
+# ---- answer, overview, extremes ------------------------------------------------------------------
+
+
+def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """Who leads, a sentence for each pair with the baseline, how many cells were measured."""
+    pairs = grid_pairs_of(findings)
+    leads = answer.everywhere_sentence(findings, findings.leader)
+    sentences: list[Sentence] = [leads] if leads else []
+    for pair in pairs.against_baseline[:MOST_SENTENCES]:
+        own = [cell for cell in pairs.with_baseline() if cell.pair == pair]
+        ranked = with_ratio(own)
+        if not ranked:
+            continue
+        ends = f" From {_ratio_at(findings, ranked[0])} to {_ratio_at(findings, ranked[-1])}."
+        name = Part(f"{pair.name}, time", strong=True)
+        mean = _mean_words(findings, pair)
+        sentences.append((name, Part(f": {mean}{count_words(findings, own)}."), Part(ends)))
+    return (*sentences, answer.coverage_sentence(findings))
+
+
+def count_words(findings: Findings, cells: Sequence[GridCell]) -> str:
+    """How often each verdict was given, of the problems at which both were tried."""
+    tried = (cell for cell in cells if findings.tried(cell.over) and findings.tried(cell.under))
+    return counts(cell.verdict for cell in tried)
+
+
+def _mean_words(findings: Findings, pair: VariantPair) -> str:
+    """The geometric mean of a pair's ratios to the baseline; empty where that is not known."""
+    rank = next(rank for rank in findings.ranks if rank.variant == pair.over)
+    known_mean = findings.gives_verdicts and rank.geometric_mean > 0
+    return f"geometric mean {numbers.ratio(rank.geometric_mean)}; " if known_mean else ""
+
+
+def _ratio_at(findings: Findings, cell: GridCell) -> str:
+    return f"{short_ratio(cell.verdict.ratio)} at {_where(findings, cell)}"
+
+
+def _where(findings: Findings, cell: GridCell) -> str:
+    """Name the problem as the rest of the page does, where its name is short enough for that."""
+    if problem_key(findings.problems):
+        return cell.problem.name
+    return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
+
+
+def overview(findings: Findings) -> tuple[Line, ...]:
+    """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
+    pairs, lines = grid_pairs_of(findings), []
+    for grid in pairs.grids:
+        for pair in pairs.shown:
+            cells = pairs.of(pair, grid)
+            if not cells:
+                continue
+            ranked = with_ratio(cells)
+            ends = (_end(ranked[0]), _end(ranked[-1])) if ranked else (Datum(), Datum())
+            data = (
+                Datum(pair.name, css="words"),
+                Datum(count_words(findings, cells), css="words"),
+                *ends,
+            )
+            lines.append(Line(grid.name, findings.marks[pair.over.id], data))
+    return tuple(lines)
+
+
+def _end(cell: GridCell) -> Datum:
+    where = cell.grid.short_place(cell.row, cell.column)
+    text = f"{short_ratio(cell.verdict.ratio)} ({where})"
+    return Datum(text, numbers.raw(cell.verdict.ratio), word_with_margin(cell.verdict))
+
+
+def extremes(findings: Findings) -> tuple[tuple[str, tuple[Line, ...]], ...]:
+    """The cells with the lowest and the highest ratios to the baseline, for `EXTREME_HEADS`."""
+    ranked = with_ratio(grid_pairs_of(findings).with_baseline())
+    most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
+    last = ranked[::-1][:most] if len(ranked) > 1 else []
+    parts = (("Lowest", ranked[:most]), ("Highest", last))
+    return tuple(
+        (f"{name} {len(cells)} ratios of times", tuple(_extreme(findings, one) for one in cells))
+        for name, cells in parts
+        if cells
+    )
+
+
+def _extreme(findings: Findings, cell: GridCell) -> Line:
+    verdict = cell.verdict
+    saved = (
+        Datum(title="DRAM bytes were not collected", css="none")
+        if numbers.is_missing(cell.saved)
+        else Datum(short_ratio(cell.saved), numbers.raw(cell.saved))
+    )
+    data = (
+        Datum(cell.grid.name, css="words"),
+        Datum(cell.grid.place(cell.row, cell.column), css="words"),
+        Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio)),
+        Datum(numbers.interval(verdict.low, verdict.high) or numbers.MISSING),
+        replace(verdict_datum(verdict), text=word_with_margin(verdict), raw=None),
+        saved,
+    )
+    return Line(cell.pair.name, findings.marks[cell.pair.over.id], data)
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def saved_table(findings: Findings, grid: Grid) -> pd.DataFrame:
+    """Rows for `grid_figures.saved`: every cell whose time and DRAM bytes are known on both sides.
+
+    Beside what the figure draws: `place`.
+    """
+    pairs = grid_pairs_of(findings)
+    rows = [
+        (
+            cell.pair.over.name,
+            findings.role(cell.pair.over),
+            findings.marks[cell.pair.over.id],
+            cell.saved,
+            1 / cell.verdict.ratio,
+            grid.place(cell.row, cell.column),
+        )
+        for pair in pairs.against_baseline
+        if pair in pairs.shown
+        for cell in pairs.of(pair, grid)
+        if cell.saved > 0 and cell.verdict.ratio > 0
+    ]
+    return pd.DataFrame(rows, columns=["name", "role", "mark", "bytes", "speed", "place"])
+
+
+def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
+    """Speed-up against bytes saved; None where DRAM bytes were not measured."""
+    table = saved_table(findings, grid)
+    if table.empty:
+        return None
+    baseline = grid_pairs_of(findings).against_baseline[0].under.name
+    chart = make_chart(
+        f"saved-{number}",
+        f"{grid.name}: {baseline} / variant, speed-up against DRAM bytes saved",
+        "A mark for each cell; above the horizontal line less time is taken, right of the "
+        "vertical one fewer bytes are moved. Marks far below the dashed line save bytes that did "
+        "not cost the time.",
+        grid_figures.saved(table, baseline),
+    )
+    columns = [table[name].tolist() for name in ("name", "mark", "place", "bytes", "speed")]
+    lines = tuple(
+        Line(
+            name,
+            mark,
+            (
+                Datum(place, css="words"),
+                Datum(short_ratio(saved), numbers.raw(saved)),
+                Datum(short_ratio(speed), numbers.raw(speed)),
+            ),
+        )
+        for name, mark, place, saved, speed in zip(*columns, strict=True)
+    )
+    return Drawn(chart, lines)
+
+
+def slice_table(findings: Findings, grid: Grid, *, along: str) -> tuple[pd.DataFrame, int]:
+    """Rows for `figures.lines`: time along one axis, a panel for each value of the other.
+
+    Also how many panels had no room. NaN where a cell has no correct result; a panel without any
+    is left out.
+    """
+    by_row = along == grid.columns
+    fixed_key = grid.rows if by_row else grid.columns
+    fixed = grid.row_values if by_row else grid.column_values
+    moving = grid.column_values if by_row else grid.row_values
+    rows = [
+        {
+            "panel": f"{fixed_key} = {value}" if fixed_key else "",
+            "name": variant.name,
+            "role": findings.role(variant),
+            "mark": findings.marks[variant.id],
+            "x": float(step),
+            "value": _time(findings, grid, variant, (value, step) if by_row else (step, value)),
+        }
+        for value in fixed
+        for step in moving
+        for variant in findings.variants
+    ]
+    table = pd.DataFrame(rows)
+    known_panels = table.loc[table["value"].notna(), "panel"].unique()
+    shown = known_panels[-MOST_PANELS:]
+    return table[table["panel"].isin(shown)], len(known_panels) - len(shown)
+
+
+def _time(findings: Findings, grid: Grid, variant: Variant, place: tuple[Any, Any]) -> float:
+    problem = grid.problems.get(place)
+    cell = findings.cells.get((variant.id, problem.id)) if problem else None
+    return (
+        findings.value(cell, DURATION).median if cell and findings.correct(cell) else float("nan")
+    )
+
+
+def _slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
+    """Time along the columns at fixed rows, and the other way round, where these are numbers."""
+    axes = ((grid.columns, grid.column_values), (grid.rows, grid.row_values))
+    found = []
+    for place, (along, values) in enumerate(axes):
+        if not along or len(values) < 2 or not all(map(is_number, values)):
+            continue
+        table, left_out = slice_table(findings, grid, along=along)
+        if table["value"].notna().sum() == 0:
+            continue
+        reading = "A line per variant. The numbers stand in the heat maps of the time above."
+        if left_out:
+            reading += f" {left_out} smaller slices have no panel."
+        metric = label(DURATION)
+        drawing = figures.lines(table, along, Axis(metric.label, metric.unit))
+        title = f"{grid.name}: time along {along}"
+        found.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
+    return tuple(found)

@@ -1,0 +1,366 @@
+"""The page of a ladder of versions: percent of the reference, each step, what went with it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profiler.findings.counters import Medians, counters, medians_of, moved_counters
+from profiler.findings.findings import Findings
+from profiler.findings.steps import Effect, Rung, StepEffect
+from profiler.findings.values import NAN
+from profiler.metrics.catalogue import STALL_PREFIX
+from profiler.metrics.labels import Label, labels
+from profiler.model import Problem
+from profiler.render.figures import ladder_figures
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.kinds.versions import View, metric_parts, problem_parts
+from profiler.render.tables.moved import move_datum
+from profiler.render.tables.rows import Datum, Row, with_unit
+from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
+from profiler.render.words import numbers
+from profiler.render.words.answer import Sentence, ladder_sentences
+from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
+from profiler.render.words.verdicts import symbol, word_of
+
+MULTIPLES: tuple[tuple[str, ...], ...] = (
+    ("duration_ns",),
+    ("cycles",),
+    ("instructions",),
+    ("bank_conflicts",),
+    ("registers",),
+    ("l2_hit_pct",),
+    ("tensor_pipe_pct",),
+    ("dram_read_bytes", "dram_write_bytes"),
+)
+"""What a reader of a ladder looks at side by side, where it was collected; several are added up."""
+_MOST_COUNTERS = 5
+_MOST_STALLS = 2
+"""Of these counters: reasons to wait are many, and one rises as another falls."""
+
+
+@dataclass(frozen=True)
+class ChartWithTable:
+    """A figure and the table that says the same."""
+
+    chart: Chart
+    heads: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True)
+class LedgerLine:
+    """One line of the ledger."""
+
+    number: int
+    row: Row
+    """Its note is that of the version."""
+    counters: str
+
+
+LEDGER_HEADS = (
+    *("step", "step verdict", "step there"),
+    *("cumulative", "cumulative verdict", "% of reference"),
+)
+
+
+def progression_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """From where the ladder led to where, then the general answer."""
+    return ladder_sentences(findings)
+
+
+def progression_view(findings: Findings) -> View:
+    """Percent of the reference, the ladder, small multiples and the ledger."""
+    ladder = findings.ladder
+    problem = findings.largest_problem
+    parts = {
+        "percents": _percents(findings, ladder),
+        "ladder": _ladder(findings, ladder),
+        "multiples": None if problem is None else _multiples(findings, ladder, problem),
+        "ledger": ledger(findings, ladder),
+        "ledger_heads": LEDGER_HEADS,
+        "noted": any(one.variant.note for one in ladder),
+        "ledger_problem": problem,
+        **problem_parts(findings),
+        **metric_parts(findings),
+    }
+    return View("progression.html", "From version to version", parts)
+
+
+def rung_name(rung: Rung) -> str:
+    """Number and name, as figures and tables call a version."""
+    return f"{rung.number}\u2002{rung.variant.name}"
+
+
+def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+    if findings.baseline is None or not any(math.isfinite(one.percent) for one in ladder):
+        return None
+    means = pd.DataFrame(
+        [(rung_name(one), findings.marks[one.variant.id], one.percent) for one in ladder],
+        columns=["name", "mark", "value"],
+    )
+    title = f"Percent of {findings.baseline.name}"
+    reading = (
+        "Of its performance: 100 is as much work in the same time, 50 takes twice the time. Thick: "
+        "geometric mean over the problems. Thin: one problem each."
+    )
+    figure = ladder_figures.percent_lines(
+        means, percent_table(findings, ladder), findings.baseline.name
+    )
+    heads = ("geometric mean", *(problem.name for problem in findings.problems))
+    rows = tuple(
+        _rung_row(
+            findings, one, [_percent(one.percent, _mean_title(one)), *map(_percent, one.percents)]
+        )
+        for one in ladder
+    )
+    return ChartWithTable(make_chart("percents", title, reading, figure), heads, rows)
+
+
+def percent_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
+    """Percent of the reference by problem and place on the ladder; NaN where it is missing."""
+    return pd.DataFrame(
+        [
+            (problem.id, place, rung.percents[index])
+            for index, problem in enumerate(findings.problems)
+            for place, rung in enumerate(ladder)
+        ],
+        columns=["problem", "place", "value"],
+    )
+
+
+def _mean_title(rung: Rung) -> str:
+    known = sum(math.isfinite(one) for one in rung.percents)
+    return f"geometric mean over {known} of {len(rung.percents)} problems"
+
+
+def _percent(value: float, title: str = "") -> Datum:
+    return Datum.quantity(value, "%", "not measured for both", title)
+
+
+def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
+    return Row(
+        rung_name(rung),
+        findings.marks[rung.variant.id],
+        "other",
+        tuple(data),
+        rung.variant.note,
+        findings.aliases.get(rung.variant.id, ()),
+    )
+
+
+def _ladder(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
+    table = ladder_table(findings, ladder)
+    if len(table) < 2:
+        return None
+    metric = findings.primary.label
+    title = f"{metric} against the first version"
+    reading = (
+        "Logarithmic: equal heights are equal factors. Tread: geometric mean over the problems; "
+        "bar: from the lowest to the highest problem. The number is the step from the version "
+        "before, with its verdict where all problems agree."
+    )
+    figure = ladder_figures.ladder(table, f"{metric} \u00f7 that of the first")
+    heads = ("cumulative", "lowest", "highest", "cumulative verdict", "step", "verdict")
+    rows = tuple(
+        _rung_row(
+            findings,
+            rung,
+            [
+                *_extremes(rung.cumulative.overall),
+                counts_datum(rung.cumulative.verdicts),
+                _ratio(rung.step.overall.ratio if rung.step else NAN),
+                counts_datum(rung.step.verdicts if rung.step else ()),
+            ],
+        )
+        for rung in ladder
+        if rung.cumulative is not None and rung.cumulative.overall.pairs
+    )
+    return ChartWithTable(make_chart("ladder", title, reading, figure), heads, rows)
+
+
+def ladder_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
+    """Rows for `ladder_figures.ladder`: versions with a correct result."""
+    rows = []
+    for rung in ladder:
+        if rung.cumulative is None or not rung.cumulative.overall.pairs:
+            continue
+        overall = rung.cumulative.overall
+        ends = (overall.ratio, overall.smallest, overall.largest)
+        mark = findings.marks[rung.variant.id]
+        rows.append((rung_name(rung), mark, *ends, _step_text(rung)))
+    return pd.DataFrame(rows, columns=["name", "mark", "value", "low", "high", "text"])
+
+
+def _step_text(rung: Rung) -> str:
+    """Ratio of a step with the verdict that all problems agree in; empty without a step."""
+    if rung.step is None or not rung.step.overall.pairs:
+        return ""
+    return f"{numbers.ratio(rung.step.overall.ratio)} {symbol(rung.step.verdicts)}".rstrip()
+
+
+def _extremes(overall: Effect) -> list[Datum]:
+    return [_ratio(value) for value in (overall.ratio, overall.smallest, overall.largest)]
+
+
+def _ratio(value: float) -> Datum:
+    if not math.isfinite(value):
+        return Datum(title="nothing to compare with", css="none")
+    return Datum(numbers.ratio(value), numbers.raw(value))
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One of the small multiples: the sum of its metrics."""
+
+    metrics: tuple[Label, ...]
+
+    @property
+    def label(self) -> str:
+        """Names of the metrics."""
+        return " + ".join(metric.label for metric in self.metrics)
+
+    @property
+    def unit(self) -> str:
+        """Unit that the metrics share."""
+        return self.metrics[0].unit
+
+    @property
+    def head(self) -> str:
+        """Name, with the unit where values do not say it."""
+        return self.label if numbers.says_unit(self.unit) else with_unit(self.metrics[0], self.unit)
+
+
+def panels_of(findings: Findings) -> tuple[Panel, ...]:
+    """The primary metric and the small multiples of which all metrics were collected."""
+    present = {one.name for one in findings.metrics}
+    wanted = dict.fromkeys([(findings.report.primary,), *MULTIPLES])
+    return tuple(Panel(labels(names)) for names in wanted if present.issuperset(names))
+
+
+def _multiples(
+    findings: Findings, ladder: Sequence[Rung], problem: Problem
+) -> ChartWithTable | None:
+    panels = panels_of(findings)
+    table = multiples_table(findings, ladder, problem, panels)
+    shown = [panel for panel in panels if panel.label in set(table["panel"])]
+    if not shown:
+        return None
+    reading = "Versions by their number, in the same order in every panel."
+    figure = ladder_figures.multiples(table)
+    chart = make_chart("multiples", f"Counters at {problem.name}", reading, figure)
+    rows = tuple(
+        _rung_row(findings, one, [_median(findings, one, problem, panel) for panel in shown])
+        for one in ladder
+    )
+    return ChartWithTable(chart, tuple(panel.head for panel in shown), rows)
+
+
+def multiples_table(
+    findings: Findings, ladder: Sequence[Rung], problem: Problem, panels: Sequence[Panel]
+) -> pd.DataFrame:
+    """Rows for `ladder_figures.multiples`; a panel that no version has is left out."""
+    rows = [
+        (
+            panel.label,
+            panel.unit,
+            place,
+            str(one.number),
+            findings.marks[one.variant.id],
+            _value(findings, one, problem, panel),
+        )
+        for panel in panels
+        for place, one in enumerate(ladder)
+    ]
+    columns = ["panel", "unit", "place", "number", "mark", "value"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table[table.groupby("panel")["value"].transform("count") > 0]
+
+
+def _value(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> float:
+    """Sum of the metrics; NaN where one is missing."""
+    correct = findings.correct(findings.cells.get((rung.variant.id, problem.id)))
+    values = [findings.at(rung.variant, problem, one.name).median for one in panel.metrics]
+    return sum(values) if correct else NAN
+
+
+def _median(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> Datum:
+    value = _value(findings, rung, problem, panel)
+    cell = findings.cells.get((rung.variant.id, problem.id))
+    return Datum.quantity(value, panel.unit, why_missing(findings, cell, panel.metrics[0].name))
+
+
+def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]:
+    """Each version with its note, its time at the largest problem, its step and its counters."""
+    problem = findings.largest_problem
+    if problem is None:
+        return ()
+    medians = medians_of(findings, counters(findings))
+    return tuple(
+        LedgerLine(
+            one.number,
+            _rung_row(findings, one, _ledger_data(findings, one, problem)),
+            counters_in_words(one, problem, medians) or _why_nothing(findings, one, problem),
+        )
+        for one in ladder
+    )
+
+
+def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum]:
+    place = findings.problem_numbers[problem.id]
+    return [
+        _median(findings, rung, problem, Panel((findings.primary,))),
+        _step(rung.step),
+        counts_datum(rung.step.verdicts if rung.step else ()),
+        _step_there(rung.step, place),
+        _ratio(rung.cumulative.overall.ratio if rung.cumulative else NAN),
+        counts_datum(rung.cumulative.verdicts if rung.cumulative else ()),
+        _percent(rung.percent, _mean_title(rung)),
+    ]
+
+
+def _step(step: StepEffect | None) -> Datum:
+    if step is None or not step.overall.pairs:
+        return _ratio(NAN)
+    overall = step.overall
+    span = f"{numbers.ratio(overall.smallest)} to {numbers.ratio(overall.largest)}"
+    return Datum(numbers.ratio(overall.ratio), numbers.raw(overall.ratio), f"{span} by problem")
+
+
+def _step_there(step: StepEffect | None, place: int) -> Datum:
+    """Ratio, interval and verdict of a step at one problem, by the place of that."""
+    if step is None or not step.effects[place].pairs:
+        return _ratio(NAN)
+    effect, verdict = step.effects[place], step.verdicts[place]
+    shown = verdict_datum(verdict)
+    between = numbers.interval(effect.low, effect.high)
+    texts = (numbers.ratio(effect.ratio), between, word_of(verdict))
+    css = shown.css.removesuffix(" none")
+    return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), shown.title, css)
+
+
+def counters_in_words(rung: Rung, problem: Problem, medians: Mapping[Label, Medians]) -> str:
+    """The counters that moved most with a step at one problem; empty where none did."""
+    if rung.step is None:
+        return ""
+    moved = moved_counters(rung.step.step, medians, [problem.id])
+    stalls = [counter for counter in moved if counter.metric.name.startswith(STALL_PREFIX)]
+    left_out = stalls[_MOST_STALLS:]
+    shown = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
+    return ", ".join(
+        f"{counter.metric.label} {move_datum(counter.metric, counter.moves[0]).text}"
+        for counter in shown
+    )
+
+
+def _why_nothing(findings: Findings, rung: Rung, problem: Problem) -> str:
+    cell = findings.cells.get((rung.variant.id, problem.id))
+    if cell is None or not findings.correct(cell):
+        return OUTCOME_WORDS[findings.status(cell).outcome] if cell else "not in the plan"
+    if rung.before is None:
+        return "the first version"
+    compared = findings.correct(findings.cells.get((rung.before.id, problem.id)))
+    return "no counter moved" if compared else "the version before has no result here"

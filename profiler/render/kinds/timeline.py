@@ -1,0 +1,55 @@
+"""The page of timelines, and what every page with a timeline gets beside its own figures."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from profiler.findings.findings import Findings
+from profiler.render.kinds.versions import View, metric_parts
+from profiler.render.timeline.section import make_section, named_timelines
+from profiler.render.timeline.timeline_tables import NamedTimelines
+
+
+@dataclass(frozen=True)
+class OriginalFile:
+    """What a tool itself wrote."""
+
+    path: str
+    """Relative to the run folder."""
+    cells: str
+    """Whose timelines it holds; empty where they are all of this page."""
+    how: str
+    """What opens it."""
+    command: str
+    """What to type in the run folder; empty where there is nothing to type."""
+
+
+def timeline_view(findings: Findings) -> View:
+    """Timelines first, then what was measured of every cell."""
+    return View("timeline_page.html", "Timeline", metric_parts(findings))
+
+
+def timeline_parts(findings: Findings) -> dict[str, Any]:
+    """What the template of timelines needs; `timeline` is None where there is none."""
+    named = named_timelines(findings)
+    return {"timeline": make_section(named), "timeline_files": tuple(_files(named))}
+
+
+def _files(named: NamedTimelines) -> Iterator[OriginalFile]:
+    """Files in the order of the cells that they hold."""
+    originals = dict.fromkeys(file for cell in named.cells for file in cell.timeline.originals)
+    for original in originals:
+        names = [cell.name for cell in named.cells if original in cell.timeline.originals]
+        cells = "" if len(names) == len(named.cells) else "; ".join(names)
+        if original.collector == "nsys":
+            plain = shlex.quote(original.path.removesuffix(".gz"))
+            command = f"gunzip -k {shlex.quote(original.path)} && nsys-ui {plain}"
+            yield OriginalFile(
+                original.path, cells, "unpack it and open it in Nsight Systems.", command
+            )
+        else:
+            how = "open it in Perfetto (ui.perfetto.dev), as it is."
+            yield OriginalFile(original.path, cells, how, "")

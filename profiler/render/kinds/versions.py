@@ -1,0 +1,83 @@
+"""The part of a page that its kind decides: figures and tables between the answer and the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from profiler.findings.findings import Findings
+from profiler.metrics.labels import Label
+from profiler.render.figures import charts
+from profiler.render.figures.charts import Chart
+from profiler.render.tables import rows as tables
+from profiler.render.words.metrics import shown_metrics
+
+
+@dataclass(frozen=True)
+class View:
+    """What one kind of page shows, and the template that shows it."""
+
+    template: str
+    heading: str
+    parts: Mapping[str, Any]
+    cells_template: str = "cells.html"
+    """Shows every cell; a kind with more cells than that has room for brings its own."""
+
+
+@dataclass(frozen=True)
+class MetricBlock:
+    """One metric: its figures and their table."""
+
+    label: Label
+    charts: tuple[Chart, ...]
+    table: tables.MetricTable
+
+
+def versions_view(findings: Findings) -> View:
+    """Kernel versions side by side: ratios to the baseline at every problem."""
+    parts = {
+        "heat": tables.heat(findings),
+        "heat_legend": ratio_legend(),
+        **problem_parts(findings),
+        **metric_parts(findings),
+    }
+    return View("versions.html", f"{findings.primary.label} between versions", parts)
+
+
+def problem_parts(findings: Findings) -> dict[str, Any]:
+    """Ratios to the baseline with their intervals, a figure for each problem."""
+    shown = len(findings.problems) if findings.baseline else 0
+    return {
+        "problem_charts": tuple(charts.problem_charts(findings)),
+        "left_out_problems": max(0, shown - charts.MOST_PROBLEM_FIGURES),
+    }
+
+
+def metric_parts(findings: Findings) -> dict[str, Any]:
+    """The most telling metrics, one block each."""
+    blocks = tuple(
+        _metric_block(findings, metric)
+        for metric in shown_metrics(findings)[: charts.MOST_METRIC_FIGURES]
+        if metric in findings.metrics
+    )
+    return {
+        "metric_blocks": blocks,
+        "left_out_metrics": len(findings.metrics) - len(blocks),
+    }
+
+
+def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
+    problem = findings.largest_problem
+    drawn = [charts.line_chart(findings, metric)]
+    if problem is not None:
+        drawn.insert(0, charts.bar_chart(findings, metric, problem))
+    found = tuple(chart for chart in drawn if chart is not None)
+    return MetricBlock(metric, found, tables.metric_table(findings, metric))
+
+
+def ratio_legend() -> tuple[str, ...]:
+    """Words under the colours of ratios, by class from far better to far worse."""
+    steps = [f"{2**edge:.2f}" for edge in tables.HEAT_EDGES]
+    below = [f"{2**-edge:.2f}" for edge in reversed(tables.HEAT_EDGES)]
+    return (*(f"<{step}" for step in below), "1", *(f">{step}" for step in steps))

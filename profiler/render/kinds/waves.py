@@ -1,0 +1,167 @@
+"""The page of grids that are counted in waves: the stair of times, and what the last wave costs."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pandas as pd
+
+from profiler.findings.findings import Findings
+from profiler.findings.waves import GOOD, RULE_BLOCKS_PER_SM, Steady
+from profiler.render.figures import waves_figures
+from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
+from profiler.render.kinds.versions import View, metric_parts
+from profiler.render.tables.rows import Datum, Row
+from profiler.render.words import answer, numbers
+from profiler.render.words.answer import Part, Sentence
+
+GRID_HEADS = (
+    *("waves", "blocks", "blocks per SM", "time", "ideal time", "tail efficiency"),
+    "achieved occupancy",
+)
+NEED_HEADS = (
+    *("good from, waves", "good from, blocks per SM", "up to, waves"),
+    *("grids of the rule", "their least", "at, waves", "the rule"),
+)
+_PER_SM = f"{RULE_BLOCKS_PER_SM:g} blocks per SM"
+_MOST_SENTENCES = 4
+
+
+def waves_view(findings: Findings) -> View:
+    """Times and tail efficiencies over waves, and what each variant needs."""
+    table = wave_table(findings)
+    parts: dict[str, Any] = {
+        "wave_charts": _charts(table),
+        "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
+        "wave_good": numbers.show(100 * GOOD, "%"),
+        "wave_rule": _PER_SM,
+        "wave_needs": need_rows(findings),
+        "wave_need_heads": NEED_HEADS,
+        "wave_grids": _grid_rows(table),
+        "wave_grid_heads": GRID_HEADS,
+        **metric_parts(findings),
+    }
+    return View("waves.html", "Times by waves", parts)
+
+
+def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
+    """What each variant needs and how many cells were measured; empty without an efficiency."""
+    needs = findings.waves.needs[:_MOST_SENTENCES] if findings.waves else ()
+    sentences = tuple(_sentence(findings, need) for need in needs)
+    return (*sentences, answer.coverage_sentence(findings)) if sentences else ()
+
+
+def need_rows(findings: Findings) -> tuple[Row, ...]:
+    """What each variant needs, in the columns of `NEED_HEADS`."""
+    needs = findings.waves.needs if findings.waves else ()
+    return tuple(_need_row(findings, need) for need in needs)
+
+
+def wave_table(findings: Findings) -> pd.DataFrame:
+    """Every grid with its variant's `name` and `mark`, as figures take it."""
+    grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
+    names = {variant.id: variant.name for variant in findings.variants}
+    return grids.assign(name=grids["variant"].map(names), mark=grids["variant"].map(findings.marks))
+
+
+def _charts(table: pd.DataFrame) -> tuple[Chart, ...]:
+    shown = table[table["name"].isin(list(table["name"].unique()[:MOST_PANELS]))]
+    if shown.empty:
+        return ()
+    charts = [
+        make_chart(
+            "wave-stairs",
+            "Time by waves",
+            "A step where a block more begins a new wave. The dashed line is what the blocks would "
+            "take at the best rate of full waves.",
+            waves_figures.stairs(shown),
+        )
+    ]
+    known = shown[shown["efficiency"].notna()]
+    if len(known):
+        per_sm = bool(known["blocks_per_sm"].notna().all())
+        x, words = ("blocks_per_sm", "blocks per SM") if per_sm else ("waves", "waves")
+        charts.append(
+            make_chart(
+                "wave-efficiency",
+                f"Tail efficiency by {words}",
+                "Ideal time \u00f7 measured time. What it is short of 100\u202f% is lost while the "
+                "last wave leaves multiprocessors without work.",
+                waves_figures.efficiencies(known, x, words, GOOD),
+            )
+        )
+    return tuple(charts)
+
+
+def _need_row(findings: Findings, one: Steady) -> Row:
+    rule = {None: "not measured", True: "holds", False: "does not hold"}[one.rule_holds]
+    data = (
+        *map(_plain, (one.waves, one.blocks_per_sm, one.largest_waves)),
+        Datum(str(one.rule_grids), str(one.rule_grids)),
+        _percent(100 * one.rule_least),
+        _plain(one.rule_least_at),
+        Datum(rule, css="words"),
+    )
+    return Row(_name(findings, one.variant), findings.marks[one.variant], "other", data)
+
+
+def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
+    ordered = table.sort_values(["mark", "waves"], kind="stable")
+    return tuple(
+        Row(
+            row["name"],
+            row["mark"],
+            "other",
+            (
+                *map(_plain, (row["waves"], row["blocks"], row["blocks_per_sm"])),
+                _time(row["time_ns"]),
+                _time(row["ideal_ns"]),
+                _percent(100 * row["efficiency"]),
+                _percent(row["occupancy"]),
+            ),
+        )
+        for row in ordered.to_dict("records")
+    )
+
+
+def _sentence(findings: Findings, one: Steady) -> Sentence:
+    name = Part(_name(findings, one.variant), strong=True)
+    least = numbers.show(100 * GOOD, "%")
+    if math.isnan(one.waves):
+        said = f": no grid up to {one.largest_waves:.4g} waves from which on all keep at least "
+        said += f"{least} of the rate of full waves."
+    else:
+        each = "" if math.isnan(one.blocks_per_sm) else f" ({one.blocks_per_sm:.4g} blocks per SM)"
+        said = (
+            f" keeps at least {least} of the rate of full waves from {one.waves:.4g} waves{each} "
+        )
+        said += f"on, as far as was measured ({one.largest_waves:.4g} waves)."
+    return (name, Part(said), Part(_rule_words(one)))
+
+
+def _rule_words(one: Steady) -> str:
+    if one.rule_holds is None:
+        return ""
+    verb = "are enough" if one.rule_holds else "are not always enough"
+    share = numbers.show(100 * one.rule_least, "%")
+    return f" At least {_PER_SM} {verb}: the least is {share}, at {one.rule_least_at:.4g} waves."
+
+
+def _name(findings: Findings, variant: str) -> str:
+    return next(one.name for one in findings.variants if one.id == variant)
+
+
+def _plain(value: float) -> Datum:
+    if math.isnan(value):
+        return Datum(title="not known", css="none")
+    shown = f"{value:.0f}" if value.is_integer() else f"{value:.4g}"
+    return Datum(shown, numbers.raw(value))
+
+
+def _time(value: float) -> Datum:
+    return Datum.quantity(value, "ns", "no grid of full waves was measured")
+
+
+def _percent(value: float) -> Datum:
+    return Datum.quantity(value, "%", "not known")

@@ -1,0 +1,207 @@
+"""Several runs in a row: each cell's duration over time, in a table and in small multiples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
+
+from profiler.comparison.runs import ComparedRun
+from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.comparison import RunComparison, RunTimes
+from profiler.model import Verdict
+from profiler.render.figures import svg
+from profiler.render.figures.canvas import PANEL_COLUMNS, legend, panel_figure
+from profiler.render.runs.rows import Names
+from profiler.render.runs.words import verdict_datum
+from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
+
+MOST_PANELS = 12
+MOST_ROWS = 1000
+_PANELS_OF_VARIANT = 2
+_TITLE = 40
+_SHORT_COMMIT = 8
+_COLOURS = {Verdict.FASTER: svg.BEST, Verdict.SLOWER: svg.BASELINE}
+_SHAPES = {Verdict.FASTER: "v", Verdict.SLOWER: "^"}
+
+
+@dataclass(frozen=True)
+class RunHead:
+    """One run as the head of its columns."""
+
+    number: int
+    name: str
+    day: str
+    commit: str
+    driver: str
+    gpu: str
+    when: str
+    cells: int
+    blocks: str
+
+
+@dataclass(frozen=True)
+class HistoryRow:
+    """One cell over all runs: for each, duration, ratio to its baseline, verdict of the step."""
+
+    mark: int
+    variant: str
+    problem: str
+    data: tuple[tuple[Datum, Datum, Datum], ...]
+
+
+def run_heads(comparison: RunComparison) -> tuple[RunHead, ...]:
+    """Name each run by when it was made and with what."""
+    return tuple(
+        _head(number, run, _blocks(comparison, number))
+        for number, run in enumerate(comparison.runs)
+    )
+
+
+def _blocks(comparison: RunComparison, run: int) -> list[int]:
+    """Number of blocks of each cell of a run."""
+    return [times[run].blocks for times in comparison.history.values() if run in times]
+
+
+def _head(number: int, run: ComparedRun, blocks: Sequence[int]) -> RunHead:
+    environment = run.report.environment
+    commit = (environment.git_commit or "")[:_SHORT_COMMIT]
+    few, many = min(blocks, default=0), max(blocks, default=0)
+    return RunHead(
+        number=number + 1,
+        name=run.name,
+        day=run.report.created[:10],
+        commit=f"{commit}+" if commit and environment.git_dirty else commit or numbers.MISSING,
+        driver=environment.driver or numbers.MISSING,
+        gpu=environment.gpu or environment.cpu or numbers.MISSING,
+        when=run.report.created,
+        cells=len(run.report.plan.cells),
+        blocks=str(few) if few == many else f"{few}\u2013{many}",
+    )
+
+
+def history_rows(comparison: RunComparison, names: Names) -> tuple[HistoryRow, ...]:
+    """Cells that at least two runs measured, those whose duration moved most first."""
+    return tuple(
+        HistoryRow(
+            names.mark(cell),
+            names.variant(cell),
+            names.problem(cell),
+            tuple(
+                _data(comparison.history[cell].get(number), _change_to(comparison, cell, number))
+                for number in range(len(comparison.runs))
+            ),
+        )
+        for cell in comparison.most_moved[:MOST_ROWS]
+    )
+
+
+def _change_to(comparison: RunComparison, cell: str, run: int) -> CellChange | None:
+    """Change of a cell in the step to a run; None for the first run, and where it is missing."""
+    steps = (step for step in comparison.steps if step.newer == run)
+    return next((step.cells.get(cell) for step in steps), None)
+
+
+def _data(times: RunTimes | None, change: CellChange | None) -> tuple[Datum, Datum, Datum]:
+    if times is None:
+        nothing = Datum(title="not measured in this run", css="none")
+        return nothing, nothing, nothing
+    interval = numbers.interval(times.low_ns, times.high_ns, "ns")
+    return (
+        Datum(numbers.show(times.median_ns, "ns"), numbers.raw(times.median_ns), interval),
+        Datum(css="none")
+        if numbers.is_missing(times.ratio)
+        else Datum(numbers.ratio(times.ratio), numbers.raw(times.ratio)),
+        Datum("", css="none") if change is None else verdict_datum(change),
+    )
+
+
+def history_table(comparison: RunComparison, names: Names) -> pd.DataFrame:
+    """Rows for `history_figure`: `title mark run value low high verdict` of the most moved cells.
+
+    Durations in ns; `verdict` is that of the step to this run, None without one.
+    """
+    rows = [
+        {
+            "title": f"{names.variant(cell)}\n{names.problem(cell)}",
+            "mark": names.mark(cell),
+            "run": run,
+            "value": times.median_ns,
+            "low": times.low_ns,
+            "high": times.high_ns,
+            "verdict": change.verdict if (change := _change_to(comparison, cell, run)) else None,
+        }
+        for cell in _varied(comparison.most_moved, names)[:MOST_PANELS]
+        for run, times in comparison.history[cell].items()
+    ]
+    columns = ["title", "mark", "run", "value", "low", "high", "verdict"]
+    return pd.DataFrame(rows, columns=columns).astype({"verdict": object})
+
+
+def _varied(cells: Sequence[str], names: Names) -> list[str]:
+    """Put off all but the first cells of each variant: one that moved everywhere hides no other."""
+    seen: Counter[str] = Counter()
+    ranked: list[tuple[int, str]] = []
+    for cell in cells:
+        ranked.append((seen[names.variant(cell)] // _PANELS_OF_VARIANT, cell))
+        seen[names.variant(cell)] += 1
+    return [cell for _, cell in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def history_figure(table: pd.DataFrame, ticks: Sequence[str]) -> Figure:
+    """A panel for each cell: its duration in each run with its interval; `ticks` name the runs.
+
+    A triangle stands where the step to a run is SLOWER (up) or FASTER (down).
+    """
+    with mpl.rc_context(svg.style()):
+        panels = dict(list(table.groupby("title", sort=False)))
+        figure, grid = panel_figure(len(panels))
+        for index, (axes, (title, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
+            _panel(axes, rows)
+            lines = [shorten(line, _TITLE) for line in str(title).split("\n")]
+            axes.set_title("\n".join(lines), loc="left")
+            axes.set_xlim(-0.4, len(ticks) - 0.6)
+            last_row = index + PANEL_COLUMNS >= len(panels)
+            axes.xaxis.set_major_locator(FixedLocator(list(range(len(ticks)))))
+            labels = list(ticks) if last_row else [""] * len(ticks)
+            axes.xaxis.set_major_formatter(FuncFormatter(_namer(labels)))
+            axes.grid(visible=True, axis="y")
+        handles = [
+            Line2D([], [], color=_COLOURS[verdict], marker=_SHAPES[verdict], linestyle="")
+            for verdict in (Verdict.SLOWER, Verdict.FASTER)
+        ]
+        handles.append(Line2D([], [], color=svg.MUTED, marker="o", markersize=4))
+        legend(figure, handles, ["step is slower", "step is faster", "no such verdict"])
+    return figure
+
+
+def _namer(labels: Sequence[str]) -> Any:
+    return lambda value, _: labels[int(value)] if 0 <= int(value) < len(labels) else ""
+
+
+def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+    divisor, unit = numbers.scale(float(rows["value"].max()), "ns")
+    value, low, high = (rows[name].to_numpy(float) / divisor for name in ("value", "low", "high"))
+    runs = rows["run"].to_numpy()
+    (line,) = axes.plot(runs, value, color=svg.MUTED, linewidth=1.3, marker="o", markersize=3.5)
+    line.set_gid(svg.mark(int(rows["mark"].iloc[0])))
+    axes.vlines(runs, low, high, color=svg.MUTED, linewidth=1.6, alpha=0.6)
+    for run, height, verdict in zip(runs, value, rows["verdict"], strict=True):
+        if verdict in _COLOURS:
+            axes.scatter(
+                [run], [height], color=_COLOURS[verdict], marker=_SHAPES[verdict], s=44, zorder=3
+            )
+    axes.set_ylim(0, float(np.fmax.reduce([*value, *high])) * 1.12)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.set_ylabel(unit)

@@ -1,0 +1,189 @@
+"""The cells of a step from one run to the next as rows, the slowest regression first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.comparison.tuning import Retuned, TunedChoice
+from profiler.findings.runs.changes import CellChange
+from profiler.findings.runs.comparison import RunComparison
+from profiler.findings.runs.metrics import MetricChange
+from profiler.findings.runs.steps import RunStep
+from profiler.metrics.labels import Label, label
+from profiler.model import Cell, Verdict
+from profiler.render.runs.words import PROGRAM_WORDS, reason_words, verdict_datum
+from profiler.render.tables.moved import change_datum
+from profiler.render.tables.rows import Datum
+from profiler.render.tables.tuning_tables import config_words
+from profiler.render.words import numbers
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """One cell of a step as a row of a table."""
+
+    cell: str
+    mark: int
+    """Place of its variant among all."""
+    variant: str
+    problem: str
+    verdict: Verdict | None
+    ratio: float
+    low: float
+    high: float
+    older: Datum
+    newer: Datum
+    shown_ratio: Datum
+    interval: str
+    verdict_datum: Datum
+    reason: str
+    program: str
+    changes: str
+    """What was tuned differently, static facts that differ, and counters that moved."""
+    is_control: bool
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric of one cell before and after."""
+
+    variant: str
+    problem: str
+    label: Label
+    older: Datum
+    newer: Datum
+    change: Datum
+
+
+@dataclass(frozen=True)
+class Names:
+    """What cells are called."""
+
+    cells: Mapping[str, Cell]
+    marks: Mapping[str, int]
+    """By variant id."""
+
+    @classmethod
+    def of(cls, comparison: RunComparison) -> Names:
+        """Names as the newest run that has a cell would write them."""
+        variants = dict.fromkeys(cell.variant.id for cell in comparison.cells.values())
+        return cls(comparison.cells, {variant: number for number, variant in enumerate(variants)})
+
+    def variant(self, cell: str) -> str:
+        """Name of a cell's variant."""
+        return self.cells[cell].variant.name
+
+    def problem(self, cell: str) -> str:
+        """Name of a cell's problem, short."""
+        return self.cells[cell].problem.name
+
+    def variant_name(self, variant: str | None) -> str:
+        """Name of a variant by its id; empty without one."""
+        cells = self.cells.values()
+        return next((cell.variant.name for cell in cells if cell.variant.id == variant), "")
+
+    def mark(self, cell: str) -> int:
+        """Number of a cell's variant."""
+        return self.marks[self.cells[cell].variant.id]
+
+
+def change_rows(step: RunStep, names: Names) -> tuple[ChangeRow, ...]:
+    """Every cell that both runs have: slower ones first, the slowest of them on top."""
+    control = names.variant_name(step.control)
+    return tuple(change_row(change, control, names) for change in step.ranked)
+
+
+def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
+    """One cell; `control` is the name of the variant that ratios are relative to."""
+    quantity = f"ratio to {control}, newer \u00f7 older" if change.controlled else "duration"
+    title = f"{quantity}; durations alone: {numbers.ratio(change.raw_ratio)}"
+    return ChangeRow(
+        cell=change.cell,
+        mark=names.mark(change.cell),
+        variant=names.variant(change.cell),
+        problem=names.problem(change.cell),
+        verdict=change.verdict,
+        ratio=change.ratio,
+        low=change.ratio_low,
+        high=change.ratio_high,
+        older=Datum.quantity(change.older_ns, "ns", "not measured"),
+        newer=Datum.quantity(change.newer_ns, "ns", "not measured"),
+        shown_ratio=Datum.times(change.ratio, "not measured in both runs", title),
+        interval=numbers.interval(change.ratio_low, change.ratio_high),
+        verdict_datum=verdict_datum(change),
+        reason=reason_words(change),
+        program=PROGRAM_WORDS[change.program],
+        changes=", ".join((*_retuned_of(change), *map(_words, change.most_telling))),
+        is_control=change.is_control,
+    )
+
+
+# ---- facts and counters --------------------------------------------------------------------------
+
+
+def metric_rows(changes: Sequence[MetricChange], names: Names) -> tuple[MetricRow, ...]:
+    """Metrics before and after, a row each."""
+    return tuple(_metric_row(change, names) for change in changes)
+
+
+def _metric_row(change: MetricChange, names: Names) -> MetricRow:
+    metric = label(change.metric)
+    older, newer = _both(change, metric)
+    return MetricRow(
+        variant=names.variant(change.cell),
+        problem=names.problem(change.cell),
+        label=metric,
+        older=older,
+        newer=newer,
+        change=change_datum(change.newer, change.older, metric),
+    )
+
+
+def _both(change: MetricChange, metric: Label) -> tuple[Datum, Datum]:
+    """Both values; of values that rounding would make the same, all digits."""
+    older, newer = (
+        Datum.quantity(value, metric.unit, "not measured") for value in (change.older, change.newer)
+    )
+    if older.text != newer.text:
+        return older, newer
+    older, newer = (
+        Datum(f"{value:.15g}", numbers.raw(value)) for value in (change.older, change.newer)
+    )
+    return older, newer
+
+
+def _retuned_of(change: CellChange) -> Iterator[str]:
+    for operation in change.retuned:
+        yield _retuned_words(operation, alone=len(change.retuned) == 1)
+
+
+def _retuned_words(operation: Retuned, *, alone: bool) -> str:
+    """What was chosen: `autotuner: num_warps 4 → 8`; with its kernel, if it is not the only one."""
+    if operation.differing:
+        settings = ", ".join(
+            f"{name} {_setting(before)} \u2192 {_setting(after)}"
+            for name, before, after in operation.differing
+        )
+    else:
+        settings = f"{_choices(operation.older)} \u2192 {_choices(operation.newer)}"
+    where = "" if alone and operation.differing else f" {operation.operation}"
+    return f"autotuner{where}: {settings}"
+
+
+def _setting(value: object) -> str:
+    return "none" if value is None else str(value)
+
+
+def _choices(choices: Sequence[TunedChoice]) -> str:
+    """What ran, by the name of its maker where it has one, and its settings."""
+    names = (" ".join((choice.choice, config_words(choice.config))).strip() for choice in choices)
+    return " and ".join(name or "one configuration" for name in names) or "no such kernel"
+
+
+def _words(change: MetricChange) -> str:
+    metric = label(change.metric)
+    if change.is_fact:
+        older, newer = _both(change, metric)
+        return f"{metric.label} {older.text} \u2192 {newer.text}"
+    return f"{metric.label} {change_datum(change.newer, change.older, metric).text}"

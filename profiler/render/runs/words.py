@@ -1,0 +1,111 @@
+"""Words and colours of a comparison between runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from profiler.comparison.machines import Machines
+from profiler.comparison.programs import Program
+from profiler.findings.runs.changes import CellChange, Reason
+from profiler.findings.verdicts import FEWEST_BLOCKS
+from profiler.model import Verdict
+from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
+from profiler.render.words.verdicts import percent
+
+VERDICT_CSS: Mapping[Verdict | None, str] = {
+    Verdict.FASTER: "outcome good",
+    Verdict.SLOWER: "outcome bad",
+    Verdict.SAME: "outcome same",
+    Verdict.UNCLEAR: "outcome absent",
+    Verdict.NO_DATA: "outcome absent",
+    None: "outcome absent",
+}
+"""The symbol before the word and its colour come with the class."""
+
+PROGRAM_WORDS: Mapping[Program, str] = {
+    Program.SAME_KEY: "unchanged",
+    Program.SAME_CODE: "same machine code",
+    Program.SAME_TORCH: "same version of torch",
+    Program.RETUNED: "tuned differently",
+    Program.CHANGED: "changed",
+    Program.UNKNOWN: "not known",
+}
+
+FIELD_WORDS: Mapping[str, str] = {
+    "experiment": "Experiment",
+    "baseline": "Baseline",
+    "spec": "Experiment file",
+    "gpu": "GPU",
+    "gpu_uuid": "GPU UUID",
+    "compute_capability": "Compute capability",
+    "driver": "Driver",
+    "cuda_driver": "CUDA of the driver",
+    "nvcc": "nvcc",
+    "ncu": "ncu",
+    "torch": "torch",
+    "python": "Python",
+    "cpu": "CPU",
+    "max_sm_clock_mhz": "Highest SM clock (MHz)",
+    "max_memory_clock_mhz": "Highest memory clock (MHz)",
+    "clock_control": "Clock control",
+    "cache_control": "Cache control",
+    "git_commit": "Commit",
+    "git_dirty": "Uncommitted changes",
+    "profiler_version": "Profiler",
+}
+
+MACHINE_WORDS: Mapping[Machines, str] = {
+    Machines.SAME: "same GPU",
+    Machines.OTHER_CHIP: "two GPUs of the same model",
+    Machines.SAME_MODEL: "same GPU model; whether the same chip was not recorded",
+    Machines.DIFFERENT: "different machines",
+}
+
+
+def field_word(field: str) -> str:
+    """What a field that differs between runs is called."""
+    return FIELD_WORDS.get(field, field)
+
+
+def verdict_word(change: CellChange) -> str:
+    """The verdict as one word; `no verdict` where none was given."""
+    return "no verdict" if change.verdict is None else change.verdict.value
+
+
+def verdict_datum(change: CellChange) -> Datum:
+    """The verdict as word, symbol and colour; its reason on hover."""
+    return Datum(verdict_word(change), title=reason_words(change), css=VERDICT_CSS[change.verdict])
+
+
+def reason_words(change: CellChange) -> str:
+    """The reason for a verdict, or for none, as a clause."""
+    if change.refused_words:
+        return change.refused_words
+    margin = f"\u00b1{percent(change.margin)}"
+    blocks = f"{change.blocks_older} and {change.blocks_newer} blocks"
+    seen = change.detectable
+    likely = "" if numbers.is_missing(seen) else f"; would likely see {_effect(seen)}"
+    words = {
+        Reason.DECIDED: f"beyond {margin}",
+        Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
+        Reason.WITHIN_MARGIN: f"within {margin}{likely}",
+        Reason.FEW_BLOCKS: f"{blocks}; a verdict needs {FEWEST_BLOCKS} in each run",
+        Reason.MORE_BLOCKS_NEEDED: f"{blocks} do not tell it from {margin}{likely}",
+        Reason.MANY_COMPARISONS: "would stand alone, but not as one of so many comparisons",
+        Reason.CLOCK: (
+            f"the SM clock differs by up to {percent(change.clock_floor)} between the runs"
+        ),
+        Reason.CONTROLS_MOVED: (
+            f"unchanged programs vary by {percent(change.control_floor)} between the runs"
+        ),
+        Reason.NO_CONTROL: "no baseline that is the same program in both runs",
+        Reason.NOT_MEASURED: "no correct duration in one of the runs",
+        Reason.CONTROL: "the baseline: its own shift between the runs",
+    }
+    return words[change.reason]
+
+
+def _effect(effect: float) -> str:
+    """A relative effect: in percent, as a factor where it is above 100 %."""
+    return percent(effect) if effect <= 1 else numbers.ratio(1 + effect)

@@ -1,0 +1,228 @@
+"""Heat maps of a grid page: ratios of two variants, and one metric of every variant."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.findings.grid_axes import Grid
+from profiler.findings.grid_pairs import (
+    GridCell,
+    GridPairs,
+    VariantPair,
+)
+from profiler.model import Cell, Outcome, Variant
+from profiler.render.tables.rows import HEAT_EDGES, Datum
+from profiler.render.words import numbers
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.verdicts import details, heat_mark, word_of
+
+WIDE_EDGES = (0.05, 0.25, 0.6, 1.2, 2.0, 3.0)
+"""Steps of |log2 ratio| where ratios go far: about 4, 19, 52, 130 percent, 4 and 8 times."""
+_FAR = 2.5
+"""A ratio beyond this (or below its reciprocal) asks for the wide steps."""
+SHADES = 7
+"""Classes of magnitudes: `b0` to `b6` of the style sheet."""
+OUTCOME_CSS: Mapping[Outcome, str] = {
+    Outcome.OUT_OF_MEMORY: " no-memory",
+    Outcome.FELL_BACK: " fell-back",
+}
+ABSENT = Datum("", None, "not in the plan", "absent")
+
+
+@dataclass(frozen=True)
+class GridHeat:
+    """One heat map: rows by columns of a grid."""
+
+    title: str
+    grid: Grid
+    rows: tuple[tuple[str, tuple[Datum, ...]], ...]
+    """Value of the row's parameter, and its cells."""
+
+
+@dataclass(frozen=True)
+class PairHeats:
+    """A pair of variants both ways round."""
+
+    pair: VariantPair
+    overhead: GridHeat
+    """Time of the one by that of the other: below 1 is less time."""
+    performance: GridHeat
+    """The reciprocal: above 1 is less time."""
+
+
+@dataclass(frozen=True)
+class MetricHeats:
+    """One metric of every variant, in one scale of colours."""
+
+    name: str
+    heats: tuple[GridHeat, ...]
+    legend: tuple[str, ...]
+
+
+def edges_for(found: Sequence[GridCell]) -> tuple[float, ...]:
+    """The steps of colour that suit the ratios of a page."""
+    return edges_of(cell.verdict.ratio for cell in found)
+
+
+def edges_of(ratios: Iterable[float]) -> tuple[float, ...]:
+    """The steps of colour that suit these ratios; those that are missing do not count."""
+    far = any(max(ratio, 1 / ratio) > _FAR for ratio in ratios if ratio > 0)
+    return WIDE_EDGES if far else HEAT_EDGES
+
+
+def ratio_legend(edges: Sequence[float]) -> tuple[str, ...]:
+    """Words under the classes of ratios, from the lowest to the highest."""
+    below = [f"<{2**-edge:.2f}" for edge in reversed(edges)]
+    return (*below, "1", *(f">{2**edge:.2f}" for edge in edges))
+
+
+def ratio_class(ratio: float, edges: Sequence[float]) -> str:
+    """CSS class of a ratio of times: `h-6` (far less) over `h0` to `h6` (far more)."""
+    logarithm = math.log2(ratio)
+    step = sum(abs(logarithm) >= edge for edge in edges)
+    return f"h{-step if logarithm < 0 else step}" if step else "h0"
+
+
+def short_ratio(ratio: float) -> str:
+    """Write a ratio in a cell: two decimals and the sign of multiplication."""
+    text = f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)
+    return text + numbers.TIMES
+
+
+def pair_heats(
+    findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, edges: Sequence[float]
+) -> PairHeats | None:
+    """Both heat maps of a pair; None where the grid has no problem that both are planned for."""
+    cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
+    if not cells:
+        return None
+
+    def overhead(row: object, column: object) -> Datum:
+        return _ratio_datum(findings, cells.get((row, column)), edges, turned=False)
+
+    def performance(row: object, column: object) -> Datum:
+        return _ratio_datum(findings, cells.get((row, column)), edges, turned=True)
+
+    return PairHeats(
+        pair,
+        grid_heat(f"{pair.name}, time: below 1 is better", grid, overhead),
+        grid_heat(f"{pair.reverse}, performance: above 1 is better", grid, performance),
+    )
+
+
+def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> GridHeat:
+    """Make a heat map of a grid; `datum` gives what stands at a row and a column."""
+    rows = tuple(
+        (str(row), tuple(datum(row, column) for column in grid.column_values))
+        for row in grid.row_values
+    )
+    return GridHeat(title, grid, rows)
+
+
+def _ratio_datum(
+    findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
+) -> Datum:
+    """A cell of a heat map of ratios; its colour is that of the time, whichever way it is told."""
+    if cell is None or cell.over is None or cell.under is None:
+        return ABSENT
+    failed = next((one for one in (cell.over, cell.under) if not findings.correct(one)), None)
+    if failed is not None:
+        return lacking(findings, failed, named=failed == cell.under)
+    verdict = cell.verdict
+    if not verdict.ratio > 0:
+        return Datum("NO DATA", None, "no blocks in common", "none")
+    shown = 1 / verdict.ratio if turned else verdict.ratio
+    between = numbers.interval(verdict.low, verdict.high)
+    word = word_of(verdict)
+    title = word if turned else f"{word} {between}: {details(verdict)}"
+    css = ratio_class(verdict.ratio, edges) + heat_mark(verdict)
+    return Datum(short_ratio(shown), numbers.raw(shown), title, css)
+
+
+def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
+    """What stands where a cell has no correct result: crossed, with the word of its outcome."""
+    status = findings.status(cell)
+    word = OUTCOME_WORDS[status.outcome].upper()
+    if not status.outcome.failed:
+        return Datum(word, None, status.cause, "absent")
+    whose = f"{cell.variant.name}: " if named else ""
+    cause = f"{cell.variant.name}: {status.cause}".rstrip(": ")
+    return Datum(whose + word, None, cause, "crossed" + OUTCOME_CSS.get(status.outcome, ""))
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of every cell that a heat map shows."""
+
+    name: str
+    unit: str
+    of: Callable[[Cell], float]
+    note: Callable[[Cell], str] = lambda _: ""
+    """What stands beside the number in its cell."""
+
+
+def metric_heats(
+    findings: Findings, quantity: Quantity, grid: Grid, variants: Sequence[Variant]
+) -> MetricHeats | None:
+    """A heat map for every variant; None where there is no number at all."""
+    values = {
+        (variant.id, place): quantity.of(cell)
+        for variant in variants
+        for place, problem in grid.problems.items()
+        if (cell := findings.cells.get((variant.id, problem.id))) and findings.correct(cell)
+    }
+    known = sorted(value for value in values.values() if value > 0)
+    if not known:
+        return None
+    scale = (known[0], known[-1])
+
+    def heat(variant: Variant) -> GridHeat:
+        def datum(row: object, column: object) -> Datum:
+            problem = grid.problems.get((row, column))
+            cell = findings.cells.get((variant.id, problem.id)) if problem else None
+            if cell is None:
+                return ABSENT
+            if not findings.correct(cell):
+                return lacking(findings, cell)
+            return _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
+
+        return grid_heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)
+
+    planned = [one for one in variants if any(key[0] == one.id for key in values)]
+    return MetricHeats(quantity.name, tuple(heat(one) for one in planned), _legend(quantity, scale))
+
+
+def _magnitude(quantity: Quantity, cell: Cell, value: float, scale: tuple[float, float]) -> Datum:
+    if not math.isfinite(value):
+        return Datum(title="not collected for this cell", css="none")
+    text = f"{short_value(value, quantity.unit)} {quantity.note(cell)}".strip()
+    return Datum(text, numbers.raw(value), "", shade_class(value, scale))
+
+
+def short_value(value: float, unit: str) -> str:
+    """Write a value with three digits in the prefix that suits it: `1.52 µs`, `12.3 M`."""
+    if not unit and value == int(value) and value < 1000:
+        return str(int(value))
+    size, name = numbers.scale(abs(numbers.rounded(value, 3)), unit)
+    return f"{numbers.significant(value / size, 3)} {name}".strip()
+
+
+def shade_class(value: float, scale: tuple[float, float]) -> str:
+    """Class of a magnitude on a logarithmic scale: `b0` to `b6`; nothing at all is `b0`."""
+    low, high = scale
+    if value <= low or high <= low:
+        return "b0"
+    place = math.log(value / low) / math.log(high / low)
+    return f"b{min(SHADES - 1, int(SHADES * place))}"
+
+
+def _legend(quantity: Quantity, scale: tuple[float, float]) -> tuple[str, ...]:
+    """The least value of each class."""
+    low, high = scale
+    if high <= low:
+        return (short_value(low, quantity.unit),)
+    steps = [low * (high / low) ** (step / SHADES) for step in range(SHADES)]
+    return tuple(f"\u2265{short_value(step, quantity.unit)}" for step in steps)

@@ -1,0 +1,111 @@
+"""Launches of a file that a user already has, grouped by kernel, grid and block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from profiler.metrics.queries import CATALOGUE
+
+IDENTITY = ("kernel", "grid_size", "block_size")
+_NOT_METRICS = frozenset(
+    {
+        *IDENTITY,
+        "id",
+        "process_id",
+        "process",
+        "context",
+        "stream",
+        "device",
+        "cc",
+        "nvtx",
+    }
+)
+MOST_SHOWN = 10
+"""Metrics in the narrow table; the page's own list has every friendly one."""
+
+
+@dataclass(frozen=True)
+class LaunchGroup:
+    """Launches of the same kernel with the same grid and block."""
+
+    kernel: str
+    grid: str
+    block: str
+    count: int
+    medians: Mapping[str, float]
+    """By metric; a metric without any value is not in it."""
+    total_ns: float
+    """Durations of all launches together; NaN where none is known."""
+
+
+@dataclass(frozen=True)
+class LaunchGroups:
+    """All groups, those with the largest total duration first."""
+
+    rows: tuple[LaunchGroup, ...]
+    metrics: tuple[str, ...]
+    """Metrics that any launch has: those of the catalogue in its order, then raw names."""
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The first metrics of the catalogue, for tables without room for all."""
+        return tuple(name for name in self.metrics if name in CATALOGUE)[:MOST_SHOWN]
+
+
+def group_launches(launches: pd.DataFrame) -> LaunchGroups:
+    """Group launches and take the median of every metric; missing stays missing."""
+    metrics = _metrics(launches)
+    if launches.empty:
+        return LaunchGroups((), metrics)
+    identity = launches.reindex(columns=list(IDENTITY)).astype(object)
+    keys = [identity[name].map(word) for name in IDENTITY]
+    values = launches[list(metrics)].apply(pd.to_numeric, errors="coerce")
+    grouped = values.groupby(keys, sort=False)
+    medians, sizes = grouped.median(), grouped.size()
+    total = _total(values, keys)
+    order = total.sort_values(ascending=False, kind="stable", na_position="last").index
+    rows = [
+        LaunchGroup(
+            kernel=key[0],
+            grid=key[1],
+            block=key[2],
+            count=int(sizes[key]),
+            medians={
+                str(name): float(value)
+                for name, value in medians.loc[key].items()
+                if pd.notna(value)
+            },
+            total_ns=float(total[key]),
+        )
+        for key in order
+    ]
+    return LaunchGroups(tuple(rows), metrics)
+
+
+def _total(values: pd.DataFrame, keys: list[pd.Series[str]]) -> pd.Series[float]:
+    """Time by group; a group without any duration has none, not 0."""
+    durations = values.get("duration_ns", pd.Series(float("nan"), index=values.index))
+    return durations.groupby(keys, sort=False).sum(min_count=1)
+
+
+def word(value: object) -> str:
+    """Write a kernel name, a grid `(64, 64, 1)` or a number of blocks; empty where missing."""
+    if isinstance(value, float):
+        return f"{value:g}" if math.isfinite(value) else ""
+    return "" if value is None or value is pd.NA else str(value)
+
+
+def _metrics(launches: pd.DataFrame) -> tuple[str, ...]:
+    numeric = [
+        str(name)
+        for name in launches.columns
+        if name not in _NOT_METRICS
+        and pd.api.types.is_numeric_dtype(launches[name])
+        and launches[name].notna().any()
+    ]
+    known = [name for name in CATALOGUE if name in numeric]
+    return tuple(dict.fromkeys([*known, *numeric]))

@@ -1,0 +1,341 @@
+"""The tables of the page as plain rows: heat map, one metric, builds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from profiler.findings.findings import Findings
+from profiler.findings.values import Value
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict
+from profiler.metrics.labels import Label
+from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
+from profiler.render.words import numbers
+from profiler.render.words.kernel_names import readable_kernel
+from profiler.render.words.outcomes import why_missing
+from profiler.render.words.problems import telling
+from profiler.render.words.verdicts import after_number, heat_mark
+
+HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
+"""Steps of |log2 ratio| between the classes of colour: about 1, 6, 15, 37, 74 and 146 percent."""
+
+
+@dataclass(frozen=True)
+class Datum:
+    """One value in a table: as shown, raw for sorting, and what stands behind it."""
+
+    text: str = numbers.MISSING
+    raw: str | None = None
+    """Raw number; None where the value is missing."""
+    title: str = ""
+    css: str = ""
+
+    @classmethod
+    def quantity(cls, value: float | None, unit: str, without: str, title: str = "") -> Self:
+        """A number with its unit; `without` says why there is none."""
+        if value is None or numbers.is_missing(value):
+            return cls(title=without, css="none")
+        return cls(numbers.show(value, unit), numbers.raw(value), title)
+
+    @classmethod
+    def times(cls, value: float | None, without: str, title: str = "") -> Self:
+        """A ratio, as how many times; `without` says why there is none."""
+        if value is None or numbers.is_missing(value):
+            return cls(title=without, css="none")
+        return cls(numbers.ratio(value), numbers.raw(value), title)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of a table whose heads are elsewhere."""
+
+    name: str
+    mark: int
+    role: str
+    data: tuple[Datum, ...]
+    note: str = ""
+    also: tuple[str, ...] = ()
+    """Further names of the same machine code."""
+
+
+@dataclass(frozen=True)
+class Heat:
+    """One number of every variant at every problem, best variant first."""
+
+    against: str
+    caption: str
+    leads: tuple[str, ...]
+    """Heads of the numbers over all problems, which stand first."""
+    heads: tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
+    """One head row for each parameter: its values, each with the number of problems it spans."""
+    problems: tuple[str, ...]
+    rows: tuple[Row, ...]
+    rows_are: str = "variant"
+
+
+def heat(findings: Findings) -> Heat:
+    """Ratios to the baseline; without one, to the best variant of each problem."""
+    against = findings.baseline.name if findings.baseline else "the best of each problem"
+    rows = []
+    for rank in findings.ranks:
+        variant, mean = rank.variant, rank.geometric_mean
+        first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
+        data = [_heat_datum(findings, variant, problem) for problem in findings.problems]
+        rows.append(
+            Row(
+                variant.name,
+                findings.marks[variant.id],
+                findings.role(variant),
+                (first, *data),
+                variant.note,
+                findings.aliases.get(variant.id, ()),
+            )
+        )
+    caption = f"{findings.primary.label} relative to {against}, variants by problems"
+    names = tuple(problem.name for problem in findings.problems)
+    return Heat(against, caption, ("mean",), heat_heads(findings.problems), names, tuple(rows))
+
+
+def heat_heads(
+    problems: Sequence[Problem],
+) -> tuple[tuple[str, tuple[tuple[str, int], ...]], ...]:
+    """One head row for each parameter that tells the problems apart."""
+    keys = telling(problems)
+    return tuple(_heat_head(problems, keys[: level + 1]) for level in range(len(keys)))
+
+
+def _heat_head(
+    problems: Sequence[Problem], keys: Sequence[str]
+) -> tuple[str, tuple[tuple[str, int], ...]]:
+    """The last of `keys` and its values; equal neighbours once, where the keys before agree too."""
+    places = [tuple(str(problem.params.get(key, "")) for key in keys) for problem in problems]
+    runs = itertools.groupby(places)
+    return keys[-1], tuple((place[-1], len(list(same))) for place, same in runs)
+
+
+def _mean_title(count: int) -> str:
+    return f"geometric mean over {count} problems" if count else "no ratio to the baseline"
+
+
+def _heat_datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
+    cell = findings.cells.get((variant.id, problem.id))
+    metric = findings.primary
+    if cell is None or not findings.correct(cell):
+        return lacking_datum(findings, cell)
+    value = findings.value(cell, metric.name)
+    ratio, low, high = _ratio_in_heat(findings, cell, value)
+    if not math.isfinite(ratio):
+        return Datum(title=why_missing(findings, cell, metric.name) or "no ratio", css="none")
+    title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
+    pair = _verdict_in_heat(findings, cell)
+    winner = findings.winners.get(problem.id)
+    mark = " top" if winner and winner.cell == cell else ""
+    return Datum(
+        f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
+        numbers.raw(ratio),
+        f"{title} {numbers.interval(low, high)}".rstrip() + after_number(pair),
+        heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
+    )
+
+
+def _verdict_in_heat(findings: Findings, cell: Cell) -> PairVerdict:
+    """Against the baseline; without one, against the winner of the problem."""
+    if findings.baseline is not None:
+        return findings.against_baseline.get(cell.id, NO_VERDICT)
+    winner = findings.winners.get(cell.problem.id)
+    return winner.others.get(cell.id, NO_VERDICT) if winner else NO_VERDICT
+
+
+def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
+    """What stands in a heat map where a cell has no correct result."""
+    reason = why_missing(findings, cell, findings.report.primary)
+    failed = cell is not None and findings.status(cell).outcome.failed
+    if cell is None:  # nothing went wrong: it was never asked for
+        return Datum(numbers.MISSING, None, reason, "none")
+    return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
+
+
+def _ratio_in_heat(findings: Findings, cell: Cell, value: Value) -> tuple[float, float, float]:
+    """Ratio to the baseline with its interval; without a baseline, to the winner."""
+    if findings.baseline is not None:
+        return value.ratio, value.ratio_low, value.ratio_high
+    slower = findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
+    ratio = 1 / slower if findings.primary.better == "higher" else slower
+    return ratio, math.nan, math.nan
+
+
+def heat_class(ratio: float, *, lower_is_better: bool = True) -> str:
+    """CSS class of a ratio: `h-6` (far better) over `h0` to `h6` (far worse)."""
+    if not ratio > 0:
+        return "none"
+    logarithm = math.log2(ratio) if lower_is_better else -math.log2(ratio)
+    step = sum(abs(logarithm) >= edge for edge in HEAT_EDGES)
+    return f"h{-step if logarithm < 0 else step}" if step else "h0"
+
+
+@dataclass(frozen=True)
+class MetricColumn:
+    """One metric in one unit, over the rows of a table."""
+
+    label: Label
+    unit: str
+    """As written in this column, with its prefix."""
+    data: tuple[Datum, ...]
+
+    @property
+    def head(self) -> str:
+        """Name and unit."""
+        return with_unit(self.label, self.unit)
+
+
+def with_unit(metric: Label, unit: str) -> str:
+    """Name and unit of a metric for a head; the name alone where it says the unit."""
+    said = metric.label.lower().startswith(unit.lower())
+    return metric.label if said else f"{metric.label} ({unit})"
+
+
+def metric_column(
+    findings: Findings, cells: Sequence[Cell | None], metric: Label, *, correct: bool = False
+) -> MetricColumn:
+    """Medians of cells in one unit; with `correct`, those of correct results only."""
+    medians = [
+        findings.value(cell, metric.name).median
+        if cell is not None and (findings.correct(cell) or not correct)
+        else math.nan
+        for cell in cells
+    ]
+    unit, texts = numbers.column(medians, metric.unit)
+    data = tuple(
+        Datum(title=why_missing(findings, cell, metric.name), css="none")
+        if text == numbers.MISSING
+        else Datum(text, text)
+        for cell, text in zip(cells, texts, strict=True)
+    )
+    return MetricColumn(metric, unit, data)
+
+
+def outcome_css(outcome: Outcome) -> str:
+    """CSS class of an outcome."""
+    if outcome.failed:
+        return "bad"
+    return {Outcome.MEASURED: "good", Outcome.DUPLICATE: "same"}.get(outcome, "absent")
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """One metric of all variants at all problems, each problem in the unit that suits it."""
+
+    heads: tuple[str, ...]
+    """Problem and unit."""
+    rows: tuple[Row, ...]
+
+
+def metric_table(findings: Findings, metric: Label) -> MetricTable:
+    """One metric as a table of variants by problems: the twin of that metric's figures."""
+    columns = []
+    for problem in findings.problems:
+        cells = [
+            findings.cells.get((variant.id, problem.id))
+            for variant in [row.variant for row in findings.ranks]
+        ]
+        columns.append(metric_column(findings, cells, metric, correct=True))
+    rows = tuple(
+        Row(
+            variant.name,
+            findings.marks[variant.id],
+            findings.role(variant),
+            tuple(column.data[row] for column in columns),
+        )
+        for row, variant in enumerate([row.variant for row in findings.ranks])
+    )
+    heads = tuple(
+        f"{problem.name} ({column.unit})" if column.unit else problem.name
+        for problem, column in zip(findings.problems, columns, strict=True)
+    )
+    return MetricTable(heads, rows)
+
+
+@dataclass(frozen=True)
+class BuildRow:
+    """What the build of one variant gave, for one of its kernels."""
+
+    variant: str
+    mark: int
+    kernel: str
+    mangled: str
+    """As ptxas prints it."""
+    facts: tuple[Datum, ...]
+    state: str
+    error: str
+
+
+BUILD_HEADS = (
+    "registers",
+    "spill stores (B)",
+    "spill loads (B)",
+    "stack (B)",
+    "static shared (B)",
+    "constant (B)",
+)
+
+
+def build_rows(findings: Findings) -> tuple[BuildRow, ...]:
+    """Static facts by variant and kernel, in the order of the builds."""
+    return tuple(row for build in findings.report.builds for row in _build_rows(findings, build))
+
+
+def _build_rows(findings: Findings, build: BuildResult) -> list[BuildRow]:
+    names = {variant.id: variant.name for variant in findings.variants}
+    name = names.get(build.variant, build.variant)
+    mark = findings.marks.get(build.variant, -1)
+    state = build_state(build, names)
+    empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
+    if not build.kernels:
+        return [BuildRow(name, mark, "", "", empty, state, build.error)]
+    return [
+        BuildRow(
+            name,
+            mark,
+            readable_kernel(kernel.name),
+            kernel.name,
+            tuple(
+                _fact(fact)
+                for fact in (
+                    kernel.registers,
+                    kernel.spill_store_bytes,
+                    kernel.spill_load_bytes,
+                    kernel.stack_bytes,
+                    kernel.shared_bytes,
+                    kernel.constant_bytes,
+                )
+            ),
+            state,
+            build.error,
+        )
+        for kernel in build.kernels
+    ]
+
+
+def _fact(fact: int | None) -> Datum:
+    if fact is None:
+        return Datum(title="ptxas did not say", css="none")
+    return Datum(numbers.show(fact), str(fact))
+
+
+def build_state(build: BuildResult, names: Mapping[str, str]) -> str:
+    """Say what became of the build of a variant; `names` gives the variants' names by id."""
+    if not build.ok:
+        return "compile failed"
+    if build.duplicate_of:
+        return f"same machine code as {names.get(build.duplicate_of, build.duplicate_of)}"
+    if build.library is None and build.recipe_hash is None:
+        return "no build step"
+    return "from the cache" if build.cached else "built"
+
+
+def raw_or_none(value: float) -> str | None:
+    """Raw number for a cell of a table; None where it is missing."""
+    return numbers.raw(value) if math.isfinite(value) else None

@@ -1,0 +1,188 @@
+"""How much slower every configuration is than the best of each problem, and as the only one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.findings.ranking import VariantRank
+from profiler.findings.verdicts import NO_VERDICT, PairVerdict
+from profiler.findings.winners import Winner
+from profiler.model import Cell, Problem, Variant, Verdict
+from profiler.planning.problem_names import varying
+from profiler.render.tables.rows import Datum, Heat, Row, heat_heads, lacking_datum
+from profiler.render.words import numbers
+from profiler.render.words.ranks import slowdown_words
+from profiler.render.words.verdicts import reason_and_blocks, word_of
+
+SLOWDOWN_EDGES = (1.0, 3.0, 8.0, 20.0, 50.0, 100.0)
+"""Percent slower than the best at which the next class of colour begins."""
+
+
+@dataclass(frozen=True)
+class SlowdownHeat:
+    """One group of rivals: those that are planned for the same problems."""
+
+    name: str
+    """What tells its problems from the others; empty where there is one group."""
+    heat: Heat
+
+
+def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
+    """Percent slower than the best of each problem, for each group of rivals.
+
+    Rows stand by their worst case, references below.
+    """
+    below = [row for row in findings.ranks if row.variant.id in findings.references]
+    several = len(findings.rival_groups) > 1
+    heats = []
+    for rows in findings.rival_groups or ((),):
+        planned = (
+            findings.planned[rows[0].variant.id] if rows else frozenset(findings.problem_numbers)
+        )
+        own = [problem for problem in findings.problems if problem.id in planned]
+        name = _common(findings.problems, own) if several else ""
+        heats.append(SlowdownHeat(name, _heat(findings, [*rows, *below], own)))
+    return tuple(heats)
+
+
+def _common(problems: Sequence[Problem], own: Sequence[Problem]) -> str:
+    """The parameters that differ among the problems, but not among these."""
+    keys = [key for key in varying(problems) if key not in varying(own)]
+    same = ", ".join(f"{key} = {own[0].params.get(key)}" for key in keys)
+    return same or ", ".join(problem.name for problem in own)
+
+
+def _heat(findings: Findings, rows: Sequence[VariantRank], problems: Sequence[Problem]) -> Heat:
+    return Heat(
+        against="the best of each problem",
+        caption="Percent slower than the best of each problem, variants by problems",
+        leads=("worst", "mean"),
+        heads=heat_heads(problems),
+        problems=tuple(problem.name for problem in problems),
+        rows=tuple(_row(findings, rank, problems) for rank in rows),
+    )
+
+
+def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> Row:
+    variant = rank.variant
+    data = [_datum(findings, variant, problem) for problem in problems]
+    return Row(
+        variant.name,
+        findings.marks[variant.id],
+        findings.role(variant),
+        (*_worst_and_mean(rank), *data),
+        variant.note,
+        findings.aliases.get(variant.id, ()),
+    )
+
+
+def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
+    regret = rank.regret
+    if regret is None:
+        nothing = Datum(title="a reference, or without a correct result", css="none")
+        return nothing, nothing
+    missing = len(rank.planned.intersection(regret.missing))
+    lacking = f"; {missing} problems are missing" if missing else ""
+    over = f"over {regret.problems} problems{lacking}"
+    worst, mean = (100 * (factor - 1) for factor in (regret.worst, regret.mean))
+    return (
+        Datum(f"{worst:.1f}", numbers.raw(worst), f"worst slowdown {over}"),
+        Datum(f"{mean:.1f}", numbers.raw(mean), f"mean slowdown {over}"),
+    )
+
+
+def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
+    cell = findings.cells.get((variant.id, problem.id))
+    if cell is None or not findings.correct(cell):
+        return lacking_datum(findings, cell)
+    winners = findings.rival_winners if findings.rivals else findings.winners
+    slowdown = findings.slowdowns.get((variant.id, problem.id), math.nan)
+    winner = winners.get(problem.id)
+    if winner is None or numbers.is_missing(slowdown):
+        return Datum(title="not ranked", css="none")
+    value = findings.value(cell, findings.report.primary)
+    shown = numbers.show(value.median, findings.primary.unit)
+    percent = 100 * (slowdown - 1)
+    if variant.id not in findings.references:
+        percent = max(0.0, percent)
+    verdict = winner.all_others.get(cell.id, NO_VERDICT)
+    words = "the winner here" if winner.cell == cell else _words(slowdown, verdict, winner, cell)
+    return Datum(
+        f"{_sign(winner, cell)}{percent:.1f}",
+        numbers.raw(percent),
+        f"{problem.name}: {shown}, {words}",
+        slowdown_class(percent, _mark(winner, cell)),
+    )
+
+
+def _words(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
+    words = (
+        f"{100 * (1 - slowdown):.1f}\u202f% faster than the best of these"
+        if slowdown < 1
+        else f"{slowdown_words(slowdown)} than the best"
+    )
+    if verdict.verdict is not None:
+        return f"{words}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
+    return f"{words}, but the intervals overlap" if cell in winner.not_told_apart else words
+
+
+def _sign(winner: Winner, cell: Cell) -> str:
+    """What stands before a number: the same, or a question that more blocks have to answer."""
+    if cell in winner.same:
+        return "\u2248"
+    return "?" if cell in winner.not_told_apart else ""
+
+
+def slowdown_class(percent: float, mark: str = "") -> str:
+    """CSS classes: `b0` to `b6` by the distance, `ahead` of the best; then the mark."""
+    if percent < 0:
+        return "ahead"
+    return f"b{sum(percent >= edge for edge in SLOWDOWN_EDGES)}{mark}"
+
+
+def _mark(winner: Winner, cell: Cell) -> str:
+    if winner.cell == cell:
+        return " top"
+    verdict = winner.excluded.get(cell.id, NO_VERDICT)
+    if cell in winner.same or (verdict.tested and verdict.verdict is Verdict.SAME):
+        return " tied"
+    unclear = verdict.tested and verdict.verdict is Verdict.UNCLEAR
+    return " unclear" if cell in winner.not_told_apart or unclear else ""
+
+
+def slowdown_legend() -> tuple[str, ...]:
+    """Words under the colours, by class."""
+    return (f"<{SLOWDOWN_EDGES[0]:g}", *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES))
+
+
+ONE_FOR_ALL_HEADS = ("at most", "at", "on average", "not shown slower at", "ratio to the baseline")
+
+
+def one_for_all_rows(findings: Findings) -> tuple[Row, ...]:
+    """Each configuration as the only one, smallest worst slowdown first: `ONE_FOR_ALL_HEADS`."""
+    names = {problem.id: problem.name for problem in findings.problems}
+    rows = []
+    for rank in findings.ranks:
+        regret, variant = rank.regret, rank.variant
+        if regret is None:
+            continue
+        first = len(findings.contenders.get(variant.id, ()))
+        mean = rank.geometric_mean
+        missing = len(rank.planned.intersection(regret.missing))
+        lacking = f" ({missing} missing)" if missing else ""
+        data = (
+            Datum(slowdown_words(regret.worst), numbers.raw(regret.worst)),
+            Datum(names[regret.worst_problem] + lacking, css="words"),
+            Datum(slowdown_words(regret.mean), numbers.raw(regret.mean)),
+            Datum(f"{first} of {len(rank.planned)}", str(first)),
+            Datum(title="no baseline", css="none")
+            if numbers.is_missing(mean)
+            else Datum(numbers.ratio(mean), numbers.raw(mean), "geometric mean"),
+        )
+        mark = findings.marks[variant.id]
+        also = findings.aliases.get(variant.id, ())
+        rows.append(Row(variant.name, mark, findings.role(variant), data, variant.note, also))
+    return tuple(rows)

@@ -1,0 +1,208 @@
+"""What a compiler's autotuner chose for each cell, beside what was measured of that cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.model import Cell, TunedConfig
+from profiler.render.tables.rows import Datum
+from profiler.render.tables.tuning_tables import TuningTable, config_words, tuning_tables
+from profiler.render.words import numbers
+from profiler.render.words.kernel_names import kernel_list
+from profiler.render.words.outcomes import OUTCOME_WORDS
+
+MOST_CHOSEN = 1000
+MOST_TRIED = 1000
+"""Rows of the two tables of a page; the JSON has all."""
+_CALL = "("
+"""In the name of an operation with its shapes; kernels have none."""
+
+
+@dataclass(frozen=True)
+class ChosenRow:
+    """One tuned kernel, or operation, of one cell."""
+
+    mark: int
+    variant: str
+    problem: str
+    operation: str
+    chosen: str
+    """The configuration; empty where none was chosen."""
+    join: Datum
+    """Whether this kernel is among those that were seen in the cell."""
+    data: tuple[Datum, ...]
+    """Tried, time of the tuner, slowest by chosen, registers, spills, shared memory; kernels that
+    the cell launches, its measured time, and that by the tuner's."""
+
+
+CHOSEN_HEADS = (
+    "tried",
+    "tuner's time",
+    "slowest / chosen",
+    "registers",
+    "spills",
+    "shared memory",
+    "kernels of the cell",
+    "cell, measured",
+    "measured / tuner's",
+)
+
+
+@dataclass(frozen=True)
+class TriedCell:
+    """One cell with every configuration that was tried for it."""
+
+    name: str
+    tables: tuple[TuningTable, ...]
+
+
+@dataclass(frozen=True)
+class TunedCells:
+    """What the section of the autotuner shows."""
+
+    rows: tuple[ChosenRow, ...]
+    left_out: int
+    tried: tuple[TriedCell, ...]
+    left_out_tried: int
+    """Cells whose configurations have no room."""
+
+
+def tuned_cells(findings: Findings) -> TunedCells | None:
+    """Prepare the section; None where nothing was tuned or that was not recorded."""
+    having = [cell for cell in findings.distinct_cells if findings.status(cell).tuned]
+    if not having:
+        return None
+    names = _kernel_names(findings)
+    rows = [row for cell in having for row in _rows(findings, cell, names.get(cell.id, ()))]
+    tried = [cell for cell in having if _was_a_choice(findings.status(cell).tuned)]
+    shown = _fitting(findings, tried)
+    return TunedCells(
+        tuple(rows[:MOST_CHOSEN]),
+        max(0, len(rows) - MOST_CHOSEN),
+        tuple(
+            TriedCell(
+                f"{cell.variant.name}, {cell.problem.name}",
+                tuning_tables(findings.status(cell).tuned),
+            )
+            for cell in shown
+        ),
+        len(tried) - len(shown),
+    )
+
+
+def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
+    return len({each.operation for each in tuned}) < len(tuned)
+
+
+def _fitting(findings: Findings, cells: Sequence[Cell]) -> list[Cell]:
+    """The first cells whose configurations have room together."""
+    room, found = MOST_TRIED, []
+    for cell in cells:
+        room -= len(findings.status(cell).tuned)
+        if room < 0:
+            break
+        found.append(cell)
+    return found
+
+
+def _kernel_names(findings: Findings) -> Mapping[str, tuple[str, ...]]:
+    """Names of the kernels that were seen in each cell, without arguments; by cell id."""
+    frame = findings.report.samples
+    if "kernel_names" not in frame.columns:
+        return {}
+    pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
+    found: dict[str, tuple[str, ...]] = {}
+    for cell, names in pairs.itertuples(index=False):
+        if str(cell) not in found and (listed := kernel_list(names)):
+            found[str(cell)] = tuple(map(_plain, listed))
+    return found
+
+
+def _plain(name: str) -> str:
+    return name.strip().removeprefix("void ").partition("<")[0].partition("(")[0]
+
+
+def _rows(findings: Findings, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
+    groups: dict[str, list[TunedConfig]] = {}
+    for each in findings.status(cell).tuned:
+        groups.setdefault(each.operation, []).append(each)
+    return [_row(findings, cell, names, group) for group in groups.values()]
+
+
+def _row(
+    findings: Findings, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
+) -> ChosenRow:
+    operation = group[0].operation
+    chosen = next((each for each in group if each.best), None)
+    words = "" if chosen is None else f"{chosen.choice} {config_words(chosen.config)}".strip()
+    return ChosenRow(
+        findings.marks[cell.variant.id],
+        cell.variant.name,
+        cell.problem.name,
+        operation,
+        words,
+        _join(operation, names),
+        (
+            Datum(str(len(group)), str(len(group))),
+            *_chosen_data(chosen, group),
+            *_measured_data(findings, cell, chosen, alone=tuple(set(names)) == (operation,)),
+        ),
+    )
+
+
+def _join(operation: str, names: Sequence[str]) -> Datum:
+    """How the tuned kernel is known to be one of the cell's: by its name, or not at all."""
+    if _CALL in operation:
+        return Datum(
+            "by cell only", title="an operation: what it launches is called otherwise", css="words"
+        )
+    if not names:
+        return Datum("by cell only", title="its kernels have no recorded names", css="words")
+    if operation in names:
+        return Datum("by name", title="among the kernels that were seen in this cell", css="words")
+    return Datum(
+        "not seen", title="tuned for this cell, but not among the kernels seen", css="words"
+    )
+
+
+def _chosen_data(chosen: TunedConfig | None, group: Sequence[TunedConfig]) -> tuple[Datum, ...]:
+    if chosen is None:
+        return tuple(_number(None, "") for _ in range(5))
+    times = [each.time_ns for each in group if each.time_ns is not None]
+    worst = max(times) / chosen.time_ns if chosen.time_ns and len(times) > 1 else None
+    return (
+        _number(chosen.time_ns, "ns"),
+        _ratio(worst, "one configuration only, or no times"),
+        _number(chosen.registers, ""),
+        _number(chosen.spills, ""),
+        _number(chosen.shared_bytes, "byte"),
+    )
+
+
+def _measured_data(
+    findings: Findings, cell: Cell, chosen: TunedConfig | None, *, alone: bool
+) -> tuple[Datum, ...]:
+    """Launches of the cell, its time, and that time by the tuner's where it is the same kernel."""
+    if not findings.correct(cell):
+        outcome = OUTCOME_WORDS[findings.status(cell).outcome]
+        return (Datum(css="none"), Datum(outcome, css="words"), Datum(css="none"))
+    time = findings.value(cell, "duration_ns").median
+    launches = findings.value(cell, "kernels").median
+    tuner = None if chosen is None else chosen.time_ns
+    once = alone and launches == 1
+    ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None
+    return (
+        _number(launches, ""),
+        _number(time, "ns"),
+        _ratio(ratio, "only where the cell launches this kernel once and no other"),
+    )
+
+
+def _number(value: float | None, unit: str) -> Datum:
+    return Datum.quantity(value, unit, "not known")
+
+
+def _ratio(value: float | None, otherwise: str) -> Datum:
+    return Datum.times(value, otherwise)

@@ -1,0 +1,49 @@
+"""Verdicts in cells of tables: word, symbol and colour, and the numbers behind them on hover."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profiler.findings.verdicts import PairVerdict
+from profiler.model import Verdict
+from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
+from profiler.render.words.verdicts import (
+    CSS,
+    ORDER,
+    counted,
+    counts,
+    details,
+    reason_and_blocks,
+    word,
+    word_of,
+)
+
+
+def verdict_datum(pair: PairVerdict, without: str = "no verdict") -> Datum:
+    """The verdict of one comparison; `without` says why there is none. Sorts best first."""
+    if pair.verdict is None:
+        return Datum(title=without, css="verdict none")
+    place = str(ORDER.index(pair.verdict)) if pair.verdict is not Verdict.NO_DATA else None
+    return Datum(word_of(pair), place, details(pair), f"verdict {CSS[pair.verdict]}")
+
+
+def counts_datum(pairs: Sequence[PairVerdict]) -> Datum:
+    """The verdicts of several problems: one word where all agree, else how often each was given."""
+    known = [pair for pair in pairs if pair.verdict is not None]
+    if not known:
+        return Datum(title="no verdict", css="verdict none")
+    verdicts = list(dict.fromkeys(pair.verdict for pair in known if pair.verdict))
+    title = "; ".join(part for part in (counts(known), _worst(known)) if part)
+    if len(verdicts) == 1:
+        return Datum(word(verdicts[0]), None, title, f"verdict {CSS[verdicts[0]]}")
+    return Datum(counted(known), None, title, "verdict")
+
+
+def _worst(pairs: Sequence[PairVerdict]) -> str:
+    """The comparison with the highest ratio: what a mean hides."""
+    known = [pair for pair in pairs if not numbers.is_missing(pair.ratio)]
+    if not known:
+        return ""
+    worst = max(known, key=lambda pair: pair.ratio)
+    return f"worst: {numbers.ratio(worst.ratio)}, {word_of(worst)} ({reason_and_blocks(worst)})"

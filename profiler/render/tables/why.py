@@ -1,0 +1,126 @@
+"""What went with the difference between the best variant and the baseline: counters compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.findings.counters import (
+    STILL_UNDER,
+    TIME_AGAIN,
+    CounterPair,
+    counter_pairs,
+    largest_stalls,
+)
+from profiler.findings.findings import Findings
+from profiler.metrics.catalogue import STALL_PREFIX
+from profiler.metrics.labels import Label
+from profiler.model import Problem
+from profiler.render.figures.charts import Chart, Words, pair_chart
+from profiler.render.figures.roofline import Roofline, roofline
+from profiler.render.tables.moved import change_datum
+from profiler.render.tables.rows import Datum, with_unit
+from profiler.render.words import numbers
+
+MOST_MOVED = 12
+MOST_STALLS = 8
+PEAKS = (
+    "compute_throughput_pct",
+    "memory_throughput_pct",
+    "dram_throughput_pct",
+    "peak_dram_pct",
+    "tensor_pipe_pct",
+    "achieved_occupancy_pct",
+    "l1_hit_pct",
+    "l2_hit_pct",
+)
+_PEAKS_WORDS = Words("peaks", "Percent of peak, occupancy and hit rates")
+_STALLS_WORDS = Words(
+    "stalls", "What warps wait on", "Warps that wait for each reason, per instruction issued."
+)
+
+
+@dataclass(frozen=True)
+class Moved:
+    """One counter of the best variant beside that of the baseline."""
+
+    label: Label
+    best: Datum
+    baseline: Datum
+    change: Datum
+
+    @property
+    def name(self) -> str:
+        """Name of the counter, with its unit where the values do not say it."""
+        said = numbers.says_unit(self.label.unit)
+        return self.label.label if said else with_unit(self.label, self.label.unit)
+
+
+@dataclass(frozen=True)
+class Why:
+    """Everything that the section shows; charts are None where their metrics were not collected."""
+
+    problem: str
+    best: str
+    baseline: str
+    peaks: Chart | None
+    peak_rows: tuple[Moved, ...]
+    roofline: Roofline | None
+    stalls: Chart | None
+    stall_rows: tuple[Moved, ...]
+    moved: tuple[Moved, ...]
+
+
+def why(findings: Findings) -> Why | None:
+    """Compare the best variant with the baseline at the largest problem that both have.
+
+    None without either, and without such a problem.
+    """
+    best, baseline = findings.best, findings.baseline
+    if best is None or baseline is None:
+        return None
+    problem = findings.largest_of(best, baseline)
+    if problem is None:
+        return None
+    collected = {metric.name: metric for metric in findings.metrics}
+    peaks = counter_pairs(
+        findings, [collected[name] for name in PEAKS if name in collected], problem
+    )
+    stalls = largest_stalls(findings, problem, MOST_STALLS)
+    return Why(
+        problem=problem.name,
+        best=best.name,
+        baseline=baseline.name,
+        peaks=pair_chart(findings, _PEAKS_WORDS, peaks, problem),
+        peak_rows=tuple(map(_moved, peaks)),
+        roofline=roofline(findings, problem),
+        stalls=pair_chart(findings, _STALLS_WORDS, stalls, problem),
+        stall_rows=tuple(map(_moved, stalls)),
+        moved=_most_moved(findings, problem),
+    )
+
+
+def _most_moved(findings: Findings, problem: Problem) -> tuple[Moved, ...]:
+    """Counters that stand in no figure, by how far they moved; from or to 0 counts most."""
+    metrics = [
+        metric
+        for metric in findings.metrics
+        if metric != findings.primary
+        and metric.name not in (*TIME_AGAIN, *PEAKS)
+        and not metric.name.startswith(STALL_PREFIX)
+    ]
+    pairs = counter_pairs(findings, metrics, problem)
+    moved = sorted((pair for pair in pairs if pair.size > STILL_UNDER), key=lambda one: -one.size)
+    return tuple(map(_moved, moved[:MOST_MOVED]))
+
+
+def _moved(pair: CounterPair) -> Moved:
+    return Moved(
+        pair.metric,
+        _datum(pair.best, pair.metric),
+        _datum(pair.baseline, pair.metric),
+        change_datum(pair.best, pair.baseline, pair.metric),
+    )
+
+
+def _datum(value: float, metric: Label) -> Datum:
+    return Datum.quantity(value, metric.unit, "not collected")

@@ -1,0 +1,1 @@
+"""Timelines on a page: picture, tables, section."""

@@ -1,0 +1,292 @@
+"""A timeline as rows of bars that do not overlap, and its compact form for the page's script."""
+
+from __future__ import annotations
+
+import base64
+import heapq
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.findings.timelines.bars import TimelineBars, UnitWindow
+
+MOST_OPERATIONS = 40_000
+"""Operations (and calls, and ranges) of a cell in its picture: beyond, only the first launches."""
+
+RANGE, API, SPAN, GPU = "range", "api", "span", "gpu"
+"""Ranges on the host, CUDA calls, ranges from the first to the last of their operations on the GPU,
+and the operations."""
+SETS = (RANGE, API, SPAN, GPU)
+
+_MAIN = "main thread"
+_TOGETHER = 3.0
+"""Host and GPU share an axis where both together take at most this many times the longer one."""
+
+Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PictureRow:
+    """One row."""
+
+    kind: str
+    """One of SETS."""
+    label: str
+    """Empty where the row above says it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """The timeline of one cell, ready to be drawn."""
+
+    rows: tuple[PictureRow, ...]
+    bars: Mapping[str, pd.DataFrame]
+    """By kind of row: the columns of `timeline_bars`, and `row`, the number of the row."""
+    phases: tuple[str, ...]
+    end_ns: int
+    launches: int
+    """Number of launches that are shown from beginning to end."""
+    left_out: int
+    """Operations that are not shown."""
+    until_ns: float
+    """Time on the host from which on nothing is shown; may be infinite."""
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to draw."""
+        return not any(len(frame) for frame in self.bars.values())
+
+
+def make_picture(bars: TimelineBars, phases: tuple[str, ...], *, on_cpu: bool = False) -> Picture:
+    """Put the bars of a timeline into rows; `phases` are the names of the phases."""
+    frames = {RANGE: bars.ranges, API: bars.calls, SPAN: bars.spans, GPU: bars.operations}
+    labels = {
+        RANGE: _thread_labels(bars.ranges["thread"], "NVTX", bars.main_thread),
+        API: _thread_labels(bars.calls["thread"], "CUDA calls", bars.main_thread),
+        SPAN: ["NVTX on the GPU"] * len(bars.spans),
+        GPU: _stream_labels(bars.operations, on_cpu=on_cpu),
+    }
+    rows: list[PictureRow] = []
+    placed: dict[str, pd.DataFrame] = {}
+    for kind in SETS:
+        rows_of_kind, row_of_bar = _place(frames[kind], kind, labels[kind], len(rows))
+        rows += rows_of_kind
+        placed[kind] = frames[kind].assign(row=row_of_bar)
+    ends = (int(frame["end_ns"].max()) for frame in frames.values() if len(frame))
+    return Picture(
+        rows=tuple(rows),
+        bars=placed,
+        phases=phases,
+        end_ns=max(ends, default=0),
+        launches=bars.launches,
+        left_out=bars.left_out,
+        until_ns=bars.until_ns,
+    )
+
+
+def _thread_labels(threads: pd.Series, what: str, main: int) -> Sequence[str]:
+    numbers = threads.tolist()
+    distinct = [number for number in dict.fromkeys(numbers) if number != main]
+    if not distinct or len({*numbers}) < 2:
+        return [what] * len(numbers)
+    # The numbers of an operating system's threads say nothing, their order does.
+    names = {number: f"{what}, thread {place}" for place, number in enumerate(distinct, start=2)}
+    names[main] = f"{what}, {_MAIN}"
+    return [names[number] for number in numbers]
+
+
+def _stream_labels(operations: pd.DataFrame, *, on_cpu: bool) -> Sequence[str]:
+    if on_cpu:
+        return ["operators on the CPU"] * len(operations)
+    devices, streams = operations["device"].tolist(), operations["stream"].tolist()
+    several = len(set(devices)) > 1
+    return [
+        f"GPU {device}, stream {stream}" if several else f"GPU, stream {stream}"
+        for device, stream in zip(devices, streams, strict=True)
+    ]
+
+
+def _place(
+    frame: pd.DataFrame, kind: str, labels: Sequence[str], first: int
+) -> tuple[list[PictureRow], Integers]:
+    """Rows that the bars take, those of one label together, and the number of each bar's row."""
+    rows: list[PictureRow] = []
+    row_of_bar = np.zeros(len(frame), np.int64)
+    codes, distinct = pd.factorize(np.array(labels, dtype=object))
+    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
+    for code in _in_order(distinct.tolist()):
+        bars = np.flatnonzero(codes == code)
+        lanes = _lanes(start[bars], end[bars])
+        row_of_bar[bars] = first + len(rows) + lanes
+        rows += [
+            PictureRow(kind, str(distinct[code]) if not lane else "")
+            for lane in range(int(lanes.max(initial=0)) + 1)
+        ]
+    return rows, row_of_bar
+
+
+def _in_order(labels: Sequence[str]) -> list[int]:
+    """The main thread first, then by name as it came."""
+    return sorted(range(len(labels)), key=lambda code: not labels[code].endswith(_MAIN))
+
+
+def _lanes(start: Integers, end: Integers) -> Integers:
+    """Lowest lane that is free for each bar, in order of start: the depth of nested bars."""
+    if not len(start) or (start[1:] >= np.maximum.accumulate(end)[:-1]).all():
+        return np.zeros(len(start), np.int64)
+    lanes = np.zeros(len(start), np.int64)
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    used = 0
+    for bar, (begin, until) in enumerate(zip(start.tolist(), end.tolist(), strict=True)):
+        while busy and busy[0][0] <= begin:
+            heapq.heappush(free, heapq.heappop(busy)[1])
+        if free:
+            lane = heapq.heappop(free)
+        else:
+            lane, used = used, used + 1
+        lanes[bar] = lane
+        heapq.heappush(busy, (until, lane))
+    return lanes
+
+
+# ---- the compact form ----------------------------------------------------------------------------
+
+
+class NameTable:
+    """Every name of a page once, and its number."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def numbers(self, names: pd.Series) -> Integers:
+        """Number of each name."""
+        codes, distinct = pd.factorize(names)
+        numbers = [self._numbers.setdefault(str(name), len(self._numbers)) for name in distinct]
+        return np.array(numbers, dtype=np.int64)[codes] if numbers else codes.astype(np.int64)
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of their numbers."""
+        return list(self._numbers)
+
+
+def compact(picture: Picture, names: NameTable, window: UnitWindow | None) -> dict[str, Any]:
+    """Data that the page's script draws: columns of differences as variable-length bytes in base64.
+
+    `windows`: names, starts and ends of what a reader looks at first. Columns of each kind of bar,
+    one after the other: start (from the start before it), duration, number of the name, row,
+    phase + 1, and the range around it as the difference to that of the bar before (zigzag: 0, -1,
+    1, -2, … are 0, 1, 2, 3, …).
+    """
+    return {
+        "rows": [[row.kind, row.label] for row in picture.rows],
+        "phases": list(picture.phases),
+        "end": picture.end_ns,
+        "windows": [] if window is None else [list(part) for part in window_parts(window)],
+        **{kind: _compact_bars(picture.bars[kind], names) for kind in SETS},
+    }
+
+
+def _compact_bars(frame: pd.DataFrame, names: NameTable) -> dict[str, Any]:
+    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
+    columns = (
+        np.diff(start, prepend=0),
+        end - start,
+        names.numbers(frame["name"]),
+        frame["row"].to_numpy(),
+        frame["phase"].to_numpy() + 1,
+        _zigzag(np.diff(frame["inside"].to_numpy(), prepend=0)),
+    )
+    return {"n": len(frame), "data": base64.b64encode(variable_length(columns)).decode("ascii")}
+
+
+def _zigzag(values: Integers) -> Integers:
+    return np.where(values < 0, -2 * values - 1, 2 * values)
+
+
+def variable_length(columns: Sequence[Integers]) -> bytes:
+    """Numbers from 0 on in seven bits a byte, lowest first; the eighth says that more follow."""
+    values = np.concatenate([np.empty(0, np.int64), *columns])
+    if (values < 0).any():
+        raise ValueError("only numbers from 0 on can be written")
+    parts: list[npt.NDArray[np.uint8]] = []
+    places: list[Integers] = []
+    rest, where = values, np.arange(len(values))
+    byte = 0
+    while len(rest):
+        more = rest >= 128
+        parts.append(((rest & 127) | np.where(more, 128, 0)).astype(np.uint8))
+        places.append(where * 10 + byte)  # at most ten bytes a number
+        rest, where, byte = rest[more] >> 7, where[more], byte + 1
+    if not parts:
+        return b""
+    order = np.argsort(np.concatenate(places), kind="stable")
+    return np.concatenate(parts)[order].tobytes()
+
+
+# ---- one unit, for paper and for readers without a script ----------------------------------------
+
+
+def far_apart(window: UnitWindow) -> bool:
+    """Whether the GPU is so far behind the host that one axis cannot show both."""
+    start, end = window.extent
+    longest = max(until - begin for begin, until in (window.host, window.gpu or window.host))
+    return end - start > _TOGETHER * max(longest, 1)
+
+
+def window_parts(window: UnitWindow) -> tuple[tuple[str, int, int], ...]:
+    """Times to look at, each with a word for it, the most telling first."""
+    if far_apart(window) and window.gpu is not None:
+        return ("One on the GPU", *window.gpu), ("One on the host", *window.host)
+    return (("One", *window.extent),)
+
+
+def bars_within(frame: pd.DataFrame, window: tuple[int, int]) -> pd.DataFrame:
+    """Bars that lie at least partly in a window, cut to it."""
+    start, end = window
+    inside = frame[(frame["start_ns"] < end) & (frame["end_ns"] > start)]
+    cut = {
+        "start_ns": inside["start_ns"].clip(lower=start),
+        "end_ns": inside["end_ns"].clip(upper=end),
+    }
+    return inside.assign(**cut)
+
+
+def joined_bars(frame: pd.DataFrame, least_ns: float) -> pd.DataFrame:
+    """Bars with those that no eye could tell apart as one: neighbours of one row and phase.
+
+    Two are joined where each is shorter than `least_ns` and so is the gap between them. A joined
+    bar has no name.
+    """
+    if frame.empty:
+        return frame
+    frame = frame.sort_values(["row", "start_ns"], kind="stable")
+    start, end = frame["start_ns"].to_numpy(), frame["end_ns"].to_numpy()
+    short = end - start < least_ns
+    same = np.ones(len(frame) - 1, bool)
+    for name in ("row", "phase"):
+        values = frame[name].to_numpy()
+        same &= values[1:] == values[:-1]
+    joined = same & short[1:] & short[:-1] & (start[1:] - end[:-1] < least_ns)
+    group = np.concatenate([[0], np.cumsum(~joined)])
+    grouped = frame.groupby(group, sort=True)
+    result = grouped.first()
+    result["end_ns"] = grouped["end_ns"].max()
+    alone = grouped.size() == 1
+    result = result.assign(**{name: result[name].where(alone, "") for name in ("name", "short")})
+    return result.reset_index(drop=True)
+
+
+def bar_paths(ranges: pd.DataFrame) -> list[str]:
+    """Names of each range's bar with those around it, outermost first."""
+    paths: list[str] = []
+    for name, inside in zip(ranges["name"].tolist(), ranges["inside"].tolist(), strict=True):
+        # A range lies in one that began before it, so in a bar further up.
+        around = paths[inside] if 0 <= inside < len(paths) else ""
+        paths.append(f"{around} / {name}" if around else str(name))
+    return paths

@@ -1,0 +1,387 @@
+"""The section of timelines: a picture of every cell, and what its ranges and kernels took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+from markupsafe import Markup
+
+from profiler.findings.findings import Findings
+from profiler.findings.timelines.bars import UnitWindow
+from profiler.findings.timelines.cells import CellTimelineFindings
+from profiler.render import embed
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.tables.rows import Datum
+from profiler.render.timeline.picture import (
+    API,
+    GPU,
+    MOST_OPERATIONS,
+    RANGE,
+    SPAN,
+    NameTable,
+    Picture,
+    bar_paths,
+    bars_within,
+    compact,
+    far_apart,
+    joined_bars,
+    make_picture,
+)
+from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
+from profiler.render.timeline.timeline_tables import (
+    OPERATOR_HEADS,
+    Line,
+    NamedTimeline,
+    NamedTimelines,
+    Operator,
+    PhaseShares,
+    SmallTable,
+    call_table,
+    gap_table,
+    kernel_table,
+    latency_table,
+    operator_rows,
+    percent,
+    phase_shares,
+    phase_table,
+    slowed_words,
+    tree_table,
+)
+from profiler.render.words import numbers
+
+MOST_PICTURES = 12
+"""Cells with a picture; tables are of all."""
+MOST_ON_PAGE = 120_000
+"""Operations in all pictures of a page together."""
+MOST_TWIN_ROWS = 150
+_BINS = 240
+_PIXELS = 1400
+
+
+@dataclass(frozen=True)
+class PhaseKey:
+    """A phase and its colour."""
+
+    name: str
+    colour: str
+    """Name of a colour of the page; empty: none of its own."""
+
+
+@dataclass(frozen=True)
+class CellPicture:
+    """The timeline of one cell as the page shows it."""
+
+    name: str
+    mark: int
+    number: int
+    """Its place among the embedded data; -1: no picture."""
+    sentence: str
+    notes: tuple[str, ...]
+    keys: tuple[PhaseKey, ...]
+    chart: Chart | None
+    twin: SmallTable | None
+    tables: tuple[SmallTable, ...]
+    operators: tuple[Operator, ...]
+    left_out_operators: int
+    tool: str
+
+
+@dataclass(frozen=True)
+class TimelineSection:
+    """Everything that the section shows."""
+
+    cells: tuple[CellPicture, ...]
+    shares: PhaseShares
+    slowed: str
+    """How far recording stretched the launches, in words; may be empty."""
+    phases: SmallTable
+    calls: SmallTable | None
+    operator_heads: tuple[str, ...]
+    left_out_pictures: int
+    device: str
+    """`GPU`, or `CPU` where all cells ran on one."""
+    by_time: bool
+    """Whether some operations were placed into ranges by time alone."""
+    data: Markup
+    """For the page's script."""
+
+
+def named_timelines(findings: Findings) -> NamedTimelines:
+    """Timelines of a run in the order of its plan, under the names of their cells."""
+    cells = {cell.id: cell for cell in findings.distinct_cells}
+    timelines = findings.timelines.of_cells(cells)
+    several = len({cells[timeline.cell].problem.id for timeline in timelines.cells}) > 1
+    return NamedTimelines(
+        tuple(
+            NamedTimeline(
+                variant=cells[timeline.cell].variant.name,
+                problem=cells[timeline.cell].problem.name if several else "",
+                mark=findings.marks[cells[timeline.cell].variant.id],
+                timeline=timeline,
+            )
+            for timeline in timelines.cells
+        ),
+        timelines,
+    )
+
+
+def make_section(named: NamedTimelines) -> TimelineSection | None:
+    """Make the section; None without a timeline."""
+    if not named.cells:
+        return None
+    drawn = named.cells[:MOST_PICTURES]
+    most = min(MOST_OPERATIONS, MOST_ON_PAGE // len(drawn))
+    names = NameTable()
+    data: list[dict[str, Any]] = []
+    cells = []
+    for number, cell in enumerate(named.cells):
+        drawing = _drawing(cell.timeline, most) if number < len(drawn) else None
+        if drawing is not None:
+            bars = compact(drawing.picture, names, drawing.window)
+            data.append({"name": cell.name, "device": cell.timeline.device, **bars})
+        cells.append(_cell(cell, number, drawing))
+    return TimelineSection(
+        cells=tuple(cells),
+        shares=phase_shares(named.cells),
+        slowed=slowed_words(named),
+        phases=phase_table(named),
+        calls=call_table(named),
+        operator_heads=OPERATOR_HEADS,
+        left_out_pictures=len(named.cells) - len(drawn),
+        device=named.timelines.device,
+        by_time=named.timelines.by_time,
+        data=embed.dump({"names": names.names, "colours": list(PHASE_NAMES), "cells": data}),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Drawing:
+    """The picture of a cell, and the unit of it that the still figure shows."""
+
+    picture: Picture
+    window: UnitWindow | None
+
+
+def _drawing(timeline: CellTimelineFindings, most: int) -> _Drawing:
+    picture = make_picture(timeline.bars(most), timeline.phase_names, on_cpu=timeline.on_cpu)
+    return _Drawing(picture, timeline.window(picture.until_ns))
+
+
+def _cell(cell: NamedTimeline, number: int, drawing: _Drawing | None) -> CellPicture:
+    timeline = cell.timeline
+    chart = twin = None
+    if drawing is not None and drawing.window is not None and not drawing.picture.empty:
+        chart = _chart(cell, number, drawing.picture, drawing.window)
+        twin = _twin(cell, drawing.picture, drawing.window)
+    operators, left_out = operator_rows(timeline)
+    tables = (
+        tree_table(timeline),
+        gap_table(timeline),
+        kernel_table(timeline),
+        latency_table(timeline),
+    )
+    return CellPicture(
+        name=cell.name,
+        mark=cell.mark,
+        number=number if chart is not None else -1,
+        sentence=_sentence(timeline),
+        notes=tuple(_notes(timeline, None if drawing is None else drawing.picture)),
+        keys=_keys(timeline),
+        chart=chart,
+        twin=twin,
+        tables=tuple(table for table in tables if table is not None),
+        operators=operators,
+        left_out_operators=left_out,
+        tool=timeline.collector,
+    )
+
+
+def _keys(timeline: CellTimelineFindings) -> tuple[PhaseKey, ...]:
+    return tuple(
+        PhaseKey(name, PHASE_NAMES[number] if number < len(PHASE_NAMES) else "")
+        for number, name in enumerate(timeline.phase_names)
+    )
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def _sentence(timeline: CellTimelineFindings) -> str:
+    """What was recorded, and how much of the visit and of a unit the device was busy."""
+    recorded = f"{timeline.launches} launches" if timeline.launches else "One run of the program"
+    if timeline.units and timeline.units != timeline.launches:
+        recorded += f", {timeline.units} times {timeline.unit}"
+    visit = timeline.visit
+    if visit is None:
+        return f"{recorded}; nothing ran on a GPU."
+    counted = ", ".join(
+        f"{numbers.show(float(count))} {_KINDS.get(kind, kind)}"
+        for kind, count in timeline.operation_counts.items()
+    )
+    unit = timeline.whole_unit
+    if unit is None or numbers.is_missing(unit.busy_share):
+        busy = f"The {timeline.device} was busy {percent(visit.busy_share)} of that time."
+    else:
+        median = f" (the median of {unit.units})" if unit.units > 1 else ""
+        busy = (
+            f"The {timeline.device} was busy {percent(unit.busy_share)} of a {timeline.unit} with "
+            f"the wait before it{median}, and {percent(visit.busy_share)} of the visit as a whole."
+        )
+    return f"{recorded}: {counted} in {numbers.show(visit.span_ns, 'ns')}. {busy}"
+
+
+_KINDS = {
+    "cpu_op": "operators",
+    "kernel": "kernels",
+    "memcpy": "copies",
+    "memset": "memsets",
+    "graph": "whole graphs",
+}
+
+
+def _notes(timeline: CellTimelineFindings, picture: Picture | None) -> list[str]:
+    notes = []
+    if timeline.graph_nodes:
+        notes.append(
+            f"{numbers.show(float(timeline.graph_nodes))} operations are nodes of CUDA graphs: "
+            "their range is that of the call that launched the graph, whatever was open when it "
+            "was captured."
+        )
+    if "graph" in timeline.operation_counts:
+        notes.append("A whole CUDA graph is one bar: its nodes were not recorded.")
+    if timeline.by_time:
+        notes.append(
+            f"{numbers.show(float(timeline.by_time))} operations were launched by threads without "
+            "a range of their own (torch's backward pass): they are placed by time into what the "
+            "main thread had open."
+        )
+    if picture is not None and picture.left_out:
+        notes.append(_cut_note(timeline.launches, picture))
+    return notes
+
+
+def _cut_note(launches: int, picture: Picture) -> str:
+    """Which operations the picture leaves out."""
+    left_out = numbers.show(float(picture.left_out))
+    if not launches:
+        return f"The picture leaves out the last {left_out} operations; they are in the tables."
+    first = f"the first {picture.launches} launches" if picture.launches else "the first"
+    return (
+        f"The picture holds {first} of {launches}; {left_out} more operations are in the tables "
+        "only."
+    )
+
+
+# ---- the still figure ----------------------------------------------------------------------------
+
+
+def _chart(cell: NamedTimeline, number: int, picture: Picture, window: UnitWindow) -> Chart:
+    timeline = cell.timeline
+    span, shares = timeline.busy_over_time(_BINS)
+    count = 0 if window.unit is None else timeline.units
+    which = f"The one of {count} in the middle by its time: ranges" if count > 1 else "Ranges"
+    reading = (
+        f"{which} {'' if timeline.on_cpu else 'and CUDA calls '}on the host; "
+        f"{_operations(timeline)} {_colours(timeline)} Bars too short to be seen are drawn "
+        "together."
+    )
+    title = f"{timeline.device} busy, all launches; blue: what is shown below"
+    panels = _panels(timeline.device, picture, window)
+    figure = timeline_figure(Shares(title, span, shares), panels)
+    name = f"{cell.name}: {_unit_name(window)}"
+    return make_chart(f"timeline-{number}", name, reading, figure)
+
+
+def _unit_name(window: UnitWindow) -> str:
+    """Name of the range that a still figure shows; without one it shows all."""
+    return "all of it" if window.unit is None else window.unit.replace("=", " ")
+
+
+def _operations(timeline: CellTimelineFindings) -> str:
+    if timeline.on_cpu:
+        return "below, torch's operators."
+    return (
+        "on the GPU its operations, and the ranges from their first operation to their last."
+        if timeline.has_operations
+        else "nothing ran on a GPU."
+    )
+
+
+def _colours(timeline: CellTimelineFindings) -> str:
+    if not timeline.phase_names:
+        return ""
+    return "An operation has the colour of the phase that launched it."
+
+
+def _panels(device: str, picture: Picture, window: UnitWindow) -> list[Panel]:
+    """Host and GPU on one axis where that can be read, else each on its own."""
+    host = [place for place, row in enumerate(picture.rows) if row.kind in (RANGE, API)]
+    gpu = [place for place, row in enumerate(picture.rows) if row.kind in (SPAN, GPU)]
+    apart = far_apart(window)
+    host_window = window.host if apart else window.extent
+    panels = []
+    if host:
+        title = f"host, from {numbers.show(host_window[0], 'ns')}"
+        panels.append(_panel(title, picture, host, (RANGE, API), host_window))
+    if gpu and window.gpu is not None:
+        gpu_window = window.gpu if apart else window.extent
+        title = f"{device}, from {numbers.show(gpu_window[0], 'ns')}"
+        panels.append(_panel(title, picture, gpu, (SPAN, GPU), gpu_window))
+    return panels
+
+
+def _panel(
+    title: str,
+    picture: Picture,
+    places: Sequence[int],
+    kinds: Sequence[str],
+    window: tuple[int, int],
+) -> Panel:
+    least = (window[1] - window[0]) / _PIXELS
+    frames = [joined_bars(bars_within(picture.bars[kind], window), least) for kind in kinds]
+    filled = [frame for frame in frames if len(frame)]
+    bars = pd.concat(filled, ignore_index=True) if filled else frames[0]
+    rows = tuple(picture.rows[place] for place in places)
+    return Panel(title, rows, places[0], bars, window)
+
+
+def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:
+    """The bars of the still figure in words, in order of start."""
+    origin = window.extent[0]
+    paths = bar_paths(picture.bars[RANGE])
+    within = {RANGE: window.host, GPU: window.gpu or window.host}
+    frames = [
+        bars_within(picture.bars[kind], part).assign(kind=kind) for kind, part in within.items()
+    ]
+    bars = pd.concat([frame for frame in frames if len(frame)] or frames[:1], ignore_index=True)
+    duration = bars["end_ns"] - bars["start_ns"]
+    longest = bars.loc[duration.nlargest(MOST_TWIN_ROWS).index]
+    longest = longest.sort_values("start_ns", kind="stable")
+    lines = tuple(
+        Line(
+            str(row["name"]),
+            (
+                Datum(cell.timeline.device if row["kind"] == GPU else "range", css="words"),
+                _shown_time(row["start_ns"] - origin),
+                _shown_time(row["end_ns"] - row["start_ns"]),
+                Datum(paths[row["inside"]] if row["inside"] >= 0 else "", css="words"),
+            ),
+        )
+        for row in longest.to_dict("records")
+    )
+    return SmallTable(
+        f"{cell.name}: ranges and operations of {_unit_name(window)}",
+        "what",
+        (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
+        lines,
+        len(bars) - len(longest),
+        words=("where", "in"),
+        long_names=True,
+    )
+
+
+def _shown_time(value: float) -> Datum:
+    return Datum(numbers.show(float(value), "ns"), numbers.raw(float(value)))

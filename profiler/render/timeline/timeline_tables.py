@@ -1,0 +1,512 @@
+"""The tables of timelines: phases, calls, ranges, gaps, kernels, launches, operators."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from profiler.findings.timelines.cells import (
+    CellTimelineFindings,
+    Phase,
+    TimelineFindings,
+    UnitPart,
+)
+from profiler.metrics.labels import label
+from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
+from runner.protocol import NVTX_DOMAIN
+
+MOST_KERNELS = 40
+MOST_GAPS = 15
+MOST_LATENCIES = 15
+MOST_OPERATORS = 20
+MOST_TREE_ROWS = 150
+_LAUNCH = "launch"
+"""Name of units that are launches."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One row of a table whose heads are elsewhere."""
+
+    name: str
+    data: tuple[Datum, ...]
+    depth: int = 0
+    """How far it stands in; of trees."""
+    title: str = ""
+    mark: int = -1
+
+
+@dataclass(frozen=True)
+class SmallTable:
+    """A table with its heads: pairs of words and what they mean. `left_out`: rows without room."""
+
+    caption: str
+    first: str
+    heads: tuple[tuple[str, str], ...]
+    lines: tuple[Line, ...]
+    left_out: int = 0
+    words: tuple[str, ...] = ()
+    """Heads of columns that hold words."""
+    long_names: bool = False
+    """Whether the names of its rows need several lines."""
+
+
+@dataclass(frozen=True)
+class NamedTimeline:
+    """What a timeline shows, under the name of its cell."""
+
+    variant: str
+    problem: str
+    mark: int
+    timeline: CellTimelineFindings
+
+    @property
+    def name(self) -> str:
+        """Variant and problem."""
+        return f"{self.variant}, {self.problem}" if self.problem else self.variant
+
+    @property
+    def units(self) -> str:
+        """What repeats, and how often: `100 step_*`."""
+        timeline = self.timeline
+        return _counted(timeline.units, timeline.unit) if timeline.unit else "nothing repeats"
+
+
+@dataclass(frozen=True)
+class NamedTimelines:
+    """The timelines of a page, in its order, and what is true of all of them."""
+
+    cells: tuple[NamedTimeline, ...]
+    timelines: TimelineFindings
+
+
+# ---- over cells ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class PhaseShares:
+    """Busy share of each phase, cells as rows; first what repeats, and how often."""
+
+    phases: tuple[str, ...]
+    rows: tuple[Line, ...]
+
+
+_PhaseKey = tuple[UnitPart, str]
+_PART_ORDER = (UnitPart.WHOLE, UnitPart.RANGE, UnitPart.OUTSIDE)
+
+
+def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
+    """GPU busy share by cell and phase: medians over units."""
+    by_key = [{(phase.part, phase.name): phase for phase in cell.timeline.phases} for cell in cells]
+    keys: dict[_PhaseKey, None] = dict.fromkeys(key for phases in by_key for key in phases)
+    ordered = sorted(keys, key=lambda key: _PART_ORDER.index(key[0]))
+    rows = tuple(
+        Line(
+            cell.variant,
+            (_words(cell.units), *(_share_datum(phases.get(key)) for key in ordered)),
+            title=cell.problem,
+            mark=cell.mark,
+        )
+        for cell, phases in zip(cells, by_key, strict=True)
+    )
+    return PhaseShares(tuple(_phase_name(*key, "whole") for key in ordered), rows)
+
+
+def _counted(number: int, name: str) -> str:
+    """So many of them, as English has it where they are launches."""
+    plural = "es" if name == _LAUNCH and number != 1 else ""
+    return f"{number} {name}{plural}".rstrip()
+
+
+def slowed_words(named: NamedTimelines) -> str:
+    """Say how far recording stretched the launches; empty where it did not, or nothing tells."""
+    slowed = named.timelines.most_slowed
+    if slowed is None:
+        return ""
+    name = next(cell.name for cell in named.cells if cell.timeline is slowed)
+    recorded, timed = (numbers.show(time, "ns") for time in (slowed.launch_ns, slowed.timed_ns))
+    return (
+        "Recording slows the host down, so busy shares are lower here than in a run without it: "
+        f"a launch of {name} took {recorded} in the recording and {timed} by CUDA events (which "
+        "hide as much of the host's time as their flush of the caches takes)."
+    )
+
+
+def _phase_name(part: UnitPart, name: str, unit: str) -> str:
+    """Name of a phase; `unit`: name of the whole unit."""
+    return {UnitPart.WHOLE: unit, UnitPart.OUTSIDE: "outside of them"}.get(part, name)
+
+
+def _share_datum(phase: Phase | None) -> Datum:
+    if phase is None:
+        return Datum(title="no such range here", css="none")
+    if numbers.is_missing(phase.busy_share):
+        return Datum(title="nothing ran in it", css="none")
+    title = (
+        f"{percent(phase.busy_share_low)} to {percent(phase.busy_share_high)} over {phase.units}; "
+        f"time {numbers.show(phase.gpu_ns, 'ns')}, idle {numbers.show(phase.idle_ns, 'ns')}"
+    )
+    return Datum(percent(phase.busy_share), numbers.raw(100 * phase.busy_share), title)
+
+
+def percent(share: float) -> str:
+    """Write a share as percent."""
+    return numbers.show(100 * share, "%")
+
+
+def phase_table(named: NamedTimelines) -> SmallTable:
+    """Host and GPU time of every phase of every cell: medians over units."""
+    lines = tuple(line for cell in named.cells for line in _phase_lines(cell))
+    device = named.timelines.device
+    return SmallTable(
+        "Phases: medians, from the lowest to the highest over units",
+        "variant",
+        (
+            ("problem", ""),
+            ("phase", "Ranges right inside what repeats"),
+            ("of", "What repeats, and how often it was seen"),
+            ("operations", "Kernels, copies and memsets in each"),
+            (f"{device} time", "Sum of the durations of its operations"),
+            ("lowest to highest", ""),
+            (
+                "busy share",
+                "Time in which an operation of it ran, of the time from its first to its last; of "
+                "the whole, since the last of the unit before",
+            ),
+            ("lowest to highest ", ""),
+            (
+                "idle",
+                "The rest of that time: nothing of it ran; of a phase, nothing at all",
+            ),
+            (f"of the {device}'s time", "Busy time of the phase, of that of all"),
+            ("host time", "How long its ranges were open on the host"),
+        ),
+        lines,
+        words=("problem", "phase", "of", "lowest to highest", "lowest to highest "),
+    )
+
+
+def _phase_lines(cell: NamedTimeline) -> Iterator[Line]:
+    unit = cell.timeline.unit
+    for phase in cell.timeline.phases:
+        data = (
+            _words(cell.problem),
+            _words(_phase_name(phase.part, phase.name, f"whole {unit}".rstrip())),
+            _words(_counted(phase.units, unit)),
+            _number(phase.operations),
+            _time(phase.gpu_ns),
+            _span(phase.gpu_ns_low, phase.gpu_ns_high),
+            _percent(phase.busy_share),
+            _percent_span(phase.busy_share_low, phase.busy_share_high),
+            _time(phase.idle_ns),
+            _percent(phase.share_of_gpu),
+            _time(phase.host_ns, "no range of its own"),
+        )
+        yield Line(cell.variant, data, mark=cell.mark)
+
+
+def call_table(named: NamedTimelines) -> SmallTable | None:
+    """CUDA calls by cell and name: how many a launch makes, and how long they take on the host."""
+    names = named.timelines.call_names
+    if not names:
+        return None
+    heads = [("all calls", "Calls per launch"), ("all calls: time", "Sum of those of the calls")]
+    heads += [
+        head
+        for name in names
+        for head in ((name, "Calls per launch"), (f"{name}: time", _CALL_HINT))
+    ]
+    lines = tuple(
+        Line(
+            cell.variant,
+            (_words(cell.problem), *_calls_of(cell.timeline.calls, names)),
+            mark=cell.mark,
+        )
+        for cell in named.cells
+        if not cell.timeline.on_cpu
+    )
+    return SmallTable(
+        "CUDA calls per launch: how many, and how long on the host",
+        "variant",
+        (("problem", ""), *heads),
+        lines,
+        words=("problem",),
+    )
+
+
+_CALL_HINT = "Host time per launch, median"
+
+
+def _calls_of(table: pd.DataFrame, names: Sequence[str]) -> Iterator[Datum]:
+    """Number and host time of all calls of a cell, then of each name."""
+    yield from _call_totals(table)
+    by_name = {str(row["name"]): row for row in table.to_dict("records")}
+    for name in names:
+        yield from _call_data(by_name.get(name))
+
+
+def _call_data(row: Mapping[Any, Any] | None) -> tuple[Datum, Datum]:
+    if row is None:
+        return Datum("0", "0"), Datum(title="not called", css="none")
+    title = f"{numbers.show(row['low_ns'], 'ns')} to {numbers.show(row['high_ns'], 'ns')}"
+    host = Datum(numbers.show(row["host_ns"], "ns"), numbers.raw(row["host_ns"]), title)
+    return _number(row["calls"]), host
+
+
+def _call_totals(table: pd.DataFrame) -> tuple[Datum, Datum]:
+    if table.empty:
+        return Datum("0", "0"), Datum(title="no calls were recorded", css="none")
+    return _number(table["calls"].sum()), _time(table["host_ns"].sum())
+
+
+# ---- of one cell ---------------------------------------------------------------------------------
+
+
+def tree_table(timeline: CellTimelineFindings) -> SmallTable | None:
+    """Ranges with host and GPU time, and the counters of ncu by range where there are any."""
+    tree, metrics = timeline.ranges, timeline.range_metrics
+    if tree.empty:
+        return None
+    lines = tuple(
+        _tree_line(row, [_counter(float(row[name]), name) for name in metrics])
+        for row in tree.to_dict("records")
+    )
+    heads = (
+        ("instances", "How often it was opened"),
+        ("host", "How long all of them were open on the host"),
+        ("operations", "Kernels, copies and memsets inside, also further in"),
+        (timeline.device, "Sum of their durations"),
+        (f"own {timeline.device}", "Without what lies in a range further in"),
+        ("busy", "Time in which an operation ran"),
+        (
+            "idle inside",
+            "Time from the first to the last operation of each instance in which nothing ran; "
+            "waits between instances are left out",
+        ),
+        *((f"{label(name).label}, ncu, one launch", _COUNTER_HINT) for name in metrics),
+    )
+    return SmallTable(
+        "Ranges: time of all instances together",
+        "range",
+        heads,
+        lines[:MOST_TREE_ROWS],
+        max(0, len(lines) - MOST_TREE_ROWS),
+    )
+
+
+_COUNTER_HINT = (
+    "Of all instances in one launch under ncu, where kernels run one by one; a mean over visits"
+)
+
+
+def _counter(value: float, metric: str) -> Datum:
+    return Datum.quantity(value, label(metric).unit, "not collected for this range")
+
+
+def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Line:
+    some = row["operations"] > 0
+    data = (
+        _number(row["instances"]),
+        _time(row["host_ns"]),
+        _number(row["operations"]),
+        _time(row["gpu_ns"] if some else None),
+        _time(row["self_gpu_ns"] if some else None),
+        _time(row["busy_ns"] if some else None),
+        _time(row["idle_ns"] if some else None),
+        *counters,
+    )
+    domain = "" if row["domain"] in ("", NVTX_DOMAIN) else f"domain {row['domain']}"
+    return Line(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, title=domain)
+
+
+def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
+    """Stretches in which the GPU ran nothing, by what ran before and after."""
+    groups = timeline.gaps
+    if groups.empty:
+        return None
+    lines = tuple(
+        Line(
+            f"{row['before']} \u2192 {row['after']}",
+            (
+                _prose(_between(str(row["before_path"]), str(row["after_path"]))),
+                _time(row["total_ns"]),
+                _number(row["count"]),
+                _time(row["med_ns"]),
+                _time(row["max_ns"]),
+                *(() if timeline.on_cpu else (_host_late(row["host_late"]),)),
+            ),
+        )
+        for row in groups.head(MOST_GAPS).to_dict("records")
+    )
+    return SmallTable(
+        f"Idle gaps of the {timeline.device}, most time together first",
+        "between",
+        (
+            ("in", "Ranges of the operation before the gap, and of the one after it"),
+            ("together", "All gaps between these two"),
+            ("gaps", ""),
+            ("median", ""),
+            ("longest", ""),
+            *(() if timeline.on_cpu else (("host late", _HOST_LATE_HINT),)),
+        ),
+        lines,
+        max(0, len(groups) - MOST_GAPS),
+        long_names=True,
+        words=("in",),
+    )
+
+
+_HOST_LATE_HINT = "How many of them ended with an operation that was launched only then"
+
+
+def _host_late(share: float) -> Datum:
+    return _percent(share, "their launches were not recorded")
+
+
+def _between(before: str, after: str) -> str:
+    if before == after:
+        return before or "no range"
+    return f"{before or 'no range'} \u2192 {after or 'no range'}"
+
+
+def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
+    """Kernels as `nsys stats` sums them up, then copies, memsets and whole graphs."""
+    kernels, others = timeline.kernels, timeline.other_operations
+    if kernels.empty and others.empty:
+        return None
+    shown = [*kernels.head(MOST_KERNELS).to_dict("records"), *others.to_dict("records")]
+    lines = tuple(
+        Line(
+            "without a name" if pd.isna(row["name"]) else str(row["name"]),
+            (
+                _percent(row["time_pct"] / 100),
+                _time(row["total_ns"]),
+                _number(row["instances"]),
+                *(_time(row[name]) for name in ("avg_ns", "med_ns", "min_ns", "max_ns")),
+                _time(row["stddev_ns"], "ran once"),
+            ),
+        )
+        for row in shown
+    )
+    return SmallTable(
+        "Operators of the CPU"
+        if timeline.on_cpu
+        else "Kernels; then copies and memsets, percent of their own",
+        "operator" if timeline.on_cpu else "kernel",
+        (
+            ("time", "Percent of the time of all of its kind"),
+            ("total", ""),
+            ("instances", ""),
+            ("average", ""),
+            ("median", ""),
+            ("shortest", ""),
+            ("longest", ""),
+            ("standard deviation", "Of a sample"),
+        ),
+        lines,
+        max(0, len(kernels) - MOST_KERNELS),
+        long_names=True,
+    )
+
+
+def latency_table(timeline: CellTimelineFindings) -> SmallTable | None:
+    """Time from a launching call to the start of what it launched, by name."""
+    table = timeline.latency
+    if table.empty:
+        return None
+    lines = tuple(
+        Line(
+            "without a name" if pd.isna(row["name"]) else str(row["name"]),
+            (
+                _number(row["launches"]),
+                *(_time(row[name]) for name in ("med_ns", "avg_ns", "min_ns", "max_ns")),
+            ),
+        )
+        for row in table.head(MOST_LATENCIES).to_dict("records")
+    )
+    return SmallTable(
+        "Launch latency",
+        "operation",
+        (
+            ("launches", "Calls that launched it; of a graph only its first node has a latency"),
+            ("median", ""),
+            ("average", ""),
+            ("shortest", ""),
+            ("longest", ""),
+        ),
+        lines,
+        max(0, len(table) - MOST_LATENCIES),
+        long_names=True,
+    )
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator of torch with the Python calls that led to it."""
+
+    name: str
+    data: tuple[Datum, ...]
+    stack: tuple[str, ...]
+
+
+OPERATOR_HEADS = ("calls", "own device time", "device time", "own CPU time", "CPU time")
+
+
+def operator_rows(timeline: CellTimelineFindings) -> tuple[tuple[Operator, ...], int]:
+    """The first operators of torch.profiler, and the number of those that had no room."""
+    table = timeline.operators
+    rows = tuple(_operator(row) for row in table.head(MOST_OPERATORS).to_dict("records"))
+    return rows, len(table) - len(rows)
+
+
+def _operator(row: Mapping[Any, Any]) -> Operator:
+    times = (row[name] for name in ("self_device_us", "device_us", "self_cpu_us", "cpu_us"))
+    data = (_number(row["calls"]), *(_time(time * 1000) for time in times))
+    return Operator(str(row["name"]), data, tuple(str(line) for line in _as_lines(row["stack"])))
+
+
+def _as_lines(stack: object) -> Iterable[object]:
+    return stack if isinstance(stack, list | tuple) else ()
+
+
+# ---- data ----------------------------------------------------------------------------------------
+
+
+def _words(text: str) -> Datum:
+    return Datum(text, css="words")
+
+
+def _prose(text: str) -> Datum:
+    return Datum(text, css="prose")
+
+
+def _number(value: float) -> Datum:
+    return Datum(numbers.show(float(value)), numbers.raw(float(value)))
+
+
+def _time(value: float | None, without: str = "nothing ran in it") -> Datum:
+    if value is None or numbers.is_missing(value):
+        return Datum(title=without, css="none")
+    return Datum(numbers.show(value, "ns"), numbers.raw(float(value)))
+
+
+def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:
+    if share is None or numbers.is_missing(share):
+        return Datum(title=without, css="none")
+    return Datum(percent(share), numbers.raw(100 * share))
+
+
+def _span(low: float, high: float) -> Datum:
+    if numbers.is_missing(low) or numbers.is_missing(high):
+        return Datum(title="nothing ran in it", css="none")
+    return _words(f"{numbers.show(low, 'ns')} to {numbers.show(high, 'ns')}")
+
+
+def _percent_span(low: float, high: float) -> Datum:
+    if numbers.is_missing(low) or numbers.is_missing(high):
+        return Datum(title="nothing ran in it", css="none")
+    return _words(f"{percent(low)} to {percent(high)}")

@@ -1,0 +1,1 @@
+"""What is said: sentences, cards, names, numbers and units."""

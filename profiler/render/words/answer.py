@@ -1,0 +1,302 @@
+"""The first lines of a page: which is best, by how much, how sure, and what limits it.
+
+No sentence says that something is the best, faster or slower where no verdict does: it says who has
+the lowest median, who is not told apart from it, and what the verdict is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.findings.ranking import VariantRank, excludes_one
+from profiler.findings.steps import Rung, largest_step
+from profiler.findings.values import Value
+from profiler.findings.verdicts import PairVerdict
+from profiler.findings.winners import Winner
+from profiler.model import Problem
+from profiler.planning.page_kinds import PAGE_KINDS, load_part
+from profiler.planning.problem_names import is_number, telling
+from profiler.render.tables.timers import timer_table
+from profiler.render.words import numbers
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.ranks import contender_words, slowdown_words, ties_words
+from profiler.render.words.steps import noun, step_name, step_summary
+from profiler.render.words.verdicts import counts, reason_and_blocks, word_of
+
+
+@dataclass(frozen=True)
+class Part:
+    """A piece of a sentence."""
+
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """One of the four cards."""
+
+    question: str
+    answer: str
+    detail: str
+    css: str = ""
+    """Class of a verdict, whose word and symbol are in the answer."""
+
+
+Sentence = tuple[Part, ...]
+_MOST_GROUPS = 3
+"""Groups of rivals of which the answer names the best."""
+_MOST_LOST = 3
+"""Problems that the leader loses of which the answer names the winner."""
+_MOST_FIRST = 4
+"""Variants of which the answer counts at how many problems they are first."""
+_MOST_STEPS = 4
+"""Steps that are said in the answer; the rest stand below."""
+
+
+def sentences(findings: Findings) -> tuple[Sentence, ...]:
+    """The answer in a few sentences: overall, at the largest problem, and coverage.
+
+    Where the run tunes, which one to use comes first.
+    """
+    general = [_overall_sentence(findings), _largest_sentence(findings)]
+    if findings.tunes:
+        leaders = [rows[0] for rows in findings.rival_groups[:_MOST_GROUPS]]
+        general = [*(everywhere_sentence(findings, row) for row in leaders), *general]
+    else:
+        general.append(everywhere_sentence(findings, findings.leader))
+    general.append(_timer_sentence(findings))
+    return (*(one for one in general if one), coverage_sentence(findings))
+
+
+def answer_of(findings: Findings) -> tuple[Sentence, ...]:
+    """The sentences of the answer, as the kind of page has them."""
+    reference = PAGE_KINDS[findings.report.kind].answer
+    own: tuple[Sentence, ...] = load_part(reference)(findings) if reference else ()
+    return own or sentences(findings)
+
+
+def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
+    """What each step of a parameter changes; without any, the general answer."""
+    steps = findings.parameter_steps
+    if not steps:
+        return sentences(findings)
+    found: list[Sentence] = [
+        (Part(step_name(one.step), strong=True), Part(f": {step_summary(findings, one)}"))
+        for one in steps[:_MOST_STEPS]
+    ]
+    more = len(steps) - len(found)
+    if more > 0:
+        found.append((Part(f"{more} more steps stand below."),))
+    return (*found, coverage_sentence(findings))
+
+
+def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
+    """From where a ladder of versions led to where, then the general answer."""
+    ladder = _ladder_sentence(findings)
+    return (ladder, *sentences(findings)) if ladder else sentences(findings)
+
+
+def _ladder_sentence(findings: Findings) -> Sentence:
+    ladder = findings.ladder
+    measured = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
+    most = largest_step(ladder)
+    if not measured or most is None or most.step is None:
+        return ()
+    last, what = measured[-1], noun(findings)
+    cumulative = last.cumulative
+    if cumulative is None:
+        return ()
+    return (
+        Part(f"The ladder of {len(ladder)} versions{_led(findings, ladder)} ends at "),
+        Part(numbers.ratio(cumulative.overall.ratio), strong=True),
+        Part(f" the {what} of its first version (geometric mean)"),
+        Part(f"{_verdict_words(cumulative.verdicts)}. "),
+        Part("Its largest step is "),
+        Part(most.variant.name, strong=True),
+        Part(f": {numbers.ratio(most.step.overall.ratio)} the {what} of the version "),
+        Part(f"before it{_verdict_words(most.step.verdicts)}."),
+    )
+
+
+def _led(findings: Findings, ladder: tuple[Rung, ...]) -> str:
+    percents = [rung.percent for rung in ladder if not numbers.is_missing(rung.percent)]
+    baseline = findings.baseline
+    if baseline is None or len(percents) < 2:
+        return ""
+    return (
+        f" goes from {percents[0]:.1f}\u202f% to {percents[-1]:.1f}\u202f% of {baseline.name} and"
+    )
+
+
+def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
+    """The verdicts of several problems, after a comma; empty without any."""
+    words = counts(verdicts)
+    return f", {words}" if words else ""
+
+
+def _overall_sentence(findings: Findings) -> Sentence:
+    row, baseline = findings.best_rank, findings.baseline
+    if row is None:
+        return (Part("No variant has a correct and measured result.", strong=True),)
+    if baseline is None or row.best is None or row.worst is None or len(row.ratios) < 2:
+        return ()
+    every = row.complete and len(row.ratios) == len(findings.problems)
+    over = "all" if every else "the"
+    opening: Sentence = (Part(f"Over {over} {len(row.ratios)} problems "),)
+    if findings.baseline_rank:
+        which = "highest" if findings.primary.better == "higher" else "lowest"
+        leader = Part(baseline.name, strong=True)
+        rest = Part(f", the baseline, has the {which} geometric mean. Of the rest, ")
+        opening = (*opening, leader, rest)
+    verb = "takes" if findings.gives_verdicts else "has"
+    return (
+        *opening,
+        Part(row.variant.name, strong=True),
+        Part(f" {verb} "),
+        Part(numbers.ratio(row.geometric_mean), strong=True),
+        Part(f" the {noun(findings)} of {baseline.name} (geometric mean; from "),
+        Part(f"{numbers.ratio(row.best[1].ratio)} at {row.best[0].name} to "),
+        Part(f"{numbers.ratio(row.worst[1].ratio)} at {row.worst[0].name})"),
+        Part(f"{_verdict_words(row.planned_verdicts)}."),
+    )
+
+
+def _largest_sentence(findings: Findings) -> Sentence:
+    problem = findings.largest_problem
+    if problem is None:
+        return ()
+    where = f"At {_largest_words(findings)}{problem.name}"
+    where += "," if len(findings.problems) > 1 else ""
+    first = findings.winners[problem.id]
+    shown = findings.rival_winners.get(problem.id, first)
+    opening = (Part(f"{where} "), *winner_words(findings, first))
+    if first.cell != shown.cell:
+        opening = (*opening, Part("; of the rest, "), *winner_words(findings, shown))
+    value = findings.value(shown.cell, findings.report.primary)
+    alone = shown.cell.variant == findings.baseline
+    if findings.baseline is None or alone or numbers.is_missing(value.ratio):
+        return (*opening, Part("."))
+    certainty = _certainty(value, findings.verdict(shown.cell.variant, problem))
+    return (
+        *opening,
+        Part(": "),
+        Part(numbers.ratio(value.ratio), strong=True),
+        Part(f" the {noun(findings)} of {findings.baseline.name}{certainty}."),
+    )
+
+
+def _largest_words(findings: Findings) -> str:
+    """Why one problem speaks for all; of problems of different kinds none is the largest."""
+    if len(findings.problems) == 1:
+        return ""
+    keys = telling(findings.problems)
+    sizes = any(is_number(one.params.get(key)) for one in findings.problems for key in keys)
+    return "the largest problem, " if sizes else "the problem that takes longest, "
+
+
+def winner_words(findings: Findings, winner: Winner) -> Sentence:
+    """Who wins a problem, with its number: the best only where verdicts show it."""
+    shown = numbers.show(winner.value.median, findings.primary.unit)
+    variant = winner.cell.variant
+    name = Part(variant.name, strong=True)
+    if winner.final:
+        shown += " in the final"
+    aside = _aside(findings, winner)
+    if winner.best:
+        outside = variant.id in findings.references and variant != findings.baseline
+        opening = "the lowest time is that of " if outside else "the best is "
+        return (Part(opening), name, Part(f"{aside} with {shown}"))
+    which = "highest" if findings.primary.better == "higher" else "lowest"
+    ties = ties_words(winner)
+    tail = f", {ties}" if ties else ""
+    return (name, Part(f"{aside} has the {which} median, {shown}{tail}"))
+
+
+def _aside(findings: Findings, winner: Winner) -> str:
+    """Say of a winner that it is no rival."""
+    variant = winner.cell.variant
+    if variant == findings.baseline:
+        return ", the baseline,"
+    return ", a reference," if variant.id in findings.references else ""
+
+
+def _certainty(value: Value, verdict: PairVerdict) -> str:
+    interval = numbers.interval(value.ratio_low, value.ratio_high)
+    between = f" {interval}" if interval else ""
+    if verdict.verdict is not None:
+        return f"{between}, {word_of(verdict)} ({reason_and_blocks(verdict)})"
+    if not between:
+        return ", without an interval"
+    verb = "excludes" if excludes_one(value) else "includes"
+    return f"{between}; the 95\u202f% interval {verb} 1"
+
+
+def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence:
+    """At how many problems a variant wins, and how much slower it is used for all of them."""
+    total = 0 if row is None else len(row.planned)
+    if row is None or row.regret is None or total < 2:
+        return ()
+    text = f" {contender_words(findings, row)}{_first_elsewhere(findings, row)}"
+    if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere
+        worst = _problem(findings, row.regret.worst_problem)
+        slower = slowdown_words(row.regret.worst)
+        text += f"; used {where(row)}, at most {slower} than the best (at {worst.name})"
+    return (Part(row.variant.name, strong=True), Part(f"{text}."))
+
+
+def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
+    """Who is first at the problems that a variant loses: each where they are few, else how often.
+
+    Not where the run tunes: it asks for one configuration, and how much slower that is.
+    """
+    if findings.tunes:
+        return ""
+    own = findings.contenders.get(row.variant.id, frozenset())
+    lost = [problem for problem in findings.problems if problem.id in row.planned - own]
+    if not lost:
+        return ""
+    first = [findings.deciding_winners[problem.id].cell.variant.name for problem in lost]
+    if len(lost) <= _MOST_LOST:
+        named = [f"{name} at {problem.name}" for name, problem in zip(first, lost, strict=True)]
+    else:
+        named = [f"{name} at {count}" for name, count in Counter(first).most_common(_MOST_FIRST)]
+    return f" (elsewhere: {', '.join(named)})"
+
+
+def _problem(findings: Findings, identifier: str) -> Problem:
+    return next(problem for problem in findings.problems if problem.id == identifier)
+
+
+def where(row: VariantRank) -> str:
+    """Where a variant is used when it is used at every problem that it can run on."""
+    return "everywhere" if row.complete else "at all of them"
+
+
+def _timer_sentence(findings: Findings) -> Sentence:
+    """How far a quick benchmark would be off, where one was made beside ncu."""
+    table = timer_table(findings)
+    if table is None or table.furthest is None:
+        return ()
+    furthest = table.furthest
+    rest = f": {furthest.parts}." if furthest.parts else "."
+    return (
+        Part(f"Of the timers, {furthest.timer} is furthest off, at "),
+        Part(f"{furthest.where}: "),
+        Part(furthest.ratio, strong=True),
+        Part(f" the time of {table.reference}, {furthest.times}{rest}"),
+    )
+
+
+def coverage_sentence(findings: Findings) -> Sentence:
+    """How many cells were measured, and what became of the others."""
+    total = len(findings.report.plan.cells)
+    others = [
+        f"{count} {OUTCOME_WORDS[outcome]}"
+        for outcome, count in findings.outcome_counts().items()
+        if not outcome.correct
+    ]
+    rest = f" ({', '.join(others)})" if others else ""
+    return (Part(f"{findings.measured_count()} of {total} cells measured{rest}."),)

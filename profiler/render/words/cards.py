@@ -1,0 +1,201 @@
+"""The four cards of a page: best, by how much, is it real, what limits it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from profiler.findings.counters import limit_at
+from profiler.findings.findings import Findings
+from profiler.findings.limits import LimitKind
+from profiler.findings.ranking import VariantRank
+from profiler.findings.verdicts import PairVerdict
+from profiler.model import Problem, Verdict
+from profiler.render.words import numbers
+from profiler.render.words.answer import Card, where
+from profiler.render.words.ranks import contender_words, slowdown_words, ties_words
+from profiler.render.words.steps import noun
+from profiler.render.words.verdicts import CSS, counts, details, percent, reason_and_blocks, word_of
+
+_NO_LIMIT = (
+    "percent of peak was not collected: add compute_throughput_pct and memory_throughput_pct to "
+    "collect.metrics"
+)
+
+
+def cards(findings: Findings) -> tuple[Card, ...]:
+    """Best, by how much, is it real, what limits it."""
+    return (
+        _best_card(findings),
+        _difference_card(findings),
+        _reality_card(findings),
+        _limit_card(findings),
+    )
+
+
+def _best_card(findings: Findings) -> Card:
+    row = findings.leader
+    if row is None:
+        return Card("Best", numbers.MISSING, "no correct result was measured")
+    detail = contender_words(findings, row)
+    if not row.covers:
+        detail += f"; measured at {len(row.ratios)}"
+    elif findings.tunes and row.regret is not None:
+        slower = slowdown_words(row.regret.worst)
+        detail += f"; used {where(row)}, at most {slower} than the best"
+    if row is findings.baseline_rank:
+        detail = f"the baseline; {detail}"
+    return Card(_place(findings, row), row.variant.name, f"{detail}{_ties(findings, row)}")
+
+
+def _place(findings: Findings, row: VariantRank) -> str:
+    """What the first may be called: best only where it is so at each of its problems."""
+    if not row.planned <= findings.contenders.get(row.variant.id, frozenset()):
+        return "Leader"
+    own = [one for one in findings.deciding_winners.values() if one.cell.variant == row.variant]
+    alone = len(own) == len(row.planned) and all(one.best for one in own)
+    return "Best" if alone else "Best, or not told apart from it"
+
+
+def _ties(findings: Findings, row: VariantRank) -> str:
+    """Who is the same as the leader at its only problem, or not told apart from it."""
+    own = [one for one in findings.deciding_winners.values() if one.cell.variant == row.variant]
+    if len(row.planned) != 1 or not own or not ties_words(own[0]):
+        return ""
+    return f"; {ties_words(own[0])}"
+
+
+def _difference_card(findings: Findings) -> Card:
+    row, baseline = findings.best_rank, findings.baseline
+    question = "By how much"
+    if baseline is None or row is None or row.best is None or row.worst is None:
+        return Card(question, numbers.MISSING, "no baseline to compare with")
+    if row.variant == baseline:
+        return Card(question, numbers.MISSING, "nothing but the baseline was measured")
+    against = f"the {noun(findings)} of {baseline.name}"
+    if findings.baseline_rank:
+        against += f" in {row.variant.name}, first of the rest"
+    source = _source(row.verdicts)
+    if len(row.ratios) == 1:
+        value = row.best[1]
+        between = numbers.interval(value.ratio_low, value.ratio_high)
+        return Card(question, numbers.ratio(value.ratio), f"{against} {between}{source}")
+    span = f"{numbers.ratio(row.best[1].ratio)} to {numbers.ratio(row.worst[1].ratio)}"
+    detail = f"{against}: geometric mean, {span} by problem{source}"
+    return Card(question, numbers.ratio(row.geometric_mean), detail)
+
+
+def _source(verdicts: Sequence[PairVerdict]) -> str:
+    """Which blocks a ratio is from: those of the final, which flatter nobody, or of the timing."""
+    known = [pair for pair in verdicts if pair.verdict is not None]
+    if not known:
+        return ""
+    final = sum(pair.final for pair in known)
+    if not final:
+        return "; from the timing blocks, there was no final"
+    if final == len(known):
+        return "; measured again in the final"
+    return f"; measured again in the final at {final} of {len(known)}"
+
+
+def _reality_card(findings: Findings) -> Card:
+    row = findings.best_rank
+    question = "Is it real"
+    if row is None or not row.ratios:
+        return Card(question, numbers.MISSING, "no ratio to a baseline")
+    known = [pair for pair in row.planned_verdicts if pair.verdict is not None]
+    if known and any(pair.verdict is not Verdict.NO_DATA for pair in known):
+        return _verdict_card(question, known)
+    if findings.gives_verdicts:
+        return Card(question, numbers.MISSING, "nothing but the baseline was measured")
+    return _interval_card(question, findings, row)
+
+
+def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
+    kinds = list(dict.fromkeys(pair.verdict for pair in verdicts if pair.verdict))
+    css = CSS[kinds[0]] if len(kinds) == 1 else ""
+    if len(verdicts) == 1:
+        return Card(question, word_of(verdicts[0]), details(verdicts[0]), css)
+    parts = [part for part in (doubts(verdicts), _spans(verdicts)) if part]
+    return Card(question, counts(verdicts), "; ".join(parts), css)
+
+
+def doubts(verdicts: Sequence[PairVerdict]) -> str:
+    """Why it is UNCLEAR, where it is: the most common reason in the words of one problem."""
+    unclear = [pair for pair in verdicts if pair.verdict is Verdict.UNCLEAR]
+    if not unclear:
+        return ""
+    reason, count = Counter(pair.reason for pair in unclear).most_common(1)[0]
+    why = next(reason_and_blocks(pair) for pair in unclear if pair.reason is reason)
+    if count == len(verdicts):
+        return why
+    others = len(unclear) - count
+    return f"UNCLEAR at {len(unclear)}{', most often' if others else ''}: {why}"
+
+
+def _spans(verdicts: Sequence[PairVerdict]) -> str:
+    """Margin, noise floor, blocks and detectable effect: each as one value or from-to."""
+    parts = [
+        ("margin \u00b1", [pair.margin for pair in verdicts], ""),
+        ("noise floor ", [pair.noise_floor for pair in verdicts], "noise floor not known"),
+    ]
+    spans = [_span(words, values, without) for words, values, without in parts]
+    blocks = sorted({pair.blocks for pair in verdicts if pair.blocks})
+    if blocks:
+        ends = dict.fromkeys((blocks[0], blocks[-1]))
+        spans.append(f"{' to '.join(map(str, ends))} blocks")
+    spans.append(_span("would likely see ", [pair.detectable for pair in verdicts], ""))
+    return ", ".join(part for part in spans if part)
+
+
+def _span(words: str, values: Sequence[float], without: str) -> str:
+    known = [value for value in values if not numbers.is_missing(value)]
+    if not known:
+        return without
+    ends = dict.fromkeys(percent(value) for value in (min(known), max(known)))
+    return f"{words}{' to '.join(ends)}"
+
+
+def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
+    """For metrics that no verdict is given on."""
+    sizes = [findings.at(row.variant, one, findings.report.primary).n for one, _ in row.ratios]
+    blocks = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
+    detail = (
+        f"95\u202f% intervals of the ratio exclude 1; {blocks} blocks a cell; no verdict is given "
+        f"on {findings.primary.label.lower()}"
+    )
+    return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
+
+
+def _limit_card(findings: Findings) -> Card:
+    question = "What limits it"
+    problem, row = findings.largest_problem, findings.leader
+    if problem is None or row is None:
+        return Card(question, numbers.MISSING, "nothing was measured")
+    limit = limit_at(findings, row.variant, problem)
+    if limit is None or limit.kind is LimitKind.UNKNOWN:
+        return Card(question, numbers.MISSING, _bandwidth_words(findings, row, problem))
+    busy = {"compute": limit.compute_pct, "memory": limit.memory_pct, "DRAM": limit.dram_pct}
+    parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
+    detail = f"{parts} of peak at {problem.name}"
+    if limit.stalls:
+        detail += f"; warps wait most for {stall_words(limit.stalls[0].reason)}"
+    return Card(question, str(limit.kind), detail)
+
+
+_STALLS = {"wait": "fixed-latency dependencies"}
+"""Reasons whose names in ncu say nothing by themselves."""
+
+
+def stall_words(reason: str) -> str:
+    """What warps wait for, from ncu's name of a stall reason."""
+    return _STALLS.get(reason, reason.replace("_", " "))
+
+
+def _bandwidth_words(findings: Findings, row: VariantRank, problem: Problem) -> str:
+    """What to collect; before that how busy the device memory is, where that is known."""
+    busy = findings.at(row.variant, problem, "peak_dram_pct").median
+    if numbers.is_missing(busy):
+        return _NO_LIMIT
+    bandwidth = f"{numbers.show(busy, '%')} of the DRAM bandwidth at {problem.name}"
+    return f"{bandwidth}; {_NO_LIMIT}"

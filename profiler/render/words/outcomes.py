@@ -1,0 +1,35 @@
+"""Outcomes of cells in words, and why a number is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from profiler.findings.findings import Findings
+from profiler.model import Cell, Outcome
+
+OUTCOME_WORDS: Mapping[Outcome, str] = {
+    Outcome.MEASURED: "measured",
+    Outcome.DUPLICATE: "same machine code",
+    Outcome.COMPILE_FAILED: "compile failed",
+    Outcome.WRONG_RESULT: "wrong result",
+    Outcome.RAISED: "raised an error",
+    Outcome.OUT_OF_MEMORY: "out of memory",
+    Outcome.ILLEGAL_ADDRESS: "illegal address",
+    Outcome.CRASHED: "crashed",
+    Outcome.TIMED_OUT: "timed out",
+    Outcome.FELL_BACK: "fell back",
+    Outcome.NO_KERNEL: "no kernel seen",
+    Outcome.NOT_MEASURED: "not measured",
+}
+
+
+def why_missing(findings: Findings, cell: Cell | None, metric: str) -> str:
+    """Why a cell has no value of a metric."""
+    if cell is None:
+        return "not in the plan"
+    status = findings.status(cell)
+    if not status.outcome.correct:
+        return f"{OUTCOME_WORDS[status.outcome]}: {status.cause}".rstrip(": ")
+    if metric in status.missing_metrics:
+        return "asked for, but the tool did not deliver it"
+    return "not collected for this cell"

@@ -1,0 +1,81 @@
+"""Winners and ranks in words: ties, what the first of a run may be called, slowdowns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profiler.findings.findings import Findings
+from profiler.findings.ranking import VariantRank
+from profiler.findings.winners import Winner
+from profiler.model import Cell
+from profiler.render.words import numbers
+
+_NAMED = 2
+"""Variants that a sentence names; more are counted."""
+_AS_FACTOR = 2.0
+"""Slowdowns from here on are said as factors, below as percent."""
+
+
+def ties_words(winner: Winner) -> str:
+    """Who is the same as a winner and who is not told apart from it; empty where nobody is."""
+    if not winner.judged:
+        return ""
+    parts = []
+    if winner.same:
+        parts.append(f"the same as {_names(winner.same)}")
+    if winner.not_told_apart:
+        parts.append(f"not told apart from {_names(winner.not_told_apart)}")
+    return " and ".join(parts)
+
+
+def _names(cells: Sequence[Cell]) -> str:
+    names = [cell.variant.name for cell in cells]
+    return " and ".join(names) if len(names) <= _NAMED else f"{len(names)} others"
+
+
+def best_word(findings: Findings) -> str:
+    """What the variant to recommend is called: the best only where verdicts show it.
+
+    Where the baseline has the better mean, it is only the first of the rest.
+    """
+    if findings.baseline_rank:
+        return "first of the rest"
+    row = findings.best_rank
+    if row is None or not row.planned:
+        return "leader"
+    own = [findings.deciding_winners.get(problem) for problem in row.planned]
+    sole = (winner and winner.best and winner.cell.variant == row.variant for winner in own)
+    return "best" if all(sole) else "leader"
+
+
+def contender_words(findings: Findings, row: VariantRank) -> str:
+    """At how many problems a variant wins, or is not shown to be worse than the winner."""
+    total = len(row.planned)
+    own = [
+        findings.deciding_winners[problem]
+        for problem in row.planned
+        if problem in findings.deciding_winners
+    ]
+    problems = f"{total} problem{'s' if total > 1 else ''}"
+    if not all(winner.judged for winner in own):
+        first = len(findings.contenders.get(row.variant.id, ()))
+        return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
+    wins = sum(winner.cell.variant == row.variant for winner in own)
+    same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in own)
+    apart = sum(any(cell.variant == row.variant for cell in one.not_told_apart) for one in own)
+    parts = [f"has the lowest number at {wins} of {problems}"]
+    if same:
+        parts.append(f"the same as the winner at {same}")
+    if apart:
+        parts.append(f"not told apart from it at {apart}")
+    return ", ".join(parts)
+
+
+def slowdown_words(slowdown: float) -> str:
+    """How much slower something is: in percent, from twice on as a factor; of 1 `no slower`."""
+    if numbers.is_missing(slowdown):
+        return numbers.MISSING
+    if slowdown >= _AS_FACTOR:
+        return f"{slowdown:.2f}{numbers.TIMES} slower"
+    percent = 100 * (slowdown - 1)
+    return f"{percent:.1f}\u202f% slower" if percent >= 0.05 else "no slower"

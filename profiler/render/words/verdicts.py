@@ -1,0 +1,165 @@
+"""Verdicts in words: symbol and word, the reason, and the numbers behind it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from profiler.findings.verdicts import FEWEST_BLOCKS, PairVerdict, Reason
+from profiler.model import Verdict
+from profiler.render.words import numbers
+
+SYMBOLS: Mapping[Verdict, str] = {
+    Verdict.FASTER: "\u25bc",
+    Verdict.SLOWER: "\u25b2",
+    Verdict.SAME: "=",
+    Verdict.UNCLEAR: "?",
+    Verdict.NO_DATA: numbers.MISSING,
+}
+"""Time goes down, goes up, stays."""
+WORDS: Mapping[Verdict, str] = {verdict: verdict.value.upper() for verdict in Verdict}
+CSS: Mapping[Verdict, str] = {
+    verdict: f"is-{verdict.value.replace(' ', '-')}" for verdict in Verdict
+}
+ORDER = (Verdict.FASTER, Verdict.SAME, Verdict.UNCLEAR, Verdict.SLOWER, Verdict.NO_DATA)
+"""As columns sort and as counts are said."""
+
+
+def word(verdict: Verdict) -> str:
+    """Symbol and word of a verdict: `▼ FASTER`."""
+    return f"{SYMBOLS[verdict]} {WORDS[verdict]}"
+
+
+def word_of(pair: PairVerdict) -> str:
+    """Symbol and word of the verdict on a pair; empty without one."""
+    return word(pair.verdict) if pair.verdict else ""
+
+
+def word_with_margin(pair: PairVerdict) -> str:
+    """Symbol and word; of SAME also within which margin, which may be a wide one."""
+    if pair.verdict is Verdict.SAME and math.isfinite(pair.margin):
+        return f"{word_of(pair)} within \u00b1{100 * pair.margin:.3g}\u202f%"
+    return word_of(pair)
+
+
+def reason_words(pair: PairVerdict) -> str:
+    """The reason of a verdict as a clause; empty without a verdict."""
+    if pair.verdict is None:
+        return ""
+    missing = numbers.is_missing
+    unknown = " (noise floor not known)" if missing(pair.noise_floor) else ""
+    limits = "the margin" if missing(pair.margin) else f"\u00b1{percent(pair.margin)}{unknown}"
+    seen = "" if missing(pair.detectable) else f"; would likely see {percent(pair.detectable)}"
+    words = {
+        Reason.DECIDED: f"beyond {limits} in time and in cycles",
+        Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
+        Reason.WITHIN_MARGIN: f"within {limits}{seen}",
+        Reason.WITHIN_MARGIN_BY_TIME: f"within {limits}{seen}; cycles were not counted",
+        Reason.FEW_BLOCKS: f"{pair.blocks} blocks; a verdict needs {FEWEST_BLOCKS}",
+        Reason.MORE_BLOCKS_NEEDED: f"{pair.blocks} blocks do not tell it from {limits}{seen}",
+        Reason.MANY_COMPARISONS: "would be decided alone, but not as one of so many comparisons",
+        Reason.NOISE: f"the baseline varies by {limits}: too much to call two durations the same",
+        Reason.CYCLES_UNCLEAR: f"differs in time, but {pair.blocks} blocks do not show it in "
+        "cycles",
+        Reason.CLOCK: "time and cycles disagree: the clock moved",
+        Reason.NOT_MEASURED: "not measured",
+    }
+    return words[pair.reason]
+
+
+def reason_and_blocks(pair: PairVerdict) -> str:
+    """The reason and the number of blocks that it rests on; empty without a verdict."""
+    words = reason_words(pair)
+    counted = not pair.blocks or f"{pair.blocks} blocks" in words
+    return f"{words}{'' if counted else f'; {pair.blocks} blocks'}{_final_words(pair)}"
+
+
+def details(pair: PairVerdict) -> str:
+    """Everything behind the verdict: reason, margin, noise floor, blocks, detectable effect."""
+    parts = [reason_words(pair) + _final_words(pair), limits(pair)]
+    return "; ".join(part for part in parts if part)
+
+
+def limits(pair: PairVerdict) -> str:
+    """Margin, noise floor, number of blocks and detectable effect; empty without data."""
+    if pair.verdict is None or not pair.blocks:
+        return ""
+    known = not numbers.is_missing(pair.noise_floor)
+    floor = f"noise floor {percent(pair.noise_floor)}" if known else "noise floor not known"
+    parts = [f"margin \u00b1{percent(pair.margin)}", floor, f"{pair.blocks} blocks"]
+    if not numbers.is_missing(pair.detectable):
+        parts.append(f"would likely see {percent(pair.detectable)}")
+    return ", ".join(parts)
+
+
+def _final_words(pair: PairVerdict) -> str:
+    """That it is of the final, and what the blocks before said where that differs."""
+    if not pair.final:
+        return ""
+    agrees = pair.before in (None, pair.verdict)
+    before = "" if pair.before is None else WORDS[pair.before]
+    return "; the final" if agrees else f"; the final (the timing blocks: {before})"
+
+
+def after_number(pair: PairVerdict) -> str:
+    """Verdict and reason after what else stands on hover: `; ▼ FASTER (…)`; empty without one."""
+    return f"; {word_of(pair)} ({details(pair)})" if pair.verdict is not None else ""
+
+
+def verdict_choices() -> tuple[tuple[str, str], ...]:
+    """CSS class and word of every verdict, as a reader chooses among them."""
+    return tuple((CSS[verdict], word(verdict)) for verdict in ORDER)
+
+
+def verdict_key() -> str:
+    """What the symbols mean."""
+    return ", ".join(word(verdict) for verdict in ORDER if verdict is not Verdict.NO_DATA)
+
+
+def percent(effect: float) -> str:
+    """A relative effect: 0.0123 is `1.23 %`."""
+    return f"{100 * effect:.2f}\u202f%"
+
+
+def counts(pairs: Iterable[PairVerdict]) -> str:
+    """How often each verdict was given: `FASTER at 3, SAME at 1 of 4 problems`; "" without any."""
+    verdicts = [pair.verdict for pair in pairs if pair.verdict is not None]
+    by_verdict = Counter(verdicts)
+    if not verdicts:
+        return ""
+    if len(verdicts) == 1:
+        return word(verdicts[0])
+    if len(by_verdict) == 1:
+        return f"{word(verdicts[0])} at {all_problems(len(verdicts))}"
+    parts = [
+        f"{word(verdict)} at {by_verdict[verdict]}" for verdict in ORDER if by_verdict[verdict]
+    ]
+    return f"{', '.join(parts)} of {len(verdicts)} problems"
+
+
+def all_problems(count: int) -> str:
+    """`both problems`, `all 3 problems`."""
+    return "both problems" if count == 2 else f"all {count} problems"
+
+
+def counted(pairs: Iterable[PairVerdict]) -> str:
+    """How often each verdict was given, in symbols: `▼ 4, = 1`."""
+    by_verdict = Counter(pair.verdict for pair in pairs if pair.verdict is not None)
+    return ", ".join(
+        f"{SYMBOLS[verdict]} {by_verdict[verdict]}" for verdict in ORDER if by_verdict[verdict]
+    )
+
+
+def symbol(pairs: Iterable[PairVerdict]) -> str:
+    """The symbol of a verdict that all problems agree in; empty where they do not."""
+    verdicts = {pair.verdict for pair in pairs if pair.verdict is not None}
+    only = verdicts.pop() if len(verdicts) == 1 else None
+    return SYMBOLS[only] if only else ""
+
+
+def heat_mark(pair: PairVerdict) -> str:
+    """CSS class of a cell in a heat map: UNCLEAR is hatched, SAME dotted."""
+    return {Verdict.UNCLEAR: " unclear", Verdict.SAME: " tied"}.get(
+        pair.verdict or Verdict.NO_DATA, ""
+    )

@@ -1,0 +1,427 @@
+"""The run folder: the only place where a run keeps anything, written so that a kill loses nothing.
+
+    reports/<experiment>/<YYYYmmdd-HHMMSS>/
+      run.json     created, seed, environment, cell keys, seconds per stage, whether a recording
+      spec.yaml    the text as given
+      plan.json    cells, exclusions and sessions, as they were last asked for
+      build.json   one BuildResult per variant
+      compiled/    caches of torch's and Triton's compilers
+      raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
+                       ended), job.json, journal.jsonl, ncu.csv(.gz), clocks.csv(.gz),
+                       report.ncu-rep(.gz), stdout.txt, stderr.txt; of a timeline
+                       operations.csv.gz, ranges.csv.gz, api.csv.gz, timeline.json, and private/
+                       with what its tool wrote, which never leaves the run folder
+
+What became of the cells is never stored apart: it is read from the attempts, each time. So a run
+that was killed at any moment, a finished run and a recording are loaded by the same code.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import UsageError
+from profiler.model import (
+    SCHEMA_VERSION,
+    BuildResult,
+    Cell,
+    Environment,
+    Exclusion,
+    KernelFacts,
+    Plan,
+    Problem,
+    SessionKind,
+    SessionPlan,
+    Variant,
+    Visit,
+)
+
+RUN_FILE = "run.json"
+SPEC_FILE = "spec.yaml"
+PLAN_FILE = "plan.json"
+BUILD_FILE = "build.json"
+SESSION_FILE = "session.json"
+RESULT_FILE = "result.json"
+COMMAND_FILE = "command.txt"
+JOURNAL_FILE = "journal.jsonl"
+CSV_FILE = "ncu.csv"
+COMPILED_FOLDER = "compiled"
+TOOL_REPORT_FILE = "report.ncu-rep"
+PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
+"""What nsys writes into the folder of an attempt."""
+PAGE_FILE = "index.html"
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Write a text file so that a reader sees either the old content or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def write_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a JSON document atomically; NaN is refused, missing is null."""
+    write_atomic(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The content of run.json."""
+
+    experiment: str
+    created: str
+    """Local time at which the run began, ISO 8601 with offset."""
+    seed: int
+    environment: Environment
+    keys: Mapping[str, str]
+    """Cell id → hash of everything that could change its numbers."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Stage → seconds spent in it, added up over resumed executions."""
+    spec_path: str = "SPEC"
+    """The experiment file, as it may be typed again."""
+    overrides: tuple[str, ...] = ()
+    """`key=value` flags that were laid over the spec."""
+    timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Collector of timelines → AttemptRecord.settings of today."""
+    recording: bool = False
+    """Whether this is a copy by `profiler record`, which a newer one may replace."""
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True)
+class AttemptRecord:
+    """One process under one tool, as written before it starts."""
+
+    session: str
+    collector: str
+    kind: str
+    metrics: tuple[str, ...]
+    """Names of the catalogue or raw ncu names."""
+    keys: Mapping[str, str]
+    """Cell id → key at the time; rows of a cell whose key is another today are not used."""
+    visit: Mapping[str, Any] | None = None
+    """Fields of a `Visit`, where one process makes one (external commands)."""
+    time_limit_s: float | None = None
+    """How long one visit could take."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """How timelines were made: launches, capture, version of the tool. They are no part of a cell's
+    key, because no other session depends on them."""
+
+
+@dataclass(frozen=True)
+class AttemptResult:
+    """How an attempt ended, as written after it; absent when the orchestrator was killed."""
+
+    cause: str
+    """Why it ended: `finished`, `died`, `timed_out`, `context_lost`."""
+    seconds: float
+    failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One attempt as found on disk."""
+
+    folder: Path
+    record: AttemptRecord
+    result: AttemptResult | None
+
+    @property
+    def journal(self) -> Path:
+        """The runner's journal."""
+        return self.folder / JOURNAL_FILE
+
+    def command(self) -> str:
+        """The exact command line; empty where the profiler was stopped before it was known."""
+        file = self.folder / COMMAND_FILE
+        return file.read_text("utf-8").strip() if file.exists() else ""
+
+    def csv(self) -> Path | None:
+        """The tool's CSV, compressed or not; None where it wrote none."""
+        for name in (CSV_FILE, f"{CSV_FILE}.gz"):
+            if (self.folder / name).exists():
+                return self.folder / name
+        return None
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """A run folder on disk."""
+
+    path: Path
+
+    def write_spec(self, text: str) -> None:
+        """Keep the spec as it was given."""
+        write_atomic(self.path / SPEC_FILE, text)
+
+    def spec_text(self) -> str:
+        """The spec as it was given."""
+        return (self.path / SPEC_FILE).read_text(encoding="utf-8")
+
+    def write_record(self, record: RunRecord) -> None:
+        """Write run.json."""
+        write_json(self.path / RUN_FILE, asdict(record))
+
+    def record(self) -> RunRecord:
+        """Read run.json; raises UsageError where it is no run folder or of another version."""
+        path = self.path / RUN_FILE
+        data = _read_json(path)
+        if data.get("schema_version") != SCHEMA_VERSION:
+            raise UsageError(
+                f"{self.path}: written by another version (schema {data.get('schema_version')}, "
+                f"this one reads {SCHEMA_VERSION})"
+            )
+        with _expected_content(path):
+            environment = Environment(**data["environment"])
+            overrides = tuple(data["overrides"])
+            return RunRecord(**{**data, "environment": environment, "overrides": overrides})
+
+    def exists(self) -> bool:
+        """Whether the run was begun, so that there is a record."""
+        return (self.path / RUN_FILE).exists()
+
+    def is_recording(self) -> bool:
+        """Whether `profiler record` wrote this folder; raises UsageError where run.json is damaged.
+
+        Recordings older than the mark in run.json have no plan, and runs have one.
+        """
+        if not self.exists():
+            return False
+        mark = _read_json(self.path / RUN_FILE).get("recording")
+        planned = any((self.path / name).exists() for name in (PLAN_FILE, f"{PLAN_FILE}.gz"))
+        return mark is True or (mark is None and not planned)
+
+    def write_plan(self, plan: Plan) -> None:
+        """Write plan.json, so that a page can be made again without the workload."""
+        write_json(self.path / PLAN_FILE, asdict(plan))
+
+    def plan(self) -> Plan:
+        """Read plan.json."""
+        path = self.path / PLAN_FILE
+        with _expected_content(path):
+            return _plan(_read_json(path))
+
+    def write_builds(self, builds: Iterable[BuildResult]) -> None:
+        """Write build.json."""
+        write_json(self.path / BUILD_FILE, {"builds": [asdict(build) for build in builds]})
+
+    def builds(self) -> tuple[BuildResult, ...]:
+        """Read build.json; empty where nothing had to be built."""
+        path = self.path / BUILD_FILE
+        if not path.exists():
+            return ()
+        with _expected_content(path):
+            return tuple(_build(data) for data in _read_json(path)["builds"])
+
+    def new_attempt(self, record: AttemptRecord) -> Path:
+        """Make the folder of a new attempt and write its session.json."""
+        raw = self.path / "raw"
+        raw.mkdir(parents=True, exist_ok=True)
+        number = 1 + max((_age(folder)[1] for folder in raw.glob(f"{record.session}.*")), default=0)
+        folder = raw / f"{record.session}.{number:03d}"
+        folder.mkdir()
+        write_json(folder / SESSION_FILE, asdict(record))
+        return folder
+
+    def write_command(self, folder: Path, command: str) -> None:
+        """Keep the exact command line of an attempt."""
+        write_atomic(folder / COMMAND_FILE, command + "\n")
+
+    def attempt(self, folder: Path) -> Attempt:
+        """One attempt of this run."""
+        return _attempt(folder)
+
+    def attempts(self) -> tuple[Attempt, ...]:
+        """All attempts: by session, and of one session in the order in which they were made."""
+        files = (self.path / "raw").glob(f"*/{SESSION_FILE}")
+        return tuple(_attempt(folder) for folder in sorted((f.parent for f in files), key=_age))
+
+
+def _age(folder: Path) -> tuple[str, int]:
+    session, _, number = folder.name.rpartition(".")
+    return session, int(number) if number.isdecimal() else 0
+
+
+def _attempt(folder: Path) -> Attempt:
+    with _expected_content(folder / SESSION_FILE):
+        data = _read_json(folder / SESSION_FILE)
+        record = AttemptRecord(**{**data, "metrics": tuple(data["metrics"])})
+    result = None
+    if (folder / RESULT_FILE).exists():
+        with _expected_content(folder / RESULT_FILE):
+            result = AttemptResult(**_read_json(folder / RESULT_FILE))
+    return Attempt(folder, record, result)
+
+
+def _plan(data: dict[str, Any]) -> Plan:
+    cells = tuple(
+        Cell(cell["id"], Variant(**cell["variant"]), Problem(**cell["problem"]))
+        for cell in data["cells"]
+    )
+    excluded = tuple(
+        Exclusion(**{**exclusion, "examples": tuple(exclusion["examples"])})
+        for exclusion in data["excluded"]
+    )
+    sessions = tuple(_session(session) for session in data["sessions"])
+    parts = {"cells": cells, "excluded": excluded, "sessions": sessions}
+    lists = {name: tuple(data.get(name, ())) for name in ("references", "looks")}
+    return Plan(**{**data, **parts, **lists})
+
+
+def _session(data: dict[str, Any]) -> SessionPlan:
+    visits = tuple(Visit(**visit) for visit in data["visits"])
+    parts = {"kind": SessionKind(data["kind"]), "metrics": tuple(data["metrics"]), "visits": visits}
+    return SessionPlan(**{**data, **parts})
+
+
+def _build(data: dict[str, Any]) -> BuildResult:
+    kernels = tuple(KernelFacts(**kernel) for kernel in data["kernels"])
+    return BuildResult(**{**data, "kernels": kernels})
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            f"{path.parent}: not a run folder (no {path.name})",
+            remedy="Give the folder of a live run, or a recording; a replay leaves results only.",
+        ) from error
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: damaged: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: damaged: not a JSON object")
+    return data
+
+
+@contextmanager
+def _expected_content(path: Path) -> Iterator[None]:
+    """Name the file in the error where it lacks what this version writes."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path}: damaged, or of another version: {error!r}") from error
+
+
+def finish_attempt(folder: Path, result: AttemptResult) -> None:
+    """Write how an attempt ended, and compress what its tool wrote."""
+    write_json(folder / RESULT_FILE, asdict(result))
+    compress(folder / CSV_FILE)
+    for name in (TOOL_REPORT_FILE, *PRIVATE_FILES):
+        compress(folder / name)
+
+
+def compress(path: Path, *, level: int = 1) -> None:
+    """Replace a file by its gzip; atomic, and without a time stamp so that bytes repeat.
+
+    By default at the fastest level: a report of ncu (60 MB for 350 launches of 15 passes) shrinks
+    to a fifth in half a second.
+    """
+    if not path.exists():
+        return
+    target = path.with_name(f"{path.name}.gz")
+    temporary = path.with_name(f".{path.name}.gz")
+    try:
+        with (
+            path.open("rb") as source,
+            temporary.open("wb") as raw,
+            gzip.GzipFile(
+                filename="", mode="wb", fileobj=raw, mtime=0, compresslevel=level
+            ) as sink,
+        ):
+            shutil.copyfileobj(source, sink)
+        temporary.replace(target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    path.unlink()
+
+
+def require_folder(out: Path) -> None:
+    """Raise UsageError where runs cannot be written, before an hour of measuring is lost."""
+    nearest = out.resolve()
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise UsageError(f"--out {out}: {nearest} is not a folder")
+    try:
+        # The bits of a folder do not tell of a file system that is read-only or full.
+        with tempfile.TemporaryDirectory(dir=nearest, prefix=".profiler."):
+            pass
+    except OSError as error:
+        raise UsageError(
+            f"--out {out}: {nearest} cannot be written to: {error.strerror}",
+            remedy="Give another folder with --out.",
+        ) from error
+
+
+def create_run(out: Path, experiment: str, created: str) -> RunFolder:
+    """Make a new run folder `<out>/<experiment>/<time>`; never one that exists.
+
+    `created` is a local time in ISO 8601.
+    """
+    stamp = datetime.fromisoformat(created).strftime("%Y%m%d-%H%M%S")
+    for suffix in ("", *(f"-{number}" for number in range(2, 1000))):
+        path = out / experiment / f"{stamp}{suffix}"
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise UsageError(
+                f"{path}: the run folder cannot be made: {error.strerror}",
+                remedy="Choose another folder with --out.",
+            ) from error
+        return RunFolder(path)
+    raise UsageError(f"{out / experiment}: too many runs in one second")
+
+
+def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
+    """The run folders under `out`, oldest first."""
+    folders = (file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}"))
+    return tuple(RunFolder(folder) for folder in sorted(folders, key=_began))
+
+
+def _began(folder: Path) -> tuple[str, int]:
+    """Time in the name of a run folder, and which one of that second it is."""
+    day, _, rest = folder.name.partition("-")
+    second, _, number = rest.partition("-")
+    return f"{day}-{second}", int(number) if number.isdecimal() else 1
+
+
+def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
+    """The newest run of the experiment, if at least one of its cells has the key of today.
+
+    Recordings are passed over: they are finished.
+    """
+    for run in reversed(runs(out, experiment)):
+        try:
+            record = run.record()
+        except UsageError:
+            continue
+        if record.recording:
+            continue
+        if any(record.keys.get(cell) == key for cell, key in keys.items()):
+            return run
+        return None
+    return None

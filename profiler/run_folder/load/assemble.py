@@ -1,0 +1,251 @@
+"""From a run folder to a report: the one way for live runs, replayed recordings and `report`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
+from profiler.analyse.judge import Rules
+from profiler.analyse.range_counters import range_counters
+from profiler.analyse.samples import share_duplicates
+from profiler.analyse.summary import summarise
+from profiler.errors import ExitCode, SpecError
+from profiler.metrics.queries import CATALOGUE, expand, primary_timer
+from profiler.model import (
+    BuildResult,
+    CellStatus,
+    Environment,
+    Plan,
+    SessionKind,
+)
+from profiler.notices import Notice, NoticeKind
+from profiler.planning.space import Space, space_of
+from profiler.planning.spec import LoadedSpec
+from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
+from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.outcomes import Results, gather
+from profiler.run_folder.load.report import ReplayInfo, Report
+from profiler.run_folder.load.throttling import counting_timelines
+from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
+from profiler.run_folder.redact import PrivateTexts, private_texts, without_private
+
+
+@dataclass(frozen=True, eq=False)
+class Finished:
+    """A report, and what the process shall say to its caller."""
+
+    report: Report
+    exit_code: ExitCode
+
+
+def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = False) -> Finished:
+    """Read everything that a run folder holds about the cells of a plan.
+
+    `replay`: the folder is a recording, made on whatever machine. The keys that count are those of
+    the folder itself: they leave out what was measured before a kernel was edited.
+    """
+    record, builds = run.record(), run.builds()
+    environment = record.environment
+    attempts = run.attempts()
+    capability = environment.compute_capability
+    loaded_attempts = [
+        load_attempt(attempt, record.keys, capability, record.timelines) for attempt in attempts
+    ]
+    private = private_texts(run.path)
+    builds = tuple(_public_build(build, private) for build in builds)
+    check_kernels = _space(loaded).check_kernels
+    results = gather(plan, builds, loaded_attempts, capability, check_kernels)
+    results = replace(results, statuses=_public_statuses(results, private))
+    environment = _with_attributes(environment, results.attributes)
+    unmeasured = _unmeasured_metrics(loaded)
+    samples = share_duplicates(results.samples, results.statuses)
+    samples = add_derived(samples, results.statuses, environment)
+    samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
+    samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
+    results = replace(results, statuses=_name_missing(results, samples, unmeasured))
+    ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
+    rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
+    summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
+    replayed = _replay_info(record) if replay else None
+    report = Report(
+        title=loaded.experiment.title or loaded.experiment.name,
+        description=loaded.experiment.description,
+        experiment=loaded.experiment.name,
+        created=record.created,
+        plan=_with_cells(plan, results),
+        statuses=results.statuses,
+        builds=builds,
+        environment=environment,
+        samples=samples,
+        summary=summary,
+        baseline=plan.baseline,
+        notices=(
+            *_replay_notice(replayed),
+            *_other_timer(plan, samples),
+            *results.notices,
+        ),
+        spec_text=loaded.text,
+        # The spec in a run folder is a copy: what measures again is the file that it was made from.
+        spec_path=record.spec_path if loaded.base == run.path else loaded.shown_path,
+        commands={
+            session: without_private(command, private)
+            for session, command in _commands(attempts).items()
+        },
+        stages=record.stages,
+        replay=replayed,
+        metrics=expand(loaded.experiment.collect.metrics),
+        rules=rules,
+        kind=loaded.experiment.page.kind,
+        parameters=loaded.experiment.page.parameters,
+        axes=loaded.experiment.page.axes,
+        split=loaded.experiment.page.split,
+        range_counters=range_counters(
+            share_duplicates(results.ranges, results.statuses),
+            environment,
+            [cell.id for cell in results.cells],
+        ),
+        timelines=_timelines(plan, results, loaded_attempts),
+    )
+    return Finished(report, _exit_code(results))
+
+
+def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
+    """Say where the timer that the plan believes most gave nothing, and another one stands in."""
+    planned = primary_timer(
+        one.collector for one in plan.sessions if one.kind is SessionKind.TIMING
+    )
+    timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
+    measured = primary_timer(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
+    if planned is not None and measured not in (None, planned):
+        yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
+
+
+def _timelines(
+    plan: Plan, results: Results, attempts: Sequence[Loaded]
+) -> Mapping[str, CellTimeline]:
+    twins = {cell: status.duplicate_of for cell, status in results.statuses.items()}
+    return shared_timelines(
+        joined_timelines(counting_timelines(plan, attempts)),
+        {cell: twin for cell, twin in twins.items() if twin is not None},
+    )
+
+
+def _space(loaded: LoadedSpec) -> Space:
+    """The workload's space; an empty one where the copy of a spec lies far from its workload."""
+    try:
+        return space_of(loaded)
+    except SpecError:
+        return Space()
+
+
+def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:
+    """A build as it may be shown: without the folders of this machine."""
+    return replace(
+        build,
+        library=None if build.library is None else without_private(build.library, private),
+        command=without_private(build.command, private),
+        error=without_private(build.error, private),
+    )
+
+
+def _public_statuses(results: Results, private: PrivateTexts) -> Mapping[str, CellStatus]:
+    return {
+        cell: replace(status, cause=without_private(status.cause, private))
+        for cell, status in results.statuses.items()
+    }
+
+
+def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:
+    """Metrics that the spec names and no session measures: derived, or from the build."""
+    names = (name for name in loaded.experiment.collect.metrics if name in CATALOGUE)
+    return tuple(name for name in names if CATALOGUE[name].source != "ncu")
+
+
+def _of_source(source: str, names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if CATALOGUE[name].source == source)
+
+
+def _build_of(results: Results, builds: Sequence[BuildResult]) -> Mapping[str, BuildResult]:
+    by_variant = {build.variant: build for build in builds}
+    return {
+        cell.id: by_variant[cell.variant.id]
+        for cell in results.cells
+        if cell.variant.id in by_variant
+    }
+
+
+def _name_missing(
+    results: Results, samples: pd.DataFrame, names: Sequence[str]
+) -> Mapping[str, CellStatus]:
+    """Statuses that also say which of these metrics a measured cell has not."""
+    values = samples.reindex(columns=["cell", *names])
+    present = values[list(names)].notna().groupby(values["cell"]).any()
+    statuses = dict(results.statuses)
+    for cell, row in present.iterrows():
+        status = statuses.get(str(cell))
+        if status is None:  # Measured before; not asked for today.
+            continue
+        lost = [name for name in names if not row[name] and name not in status.missing_metrics]
+        statuses[status.cell] = replace(status, missing_metrics=(*status.missing_metrics, *lost))
+    return statuses
+
+
+def _with_attributes(
+    environment: Environment, attributes: Mapping[str, str | float]
+) -> Environment:
+    """Add what only the tool knows about the GPU, where it said so."""
+    count = attributes.get("device__attribute_multiprocessor_count")
+    cache = attributes.get("device__attribute_l2_cache_size")
+    return replace(
+        environment,
+        sm_count=environment.sm_count or _whole(count),
+        l2_bytes=environment.l2_bytes or _whole(cache),
+    )
+
+
+def _whole(value: str | float | None) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
+
+
+def _with_cells(plan: Plan, results: Results) -> Plan:
+    return replace(plan, cells=results.cells)
+
+
+def _replay_info(record: RunRecord) -> ReplayInfo:
+    environment: Environment = record.environment
+    return ReplayInfo(
+        gpu=environment.gpu or environment.cpu or "an unnamed machine",
+        when=record.created,
+        ncu=tool_words(environment),
+    )
+
+
+def tool_words(environment: Environment) -> str:
+    """What a run was measured with, as the end of `measured with …`."""
+    if environment.ncu:
+        return f"ncu {environment.ncu}"
+    return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"
+
+
+def _replay_notice(replay: ReplayInfo | None) -> tuple[Notice, ...]:
+    if replay is None:
+        return ()
+    values = {"gpu": replay.gpu, "when": replay.when, "ncu": replay.ncu}
+    return (Notice(NoticeKind.REPLAYED, values),)
+
+
+def _commands(attempts: Sequence[Attempt]) -> Mapping[str, str]:
+    """Command line of the first attempt of each session; later ones differ in their folder only."""
+    commands: dict[str, str] = {}
+    for attempt in attempts:
+        commands.setdefault(attempt.record.session, attempt.command())
+    return commands
+
+
+def _exit_code(results: Results) -> ExitCode:
+    failed = any(status.outcome.failed for status in results.statuses.values())
+    return ExitCode.SOME_CELLS_FAILED if failed else ExitCode.COMPLETE

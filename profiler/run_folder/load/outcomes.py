@@ -1,0 +1,320 @@
+"""From a run folder to samples and statuses: one loader for live runs and recordings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pandas as pd
+
+from profiler.analyse.range_counters import empty_range_visits
+from profiler.analyse.samples import (
+    KERNEL_SEPARATOR,
+    command_cells,
+    empty_samples,
+    missing_metrics,
+)
+from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.inductor import tuned_of_record
+from profiler.run_folder.load.aliases import twins
+from profiler.run_folder.load.attempts import FINISHED, Loaded
+from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
+from runner import protocol
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Everything that the attempts of a run say about the cells of a plan."""
+
+    cells: tuple[Cell, ...]
+    """The plan's; for external commands, one per kernel, grid and block that was seen."""
+    samples: pd.DataFrame
+    statuses: Mapping[str, CellStatus]
+    notices: tuple[Notice, ...]
+    attributes: Mapping[str, str | float]
+    """What the tool says about the GPU: `device__attribute_*`."""
+    ranges: pd.DataFrame = field(default_factory=empty_range_visits)
+    """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
+
+
+def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, Failure]:
+    """The cells that failed in these attempts, by cell id."""
+    facts = _facts(plan, attempts)
+    return {cell: each.failure for cell, each in facts.items() if each.failure is not None}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell was given up, and how long a visit could take then (None: not known)."""
+
+    outcome: Outcome
+    cause: str
+    time_limit_s: float | None = None
+
+    def stands(self, time_limit_s: float) -> bool:
+        """Whether trying again would tell nothing new: not so after a shorter time limit."""
+        shorter = self.time_limit_s is not None and self.time_limit_s < time_limit_s
+        return not (self.outcome is Outcome.TIMED_OUT and shorter)
+
+
+@dataclass
+class _Facts:
+    """What journals and builds say about one cell, gathered before its outcome is decided."""
+
+    failures: dict[str, Failure] = field(default_factory=dict)
+    """By session: what the last attempt that worked on the cell says."""
+    described: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def failure(self) -> Failure | None:
+        """The failure of the first session that has one."""
+        return next(iter(self.failures.values()), None)
+
+
+def gather(
+    plan: Plan,
+    builds: Sequence[BuildResult],
+    attempts: Sequence[Loaded],
+    compute_capability: str | None,
+    check_kernels: CheckKernels = lambda *_: None,
+) -> Results:
+    """Put the attempts of a run together: one frame of samples, one status per cell.
+
+    `check_kernels` says why the kernels of a cell are not those of its variant, or None.
+    """
+    samples = _joined(counting_samples(plan, attempts))
+    samples = _without_strangers(_first_of_each_visit(samples), plan)
+    cells = _cells(plan, attempts, samples)
+    facts = _facts(plan, attempts)
+    same = twins(plan.cells, builds)
+    by_variant = {build.variant: build for build in builds}
+    timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
+    counted = set(samples["cell"])
+    lacking = _lacking(plan, samples, compute_capability)
+    statuses = {
+        cell.id: _status(
+            cell,
+            by_variant.get(cell.variant.id),
+            facts[_owner(cell, plan)],
+            same.get(cell.id),
+            measured=cell.id in (timed or counted),
+        )
+        for cell in cells
+    }
+    statuses = {
+        cell: replace(status, missing_metrics=lacking.get(cell, ()))
+        for cell, status in statuses.items()
+    }
+    statuses |= _fallen_back(cells, statuses, samples, check_kernels)
+    statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
+    attributes = {key: value for each in attempts for key, value in each.attributes.items()}
+    notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
+    ranges = _first_ranges(counting_ranges(plan, attempts))
+    return Results(cells, samples, statuses, notices, attributes, ranges)
+
+
+CheckKernels = Callable[[Params, Params, Sequence[str]], str | None]
+"""From parameters of variant and problem and the names of kernels to a reason."""
+
+
+def _fallen_back(
+    cells: Sequence[Cell],
+    statuses: Mapping[str, CellStatus],
+    samples: pd.DataFrame,
+    check_kernels: CheckKernels,
+) -> dict[str, CellStatus]:
+    """Statuses of measured cells whose kernels are not those of their variants."""
+    seen = samples[samples["kernel_names"] != ""].drop_duplicates("cell")
+    names = dict(zip(seen["cell"], seen["kernel_names"], strict=True))
+    found = {}
+    for cell in cells:
+        status = statuses[cell.id]
+        if cell.id not in names or status.outcome is not Outcome.MEASURED:
+            continue
+        kernels = str(names[cell.id]).split(KERNEL_SEPARATOR)
+        reason = check_kernels(cell.variant.params, cell.problem.params, kernels)
+        if reason is not None:
+            found[cell.id] = replace(status, outcome=Outcome.FELL_BACK, cause=reason)
+    return found
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    filled = [frame for frame in frames if len(frame)]
+    return pd.concat(filled, ignore_index=True) if filled else empty_samples()
+
+
+def _first_of_each_visit(samples: pd.DataFrame) -> pd.DataFrame:
+    """A visit that two attempts measured counts once."""
+    visit = ["session", "cell", "block", "arm", "repeat"]
+    return samples.drop_duplicates(visit, keep="first", ignore_index=True)
+
+
+def _first_ranges(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Counters of ranges; a visit that two attempts measured counts once."""
+    filled = [frame for frame in frames if len(frame)]
+    if not filled:
+        return empty_range_visits()
+    joined = pd.concat(filled, ignore_index=True)
+    return joined.drop_duplicates(["session", "cell", "block", "arm", "path"], ignore_index=True)
+
+
+def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Without kernels that only a timeline saw of a command whose others were asked for by name.
+
+    A timeline has every kernel of a process, set-up and all; another tool only those that its
+    filter lets through.
+    """
+    planned = {cell.id for cell in plan.cells}
+    recorded = samples["kind"] == SessionKind.TIMELINE.value
+    asked = set(samples.loc[~recorded, "cell"])
+    owners = {_planned_part(cell, planned) for cell in asked - planned}
+    strange = [
+        cell
+        for cell in set(samples.loc[recorded, "cell"]) - asked - planned
+        if _planned_part(cell, planned) in owners
+    ]
+    return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
+
+
+def _planned_part(cell: str, planned: Collection[str]) -> str:
+    """The planned cell that a part of a command belongs to; itself where it is none."""
+    return max((each for each in planned if cell.startswith(f"{each}..")), key=len, default=cell)
+
+
+def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
+    if not any(loaded.attempt.record.visit is not None for loaded in attempts):
+        return plan.cells
+    seen = command_cells(samples, plan.cells)
+    owners = {_owner(cell, plan) for cell in seen}
+    return (*seen, *(cell for cell in plan.cells if cell.id not in owners))
+
+
+def _owner(cell: Cell, plan: Plan) -> str:
+    """Id of the planned cell that a cell of an external command came from; its own otherwise."""
+    return _planned_part(cell.id, [each.id for each in plan.cells])
+
+
+def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
+    facts: dict[str, _Facts] = defaultdict(_Facts)
+    for planned in plan.cells:
+        facts[planned.id] = _Facts()
+    for loaded in attempts:
+        session = loaded.attempt.record.session
+        for cell in loaded.tried() & facts.keys():
+            facts[cell].failures.pop(session, None)
+        for record in loaded.records:
+            _take_description(facts, record)
+        for cell, failure in _failures_of(loaded):
+            if cell in facts:
+                facts[cell].failures.setdefault(session, failure)
+    return facts
+
+
+def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
+    """What one attempt gave up: what the runner saw first, then what the end is blamed on."""
+    limit = loaded.attempt.record.time_limit_s
+    for record in loaded.records:
+        if record.get("event") == protocol.FAILED:
+            cause = str(record.get("cause", ""))
+            yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit)
+    result = loaded.attempt.result
+    for cell, (outcome, cause) in (result.failed if result else {}).items():
+        if cell in loaded.current:
+            yield cell, Failure(Outcome(outcome), cause, limit)
+    for cell in loaded.unseen():
+        cause = "its range launched no kernel that the tool saw"
+        yield cell, Failure(Outcome.NO_KERNEL, cause, limit)
+
+
+_DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error", *protocol.LAUNCH_FACTS)
+
+
+def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
+    cell = record.get("cell")
+    if cell not in facts:
+        return
+    known = facts[cell].described
+    told = {name: record[name] for name in _DESCRIBED if name in record}
+    if "compile_seconds" in told:
+        told["compile_seconds"] = max(told["compile_seconds"], known.get("compile_seconds", 0.0))
+    if protocol.TUNED in record:
+        tuned = tuned_of_record(record[protocol.TUNED])
+        # The session that compiled tells of everything that it tried; later ones find the winner.
+        known[protocol.TUNED] = max(known.get(protocol.TUNED, ()), tuned, key=len)
+    known |= told  # a wrong result tells its errors, too
+
+
+def _lacking(
+    plan: Plan, samples: pd.DataFrame, compute_capability: str | None
+) -> Mapping[str, tuple[str, ...]]:
+    requested = dict.fromkeys(name for session in plan.sessions for name in session.metrics)
+    return missing_metrics(samples, requested, compute_capability)
+
+
+def _status(
+    cell: Cell, build: BuildResult | None, facts: _Facts, twin: str | None, *, measured: bool
+) -> CellStatus:
+    status = CellStatus(cell.id, Outcome.NOT_MEASURED, **facts.described)
+    if build is not None and not build.ok:
+        return replace(status, outcome=Outcome.COMPILE_FAILED, cause=build.error)
+    if twin is not None:
+        return replace(status, outcome=Outcome.DUPLICATE, duplicate_of=twin)
+    if facts.failure is not None:
+        return replace(status, outcome=facts.failure.outcome, cause=facts.failure.cause)
+    return replace(status, outcome=Outcome.MEASURED) if measured else status
+
+
+def _as_twin(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
+    """A cell whose program was measured under another name shares its fate, failures too."""
+    twin = statuses.get(status.duplicate_of or "")
+    if twin is None:
+        return status
+    shared = replace(twin, cell=status.cell, duplicate_of=status.duplicate_of)
+    return (
+        replace(shared, outcome=Outcome.DUPLICATE) if twin.outcome is Outcome.MEASURED else shared
+    )
+
+
+def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
+    notices = [
+        _of_attempt(notice, loaded)
+        for loaded in attempts
+        for notice in loaded.notices
+        if not _only_says_stopped(notice, loaded)
+    ]
+    for loaded in attempts:
+        result = loaded.attempt.result
+        if (result is None or result.cause != FINISHED) and not _says_who(loaded):
+            values: dict[str, str | int | float] = {
+                "session": loaded.attempt.folder.name,
+                "cause": result.cause if result else "the profiler was stopped",
+                "kept": len(loaded.samples),
+            }
+            notices.append(Notice(NoticeKind.SESSION_DIED, values))
+    return tuple(notices)
+
+
+def _only_says_stopped(notice: Notice, loaded: Loaded) -> bool:
+    """Whether the tool complains of nothing but that it was stopped, which is said by itself.
+
+    Its application is killed under it then: `The application returned an error code (9).`
+    """
+    return loaded.attempt.result is None and notice.kind is NoticeKind.CSV_TOOL_MESSAGE
+
+
+def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
+    """A notice about a file, with the attempt that the file belongs to."""
+    if "file" not in notice.values:
+        return notice
+    file = f"{loaded.attempt.folder.name}/{notice.values['file']}"
+    return replace(notice, values={**notice.values, "file": file})
+
+
+def _says_who(loaded: Loaded) -> bool:
+    """Whether the end of an attempt is told by the outcome of a cell already."""
+    result = loaded.attempt.result
+    failed = any(record.get("event") == protocol.FAILED for record in loaded.records)
+    return failed or (result is not None and len(result.failed) > 0)

@@ -1,0 +1,85 @@
+"""What a page is made from: everything about one run, as plain data that needs no GPU to show.
+
+A `Report` is filled from a run folder or a recording; `profiler.render` reads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.judge import Rules
+from profiler.model import BuildResult, CellStatus, Environment, Plan
+from profiler.notices import Notice
+
+PAGE_KINDS = ("versions", "autotune", "ablation", "progression", "grid", "timeline", "waves")
+"""Kinds of page that can be rendered."""
+
+
+@dataclass(frozen=True)
+class ReplayInfo:
+    """Where the numbers of a replayed recording come from."""
+
+    gpu: str
+    when: str
+    """ISO time of the measurement."""
+    ncu: str
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One run, ready to be shown.
+
+    Frames are never changed by a reader. `statuses` has an entry for every cell of the plan; a cell
+    without one counts as not measured.
+    """
+
+    title: str
+    description: str
+    experiment: str
+    created: str
+    """ISO time at which the measurement began."""
+    plan: Plan
+    statuses: Mapping[str, CellStatus]
+    """By cell id."""
+    builds: tuple[BuildResult, ...]
+    environment: Environment
+    samples: pd.DataFrame
+    """One row per sample, columns as in docs/architecture.md."""
+    summary: pd.DataFrame
+    """Of the blocks in which every cell was measured: one row per cell and metric, columns as in
+    docs/architecture.md."""
+    baseline: str | None
+    """Variant id, None where no ratios were asked for."""
+    notices: tuple[Notice, ...] = ()
+    spec_text: str = ""
+    spec_path: str = "SPEC"
+    """What a reader passes to `python -m profiler`: relative, never a path of the machine."""
+    commands: Mapping[str, str] = field(default_factory=dict)
+    """The exact command of each session."""
+    stages: Mapping[str, float] = field(default_factory=dict)
+    """Seconds per stage."""
+    replay: ReplayInfo | None = None
+    metrics: tuple[str, ...] = ()
+    """Metrics to show, most important first; empty: all of the summary, in its order."""
+    primary: str = "duration_ns"
+    """The metric that decides which variant is best."""
+    kind: str = "versions"
+    """One of `PAGE_KINDS`."""
+    rules: Rules = field(default_factory=Rules)
+    """How verdicts on durations are found."""
+    parameters: tuple[str, ...] = ()
+    """Of variants: those that an ablation steps through; empty: all that differ."""
+    axes: tuple[str, ...] = ()
+    """Of problems: rows and columns of a grid; empty: those with most values."""
+    split: tuple[str, ...] = ()
+    """Of problems: those that tell the grids of a page apart; empty: all other ones that differ."""
+    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
+    """By cell id; cells without one are not in it. Where nsys and torch both recorded a cell, it is
+    that of nsys with the operators of torch."""
+    range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
+    and a column per metric; empty where the counters were not collected by range."""

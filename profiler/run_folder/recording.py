@@ -1,0 +1,118 @@
+"""Recordings: what a replay needs of a run, without what is private to the machine that made it."""
+
+from __future__ import annotations
+
+import gzip
+import shutil
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from profiler.errors import UsageError
+from profiler.machine.clocks import CLOCKS_FILE
+from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
+from profiler.run_folder.folder import (
+    BUILD_FILE,
+    COMMAND_FILE,
+    CSV_FILE,
+    JOURNAL_FILE,
+    RESULT_FILE,
+    RUN_FILE,
+    SESSION_FILE,
+    SPEC_FILE,
+    RunFolder,
+    compress,
+    write_atomic,
+)
+from profiler.run_folder.redact import PrivateTexts, without_private
+
+
+def find_recording(spec: Path, experiment: str) -> Path | None:
+    """The recording that lies beside a spec: `recordings/<experiment>/`."""
+    folder = spec.parent / "recordings" / experiment
+    return folder if (folder / RUN_FILE).exists() else None
+
+
+_OTHER_FOLDER = "Name another folder, or take this one away first."
+RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, COMMAND_FILE, FACTS_FILE)
+RECORDED_TABLES = (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE, OPERATIONS_FILE, RANGES_FILE, API_FILE)
+
+
+def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None:
+    """Copy what a replay needs from a run folder: no tool reports, no console output, no job files.
+
+    Of a timeline the cleaned files, and nothing of its private folder.
+
+    `private` are (text, replacement) pairs: folders of this machine, longest first; they are
+    replaced in every file that is copied, the CSV too.
+
+    An older recording of the same experiment is replaced, once the new one is whole. Raises
+    UsageError where the target holds anything else, and where one folder would hold the other.
+    """
+    experiment = run.record().experiment
+    target = target.resolve()  # through a link: what it points to is replaced, not the link
+    _require_replaceable(run, target, experiment)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        _write_recorded(run, staging, private)
+        staging.chmod(0o755)
+        _require_replaceable(run, target, experiment)  # somebody may have begun a run there
+        if target.exists():
+            shutil.rmtree(target)
+        staging.replace(target)
+    except BaseException:
+        shutil.rmtree(staging, ignore_errors=True)
+        raise
+
+
+def _require_replaceable(run: RunFolder, target: Path, experiment: str) -> None:
+    """Raise UsageError unless a recording may stand here: nobody measures the numbers again."""
+    source = run.path.resolve()
+    if source == target or source in target.parents or target in source.parents:
+        raise UsageError(f"{target}: a recording cannot take the place of the run {run.path}")
+    if not target.exists():
+        return
+    if not target.is_dir():
+        raise UsageError(f"{target}: not a folder", remedy=_OTHER_FOLDER)
+    if not any(target.iterdir()):
+        return
+    older = RunFolder(target)
+    if not older.is_recording():
+        raise UsageError(
+            f"{target}: holds {'a run' if older.exists() else 'files'} and no recording: "
+            "it is not replaced",
+            remedy=_OTHER_FOLDER,
+        )
+    if older.record().experiment != experiment:
+        raise UsageError(
+            f"{target}: a recording of {older.record().experiment}, not of {experiment}: "
+            "it is not replaced",
+            remedy=_OTHER_FOLDER,
+        )
+
+
+def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None:
+    for name in (RUN_FILE, SPEC_FILE, BUILD_FILE):
+        _copy_text(run.path / name, target / name, private)
+    recording = RunFolder(target)
+    recording.write_record(replace(recording.record(), recording=True))
+    for attempt in run.attempts():
+        folder = target / "raw" / attempt.folder.name
+        for name in RECORDED_NAMES:
+            _copy_text(attempt.folder / name, folder / name, private)
+        for name in RECORDED_TABLES:
+            _copy_text(attempt.folder / name, folder / name, private)
+            compress(folder / name, level=9)  # it is made once and kept in a repository
+
+
+def _copy_text(source: Path, target: Path, private: PrivateTexts) -> None:
+    """Copy a text file, compressed or not, without what is private; nothing where it is absent."""
+    packed = source.with_name(f"{source.name}.gz")
+    if source.exists():
+        content = source.read_bytes()
+    elif packed.exists():
+        content = gzip.decompress(packed.read_bytes())
+    else:
+        return
+    write_atomic(target, without_private(content.decode("utf-8", errors="replace"), private))

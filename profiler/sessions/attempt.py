@@ -1,0 +1,129 @@
+"""One attempt of a session: its job, its process, and what can be saved of a killed one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from profiler.collect import Collector, Command, read_text
+from profiler.collect.ncu import LOG, has_rows
+from profiler.model import Visit
+from profiler.sessions.process import SessionResult, ignore, run_session
+from profiler.sessions.watchdog import Limits, Record
+from runner import protocol
+
+JOB = "job.json"
+JOURNAL = "journal.jsonl"
+_RECOVER_TIMEOUT_S = 300.0
+_COMPILER_CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton"}
+"""Of each run its own, so that the first session says what compilation takes."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the attempts of one session have in common."""
+
+    job: protocol.Job
+    """Has every cell that an attempt may visit; `visits` and `journal` are set per attempt."""
+    collector: Collector
+    metrics: tuple[str, ...]
+    """Names of the tool."""
+    limits: Limits
+    lock_file: Path | None = None
+    """Lock file that is held while anything of a session lives (`lock.GpuLock.session_file`)."""
+    compiled: Path | None = None
+    """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
+
+    def command(self, folder: Path) -> Command:
+        """Command of an attempt whose files go to `folder`."""
+        command = self.collector.session_command(folder / JOB, folder, self.metrics)
+        if self.compiled is None:
+            return command
+        caches = {name: str(self.compiled / tool) for name, tool in _COMPILER_CACHES.items()}
+        return replace(command, env={**command.env, **caches})
+
+
+def run_attempt(
+    session: Session,
+    visits: Sequence[Visit],
+    folder: Path,
+    on_record: Callable[[Record], None] = ignore,
+) -> SessionResult:
+    """Run one process that makes these visits, and save what it left if its tool was killed.
+
+    Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
+    files. Raises Interrupted on Ctrl-C.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = folder / JOURNAL
+    protocol.write_job(_job(session.job, visits, journal), folder / JOB)
+    try:
+        return run_session(
+            session.command(folder),
+            folder=folder,
+            limits=session.limits,
+            journal=journal,
+            on_record=on_record,
+            lock_file=session.lock_file,
+        )
+    finally:
+        recover(session.collector, folder)
+
+
+def recover(collector: Collector, folder: Path) -> bool:
+    """Add rows to the log of a tool that was killed before it wrote them; True where some came.
+
+    Also for an attempt whose orchestrator was killed together with everything else. Never raises:
+    what cannot be saved is measured again.
+    """
+    command = collector.recover_command(folder)
+    if command is None:
+        return False
+    with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            command.argv,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            env={**os.environ, **command.env},
+            timeout=_RECOVER_TIMEOUT_S,
+            check=False,
+        )
+    recovered = command.files["log"]
+    rows = read_text(recovered)
+    recovered.unlink(missing_ok=True)
+    if not has_rows(rows):
+        return False
+    # ncu itself puts the CSV behind its messages, in the same file.
+    log = folder / LOG
+    before = read_text(log)
+    separator = "" if not before or before.endswith("\n") else "\n"
+    partial = log.with_suffix(".partial")
+    partial.write_text(f"{before}{separator}{rows}", encoding="utf-8")
+    partial.replace(log)
+    return True
+
+
+def journal_visits(folder: Path) -> frozenset[Visit]:
+    """Visits that the journal of an attempt says were measured to their end."""
+    return frozenset(
+        Visit(*visit) for visit in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
+    )
+
+
+def problems(cells: Sequence[protocol.JobCell]) -> Mapping[str, str]:
+    """Problem of each cell, by id."""
+    return {cell.id: cell.problem for cell in cells}
+
+
+def _job(job: protocol.Job, visits: Sequence[Visit], journal: Path) -> protocol.Job:
+    wanted = {visit.cell for visit in visits}
+    return replace(
+        job,
+        journal=str(journal.absolute()),
+        cells=tuple(cell for cell in job.cells if cell.id in wanted),
+        visits=tuple(protocol.JobVisit(visit.cell, visit.block, visit.arm) for visit in visits),
+    )

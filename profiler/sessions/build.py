@@ -1,0 +1,387 @@
+"""Building the variants: nvcc through ninja, the facts of each library, and who is whose twin.
+
+Next to each library lies `facts.json`: what was read from it, and the hash of every file that it
+was compiled from. Where those hashes still hold, nothing is started and nothing is parsed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from pathlib import Path
+
+import ninja
+
+from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
+from kernels.recipe import Recipe
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.model import BuildResult, KernelFacts, Params, Variant
+from profiler.parse.machine_code import code_hash
+from profiler.parse.ptxas import parse_ptxas_log
+
+FACTS_FILE = "facts.json"
+FACTS_VERSION = 1
+"""To be raised when the parsers read something else from the same build."""
+DEFAULT_TOOLKIT = "/usr/local/cuda"
+"""Where NVIDIA's installers put the toolkit, often without touching PATH."""
+ERROR_LINES = 30
+"""Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
+
+_ARCH = re.compile(r"sm_\d{2,3}[af]?")
+_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
+_NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+"""nvcc reads more flags from these; conda, for one, names the host compiler there."""
+_NINJA_STATUS = "[%f/%t] "
+
+Progress = Callable[[int, int], None]
+"""Called after each step of ninja with the number of steps done and of all steps."""
+
+
+def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyword
+    variants: Sequence[Variant],
+    recipes: Mapping[str, Recipe | None],
+    *,
+    arch: str,
+    build_root: Path,
+    jobs: int | None = None,
+    on_progress: Progress | None = None,
+    launch_params: Mapping[str, Params] | None = None,
+) -> tuple[BuildResult, ...]:
+    """Build what the variants need for one architecture; results in the order of the variants.
+
+    `recipes` maps variant ids to recipes; None is a variant that needs no build. A variant that
+    fails to compile has `ok` False and the compiler's words in `error`; the others are built all
+    the same. `duplicate_of` names the first variant with the same machine code and the same
+    `launch_params` (by variant id: parameters that act when it is launched). `jobs`: parallel
+    compilations, None lets ninja choose.
+
+    Raises UsageError for an architecture that this nvcc cannot build, and EnvironmentUnusable
+    where nvcc or ninja is missing.
+    """
+    wanted = {variant.id: recipes[variant.id] for variant in variants}
+    if all(recipe is None for recipe in wanted.values()):
+        return tuple(BuildResult(variant.id, ok=True) for variant in variants)
+    compiler = find_compiler()
+    check_arch(arch, compiler.path)
+    folder = build_root.resolve() / arch
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder / ".lock") as lock:
+        builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
+        ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, lock_descriptor=lock)
+        built = _build_libraries(_libraries(builds.values()), folder, ninja_)
+    results = (_result(variant.id, builds[variant.id], built) for variant in variants)
+    return _with_duplicates(results, launch_params or {})
+
+
+def find_nvcc() -> Path:
+    """Give the path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
+
+    Raises EnvironmentUnusable where it is nowhere.
+    """
+    roots = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), DEFAULT_TOOLKIT]
+    candidates = [shutil.which("nvcc")]
+    candidates += [shutil.which("nvcc", path=str(Path(root) / "bin")) for root in roots if root]
+    for candidate in candidates:
+        if candidate is not None:
+            return Path(candidate)
+    raise EnvironmentUnusable(
+        "nvcc was not found on PATH, below CUDA_HOME, or in /usr/local/cuda",
+        remedy="Install the CUDA toolkit, or put its bin folder on PATH.",
+    )
+
+
+def nvcc_version(nvcc: Path) -> str:
+    """Text of `nvcc --version`; raises EnvironmentUnusable where nvcc does not run."""
+    return _ask(nvcc, "--version")
+
+
+def find_compiler() -> Compiler:
+    """Find nvcc and what its output depends on; raises EnvironmentUnusable."""
+    nvcc = find_nvcc()
+    flags = [f"{name}={os.environ[name]}" for name in _NVCC_VARIABLES if os.environ.get(name)]
+    return Compiler(nvcc, "\n".join((nvcc_version(nvcc), *flags)))
+
+
+def check_arch(arch: str, nvcc: Path) -> None:
+    """Raise UsageError unless this nvcc builds for `arch` (`sm_90`, `sm_90a`, …)."""
+    if _ARCH.fullmatch(arch) is None:
+        raise UsageError(f"{arch!r} is no GPU architecture", remedy="Write it like sm_90.")
+    known = _ask(nvcc, "--list-gpu-code").split()
+    # The list leaves out the architecture-specific (a) and family-specific (f) forms.
+    if arch.rstrip("af") not in known:
+        raise UsageError(
+            f"this nvcc cannot build for {arch}", remedy=f"It knows: {', '.join(known)}."
+        )
+
+
+def find_ninja() -> Path:
+    """Give the path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
+    found = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
+    if found is None:
+        raise EnvironmentUnusable(
+            "the program ninja was not found", remedy="python -m pip install --force ninja"
+        )
+    return Path(found)
+
+
+# One variant: a library that was planned, a reason why it cannot be, or nothing to build.
+_Build = Library | str | None
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What is known of a built library, as kept in `facts.json`; or why there is none."""
+
+    library: str | None = None
+    code_hash: str | None = None
+    kernels: tuple[KernelFacts, ...] = ()
+    error: str = ""
+    cached: bool = False
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[int]:
+    """Wait for a lock and hold it; gives the descriptor to hand on to what shall hold it, too.
+
+    Not a FileLock: compilers outlive a profiler that is killed, and the next one must not write
+    the same objects beside them. The lock is free when the last of them has gone.
+    """
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield stream.fileno()
+
+
+def _ask(nvcc: Path, option: str) -> str:
+    try:
+        done = subprocess.run([nvcc, option], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise EnvironmentUnusable(
+            f"{nvcc} {option} failed: {error}", remedy="Repair the CUDA toolkit."
+        ) from error
+    return done.stdout.strip()
+
+
+def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:
+    if recipe is None:
+        return None
+    try:
+        return plan_library(recipe, arch, compiler)
+    except ValueError as error:
+        return str(error)
+    except OSError as error:
+        return f"{Path(error.filename or '').name}: {error.strerror}"
+
+
+def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
+    return {build.recipe_hash: build for build in builds if isinstance(build, Library)}
+
+
+def _build_libraries(
+    libraries: Mapping[str, Library], folder: Path, run_ninja: Callable[[Path], str]
+) -> dict[str, _Facts]:
+    """Take from the cache what still holds, build the rest, and read the facts of what is new."""
+    hash_once = cache(content_hash)
+    facts: dict[str, _Facts] = {}
+    for digest, library in libraries.items():
+        cached = _cached_facts(folder / digest, library, hash_once)
+        if cached is not None:
+            facts[digest] = cached
+    missing = [library for digest, library in libraries.items() if digest not in facts]
+    if missing:
+        _forget_outcome(missing, folder)
+        complaint = run_ninja(write_ninja(missing, folder))
+        for library in missing:
+            facts[library.recipe_hash] = _new_facts(library, folder, complaint, hash_once)
+    return facts
+
+
+def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
+    """Remove what would pass for the outcome of the build to come, if that stopped half-way."""
+    for library in libraries:
+        (folder / library.library).unlink(missing_ok=True)
+        (folder / library.link_log).unlink(missing_ok=True)
+        for one in library.compilations:
+            if not (folder / one.object).exists():
+                (folder / one.log).unlink(missing_ok=True)
+            if not depfile_paths(_read(folder / one.depfile)):
+                # Cut off by a crash; ninja would refuse to build anything at all.
+                (folder / one.depfile).unlink(missing_ok=True)
+
+
+def _run_ninja(
+    build_file: Path, *, jobs: int | None, on_progress: Progress | None, lock_descriptor: int
+) -> str:
+    """Build everything that can be built; return what ninja said, for when a log is missing.
+
+    `lock_descriptor` stays open in ninja and its compilers.
+    """
+    command = [str(find_ninja()), "-f", build_file.name, "-k", "0"]
+    if jobs is not None:
+        command += ["-j", str(jobs)]
+    said: list[str] = []
+    with subprocess.Popen(
+        command,
+        cwd=build_file.parent,
+        env={**os.environ, "NINJA_STATUS": _NINJA_STATUS},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        pass_fds=(lock_descriptor,),
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                said.append(line)
+                step = _STEP.match(line)
+                if step and on_progress is not None:
+                    on_progress(int(step[1]), int(step[2]))
+        except BaseException:
+            process.terminate()  # ninja then stops its compilers and removes half-written objects.
+            raise
+    return "".join(line for line in said if not _STEP.match(line))
+
+
+def _cached_facts(
+    folder: Path, library: Library, hash_once: Callable[[Path], str]
+) -> _Facts | None:
+    """Return the facts of a library whose sources and headers are still the same, or None."""
+    try:
+        data = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
+        if data["version"] != FACTS_VERSION or not (folder.parent / library.library).exists():
+            return None
+        for name, digest in data["dependencies"].items():
+            if hash_once(Path(name)) != digest:
+                return None
+        kernels = tuple(KernelFacts(**kernel) for kernel in data["kernels"])
+        return _Facts(
+            library=str(folder.parent / library.library),
+            code_hash=data["code_hash"],
+            kernels=kernels,
+            cached=True,
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None  # Damaged or gone: built again.
+
+
+def _new_facts(
+    library: Library, folder: Path, complaint: str, hash_once: Callable[[Path], str]
+) -> _Facts:
+    path = folder / library.library
+    if not path.exists():
+        return _Facts(error=_error(library, folder, complaint))
+    try:
+        code = code_hash(*(folder / one.object for one in library.compilations))
+    except ParseError:
+        code = None  # The library is good all the same; it only cannot be compared with others.
+    logs = (folder / one.log for one in library.compilations)
+    facts = _Facts(
+        library=str(path),
+        code_hash=code,
+        kernels=tuple(kernel for log in logs for kernel in parse_ptxas_log(_read(log))),
+    )
+    _write_facts(facts, folder / library.recipe_hash, _dependencies(library, folder, hash_once))
+    return facts
+
+
+def _dependencies(
+    library: Library, folder: Path, hash_once: Callable[[Path], str]
+) -> dict[str, str]:
+    """Hash of each file that the library was compiled from, by its path."""
+    names = {
+        folder / name
+        for one in library.compilations
+        for name in depfile_paths(_read(folder / one.depfile))
+    }
+    return {str(name): hash_once(name) for name in sorted(names)}
+
+
+def _write_facts(facts: _Facts, folder: Path, dependencies: Mapping[str, str]) -> None:
+    document = {
+        "version": FACTS_VERSION,
+        "code_hash": facts.code_hash,
+        "kernels": [asdict(kernel) for kernel in facts.kernels],
+        "dependencies": dependencies,
+    }
+    draft = folder / f"{FACTS_FILE}.new"
+    draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    draft.replace(folder / FACTS_FILE)
+
+
+def _error(library: Library, folder: Path, complaint: str) -> str:
+    """Give the compiler's own words, without the paths of this build."""
+    texts = [_read(folder / log) for log in _logs(library)]
+    text = "\n".join(text for text in texts if text.strip()) or complaint
+    sources = {str(one.source.parent) for one in library.compilations}
+    for name in sorted((*sources, str(folder)), key=len, reverse=True):
+        text = text.replace(f"{name}/", "")
+    lines = [line for line in text.splitlines() if line.strip() and "ptxas info" not in line]
+    return "\n".join(lines[-ERROR_LINES:])
+
+
+def _logs(library: Library) -> tuple[str, ...]:
+    return (*(str(one.log) for one in library.compilations), str(library.link_log))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _result(variant: str, build: _Build, built: Mapping[str, _Facts]) -> BuildResult:
+    if build is None:
+        return BuildResult(variant, ok=True)
+    if isinstance(build, str):
+        return BuildResult(variant, ok=False, error=build)
+    facts = built[build.recipe_hash]
+    return BuildResult(
+        variant=variant,
+        ok=facts.library is not None,
+        library=facts.library,
+        recipe_hash=build.recipe_hash,
+        code_hash=facts.code_hash,
+        kernels=facts.kernels,
+        error=facts.error,
+        command=build.command,
+        cached=facts.cached,
+    )
+
+
+def _with_duplicates(
+    results: Iterable[BuildResult], launch_params: Mapping[str, Params]
+) -> tuple[BuildResult, ...]:
+    """Point each result at the first one that is the same program."""
+    return tuple(_mark_duplicates(results, launch_params))
+
+
+def _mark_duplicates(
+    results: Iterable[BuildResult], launch_params: Mapping[str, Params]
+) -> Iterator[BuildResult]:
+    first: dict[str, str] = {}
+    for result in results:
+        if result.code_hash is None:
+            yield result
+            continue
+        program = _program(result.code_hash, launch_params.get(result.variant, {}))
+        original = first.setdefault(program, result.variant)
+        twin = original if original != result.variant else None
+        yield replace(result, program=program, duplicate_of=twin)
+
+
+def _program(code: str, at_launch: Params) -> str:
+    """Identity of a program: its machine code and what it is launched with."""
+    if not at_launch:
+        return code
+    text = json.dumps([code, dict(at_launch)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,68 @@
+"""The key of a cell: a hash of everything that could change its numbers.
+
+Resume uses a sample only where the key of its cell is still the same, so that an edited kernel, a
+new driver or another tolerance measures that cell again and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from profiler.metrics.queries import expand
+from profiler.model import BuildResult, Cell, Environment
+from profiler.planning.spec import TIMELINE_COLLECTORS, Experiment
+from profiler.sessions.sources import source_hashes
+
+_MACHINE_FIELDS = ("gpu", "gpu_uuid", "driver", "ncu", "torch", "python", "cpu")
+
+
+def cell_keys(
+    cells: Sequence[Cell],
+    *,
+    experiment: Experiment,
+    builds: Mapping[str, BuildResult],
+    environment: Environment,
+    base: Path,
+) -> dict[str, str]:
+    """Key of every cell.
+
+    `builds` by variant id; `base` is the folder of the spec. How many blocks are measured and how
+    long a visit may take are not part of the key: more blocks add to the old ones, and a longer
+    limit gives those that hung another chance. Neither is whether and how timelines are made: no
+    other session depends on it.
+    """
+    collect = experiment.collect
+    # A group of metrics may grow with the catalogue.
+    metrics = {"metrics": sorted(expand(collect.metrics))}
+    others = [name for name in collect.collectors if name not in TIMELINE_COLLECTORS]
+    shared = {
+        "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
+        "workload": experiment.workload.model_dump(mode="json"),
+        "collect": collect.model_dump(
+            mode="json",
+            exclude={"blocks", "final_blocks", "counter_samples", "time_limit_s", "timeline"},
+        )
+        | metrics
+        | {"collectors": others},
+        "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
+    }
+    sources = source_hashes(experiment, base, cells)
+    return {
+        cell.id: _key(cell, builds.get(cell.variant.id), sources[cell.id], shared) for cell in cells
+    }
+
+
+def _key(cell: Cell, build: BuildResult | None, sources: str, shared: Mapping[str, object]) -> str:
+    document = {
+        **shared,
+        "sources": sources,
+        "variant": dict(cell.variant.params),
+        "name": cell.variant.name,
+        "problem": dict(cell.problem.params),
+        "binary": (build.code_hash or build.recipe_hash) if build else None,
+    }
+    text = json.dumps(document, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,95 @@
+"""What a plan will cost, before it runs: rough time, what is there already, first command."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.collect.ncu import Ncu
+from profiler.collect.nsys import Nsys
+from profiler.collect.timer import Timer
+from profiler.metrics.queries import ncu_names, several_passes
+from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.planning.spec import CommandWorkload, Experiment
+from profiler.run_folder.folder import RunFolder, runs
+from profiler.sessions.attempt import JOB, journal_visits
+
+START_S = 8.0
+"""Seconds until the first visit of a session: ncu, Python, torch, a CUDA context (4.5 s on an H200)
+and the inputs of the first problem."""
+
+TIMING_S, ONE_PASS_S, SEVERAL_PASSES_S = 0.04, 0.065, 0.45
+"""Seconds a visit, checks and inputs included, on an H200: 4128 timing visits of attention took
+180 s, 1008 of the counters of one pass 70 s, 360 of the default counters (15 passes) 160 s."""
+
+TIMELINE_S = 0.2
+"""Seconds a visit of some ten launches, its share of export and cleaning included: a guess."""
+
+PROGRAM_S = 3.0
+"""Seconds a visit of an external command: ncu, a CUDA context, a few launches."""
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What to expect of one session."""
+
+    session: str
+    visits: int
+    measured: int
+    """Visits that the newest run of this experiment holds, whatever was edited since."""
+    seconds: float
+    """For the rest, roughly, on a GPU like an H200."""
+
+
+def forecast(plan: Plan, experiment: Experiment, out: Path) -> tuple[Forecast, ...]:
+    """What to expect of each session of a plan; reads journals under `out`, starts nothing."""
+    found = runs(out, plan.experiment)
+    return tuple(
+        _session(session, experiment, found[-1] if found else None) for session in plan.sessions
+    )
+
+
+def _session(session: SessionPlan, experiment: Experiment, newest: RunFolder | None) -> Forecast:
+    measured = _measured(session, newest) if newest is not None else 0
+    rest = len(session.visits) - measured
+    program = isinstance(experiment.workload, CommandWorkload)
+    seconds = START_S + rest * (PROGRAM_S if program else visit_seconds(session)) if rest else 0.0
+    return Forecast(session.name, len(session.visits), measured, seconds)
+
+
+def visit_seconds(session: SessionPlan) -> float:
+    """What one visit takes, roughly, on a GPU like an H200."""
+    if session.kind is SessionKind.TIMELINE:
+        return TIMELINE_S
+    if session.kind is not SessionKind.COUNTERS:
+        return TIMING_S
+    return SEVERAL_PASSES_S if several_passes(session.metrics) else ONE_PASS_S
+
+
+def _measured(session: SessionPlan, run: RunFolder) -> int:
+    done = {
+        visit
+        for attempt in run.attempts()
+        if attempt.record.session == session.name
+        for visit in journal_visits(attempt.folder)
+    }
+    return len(done & set(session.visits))
+
+
+def first_command(plan: Plan, experiment: Experiment) -> str:
+    """The command line of the first session, with RUN for the folder that is not there yet."""
+    session = plan.sessions[0]
+    if isinstance(experiment.workload, CommandWorkload):
+        return " ".join(experiment.workload.command)
+    folder = Path("RUN") / "raw" / f"{session.name}.001"
+    if session.collector == "nsys":
+        nsys = Nsys(Path("nsys"), python="python")
+        return shlex.join(nsys.session_command(folder / JOB, folder, ()).argv)
+    if session.collector != "ncu":
+        command = Timer(python="python").session_command(folder / JOB, folder, ())
+        return shlex.join(command.argv)
+    collect = experiment.collect
+    ncu = Ncu(Path("ncu"), collect.cache_control, collect.clock_control, python="python")
+    metrics = ncu_names(session.metrics)
+    return shlex.join(ncu.session_command(folder / JOB, folder, metrics).argv)

@@ -1,0 +1,164 @@
+"""Stands between the orchestrator and a session, so that no session outlives its orchestrator.
+
+Run as a script, with the standard library and psutil only. It starts a command, and ends it and
+everything below it when its own stdin closes: the orchestrator closes it on purpose to stop a
+session, and the kernel closes it when the orchestrator is killed.
+
+A session is ended from the inside out. ncu prints its rows only when its target has gone, so the
+runner is killed first and ncu gets time; then the group gets SIGTERM, on which ncu prints its rows
+too; then SIGKILL. (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
+is a shell script, and the real ncu below it lives on.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import fcntl
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+CANNOT_START = 127
+"""Exit code when the command is not there, as a shell gives it."""
+_TERMINATE_GRACE_S = 10.0
+_GONE_S = 5.0
+_POLL_S = 0.02
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+
+
+def main() -> int:
+    """Run the command; return its exit code, or die of the signal that it died of."""
+    options = _options()
+    _adopt_orphans()
+    # A crash of a measured program is told from its signal; nobody asked for its memory on disk.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with _held(options.lock_file):
+        try:
+            child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL)
+        except OSError as error:
+            print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
+            return CANNOT_START
+        stopper = threading.Thread(
+            target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
+        )
+        stopper.start()
+        code = child.wait()
+        _end(_descendants())
+    if code < 0:
+        # Python ignores SIGPIPE and SIGXFSZ, and handles SIGINT; SIGKILL has no handler to reset.
+        with contextlib.suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    return code
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--journal", type=Path, help="names the runner's process")
+    parser.add_argument("--grace", type=float, required=True, help="seconds for the tool to end")
+    parser.add_argument("--lock-file", type=Path, help="lock file to hold while anything lives")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    options.command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    return options
+
+
+def _adopt_orphans() -> None:
+    """Become the parent of processes whose parent dies, so that they are still found below us."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def _held(path: Path | None) -> Iterator[None]:
+    """Hold a lock file that the orchestrator's death does not release."""
+    if path is None:
+        yield
+        return
+    with path.open("a") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        yield
+
+
+def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> None:
+    while os.read(0, 1):
+        pass
+    _kill(_targets(journal))
+    if _gone(child, grace):
+        return
+    for process in _descendants():
+        with contextlib.suppress(psutil.Error):
+            process.terminate()
+    if _gone(child, _TERMINATE_GRACE_S):
+        return
+    _kill(_descendants())
+
+
+def _targets(journal: Path | None) -> list[psutil.Process]:
+    """Processes to end first: the runner that the journal names, else the innermost ones."""
+    descendants = _descendants()
+    runner = _runner_pid(journal) if journal is not None else None
+    named = [process for process in descendants if process.pid == runner]
+    if named or journal is not None:
+        return named
+    return [process for process in descendants if not _children(process)]
+
+
+def _runner_pid(journal: Path) -> int | None:
+    """Process id in the first record of the journal (`session_started`)."""
+    try:
+        first = json.loads(journal.read_text(encoding="utf-8").partition("\n")[0])
+        return int(first["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _descendants() -> list[psutil.Process]:
+    return list(psutil.Process().children(recursive=True))
+
+
+def _children(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return list(process.children())
+    except psutil.Error:
+        return []
+
+
+def _kill(processes: list[psutil.Process]) -> None:
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+
+
+def _end(processes: list[psutil.Process]) -> None:
+    """Kill and wait: the lock is held until nothing is left, and SIGKILL takes its time.
+
+    Not for ever: a process that hangs in the driver outlives even that.
+    """
+    _kill(processes)
+    psutil.wait_procs(processes, timeout=_GONE_S)
+
+
+def _gone(child: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Whether the child ends in time; only the main thread may wait for it, so this one looks."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if child.returncode is not None:
+            return True
+        time.sleep(_POLL_S)
+    return child.returncode is not None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,393 @@
+"""Making the visits of a session that no earlier attempt has made."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import pandas as pd
+
+from profiler.collect import Collector
+from profiler.collect.ncu import Ncu
+from profiler.collect.nsys import Nsys
+from profiler.machine.clocks import CLOCKS_FILE, MAX_REPEATS, ClockSampler
+from profiler.machine.requirements import Machine
+from profiler.metrics.queries import ncu_names
+from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
+from profiler.planning.spec import TIMELINE_COLLECTORS, CommandWorkload, LoadedSpec, ModuleWorkload
+from profiler.run_folder.folder import (
+    COMPILED_FOLDER,
+    CSV_FILE,
+    Attempt,
+    AttemptRecord,
+    AttemptResult,
+    RunFolder,
+    compress,
+    finish_attempt,
+)
+from profiler.run_folder.load.aliases import twins
+from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.outcomes import failures, gather
+from profiler.run_folder.load.throttling import throttled_again
+from profiler.sessions.attempt import Session, recover, run_attempt
+from profiler.sessions.process import Cause, SessionResult
+from profiler.sessions.program import Program, run_visit
+from profiler.sessions.progress import ProgressReporter, VisitProgress
+from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
+from profiler.sessions.timeline_tools import TimelineTools
+from profiler.sessions.watchdog import Limits
+from runner import protocol
+
+
+@dataclass
+class Measurement:
+    """Makes the visits of one session after another, into one run folder."""
+
+    loaded: LoadedSpec
+    plan: Plan
+    machine: Machine
+    run: RunFolder
+    builds: Sequence[BuildResult]
+    keys: Mapping[str, str]
+    """Cell id → key of today."""
+    lock_file: Path
+    """Lock file that is held while anything of a session lives."""
+    reporter: ProgressReporter
+    _loaded: dict[Path, Loaded] = field(default_factory=dict)
+
+    def save_what_was_left(self) -> None:
+        """Get results out of what tools left that were killed together with an earlier profiler."""
+        for attempt in self.run.attempts():
+            if attempt.result is None and attempt.record.collector in TIMELINE_COLLECTORS:
+                self._save_timeline(attempt)
+                continue
+            log = attempt.folder / CSV_FILE
+            if attempt.result is None and log.exists():
+                recover(self._collector(attempt.record.collector), attempt.folder)
+                compress(log)
+
+    def _save_timeline(self, attempt: Attempt) -> None:
+        """Clean what a session left, if this machine still has its tool."""
+        collector = attempt.record.collector
+        if collector == "nsys" and self.machine.nsys is None:
+            return
+        if attempt.record.settings == self._timelines.settings(collector):
+            self._timelines.keep(collector, attempt.folder, ended_well=False)
+
+    @property
+    def _timelines(self) -> TimelineTools:
+        return TimelineTools(self.loaded.experiment, self.machine)
+
+    def samples(self) -> pd.DataFrame:
+        """What was measured so far of cells that did not fail."""
+        attempts = [self._load(attempt) for attempt in self.run.attempts()]
+        capability = self.machine.environment.compute_capability
+        found = gather(self.plan, self.builds, attempts, capability)
+        failed = {cell for cell, status in found.statuses.items() if status.outcome.failed}
+        return found.samples[~found.samples["cell"].isin(failed)]
+
+    def measure(self, session: SessionPlan, title: str = "") -> None:
+        """Make the visits of a session that are missing; `title` is what people call it.
+
+        Blocks in which the GPU was throttled are missing as well, as long as they may be repeated.
+        """
+        title = title or session.name
+        for round_ in range(1 + MAX_REPEATS):
+            earlier = [self._load(attempt) for attempt in self.run.attempts()]
+            throttled = throttled_again(self.plan, session.name, earlier)
+            missing = self._missing(session, earlier, throttled)
+            again = not throttled.isdisjoint(missing)
+            if round_ and not again:
+                return
+            if missing:
+                words = " (throttled blocks once more)" if again else ""
+                self._make(session, missing, earlier, f"{title}{words}")
+            else:
+                self.reporter.say(f"{title}: nothing is missing.")
+
+    def _make(
+        self,
+        session: SessionPlan,
+        missing: Sequence[Visit],
+        earlier: Sequence[Loaded],
+        title: str,
+    ) -> None:
+        cells = {cell.id: cell for cell in self.plan.cells}
+        counts = Counter(visit.cell for visit in missing)
+        self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
+        with VisitProgress(self.reporter, title, cells, dict(counts)) as progress:
+            workload = self.loaded.experiment.workload
+            has_samples = any(len(each.samples) for each in earlier if _tells(each, session))
+            if isinstance(workload, CommandWorkload):
+                self._run_programs(workload, session, missing, progress, has_samples)
+            else:
+                checked = {cell for each in earlier for cell in each.checked()}
+                job = self._job(session, workload, checked)
+                self._run_runner(job, session, missing, progress, has_samples)
+
+    def _missing(
+        self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
+    ) -> tuple[Visit, ...]:
+        """Visits still to make, those that were `throttled` once more."""
+        measured: set[Visit] = set()
+        for each in earlier:
+            if each.attempt.record.session == session.name:
+                measured |= each.visits()
+        measured -= throttled
+        skipped = {build.variant for build in self.builds if not build.ok}
+        limit = self.loaded.experiment.collect.time_limit_s
+        failed = failures(self.plan, earlier)
+        gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
+        gone |= set(twins(self.plan.cells, self.builds))
+        variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
+        return tuple(
+            visit
+            for visit in session.visits
+            if visit not in measured
+            and visit.cell not in gone
+            and variant_of[visit.cell] not in skipped
+        )
+
+    def _load(self, attempt: Attempt) -> Loaded:
+        """Read an attempt; once, because the end of one adds nothing but its result."""
+        known = self._loaded.get(attempt.folder)
+        if known is None:
+            capability = self.machine.environment.compute_capability
+            settings = self._timelines.all_settings()
+            known = load_attempt(attempt, self.keys, capability, settings)
+        self._loaded[attempt.folder] = replace(known, attempt=attempt)
+        return self._loaded[attempt.folder]
+
+    def _collector(self, name: str) -> Collector:
+        return self._ncu() if name == "ncu" else self._timelines.collector(name)
+
+    def _ncu(self) -> Ncu:
+        collect = self.loaded.experiment.collect
+        return Ncu(
+            self.machine.require_ncu(),
+            cache_control=collect.cache_control,
+            clock_control=collect.clock_control,
+        )
+
+    def _limits(self) -> Limits:
+        return Limits(step_s=self.loaded.experiment.collect.time_limit_s)
+
+    def _tool_metrics(self, session: SessionPlan) -> tuple[str, ...]:
+        return ncu_names(session.metrics, self.machine.environment.compute_capability)
+
+    # ---- a workload in Python: one process makes many visits ----
+
+    def _run_runner(
+        self,
+        job: protocol.Job,
+        session: SessionPlan,
+        missing: Sequence[Visit],
+        progress: VisitProgress,
+        has_samples: bool,
+    ) -> None:
+        template = Session(
+            job=job,
+            collector=self._collector(session.collector),
+            metrics=self._tool_metrics(session),
+            limits=self._limits(),
+            lock_file=self.lock_file,
+            compiled=self.run.path.resolve() / COMPILED_FOLDER,
+        )
+
+        def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
+            folder = self._new_attempt(session, self._attempt_record(session, visits))
+            self.run.write_command(folder, shlex.join(template.command(folder).argv))
+            with self._clocks(folder):
+                result = run_attempt(template, visits, folder, progress.record)
+            self._keep_timeline(session, folder, result)
+            return folder, result
+
+        def ended(end: Ended) -> None:
+            finish_attempt(end.folder, self._attempt_result(end))
+            if end.blamed is not None:
+                progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
+
+        for visits in self._batches(session, missing):
+            recovered = run_visits(
+                visits,
+                session=session.name,
+                problem_of={cell.id: cell.problem.id for cell in self.plan.cells},
+                collector=template.collector,
+                attempt=attempt,
+                measured=self._measured,
+                ended=ended,
+                has_samples=has_samples,
+                limit=_most_visits(session),
+            )
+            has_samples = has_samples or bool(recovered.measured)
+
+    def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
+        """Visits that a process may make together."""
+        if session.collector == "nsys" and self._timelines.one_visit_a_process:
+            return [(visit,) for visit in missing]
+        return [missing]
+
+    def _new_attempt(self, session: SessionPlan, record: AttemptRecord) -> Path:
+        folder = self.run.new_attempt(record)
+        if session.kind is SessionKind.TIMELINE:
+            self._timelines.prepare(folder)
+        return folder
+
+    def _keep_timeline(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
+        if session.kind is SessionKind.TIMELINE:
+            ended_well = result.cause is Cause.FINISHED
+            self._timelines.keep(session.collector, folder, ended_well=ended_well)
+
+    @contextmanager
+    def _clocks(self, folder: Path) -> Iterator[None]:
+        """Sample the GPU's clocks into the folder of an attempt while it runs."""
+        try:
+            with ClockSampler(folder, self.machine.environment.gpu_uuid):
+                yield
+        finally:
+            compress(folder / CLOCKS_FILE)
+
+    def _measured(self, folder: Path) -> Set[Visit]:
+        return self._load(self.run.attempt(folder)).visits()
+
+    def _job(
+        self, session: SessionPlan, workload: ModuleWorkload, checked: Set[str]
+    ) -> protocol.Job:
+        """Job with all cells; those that this run has `checked` are not compared once more."""
+        collect, timelines = self.loaded.experiment.collect, self._timelines
+        recorded = session.kind is SessionKind.TIMELINE
+        libraries = {build.variant: build.library for build in self.builds}
+        return protocol.Job(
+            session=session.name,
+            workload=workload.target(self.loaded.base),
+            collector=session.collector,
+            device=self.machine.device,
+            seed=collect.seed,
+            journal="",
+            cells=tuple(
+                _job_cell(cell, libraries, check=cell.id not in checked) for cell in self.plan.cells
+            ),
+            visits=(),
+            tolerances={
+                dtype: protocol.Tolerance(bound.absolute, bound.relative)
+                for dtype, bound in self.loaded.experiment.tolerance.items()
+            },
+            warmups=collect.warmups,
+            repeats=collect.repeats if session.collector == "timer" else 1,
+            launches=timelines.launches if recorded else 1,
+            capture=timelines.capture,
+        )
+
+    def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
+        recorded = session.kind is SessionKind.TIMELINE
+        return AttemptRecord(
+            settings=self._timelines.settings(session.collector) if recorded else {},
+            session=session.name,
+            collector=session.collector,
+            kind=session.kind.value,
+            metrics=session.metrics,
+            time_limit_s=self.loaded.experiment.collect.time_limit_s,
+            keys={cell: self.keys[cell] for cell in dict.fromkeys(v.cell for v in visits)},
+        )
+
+    def _attempt_result(self, end: Ended) -> AttemptResult:
+        failed: dict[str, tuple[str, str]] = {}
+        if end.blamed is not None:
+            words = (end.blamed.outcome.value, end.blamed.cause)
+            failed = dict.fromkeys(self._hit_by(end), words)
+        return AttemptResult(
+            cause=end.result.cause.value, seconds=end.result.seconds, failed=failed
+        )
+
+    def _hit_by(self, end: Ended) -> tuple[str, ...]:
+        """The failing cell, and its siblings where the step was one of their whole problem."""
+        failing_cell = end.result.failing_cell
+        if failing_cell is None or failing_cell.phase not in protocol.PROBLEM_PHASES:
+            return (end.blamed.cell,) if end.blamed is not None else ()
+        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        problem = problem_of[failing_cell.cell]
+        return tuple(cell for cell, other in problem_of.items() if other == problem)
+
+    # ---- an external command: one process makes one visit ----
+
+    def _run_programs(
+        self,
+        workload: CommandWorkload,
+        session: SessionPlan,
+        missing: Sequence[Visit],
+        progress: VisitProgress,
+        has_samples: bool,
+    ) -> None:
+        program = Program(
+            workload,
+            base=self.loaded.base,
+            tool=self._program_tool(session),
+            metrics=self._tool_metrics(session),
+            limits=self._limits(),
+            lock_file=self.lock_file,
+        )
+        cells = {cell.id: cell for cell in self.plan.cells}
+        failed: set[str] = set()
+        for visit in missing:
+            if visit.cell in failed:
+                continue
+            record = replace(
+                self._attempt_record(session, [visit]),
+                visit=asdict(visit),
+            )
+            folder = self._new_attempt(session, record)
+            command = program.command(cells[visit.cell], folder)
+            self.run.write_command(folder, shlex.join(command.argv))
+            with self._clocks(folder):
+                end = run_visit(program, command, folder)
+            self._keep_timeline(session, folder, end)
+            measured = bool(self._measured(folder))
+            failure = program.failure(folder, end, measured=measured, has_samples=has_samples)
+            finish_attempt(folder, _command_result(visit.cell, end, failure))
+            has_samples = has_samples or measured
+            if failure is None:
+                progress.visited(visit.cell)
+            else:
+                failed.add(visit.cell)
+                progress.failed(visit.cell, f"{failure[0]}: {failure[1]}")
+
+    def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
+        return self._ncu() if session.collector == "ncu" else self._timelines.nsys()
+
+
+MAX_TIMELINE_VISITS = 300
+"""Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
+
+
+def _most_visits(session: SessionPlan) -> int:
+    return MAX_TIMELINE_VISITS if session.kind is SessionKind.TIMELINE else MAX_VISITS_PER_SESSION
+
+
+def _tells(loaded: Loaded, session: SessionPlan) -> bool:
+    """Whether what an attempt measured says that the tool of a session works."""
+    return session.kind is not SessionKind.TIMELINE or (
+        loaded.attempt.record.session == session.name
+    )
+
+
+def _command_result(
+    cell: str, end: SessionResult, failure: tuple[Outcome, str] | None
+) -> AttemptResult:
+    failed = {cell: (failure[0].value, failure[1])} if failure is not None else {}
+    return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
+
+
+def _job_cell(cell: Cell, libraries: Mapping[str, str | None], *, check: bool) -> protocol.JobCell:
+    return protocol.JobCell(
+        id=cell.id,
+        variant=cell.variant.name,
+        variant_params=cell.variant.params,
+        problem=cell.problem.id,
+        problem_params=cell.problem.params,
+        library=libraries.get(cell.variant.id),
+        check=check,
+    )

@@ -1,0 +1,219 @@
+"""Running one session as a child process on this machine, and ending it whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from profiler.collect import STDERR, STDOUT, Command
+from profiler.errors import Interrupted
+from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
+from runner import protocol
+
+_GUARD = Path(__file__).with_name("guard.py")
+_POLL_S = 0.05
+_GONE_S = 5.0
+_HARD_STOP_S = 20.0
+"""Longer than the guard needs after its grace (SIGTERM, 10 s, SIGKILL)."""
+
+
+class Cause(StrEnum):
+    """Why a session ended."""
+
+    FINISHED = "finished"
+    DIED = "died"
+    TIMED_OUT = "timed_out"
+    CONTEXT_LOST = "context_lost"
+
+
+@dataclass(frozen=True)
+class FailingCell:
+    """Cell and phase that a journal names at its end: started, and neither finished nor failed."""
+
+    cell: str
+    phase: str
+    block: int | None = None
+    problem: str | None = None
+    """Given where the phase belongs to a problem (its inputs), and so to all of its cells."""
+
+
+@dataclass(frozen=True)
+class SessionResult:
+    """How a session ended."""
+
+    returncode: int
+    """Exit code; negative: the signal that ended the process that was started."""
+    cause: Cause
+    failing_cell: FailingCell | None
+    seconds: float
+
+
+def ignore(record: Record) -> None:
+    """Do nothing with a record: the default where nobody follows the session."""
+    del record
+
+
+def run_session(  # noqa: PLR0913 - all but the command are by keyword, most have defaults
+    command: Command,
+    *,
+    folder: Path,
+    limits: Limits,
+    journal: Path | None,
+    on_record: Callable[[Record], None] = ignore,
+    clock: Callable[[], float] = time.monotonic,
+    lock_file: Path | None = None,
+) -> SessionResult:
+    """Run a command to its end and say how it ended; nothing of it lives afterwards.
+
+    stdout and stderr go to files in `folder`. `on_record` is called for each record of the journal
+    as it comes. A session whose journal stands still for too long is ended from the inside out (see
+    `guard`). `lock_file` is locked for as long as anything of the session lives, also when
+    this process is killed.
+
+    Raises Interrupted on Ctrl-C, after the session was ended in the same way.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    watchdog = Watchdog(limits, clock, has_journal=journal is not None)
+    tail = JournalTail(journal) if journal is not None else None
+    started = time.monotonic()
+
+    def follow() -> None:
+        for record in tail.read() if tail is not None else ():
+            watchdog.saw(record)
+            on_record(record)
+
+    with _started(command, folder, limits, journal, lock_file) as process:
+        try:
+            timed_out = _wait(process, follow, watchdog)
+        except KeyboardInterrupt:
+            _stop(process, limits)
+            follow()
+            raise Interrupted(
+                "Interrupted; what was measured is kept.",
+                remedy="Run the same command again: it goes on with what is missing.",
+            ) from None
+        if timed_out:
+            _stop(process, limits)
+        follow()
+    records = tuple(protocol.read_journal(journal)) if journal is not None else None
+    return SessionResult(
+        returncode=process.returncode,
+        cause=_cause(process.returncode, records, timed_out=timed_out),
+        failing_cell=failing_cell(records or ()),
+        seconds=time.monotonic() - started,
+    )
+
+
+def failing_cell(records: Iterable[Record]) -> FailingCell | None:
+    """Cell and phase started last and neither finished nor failed; None where there is none."""
+    open_step: FailingCell | None = None
+    for record in records:
+        event = record.get("event")
+        if event == protocol.STARTED:
+            open_step = FailingCell(
+                str(record["cell"]),
+                str(record["phase"]),
+                record.get("block"),
+                record.get("problem"),
+            )
+        elif event in (protocol.FINISHED, protocol.FAILED, protocol.SESSION_FINISHED):
+            open_step = None
+    return open_step
+
+
+def _cause(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> Cause:
+    if timed_out:
+        return Cause.TIMED_OUT
+    if returncode == protocol.EXIT_CONTEXT_LOST:
+        return Cause.CONTEXT_LOST
+    if records is None:
+        return Cause.FINISHED if returncode == 0 else Cause.DIED
+    said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records)
+    return Cause.FINISHED if said_so and returncode == 0 else Cause.DIED
+
+
+@contextlib.contextmanager
+def _started(
+    command: Command, folder: Path, limits: Limits, journal: Path | None, lock_file: Path | None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a command behind its guard, in a process group of its own; end the group on leaving."""
+    guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
+    if journal is not None:
+        guard += ["--journal", str(journal)]
+    if lock_file is not None:
+        guard += ["--lock-file", str(lock_file)]
+    with (folder / STDOUT).open("wb") as stdout, (folder / STDERR).open("wb") as stderr:
+        process = subprocess.Popen(
+            [*guard, "--", *command.argv],
+            stdin=subprocess.PIPE,  # the guard's; the session itself reads nothing
+            stdout=stdout,
+            stderr=stderr,
+            env={**os.environ, **command.env},
+            cwd=command.cwd,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            _stop(process, limits)
+        if process.stdin is not None:
+            process.stdin.close()
+        _kill_group(process.pid)
+
+
+def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog: Watchdog) -> bool:
+    """Wait for the process; True when it was silent for too long and still lives."""
+    while True:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_POLL_S)
+            return False
+        follow()
+        if watchdog.expired():
+            return True
+
+
+def _stop(process: subprocess.Popen[bytes], limits: Limits) -> None:
+    """Tell the guard to end the session; where even that hangs, kill the group.
+
+    So does a second Ctrl-C: what the tool has not printed then comes from its report.
+    """
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        process.wait(timeout=limits.grace_s + _HARD_STOP_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        _kill_group(process.pid)
+        process.wait()
+
+
+def _kill_group(group: int) -> None:
+    """Kill whatever is left of a process group, and wait until it is gone.
+
+    Not for ever: a process that hangs in the driver outlives even SIGKILL.
+    """
+    deadline = time.monotonic() + _GONE_S
+    while (left := members(group)) and time.monotonic() < deadline:
+        for process in left:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+        time.sleep(_POLL_S)
+
+
+def members(group: int) -> list[psutil.Process]:
+    """Living processes of a process group (not zombies: those only wait to be counted)."""
+    found = []
+    for process in psutil.process_iter(["status"]):
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if os.getpgid(process.pid) == group and process.info["status"] != "zombie":
+                found.append(process)
+    return found

@@ -1,0 +1,349 @@
+"""Measuring a list of visits to its end, although single cells crash, hang or take the GPU down.
+
+One attempt after another runs what is still missing, without the cells that failed. Every attempt
+must get further: measure something, or find out that a cell is at fault.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+
+from profiler.collect import STDERR, STDOUT, Collector, read_text, tail
+from profiler.collect.ncu import LOG
+from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
+from profiler.model import Outcome, Visit
+from profiler.notices import Notice, NoticeKind
+from profiler.sessions.attempt import JOURNAL, journal_visits
+from profiler.sessions.process import Cause, SessionResult
+from profiler.sessions.watchdog import Record
+from runner import protocol
+
+MAX_VISITS_PER_SESSION = 3000
+"""More go to sessions of their own, so that a report that is lost or damaged costs two minutes;
+starting a session costs about 5 s (ncu, torch and a context on an H200)."""
+
+_STALLS = 2
+"""Attempts in a row that may end without progress."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a cell will not be measured any further."""
+
+    cell: str
+    outcome: Outcome
+    cause: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """One attempt, judged."""
+
+    folder: Path
+    result: SessionResult
+    blamed: Failure | None
+    """What the end of the process is blamed on; failures that the runner survived are in the
+    journal."""
+    kept: int
+    """Visits of this attempt that have results."""
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """What a list of visits came to."""
+
+    measured: frozenset[Visit]
+    failures: Mapping[str, Failure]
+    """By cell id."""
+    notices: tuple[Notice, ...]
+
+
+def run_visits(  # noqa: PLR0913 - callables by keyword, so that this knows no tool and no store
+    visits: Sequence[Visit],
+    *,
+    session: str,
+    problem_of: Mapping[str, str],
+    collector: Collector,
+    attempt: Callable[[Sequence[Visit]], tuple[Path, SessionResult]],
+    measured: Callable[[Path], Set[Visit]],
+    ended: Callable[[Ended], None] = lambda _: None,
+    has_samples: bool = False,
+    limit: int = MAX_VISITS_PER_SESSION,
+) -> Recovered:
+    """Run attempts until every visit has results or its cell has failed.
+
+    `attempt` runs one process over some visits and says in which folder; `measured` says which
+    visits of a folder have results (rows of ncu, records of the timer). `problem_of`: problem of
+    each cell. `has_samples`: this run has measured something before, so a session in which the
+    tool saw nothing is the cells' fault, not the machine's.
+
+    Raises EnvironmentUnusable where the tool's messages say that the machine is at fault, or where
+    two attempts in a row bring nothing new; Interrupted where the session was ended from outside.
+    """
+    state = _State(session, problem_of, collector, measured, has_samples)
+    state.missing = tuple(visits)
+    while state.missing:
+        batch = chunk(state.missing, problem_of, limit)
+        folder, result = attempt(batch)
+        ended(state.learn(folder, result, batch))
+    return Recovered(frozenset(state.measured), dict(state.failures), tuple(state.notices))
+
+
+def chunk(visits: Sequence[Visit], problem_of: Mapping[str, str], limit: int) -> tuple[Visit, ...]:
+    """First visits of a list, at most `limit`, cut between problems.
+
+    A problem that is too large by itself is cut between blocks, since visits of one block are
+    compared with each other; a block is never cut.
+    """
+    taken: list[Visit] = []
+    by_problem = groupby(visits, key=lambda visit: problem_of[visit.cell])
+    for group in (list(group) for _, group in by_problem):
+        if len(taken) + len(group) <= limit:
+            taken += group
+            continue
+        return tuple(taken) if taken else _first_blocks(group, limit)
+    return tuple(taken)
+
+
+def _first_blocks(visits: Sequence[Visit], limit: int) -> tuple[Visit, ...]:
+    taken: list[Visit] = []
+    for group in (list(group) for _, group in groupby(visits, key=lambda visit: visit.block)):
+        if taken and len(taken) + len(group) > limit:
+            break
+        taken += group
+    return tuple(taken)
+
+
+@dataclass
+class _State:
+    """What is known so far; `learn` takes in one attempt."""
+
+    session: str
+    problem_of: Mapping[str, str]
+    collector: Collector
+    read_measured: Callable[[Path], Set[Visit]]
+    has_samples: bool
+    missing: tuple[Visit, ...] = ()
+    measured: set[Visit] = field(default_factory=set)
+    failures: dict[str, Failure] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+    strikes: Counter[str] = field(default_factory=Counter)
+    stalls: int = 0
+
+    def learn(self, folder: Path, result: SessionResult, batch: Sequence[Visit]) -> Ended:
+        records = tuple(protocol.read_journal(folder / JOURNAL))
+        got = self.read_measured(folder) & set(batch)
+        self._refuse_what_no_attempt_can_mend(folder, result, records, got)
+        known = len(self.failures) + len(self.measured) + sum(self.strikes.values())
+        self.measured |= got
+        self._fail(_failed(records))
+        blamed = self._blame(folder, result)
+        if result.cause is Cause.FINISHED:
+            self._fail(_unseen(journal_visits(folder) & set(batch), got, self.failures))
+        else:
+            self.notices.append(self._died(result, len(got)))
+        progress = len(self.failures) + len(self.measured) + sum(self.strikes.values()) > known
+        self._count_stall(folder, result, progress=progress)
+        self.missing = tuple(
+            visit
+            for visit in self.missing
+            if visit not in self.measured and visit.cell not in self.failures
+        )
+        return Ended(folder, result, blamed, len(got))
+
+    def _refuse_what_no_attempt_can_mend(
+        self, folder: Path, result: SessionResult, records: Sequence[Record], got: Set[Visit]
+    ) -> None:
+        error = _session_failed(result, records)
+        lost = journal_visits(folder) - got
+        if error is None and (lost or result.cause is not Cause.FINISHED):
+            error = self.collector.diagnose(folder, result.returncode)
+        if error is None and result.cause is Cause.FINISHED and lost:
+            nothing_ever = not got and not self.measured and not self.has_samples
+            error = self.collector.nothing_seen(folder) if nothing_ever else None
+        if error is None and result.cause is Cause.DIED:
+            error = _ended_from_outside(result)
+        if error is not None:
+            raise error
+
+    def _blame(self, folder: Path, result: SessionResult) -> Failure | None:
+        """Failure of the cell that was running when the process ended before its time."""
+        failing = result.failing_cell
+        if failing is None or result.cause is Cause.FINISHED or failing.cell in self.failures:
+            return None
+        if result.cause is Cause.DIED and _tool_died(result, self.collector):
+            # The tool may have died of its own; a second time with the same cell is no chance.
+            self.strikes[failing.cell] += 1
+            if self.strikes[failing.cell] < 2:
+                return None
+        outcome, cause = _verdict(self.collector, folder, result)
+        where = f"in {failing.phase}"
+        if failing.block is not None:
+            where += f" of block {failing.block}"
+        failure = Failure(failing.cell, outcome, f"{cause}, {where}")
+        self._fail([failure])
+        if failing.phase in protocol.PROBLEM_PHASES:
+            problem = self.problem_of.get(failing.cell)
+            siblings = (cell for cell, other in self.problem_of.items() if other == problem)
+            self._fail(Failure(cell, outcome, failure.cause) for cell in siblings)
+        return failure
+
+    def _fail(self, failures: Iterable[Failure]) -> None:
+        for failure in failures:
+            self.failures.setdefault(failure.cell, failure)
+
+    def _died(self, result: SessionResult, kept: int) -> Notice:
+        cause = result.cause.value.replace("_", " ")
+        return Notice(
+            NoticeKind.SESSION_DIED, {"session": self.session, "cause": cause, "kept": kept}
+        )
+
+    def _count_stall(self, folder: Path, result: SessionResult, *, progress: bool) -> None:
+        self.stalls = 0 if progress else self.stalls + 1
+        if self.stalls < _STALLS:
+            return
+        how = "finished" if result.cause is Cause.FINISHED else ending(result.returncode)
+        if result.cause is Cause.TIMED_OUT:
+            how = "was silent for too long"
+        raise EnvironmentUnusable(
+            f"Session {self.session} brought nothing new {_STALLS} times in a row "
+            f"(the last time it {how}).\n{last_words(folder)}".rstrip(),
+            remedy=f"See the whole output in {folder}.",
+        )
+
+
+def _failed(records: Iterable[Record]) -> list[Failure]:
+    """Failures that the runner saw itself and went on from, or left because of."""
+    return [
+        Failure(str(record["cell"]), Outcome(record["outcome"]), str(record.get("cause", "")))
+        for record in records
+        if record.get("event") == protocol.FAILED
+    ]
+
+
+def _unseen(
+    finished: Set[Visit], got: Set[Visit], failures: Mapping[str, Failure]
+) -> list[Failure]:
+    """Cells of which the runner finished visits, and the tool saw nothing at all.
+
+    A cell of which only some visits were seen is visited again.
+    """
+    seen = {visit.cell for visit in got}
+    return [
+        Failure(cell, Outcome.NO_KERNEL, "its range launched no kernel that the tool saw")
+        for cell in sorted({visit.cell for visit in finished} - seen - failures.keys())
+    ]
+
+
+def _session_failed(result: SessionResult, records: Sequence[Record]) -> ProfilerError | None:
+    """Error of a runner that could not begin."""
+    for record in records:
+        if record.get("event") == protocol.SESSION_FAILED:
+            cause = str(record.get("cause", "the runner could not begin"))
+            if result.returncode == protocol.EXIT_NO_DEVICE:
+                return EnvironmentUnusable(cause, remedy="`python -m profiler doctor` says more.")
+            return UsageError(cause, remedy="Correct the workload or the experiment file.")
+    return None
+
+
+def _ended_from_outside(result: SessionResult) -> ProfilerError | None:
+    """Interruption that the exit code of a session tells of."""
+    outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
+    if result.returncode not in outside:
+        return None
+    return Interrupted(
+        f"The session was ended from outside ({ending(result.returncode)}); what was measured is "
+        "kept.",
+        remedy="Run the same command again: it goes on with what is missing.",
+    )
+
+
+def _tool_died(result: SessionResult, collector: Collector) -> bool:
+    """Whether the tool, not its target, was killed: a tool hands on its target's end as a code.
+
+    /usr/local/cuda/bin/ncu is a shell script, which says 128 + signal where its ncu was killed.
+    """
+    return collector.wraps_target and signal_of(result.returncode, under_tool=False) is not None
+
+
+def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
+    """Outcome and cause of what was running when a process ended before its time."""
+    if result.cause is Cause.TIMED_OUT:
+        return Outcome.TIMED_OUT, "did not get on within the time limit"
+    fault = collector.cell_fault(folder)
+    if fault is not None:
+        return fault
+    stderr = _since_survived(read_text(folder / STDERR))
+    if "illegal memory access" in stderr:
+        return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
+    how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
+    words = _dying_words(stderr)
+    return Outcome.CRASHED, how + (f" ({words})" if words else "")
+
+
+_SURVIVED = re.compile(r"^runner: .*\n", re.MULTILINE)
+"""What the runner says of each failure that it goes on from."""
+
+
+def _since_survived(stderr: str) -> str:
+    """What was said after the last failure that the runner outlived: the rest is of other cells."""
+    survived = [found.end() for found in _SURVIVED.finditer(stderr)]
+    return stderr[survived[-1] :] if survived else stderr
+
+
+def _dying_words(stderr: str) -> str:
+    """What a process said last: before Python's own trace of a crash, where it printed one."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()]
+    fatal = [line for line in lines if line.startswith("Fatal Python error")]
+    return fatal[-1] if fatal else lines[-1] if lines else ""
+
+
+_FATAL = frozenset(
+    {
+        *(signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL),
+        *(signal.SIGKILL, signal.SIGTRAP, signal.SIGSYS),
+    }
+)
+
+
+def signal_of(returncode: int, *, under_tool: bool) -> signal.Signals | None:
+    """Signal that an exit code stands for.
+
+    Negative: of the process itself; above 128: as a shell hands it on; `under_tool`: ncu hands its
+    target's signal on as a plain number (11 for SIGSEGV, seen with 2025.3.1).
+    """
+    number = -returncode if returncode < 0 else returncode - 128 if returncode > 128 else None
+    if number is None and under_tool and returncode in _FATAL:
+        number = returncode
+    try:
+        return signal.Signals(number) if number is not None else None
+    except ValueError:
+        return None
+
+
+def ending(returncode: int, *, under_tool: bool = False) -> str:
+    """How a process ended, as the end of a sentence about it."""
+    signum = signal_of(returncode, under_tool=under_tool)
+    if signum is None:
+        return f"left with exit code {returncode}"
+    if returncode in _FATAL:  # ncu's number for a signal may as well be what the program returned.
+        return f"ended with code {returncode} ({signum.name}, or its own exit code)"
+    return f"was killed by {signum.name}"
+
+
+def last_words(folder: Path) -> str:
+    """Last lines of what an attempt printed: the tool's messages and stderr, else stdout."""
+    texts = {name: tail(_messages(read_text(folder / name))) for name in (LOG, STDERR, STDOUT)}
+    if texts[LOG] or texts[STDERR]:
+        del texts[STDOUT]
+    return "\n".join(f"{name}:\n{text}" for name, text in texts.items() if text)
+
+
+def _messages(text: str) -> str:
+    return "\n".join(line for line in text.splitlines() if not line.startswith('"'))

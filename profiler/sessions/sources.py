@@ -1,0 +1,133 @@
+"""The files behind a cell, whose change could change a number."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import runner
+from profiler.collect.command import find_program
+from profiler.errors import SpecError
+from profiler.model import Cell
+from profiler.planning.plan import command_values
+from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
+from profiler.planning.spec.workloads import is_file_name
+
+
+def hash_files(files: Iterable[Path]) -> str:
+    """Hash of the names (without folders) and contents of some files, in whatever order."""
+    digest = hashlib.sha256()
+    for name, content in sorted((file.name, _hash_file(file)) for file in set(files)):
+        digest.update(name.encode() + b"\0")
+        digest.update(content)
+    return digest.hexdigest()
+
+
+def _hash_file(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").digest()
+
+
+def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> dict[str, str]:
+    """Hash of the source files of each cell, by cell id; `base` is the folder of the spec."""
+    if not isinstance(experiment.workload, CommandWorkload):
+        shared = hash_files(source_files(experiment, base, cells[0])) if cells else ""
+        return {cell.id: shared for cell in cells}
+    files = {cell.id: source_files(experiment, base, cell) for cell in cells}
+    hashes = {names: hash_files(names) for names in set(files.values())}
+    return {cell: hashes[names] for cell, names in files.items()}
+
+
+def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, ...]:
+    """The workload with what it imports of its own folder, and the runner; or the program.
+
+    `base` is the folder of the spec. CUDA sources are not among them: they are in the hash of each
+    variant's machine code.
+    """
+    workload = experiment.workload
+    if isinstance(workload, CommandWorkload):
+        return _program_files(workload.arguments(command_values(cell)), workload.folder(base))
+    package = Path(runner.__file__).resolve().parent
+    return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
+
+
+# ---- an external command -------------------------------------------------------------------------
+
+
+def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
+    """The program, and programs among its arguments: the script of an interpreter, say.
+
+    Other files are left out: an output that is written again each time would make every key new.
+    """
+    found = [folder / word for word in argv[1:] if _is_program(folder / word)]
+    with contextlib.suppress(SpecError):  # said where the program is started
+        found.append(find_program(argv, folder))
+    return tuple(found)
+
+
+def _is_program(path: Path) -> bool:
+    try:
+        return path.is_file() and (path.suffix == ".py" or os.access(path, os.X_OK))
+    except (OSError, ValueError):  # any word may stand here, too long for a file or with a NUL
+        return False
+
+
+# ---- a workload in Python ------------------------------------------------------------------------
+
+
+def _workload_files(workload: ModuleWorkload, base: Path) -> tuple[Path, ...]:
+    target = workload.target(base)
+    if is_file_name(workload.module):
+        file = Path(target)
+        return _with_imports(file, file.parent, None)
+    spec = find_spec(target)
+    if spec is None or spec.origin is None:
+        return ()
+    file = Path(spec.origin)
+    return _with_imports(file, file.parents[target.count(".")], target.partition(".")[0])
+
+
+def _with_imports(file: Path, root: Path, package: str | None) -> tuple[Path, ...]:
+    """A file and what it imports from under `root`, directly or not; of `package` only."""
+    found = {file: None}
+    waiting = [file]
+    while waiting:
+        for name in _imported_names(waiting.pop(), root):
+            if package is not None and name.partition(".")[0] != package:
+                continue
+            for module in _files_of(name, root):
+                if module not in found:
+                    found[module] = None
+                    waiting.append(module)
+    return tuple(found)
+
+
+def _imported_names(file: Path, root: Path) -> Iterator[str]:
+    """Absolute dotted names that a file may mean by its imports, wherever they stand."""
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError):  # the runner will say so
+        return
+    here = file.relative_to(root).parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = here[: max(0, len(here) - node.level + 1)] if node.level else ()
+            module = ".".join([*above, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}".strip(".") for alias in node.names)
+
+
+def _files_of(name: str, root: Path) -> Iterator[Path]:
+    """Files under `root` that an import of a dotted name runs: packages above it, too."""
+    parts = name.split(".")
+    for depth in range(1, len(parts) + 1):
+        path = root.joinpath(*parts[:depth])
+        yield from (
+            file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()
+        )

@@ -1,0 +1,164 @@
+"""From what nsys or torch.profiler recorded to the cleaned files of an attempt.
+
+A recording of nsys holds the whole environment of the profiled process, a trace of torch.profiler
+paths of the machine. They stay in a folder of their own, and only what names nobody is written
+beside it (see `profiler.parse.timeline_files`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from profiler.collect import STDERR, STDOUT, read_text
+from profiler.collect.nsys import (
+    EXPORT,
+    PRIVATE_FOLDER,
+    RAW,
+    REPORT,
+    Nsys,
+    diagnose,
+    export_failed,
+    missing_library,
+    read_version,
+    version_command,
+)
+from profiler.errors import EnvironmentUnusable, ParseError
+from profiler.parse.chrome_trace import read_traces
+from profiler.parse.nsys import Timeline, read_nsys
+from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
+from profiler.parse.timeline_visits import inside, visits
+from profiler.sessions.attempt import JOURNAL
+from profiler.sessions.tool_output import printed, ran
+from runner import protocol
+
+_EXPORT_TIMEOUT_S = 1800.0
+_CANNOT_START = (126, 127)
+"""Exit codes of a program that could not be loaded."""
+_TRACES = "trace.*.json*"
+README_FILE = "README.txt"
+_README = """\
+These files are what the profiling tool itself wrote. They hold the whole environment of the
+profiled process (variables, command line, host and user names, paths), so they are never copied
+into a recording or a page, and should not be given away.
+
+report.nsys-rep (gunzip it first, where it is packed) opens in Nsight Systems; timeline.sqlite is
+its export; trace.*.json.gz open in Perfetto or chrome://tracing.
+
+What the profiler shows was taken out of them into operations.csv.gz, ranges.csv.gz and api.csv.gz
+beside this folder.
+"""
+
+
+def nsys_version(path: Path) -> str:
+    """Version of an nsys; raises EnvironmentUnusable where it cannot be run or does not say."""
+    return read_version(printed(version_command(path)))
+
+
+def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
+    """Say why the importer of an nsys cannot start: a library that it lacks, most often.
+
+    None where it starts, whatever it answers (that of another release may not know the question),
+    and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.
+    """
+    command = nsys.importer_command()
+    if command is None:
+        return None
+    try:
+        returncode, words = ran(command)
+    except EnvironmentUnusable as error:
+        return error
+    missing = missing_library(words)
+    if missing is not None or returncode not in _CANNOT_START:
+        return missing
+    return EnvironmentUnusable(
+        f"its importer does not start: {words.strip()[:300]}",
+        remedy="Install Nsight Systems again, or set PROFILER_NSYS to one that works.",
+    )
+
+
+def prepare_private(folder: Path) -> None:
+    """Make the folder of an attempt that its tool's own files go to, and say in it why."""
+    private = folder / PRIVATE_FOLDER
+    private.mkdir(mode=0o700, exist_ok=True)
+    (private / README_FILE).write_text(_README, encoding="utf-8")
+
+
+def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:
+    """Export the report of an attempt, and write its cleaned files.
+
+    Nothing is written where nsys left no report. Raises EnvironmentUnusable where the report cannot
+    be made or exported, with what would help.
+    """
+    if has_timeline(folder):
+        return
+    if not (folder / REPORT).exists():
+        _refuse_importer(nsys, folder)
+        return
+    words = printed(nsys.export_command(folder), _EXPORT_TIMEOUT_S)
+    failed = export_failed(folder, words)
+    if failed is not None:
+        raise importer_fault(nsys) or failed
+    try:
+        timeline = read_nsys(folder / EXPORT)
+    except ParseError as error:
+        raise _unreadable("nsys", error) from error
+    kept = replace(facts, tool=timeline.nsys, schema=timeline.schema)
+    write_timeline(folder, _wanted(timeline, facts.capture), kept)
+
+
+def _refuse_importer(nsys: Nsys, folder: Path) -> None:
+    """Raise with the library that the importer lacks, where that is why there is no report."""
+    said = "\n".join(read_text(folder / name) for name in (STDOUT, STDERR))
+    known = diagnose(said)
+    if (folder / RAW).exists() or known is not None:
+        fault = importer_fault(nsys) or known
+        if fault is not None:
+            raise fault
+
+
+def _unreadable(tool: str, error: ParseError) -> EnvironmentUnusable:
+    return EnvironmentUnusable(
+        f"What {tool} recorded cannot be read: {error.message}",
+        remedy="Measure again; if it comes back, this version of the tool writes something else.",
+    )
+
+
+def _wanted(timeline: Timeline, capture: str) -> Timeline:
+    """What lies inside visits; all of it where more was asked for."""
+    if capture != protocol.CAPTURE_VISITS:
+        return timeline
+    return inside(timeline, visits(timeline.ranges))
+
+
+def keep_traces(folder: Path, facts: TimelineFacts) -> None:
+    """Put the traces of torch.profiler away, and write the cleaned files of the finished visits.
+
+    Raises EnvironmentUnusable where a trace cannot be read.
+    """
+    prepare_private(folder)
+    private = folder / PRIVATE_FOLDER
+    for trace in sorted(folder.glob(_TRACES)):
+        trace.replace(private / trace.name)
+    if has_timeline(folder):
+        return
+    records = tuple(protocol.read_journal(folder / JOURNAL))
+    traces = [private / name for name in _finished_traces(records)]
+    if not traces:
+        return
+    try:
+        timeline = read_traces([trace for trace in traces if trace.exists()])
+    except ParseError as error:
+        raise _unreadable("torch.profiler", error) from error
+    started = next((r for r in records if r.get("event") == protocol.SESSION_STARTED), {})
+    kept = replace(facts, tool=started.get("torch"), schema=timeline.schema)
+    write_timeline(folder, _wanted(timeline, facts.capture), kept)
+
+
+def _finished_traces(records: tuple[Mapping[str, Any], ...]) -> Iterator[str]:
+    for record in protocol.measured(records):
+        name = record.get("trace")
+        if isinstance(name, str):
+            yield Path(name).name

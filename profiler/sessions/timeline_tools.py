@@ -1,0 +1,108 @@
+"""How the sessions of a run make timelines: settings, what runs them, what is kept of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.collect import Collector
+from profiler.collect.nsys import Nsys, NvtxWindow, ProfilerApiWindow, Window
+from profiler.collect.timer import Timer
+from profiler.errors import EnvironmentUnusable
+from profiler.machine.requirements import Machine
+from profiler.parse.timeline_files import TimelineFacts
+from profiler.planning.spec import TIMELINE_COLLECTORS, CommandWorkload, Experiment
+from profiler.sessions.timeline_files import keep_report, keep_traces, prepare_private
+from runner import protocol
+
+NSYS = "nsys"
+
+
+@dataclass(frozen=True)
+class TimelineTools:
+    """What a run needs for its timelines."""
+
+    experiment: Experiment
+    machine: Machine
+
+    @property
+    def launches(self) -> int:
+        """Launches per visit."""
+        return self.experiment.collect.timeline.launches
+
+    @property
+    def capture(self) -> str:
+        """What nsys records: the spec's words, and `program` where there are no visits to wait for.
+
+        So it is for an external command; and without CUDA, nobody can tell nsys when to begin.
+        """
+        asked = self.experiment.collect.timeline.capture
+        command = isinstance(self.experiment.workload, CommandWorkload)
+        blind = command or self.machine.device == "cpu"
+        if asked == protocol.CAPTURE_VISITS and blind:
+            return protocol.CAPTURE_PROGRAM
+        return asked
+
+    @property
+    def one_visit_a_process(self) -> bool:
+        """Whether a recording ends with the first range of a name, whichever visit opened it."""
+        return isinstance(self.nsys_window(), NvtxWindow)
+
+    def settings(self, collector: str) -> Mapping[str, Any]:
+        """Everything that could change a timeline and is no part of a cell's key."""
+        if collector == NSYS:
+            tool = self.machine.environment.nsys
+            return {"launches": self.launches, "capture": self.capture, "nsys": tool}
+        return {"launches": self.launches}
+
+    def all_settings(self) -> dict[str, Mapping[str, Any]]:
+        """Settings of every collector of timelines."""
+        return {collector: self.settings(collector) for collector in TIMELINE_COLLECTORS}
+
+    def nsys_window(self) -> Window | None:
+        """When nsys records."""
+        if self.capture == protocol.CAPTURE_PROGRAM:
+            return None
+        if self.capture == protocol.CAPTURE_VISITS:
+            return ProfilerApiWindow()
+        name, _, domain = self.capture.partition("@")
+        return NvtxWindow(name, domain)
+
+    def nsys(self) -> Nsys:
+        """What puts a process under nsys."""
+        return Nsys(self.machine.require_nsys(), window=self.nsys_window())
+
+    def collector(self, name: str) -> Collector:
+        """What a session runs under; `torch` needs no tool around the runner."""
+        return self.nsys() if name == NSYS else Timer(name=name)
+
+    def prepare(self, folder: Path) -> None:
+        """Make room in the folder of an attempt for what nobody else shall see."""
+        prepare_private(folder)
+
+    def keep(self, collector: str, folder: Path, *, ended_well: bool) -> None:
+        """Write the cleaned files of an attempt, once its process has ended.
+
+        Raises EnvironmentUnusable where that cannot be done although the session ended well; what a
+        killed one left is measured again.
+        """
+        try:
+            self._keep(collector, folder)
+        except (EnvironmentUnusable, OSError):
+            if ended_well:
+                raise
+
+    def _keep(self, collector: str, folder: Path) -> None:
+        device = self.machine.device
+        if collector == NSYS:
+            keep_report(self.nsys(), folder, TimelineFacts(collector, device, self._kept()))
+        else:
+            keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
+
+    def _kept(self) -> str:
+        """What goes into the cleaned files: of visits only these, however nsys was started."""
+        asked = self.experiment.collect.timeline.capture
+        command = isinstance(self.experiment.workload, CommandWorkload)
+        return asked if not command else self.capture

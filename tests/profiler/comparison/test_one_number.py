@@ -1,0 +1,174 @@
+"""Page, console, CSV, JSON and gate of a comparison say the same of every cell."""
+
+import base64
+import csv
+import io
+from dataclasses import replace
+
+import lxml.html
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+from run_pairs import Pair
+
+from profiler.analyse.between_runs import Reason, compare_runs
+from profiler.comparison.runs import read_runs
+from profiler.findings.gates import Gate, regressions
+from profiler.findings.runs import judged
+from profiler.findings.runs.comparison import compare
+from profiler.findings.runs.document import comparison_document
+from profiler.findings.runs.metrics import MetricChange
+from profiler.render.console.runs import comparison_tables
+from profiler.render.runs.page import render_comparison
+from profiler.render.runs.rows import Names, metric_rows
+from profiler.render.runs.words import reason_words
+
+GATE = Gate(2)
+HALF = 0.5
+
+
+def as_timed_by(samples, collector, factor):
+    """Timing samples as another collector would have them."""
+    timing = samples[samples["kind"] == "timing"]
+    return timing.assign(
+        collector=collector, duration_ns=timing["duration_ns"] * factor, cycles=np.nan
+    )
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory):
+    """Three runs: two timed by ncu and by events, the last by events only; one has a final."""
+    pair = Pair(tmp_path_factory.mktemp("runs"))
+    second = pair.copy({"fast..": 0.7}, created="2026-12-01T08:00:00+00:00")
+    third = pair.copy({"slow..": 1.2}, created="2026-12-02T08:00:00+00:00")
+    runs = read_runs([pair.older, second, third])
+    for number, run in enumerate(runs):
+        samples = run.report.samples
+        parts = [as_timed_by(samples, "timer", 2.0)]
+        if number < 2:
+            parts.append(samples)
+        final = samples[samples["kind"] == "timing"].assign(kind="final")
+        parts.append(final.assign(duration_ns=final["duration_ns"] * HALF))
+        object.__setattr__(run.report, "samples", pd.concat(parts, ignore_index=True))
+    return compare(runs)
+
+
+@pytest.fixture(scope="module")
+def page(comparison):
+    return lxml.html.document_fromstring(render_comparison(comparison))
+
+
+@pytest.fixture(scope="module")
+def document(comparison):
+    return comparison_document(comparison, GATE)
+
+
+def words(element):
+    return " ".join(element.text_content().split())
+
+
+def shown_row(row):
+    """Durations, ratio and verdict of a row of the page's main table."""
+    older, newer, ratio = (float(row[place].get("data-value")) for place in (2, 3, 4))
+    return older, newer, ratio, words(row[6])
+
+
+def test_every_cell_has_one_duration_ratio_and_verdict(page, document, comparison):
+    (link,) = page.xpath('//a[@download="comparison.csv"]/@href')
+    text = base64.b64decode(link.partition(",")[2]).decode()
+    of_csv = {row["cell"]: row for row in csv.DictReader(io.StringIO(text))}
+    of_json = {cell["id"]: cell for cell in document["steps"][-1]["cells"]}
+    rows = page.xpath('//table[@id="main-table"]/tbody/tr')
+    assert len(rows) == len(of_csv) == len(of_json) == len(comparison.last.cells)
+    for row, change in zip(rows, comparison.last.ranked, strict=True):
+        older, newer, ratio, verdict = shown_row(row)
+        cell, line = of_json[change.cell], of_csv[change.cell]
+        for number, key, name in (
+            (older, "older_duration_ns", "older_ns"),
+            (newer, "newer_duration_ns", "newer_ns"),
+            (ratio, "ratio", "ratio"),
+        ):
+            exact = pytest.approx(getattr(change, name), rel=1e-5)
+            assert (number, cell[key], float(line[name])) == (exact, exact, exact)
+        assert verdict == (cell["verdict"] or "no verdict") == line["verdict"]
+
+
+def test_the_history_has_the_numbers_of_the_steps(page, document, comparison):
+    """The summary of the second run is of ncu, its step to the third one of events."""
+    history = {entry["cell"]: entry["runs"] for entry in document["history"]}
+    names = {
+        (cell.variant.name, cell.problem.name): name for name, cell in comparison.cells.items()
+    }
+    rows = page.xpath('//section[@id="history"]//table[1]/tbody/tr')
+    shown = {
+        names[words(row[0]).removesuffix(" baseline"), words(row[1])]: row for row in rows[:14]
+    }
+    for name, change in comparison.last.cells.items():
+        times = [entry["duration_ns"] for entry in history[name]]
+        assert times[1:] == [pytest.approx(change.older_ns), pytest.approx(change.newer_ns)]
+        assert times[0] == pytest.approx(comparison.steps[0].cells[name].older_ns)
+        raw = [float(shown[name][place].get("data-value")) for place in (2, 4, 7)]
+        assert raw == [pytest.approx(time, rel=1e-5) for time in times]
+
+
+def test_no_duration_stands_among_the_metrics_of_another_collector(document):
+    for cell in document["steps"][-1]["cells"]:
+        assert "duration_ns" not in cell["metrics"]
+
+
+def test_the_gate_trips_at_cells_that_the_page_calls_slower(page, document, comparison):
+    tripped = regressions(comparison.judged, GATE)["cell"].tolist()
+    assert tripped == document["gate"]["cells"]
+    assert sorted(tripped) == ["fast..large", "fast..small", "slow..large", "slow..small"]
+    rows = page.xpath('//table[@id="main-table"]/tbody/tr')
+    slower = [words(row[0]) for row in rows if words(row[6]) == "slower"]
+    assert sorted(slower) == ["fast", "fast", "slow", "slow"]
+
+
+def test_the_console_prints_the_rows_of_the_page(page, comparison):
+    console = Console(width=400, file=io.StringIO(), highlight=False)
+    console.print(comparison_tables(comparison))
+    printed = [" ".join(line.split()) for line in console.file.getvalue().splitlines()]
+    rows = page.xpath('//table[@id="main-table"]/tbody/tr')
+    for row in rows[:4]:
+        variant, *texts = (words(row[place]) for place in range(8))
+        texts = [variant.removesuffix(" baseline"), *texts]
+        assert any(all(text in line for text in texts) for line in printed), texts
+
+
+def test_every_step_is_judged_once(tmp_path, monkeypatch):
+    calls = []
+
+    def counting(*frames, **options):
+        calls.append(len(frames))
+        return compare_runs(*frames, **options)
+
+    monkeypatch.setattr(judged, "compare_runs", counting)
+    pair = Pair(tmp_path)
+    found = pair.compare(pair.copy({"slow..": 1.1}))
+    render_comparison(found)
+    comparison_tables(found)
+    comparison_document(found, GATE)
+    assert len(calls) == 1
+
+
+def test_facts_that_rounding_would_make_equal_are_shown_in_full(comparison):
+    change = MetricChange("slow..large", "grid_size", 2_000_000, 2_000_001)
+    (row,) = metric_rows([change], Names.of(comparison))
+    assert (row.older.text, row.newer.text) == ("2000000", "2000001")
+
+
+def test_the_number_of_instructions_is_no_static_fact():
+    change = MetricChange("slow..large", "instructions", 100.0, 101.0)
+    assert not change.is_fact
+    assert not change.moved
+    assert MetricChange("slow..large", "instructions", 100.0, 110.0).moved
+
+
+def test_large_effects_are_factors(comparison):
+    change = replace(
+        comparison.last.cells["slow..large"], reason=Reason.MORE_BLOCKS_NEEDED, detectable=0.25
+    )
+    assert reason_words(change).endswith("would likely see 25.00\u202f%")
+    assert reason_words(replace(change, detectable=12.9)).endswith("would likely see 13.9\u00d7")

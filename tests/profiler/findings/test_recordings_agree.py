@@ -1,0 +1,156 @@
+"""On every recording, page, CSV, console, JSON and gate print one number for each cell."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from rich.console import Console
+
+from profiler.commands.output import dump, report_document
+from profiler.commands.report import read_run
+from profiler.findings.document import judged_table, summary_table
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.schema import Summary, schema_text
+from profiler.render.console.tables import final_summary
+from profiler.render.embed import payload
+from profiler.render.tables.main_table import facets, main_table
+from profiler.render.words import numbers
+from profiler.render.words.verdicts import ORDER
+from profiler.run_folder.folder import RunFolder
+
+ROOT = Path(__file__).parents[3]
+RECORDINGS = sorted(file.parent for file in (ROOT / "experiments/recordings").glob("*/run.json"))
+JUDGED = "duration_ns"
+
+
+def column(table: dict[str, Any], name: str, count: int) -> list[Any]:
+    """A column of the page's data, whichever of its short forms it has."""
+    values = table[name]
+    if isinstance(values, str):
+        return column(table, values, count)
+    if isinstance(values, list):
+        return values
+    if "index" in values:
+        return [values["values"][place] for place in values["index"]]
+    return values["values"] * count
+
+
+@pytest.fixture(scope="module", params=RECORDINGS, ids=lambda folder: folder.name)
+def findings(request: pytest.FixtureRequest) -> Findings:
+    return find(read_run(RunFolder(request.param)).report)
+
+
+def test_there_are_recordings_of_all_experiments_that_have_one() -> None:
+    assert len(RECORDINGS) >= 14
+
+
+def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
+    text = dump(report_document(findings))
+    document = json.loads(text)
+    Summary.model_validate(document)
+    cells = {cell["id"]: cell for cell in document["cells"]}
+    table = summary_table(findings)
+    rows = table[table["metric"] == JUDGED].set_index("cell")
+    gate = judged_table(findings).set_index("cell")
+    page = payload(findings, facets(findings))
+    duration = next((one["summary"] for one in page["metrics"] if one["name"] == JUDGED), None)
+    reference = next((one for one in page["comparisons"] if one["key"] == "reference"), None)
+    shown = {row.cell.id: row for row in main_table(findings, findings.baselines[0]).rows}
+    compared = 0
+    for place, cell in enumerate(findings.distinct_cells):
+        value = findings.value(cell, JUDGED)
+        if not value.known or duration is None:
+            continue
+        compared += 1
+        count = len(findings.distinct_cells)
+        own = cells[cell.id]["metrics"][JUDGED]
+        for name in ("median", "low", "high", "ratio", "rank"):
+            wanted = getattr(value, name)
+            assert same(own[name], wanted), (cell.id, name)
+            assert same(rows.at[cell.id, name], wanted), (cell.id, name)
+            assert same(column(duration, name, count)[place], wanted, digits=6), (cell.id, name)
+        assert own["source"] == rows.at[cell.id, "source"] == value.source
+        if cell.id in findings.correct_cells and math.isfinite(value.rank):
+            assert shown[cell.id].rank.text == f"{value.rank:g}"
+        if cell.id not in gate.index:
+            continue
+        verdict = findings.against_baseline[cell.id]
+        assert gate.at[cell.id, "verdict"] == verdict.verdict == own["verdict"]
+        assert rows.at[cell.id, "verdict"] == verdict.verdict
+        assert same(gate.at[cell.id, "ratio"], verdict.ratio)
+        if verdict.blocks:
+            assert same(value.ratio, verdict.ratio)
+        if reference is not None:
+            verdicts = column(reference["ratios"], "verdict", count)
+            assert ORDER[verdicts[place]] == verdict.verdict
+            assert shown[cell.id].ratio.text == (
+                numbers.ratio(verdict.ratio) if math.isfinite(verdict.ratio) else numbers.MISSING
+            )
+    assert compared == len(findings.correct_cells)
+
+
+def same(value: float | None, wanted: float, digits: int | None = None) -> bool:
+    """Whether two numbers are the same, or both missing; `digits`: it may be rounded to so many."""
+    if value is None or pd.isna(value):
+        return not math.isfinite(wanted)
+    return value == wanted or (digits is not None and value == float(f"{wanted:.{digits}g}"))
+
+
+def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> None:
+    stream = io.StringIO()
+    console = Console(file=stream, width=400, color_system=None, highlight=False)
+    console.print(final_summary(findings))
+    lines = stream.getvalue().splitlines()
+    if findings.report.kind == "waves":  # its question is about grids, not about a winner
+        return
+    for problem in findings.problems:
+        winner = findings.deciding_winners.get(problem.id)
+        if winner is None:
+            continue
+        value = findings.value(winner.cell, findings.report.primary)
+        parts = [winner.cell.variant.name, numbers.show(value.median, findings.primary.unit)]
+        if math.isfinite(value.ratio):
+            parts.append(numbers.ratio(value.ratio))
+        assert any(all(part in line for part in (problem.name, *parts)) for line in lines), parts
+
+
+def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
+    primary = findings.report.primary
+    for problem, winner in findings.winners.items():
+        values = {
+            cell.id: findings.value(cell, primary)
+            for cell in findings.correct_cells.values()
+            if cell.problem.id == problem
+        }
+        assert values[winner.cell.id].rank == 1
+        ranked = sorted((value for value in values.values()), key=lambda value: value.rank)
+        of_final = [value.median for value in ranked if value.source == "final"]
+        of_blocks = [value.median for value in ranked if value.source == "blocks"]
+        assert of_final == sorted(of_final), "one kind of number stands in its order"
+        if not of_final:
+            assert of_blocks == sorted(of_blocks)
+        for cell in (*winner.same, *winner.not_told_apart):
+            assert cell.variant.id in {variant.id for variant in findings.variants}
+    for rank in findings.ranks:
+        if rank.regret is None:
+            continue
+        assert rank.regret.worst >= rank.regret.mean >= 1
+        wins = all(
+            winner.cell.variant == rank.variant
+            for problem, winner in findings.deciding_winners.items()
+            if problem in rank.planned
+        )
+        assert (rank.regret.worst == 1) >= wins
+
+
+def test_the_schema_in_docs_is_that_of_the_models() -> None:
+    assert (ROOT / "docs/summary.schema.json").read_text("utf-8") == schema_text(), (
+        "run: python -m profiler.findings.schema > docs/summary.schema.json"
+    )

@@ -1,0 +1,134 @@
+"""`profiler import`: CSV of any page as launches with metrics of the catalogue."""
+
+import gzip
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from profiler.commands.output import dump
+from profiler.errors import ParseError
+from profiler.importers.ncu_files import import_document, read_imports
+
+RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
+CAPTURES = sorted(RECORDINGS.glob("*.csv*"))
+ALWAYS = {"duration_ns", "cycles", "registers", "l2_hit_pct"}
+
+
+def document(*files):
+    """The document as another program gets it."""
+
+    def refuse(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    text = dump(import_document(read_imports(files)))
+    return json.loads(text, parse_constant=refuse)
+
+
+def capture(name):
+    return next(RECORDINGS.glob(f"{name}.csv*"))
+
+
+@pytest.mark.parametrize("file", CAPTURES, ids=lambda file: file.name.partition(".")[0])
+def test_every_capture_is_a_document(file):
+    found = document(file)
+    assert found["schema_version"] == 1
+    assert found["launches"]
+    for launch in found["launches"]:
+        assert set(launch) == {"kernel", "id", "nvtx", "block_size", "grid_size", "metrics"}
+        assert isinstance(launch["kernel"], str)
+        assert isinstance(launch["id"], int)
+        assert set(launch["metrics"]) >= ALWAYS
+
+
+def test_values_of_a_real_capture():
+    launches = document(capture("ncu_raw_6metrics_2kernels"))["launches"]
+    assert [launch["id"] for launch in launches] == list(range(6))
+    # Two kernels in turn; as it stands in the file: 175,268,352 bytes.
+    assert launches[0]["metrics"]["dram__bytes.sum"] == 175_268_352
+    assert len({launch["kernel"] for launch in launches}) == 2
+    for metrics in (launch["metrics"] for launch in launches):
+        assert metrics["duration_ns"] == metrics["gpu__time_duration.sum"]
+        assert metrics["cycles"] == metrics["sm__cycles_elapsed.max"]
+        assert 0 < metrics["l2_hit_pct"] < 100
+        assert isinstance(metrics["registers"], int)
+
+
+def test_what_a_file_does_not_have_is_null_and_never_0():
+    for name in ("ncu_raw_nvtx_cells", "ncu_raw_onepass_60"):
+        for launch in document(capture(name))["launches"]:
+            assert launch["metrics"]["l2_hit_pct"] is None
+
+
+def test_ranges_around_a_launch_are_named():
+    named = [
+        name
+        for launch in document(capture("ncu_raw_nvtx_cells"))["launches"]
+        for name in launch["nvtx"]
+    ]
+    assert any("dom range" in name and "profiler" in name for name in named)
+
+
+def test_both_pages_give_the_same_names():
+    raw = document(capture("ncu_raw_6metrics_2kernels"))["launches"][0]["metrics"]
+    details = document(capture("ncu_details_basic"))["launches"][0]["metrics"]
+    for name in ALWAYS:
+        assert isinstance(raw[name], int | float)
+        assert isinstance(details[name], int | float)
+
+
+def test_several_files_are_one_document():
+    files = [capture("ncu_raw_6metrics_2kernels"), capture("ncu_details_basic")]
+    together = document(*files)["launches"]
+    apart = [launch for file in files for launch in document(file)["launches"]]
+    assert len(together) == len(apart)
+    for joined, single in zip(together, apart, strict=True):
+        assert {key: joined[key] for key in ("kernel", "id", "nvtx")} == {
+            key: single[key] for key in ("kernel", "id", "nvtx")
+        }
+        assert single["metrics"].items() <= joined["metrics"].items()
+        extra = set(joined["metrics"]) - set(single["metrics"])
+        assert all(joined["metrics"][name] is None for name in extra)
+
+
+def test_whole_numbers_are_whole_and_others_are_not():
+    metrics = document(capture("ncu_raw_6metrics_2kernels"))["launches"][0]["metrics"]
+    assert isinstance(metrics["cycles"], int)
+    assert isinstance(metrics["l2_hit_pct"], float)
+
+
+def test_a_compressed_file_reads_like_the_plain_one(tmp_path):
+    source = RECORDINGS / "ncu_raw_6metrics_2kernels.csv"
+    packed = tmp_path / "a.csv.gz"
+    packed.write_bytes(gzip.compress(source.read_bytes()))
+    assert document(packed) == document(source)
+
+
+def test_a_cut_file_says_so(tmp_path):
+    cut = tmp_path / "cut.csv"
+    shutil.copy(RECORDINGS / "ncu_raw_6metrics_2kernels.csv", cut)
+    cut.write_bytes(cut.read_bytes()[:-50])
+    found = document(cut)
+    assert len(found["launches"]) == 5
+    (warning,) = found["warnings"]
+    assert (warning["kind"], warning["severity"]) == ("csv_truncated", "warning")
+    assert "cut.csv" in warning["text"]
+
+
+def test_a_launch_without_a_kernel_name_is_null(tmp_path):
+    file = tmp_path / "no-names.csv"
+    head = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n'
+    file.write_text(head + '"0","","1,024"\n"1","k","2"\n')
+    launch, named = document(file)["launches"]
+    assert named["kernel"] == "k"
+    assert (launch["kernel"], launch["block_size"], launch["nvtx"]) == (None, None, [])
+    assert launch["metrics"]["duration_ns"] == 1024
+    assert launch["metrics"]["cycles"] is None
+
+
+def test_one_file_without_a_table_is_refused_by_its_name(tmp_path):
+    empty = tmp_path / "empty.csv"
+    empty.write_text("hello\n")
+    with pytest.raises(ParseError, match=r"empty\.csv"):
+        read_imports([capture("ncu_details_basic"), empty])

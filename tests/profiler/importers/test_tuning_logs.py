@@ -1,0 +1,92 @@
+"""`profiler import` of what inductor's autotuner wrote."""
+
+import gzip
+import json
+
+import pytest
+
+from profiler.importers.tuning_logs import read_tuning_logs, tuning_document
+from profiler.render.tables.tuning_tables import config_words
+
+LOG = """\
+AUTOTUNE mm(64x64, 64x64)
+strides: [64, 1], [64, 1]
+dtypes: torch.float32, torch.float32
+  triton_mm_1 0.0100 ms 100.0% BLOCK_M=64, BLOCK_N=<script>, num_stages=2, num_warps=4
+  mm 0.0150 ms 66.7% 
+"""  # noqa: W291 - as inductor writes it
+STORED = {"XBLOCK": 64, "num_warps": 4, "num_stages": 1, "configs_hash": "0a1b"}
+
+
+@pytest.fixture
+def files(tmp_path):
+    log, packed, stored = (tmp_path / name for name in ("a.log", "b.log.gz", "c.best_config"))
+    log.write_text(LOG)
+    packed.write_bytes(gzip.compress(LOG.encode()))
+    stored.write_text(json.dumps(STORED))
+    return [log, packed, stored]
+
+
+def test_files_of_all_kinds_are_read_in_their_order(files):
+    tuned = read_tuning_logs(files)
+    assert [each.choice for each in tuned] == ["triton_mm_1", "mm", "triton_mm_1", "mm", ""]
+    assert tuned[-1].operation == "c.best_config"
+
+
+def test_one_file_of_another_kind_makes_the_whole_no_such_log(files, tmp_path):
+    other = tmp_path / "other.txt"
+    other.write_text("hello\n")
+    assert read_tuning_logs([*files, other]) is None
+    assert read_tuning_logs([tmp_path / "nowhere"]) is None
+    packed = gzip.compress(LOG.encode())
+    other.write_bytes(packed[:20])
+    assert read_tuning_logs([other]) is None
+    other.write_bytes(packed[:10] + b"\xff" * 20)  # damaged, not cut
+    assert read_tuning_logs([other]) is None
+
+
+def test_what_a_log_does_not_say_is_null(files):
+    (*_, last) = tuning_document(read_tuning_logs(files))["configurations"]
+    assert last == {
+        "operation": "c.best_config",
+        "choice": "",
+        "config": {"XBLOCK": 64, "num_warps": 4, "num_stages": 1},
+        "time_ns": None,
+        "registers": None,
+        "spills": None,
+        "shared_bytes": None,
+        "best": True,
+    }
+
+
+def test_the_command_recognises_such_a_log(profiler):
+    (profiler.folder / "a.log").write_text(LOG)
+    done = profiler("import", "a.log")
+    assert done.code == 0, done.err
+    assert "mm(64x64, 64x64)" in done.out
+    assert "triton_mm_1 (chosen)" in done.out
+    page = (profiler.folder / "a.html").read_text()
+    assert "15.00\u202f\u00b5s" in page or "15.00 \u00b5s" in page
+    assert "1.500\u00d7" in page
+    assert "BLOCK_N=&lt;script&gt;" in page
+    assert "BLOCK_N=<script>" not in page
+
+
+def test_the_command_writes_json(profiler):
+    (profiler.folder / "a.log").write_text(LOG)
+    found = profiler("import", "a.log", "--json", "-").json
+    first, second = found["configurations"]
+    assert (first["time_ns"], first["best"], second["best"]) == (10_000.0, True, False)
+    assert not list(profiler.folder.glob("*.html"))
+
+
+def test_other_texts_are_still_refused(profiler):
+    (profiler.folder / "a.txt").write_text("hello\n")
+    done = profiler("import", "a.txt")
+    assert done.code == 2
+    assert "a.txt" in done.err
+
+
+def test_blocks_come_first_in_words():
+    config = {"num_warps": 4, "EVEN_K": True, "BLOCK_M": 64, "matrix_instr": 0}
+    assert config_words(config) == "EVEN_K=True, BLOCK_M=64, matrix_instr=0, num_warps=4"

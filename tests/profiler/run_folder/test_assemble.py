@@ -1,0 +1,317 @@
+"""From a run folder to a report, live and replayed."""
+
+import dataclasses
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+from run_folders import CREATED, H200, SPEC, Workplace, failed, measured, ncu_csv
+
+from profiler.errors import ExitCode, UsageError
+from profiler.model import BuildResult, Environment, Outcome
+from profiler.notices import NoticeKind, severity, text
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import AttemptResult, RunFolder
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.recording import write_recording
+from runner import protocol
+
+PLAIN, TREE = "plain..small", "tree..small"
+
+
+def finish(place, **options):
+    return assemble(place.run, place.loaded, place.plan, **options)
+
+
+def record(place, target):
+    """Recording of a place's run, as a run folder."""
+    write_recording(place.run, target, [])
+    return RunFolder(target)
+
+
+def kinds(report):
+    return {notice.kind for notice in report.notices}
+
+
+def test_a_whole_run(place):
+    place.measure_all()
+    finished = finish(place)
+    report = finished.report
+    assert finished.exit_code is ExitCode.COMPLETE
+    assert (report.title, report.experiment, report.created) == ("Which sum", "sums", CREATED)
+    assert set(report.statuses) == {cell.id for cell in place.cells}
+    assert (report.replay, report.baseline) == (None, "plain")
+    assert report.metrics == ("duration_ns", "cycles", "registers", "l2_hit_pct")
+    assert set(report.summary["metric"]) >= set(report.metrics)
+    assert report.spec_text == SPEC
+    ratios = report.summary[report.summary["variant"] == "plain"]
+    timing = ratios[ratios["metric"] == "duration_ns"]
+    assert timing["ratio"].tolist() == [1.0, 1.0]
+
+
+def test_what_the_tool_says_about_the_gpu_fills_the_environment(place):
+    place.measure_all()
+    environment = finish(place).report.environment
+    assert (environment.sm_count, environment.l2_bytes) == (132, 62_914_560)
+
+
+def test_a_title_is_the_name_where_there_is_none(tmp_path):
+    place = Workplace(tmp_path / "place", SPEC.replace("title: Which sum\n", ""))
+    assert finish(place).report.title == "sums"
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+def test_exit_code(place, outcome):
+    place.measure_all()
+    if outcome.failed:
+        place.attempt(visits=[(PLAIN, 0)], journal=[failed(PLAIN, outcome.value)])
+    wanted = ExitCode.SOME_CELLS_FAILED if outcome.failed else ExitCode.COMPLETE
+    assert finish(place).exit_code is wanted
+    assert wanted == (4 if outcome.failed else 0)
+
+
+def test_exit_code_of_a_compile_error_and_of_nothing_measured(place):
+    assert finish(place).exit_code is ExitCode.COMPLETE
+    assert NoticeKind.NOT_MEASURED in kinds(finish(place).report)
+    place.begin([BuildResult("tree", ok=False, error="no")])
+    assert finish(place).exit_code is ExitCode.SOME_CELLS_FAILED
+
+
+def test_a_wrong_cell_is_never_ranked(place):
+    place.measure_all()
+    place.attempt(visits=[(TREE, 0)], journal=[failed(TREE, "wrong_result")])
+    summary = finish(place).report.summary
+    ranks = summary[summary["metric"] == "duration_ns"].set_index("cell")["rank"]
+    assert pd.isna(ranks[TREE])
+    assert sorted(ranks[[PLAIN, "loop..small"]]) == [1, 2]
+
+
+def test_a_twin_has_samples_and_the_same_numbers(place):
+    first = BuildResult("plain", ok=True, program="same")
+    place.begin([first, replace(first, variant="tree", duplicate_of="plain")])
+    for session in place.plan.sessions:
+        own = [v for v in place.visits(session.name) if not v[0].startswith("tree")]
+        place.attempt(session.name, visits=own)
+    report = finish(place).report
+    assert report.statuses[TREE].outcome is Outcome.DUPLICATE
+    summary = report.summary.set_index(["cell", "metric"])["median"]
+    assert summary[TREE, "duration_ns"] == summary[PLAIN, "duration_ns"]
+    assert NoticeKind.DUPLICATE_CODE in kinds(report)
+
+
+OWN_SPACE = """\
+def check_kernels(variant, problem, kernels):
+    return "ran the kernels of another" if len(kernels) > 1 else None
+"""
+
+
+def with_space(tmp_path, metrics="[duration_ns, cycles, registers]"):
+    """A place whose workload knows the kernels of its variants."""
+    folder = tmp_path / "place"
+    folder.mkdir()
+    (folder / "space.py").write_text(OWN_SPACE)
+    spec = SPEC.replace("./workload.py", "{module: ./workload.py, space: ./space.py}")
+    collect = f"collect: {{blocks: 2, metrics: {metrics}}}"
+    return Workplace(folder, f"{spec.partition('collect:')[0]}{collect}\n")
+
+
+def test_a_cell_that_fell_back_is_a_failure_and_never_ranked(tmp_path):
+    place = with_space(tmp_path)
+    visits = place.visits("ncu-timing")
+    tree = [visit for visit in visits if visit[0] == TREE]
+    others = [visit for visit in visits if visit[0] != TREE]
+    place.attempt(visits=others)
+    metrics = place.session("ncu-timing").metrics
+    place.attempt(visits=tree, csv=ncu_csv(tree, metrics, kernels=2))
+    finished = finish(place)
+    assert finished.exit_code is ExitCode.SOME_CELLS_FAILED
+    status = finished.report.statuses[TREE]
+    assert (status.outcome, status.cause) == (Outcome.FELL_BACK, "ran the kernels of another")
+    timing = finished.report.summary.query("metric == 'duration_ns'").set_index("cell")
+    assert pd.isna(timing["rank"][TREE])
+    assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
+    assert not isinstance(timing["verdict"][TREE], str)
+    assert sorted(timing["rank"][[PLAIN, "loop..small"]]) == [1, 2]
+
+
+def test_what_the_runner_says_of_a_cell_stands_beside_its_counters(tmp_path):
+    metrics = "[duration_ns, dram_read_bytes, compile_s, buffer_bytes, peak_bytes, flops]"
+    place = with_space(tmp_path, metrics)
+    visits = place.visits("ncu-timing")
+    where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE}
+    facts = {"compile_seconds": 1.25, "buffer_bytes": 8e6, "peak_bytes": 4e6, "flops": 1e9}
+    place.attempt(journal=[{**where, "cell": TREE, **facts}, *measured(visits)])
+    place.attempt("ncu-counters")
+    report = finish(place).report
+    found = report.summary.set_index(["cell", "metric"])["median"]
+    names = ("compile_s", "buffer_bytes", "peak_bytes", "flops")
+    assert [found[TREE, name] for name in names] == list(facts.values())
+    assert found[TREE, "dram_read_bytes"] > 0
+    assert (PLAIN, "compile_s") not in found.index, "nothing was compiled there"
+    assert report.statuses[TREE].missing_metrics == ()
+    assert report.statuses[PLAIN].missing_metrics == names
+    assert NoticeKind.MISSING_METRICS not in kinds(report)
+
+
+def test_errors_of_the_check_are_metrics(tmp_path):
+    place = with_space(tmp_path, "[duration_ns, max_abs_error, max_rel_error]")
+    where = {"event": protocol.FINISHED, "phase": protocol.CHECK}
+    facts = [
+        {**where, "cell": cell.id, "max_abs_error": 1e-6 * number, "max_rel_error": None}
+        for number, cell in enumerate(place.cells, start=1)
+    ]
+    place.attempt(journal=[*facts, *measured(place.visits("ncu-timing"))])
+    summary = finish(place).report.summary
+    errors = summary[summary["metric"] == "max_abs_error"].set_index("cell")
+    assert errors["median"][PLAIN] == pytest.approx(1e-6)
+    assert errors["ratio"][TREE] == pytest.approx(2.0 if place.cells[1].id == TREE else 3.0)
+    assert "max_rel_error" not in set(summary["metric"])
+
+
+def test_flops_and_bytes_of_the_workload_become_rates(place):
+    visits = place.visits("ncu-timing")
+    where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE}
+    facts = [{**where, "cell": cell.id, "flops": 1e9, "bytes": 1e6} for cell in place.cells]
+    place.attempt(journal=[*facts, *measured(visits)])
+    samples = finish(place).report.samples
+    assert (samples["tflops"] * samples["duration_ns"]).round(3).eq(1e6).all()
+    assert (samples["gbps"] * samples["duration_ns"]).round(3).eq(1e6).all()
+
+
+def test_commands_are_those_of_the_first_attempts(place):
+    first = place.attempt("ncu-timing")
+    place.attempt("ncu-timing")
+    place.attempt("ncu-counters")
+    commands = finish(place).report.commands
+    assert set(commands) == {"ncu-timing", "ncu-counters"}
+    assert first.name in commands["ncu-timing"]
+
+
+def test_nothing_of_this_machine_is_in_what_is_shown(place):
+    folder = str(place.run.path.resolve())
+    place.begin(
+        [BuildResult("tree", ok=False, command=f"nvcc {folder}/a", error=f"{folder}/b: no")]
+    )
+    blame = {PLAIN: ("crashed", f"died in {folder}/c")}
+    place.attempt(result=AttemptResult("died", 1.0, blame))
+    report = finish(place).report
+    assert folder not in repr(dataclasses.replace(report, samples=None, summary=None))
+    assert report.statuses[PLAIN].cause.endswith("/c")
+    assert report.statuses[TREE].cause.endswith("/b: no")
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ("spec.yaml", "spec.yaml"),
+        ("sub/../spec.yaml", "sub/../spec.yaml"),
+        ("{here}/spec.yaml", "spec.yaml"),
+        ("{elsewhere}/spec.yaml", "spec.yaml"),
+    ],
+)
+def test_the_path_of_the_spec_is_one_that_others_can_type(
+    place, tmp_path, monkeypatch, given, shown
+):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "spec.yaml").write_text(SPEC)
+    (elsewhere / "workload.py").write_text("")
+    (place.folder / "sub").mkdir()
+    monkeypatch.chdir(place.folder)
+    path = Path(given.format(here=place.folder, elsewhere=elsewhere))
+    report = assemble(place.run, load_spec(path), place.plan).report
+    assert report.spec_path == shown
+
+
+# ---- replay --------------------------------------------------------------------------------------
+
+
+def test_a_replay_gives_the_same_samples_as_the_run(place, tmp_path):
+    visits = place.visits("ncu-timing")
+    where = {"event": protocol.FINISHED, "phase": protocol.DESCRIBE, "cell": PLAIN}
+    place.attempt(visits=visits[:3], result=None)
+    place.attempt(visits=visits[2:], journal=[{**where, "flops": 5.0}, *measured(visits[2:])])
+    place.attempt("ncu-counters")
+    place.attempt(visits=[(TREE, 1)], journal=[failed(TREE, "crashed")])
+    live = finish(place)
+    again = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True)
+    assert_frame_equal(again.report.samples, live.report.samples)
+    assert_frame_equal(again.report.summary, live.report.summary)
+    assert again.report.statuses == live.report.statuses
+    assert again.report.environment == live.report.environment
+    assert again.exit_code is live.exit_code is ExitCode.SOME_CELLS_FAILED
+    assert [n for n in again.report.notices if n.kind is not NoticeKind.REPLAYED] == list(
+        live.report.notices
+    )
+
+
+def test_a_replay_says_so_first(place, tmp_path):
+    place.measure_all()
+    report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
+    assert report.replay is not None
+    first = report.notices[0]
+    assert first.kind is NoticeKind.REPLAYED
+    words = f"measured on NVIDIA H200 at {CREATED} with ncu 2025.3.1, not on this machine"
+    assert words in text(first)
+    assert severity(first) == "warning"
+
+
+def test_a_replay_says_of_missing_cells_that_they_are_not_in_the_recording(place, tmp_path):
+    recording = record(place, tmp_path / "rec")  # of nothing: no cell was measured
+    live = assemble(place.run, place.loaded, place.plan).report
+    replayed = assemble(recording, place.loaded, place.plan, replay=True).report
+    missing = {NoticeKind.NOT_MEASURED, NoticeKind.NOT_RECORDED}
+    (here,) = (one for one in live.notices if one.kind in missing)
+    (there,) = (one for one in replayed.notices if one.kind in missing)
+    assert here.kind is NoticeKind.NOT_MEASURED
+    assert there.kind is NoticeKind.NOT_RECORDED
+    assert here.values == there.values
+
+
+def test_a_replay_names_the_processor_where_there_was_no_gpu(tmp_path):
+    for number, (cpu, shown) in enumerate([("Some CPU", "Some CPU"), (None, "an unnamed machine")]):
+        place = Workplace(tmp_path / f"{number}", environment=Environment(cpu=cpu))
+        replay = finish(place, replay=True).report.replay
+        assert (replay.gpu, replay.ncu) == (shown, "the timer")
+
+
+def test_a_replay_does_not_depend_on_the_keys_of_today(place, tmp_path):
+    place.measure_all()
+    recording = record(place, tmp_path / "rec")
+    (place.folder / "workload.py").write_text("# edited since\n")
+    place.environment = replace(H200, driver="another")
+    place.begin()
+    assert len(finish(place).report.samples) == 0
+    report = assemble(recording, place.loaded, place.plan, replay=True).report
+    # blocks of the three cells of a problem, the baseline twice; and two sessions of counters
+    assert len(report.samples) == 2 * (2 * 4 + 3 + 3)
+
+
+def test_a_replay_leaves_out_what_was_measured_before_an_edit(place, tmp_path):
+    old = ncu_csv(place.visits("ncu-timing"), place.session("ncu-timing").metrics)
+    place.attempt(
+        csv=old.replace("kernel_0", "before_the_edit"), keys=dict.fromkeys(place.keys, "x")
+    )
+    place.attempt(visits=place.visits("ncu-timing")[:6])
+    live = finish(place).report.samples
+    report = assemble(record(place, tmp_path / "rec"), place.loaded, place.plan, replay=True).report
+    assert_frame_equal(report.samples, live)
+    assert not live["kernel_names"].str.contains("before_the_edit").any()
+
+
+def test_cells_that_the_recording_does_not_have_are_not_measured(place, tmp_path):
+    place.measure_all()
+    recording = record(place, tmp_path / "rec")
+    wider = Workplace(tmp_path / "wider", SPEC.replace("loop]", "loop, fourth]"))
+    report = assemble(recording, wider.loaded, wider.plan, replay=True).report
+    unmeasured = {c for c, s in report.statuses.items() if s.outcome is Outcome.NOT_MEASURED}
+    assert unmeasured == {"fourth..small", "fourth..large"}
+    # blocks of the three cells of a problem, the baseline twice; and two sessions of counters
+    assert len(report.samples) == 2 * (2 * 4 + 3 + 3)
+
+
+def test_a_folder_without_a_run_is_refused(place, tmp_path):
+    with pytest.raises(UsageError, match="not a run folder"):
+        assemble(RunFolder(tmp_path), place.loaded, place.plan)

@@ -1,0 +1,93 @@
+"""`profiler report` of a recording: the page of its own cells, and the recording stays as it is."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from profiler.commands.report import ReportRequest, rebuild_report
+from profiler.errors import ExitCode
+from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.load.planned import is_recording, plan_of
+
+RECORDING = Path(__file__).parents[3] / "experiments/recordings/async_copy"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("report")
+    before = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
+    code = rebuild_report(ReportRequest(RECORDING, folder, str(folder / "it.json"), "never"))
+    after = {file: file.stat().st_mtime_ns for file in RECORDING.rglob("*")}
+    return folder, code, before == after
+
+
+def test_the_page_goes_to_a_folder_of_its_own(made):
+    folder, code, untouched = made
+    assert code == ExitCode.COMPLETE
+    assert untouched
+    (target,) = (folder / "async_copy").iterdir()
+    page = (target / "index.html").read_text()
+    assert "Replayed recording: measured on" in page
+    assert (target / "summary.json").exists()
+
+
+def test_it_has_the_cells_that_were_recorded(made):
+    folder, _, _ = made
+    document = json.loads((folder / "it.json").read_text())
+    record = RunFolder(RECORDING).record()
+    assert {cell["id"] for cell in document["cells"]} == set(record.keys)
+    assert {cell["outcome"] for cell in document["cells"]} <= {"measured", "duplicate"}
+    assert document["replayed"]["when"] == record.created
+    assert document["notices"][0]["kind"] == "replayed"
+
+
+def test_the_plan_of_a_run_folder_is_its_own(tmp_path):
+    run = RunFolder(RECORDING)
+    record = run.record()
+    plan = plan_of(run, load_spec(RECORDING / "spec.yaml", overrides=record.overrides), record)
+    assert is_recording(run)
+    copy = RunFolder(tmp_path / "run")
+    copy.write_record(record)
+    copy.write_plan(plan)
+    assert not is_recording(copy)
+    assert plan_of(copy, load_spec(RECORDING / "spec.yaml"), record) == plan
+    assert not is_recording(RunFolder(tmp_path))
+
+
+def damaged(tmp_path, change, name="timers"):
+    """A copy of a recording that `change` was done to; gives it and a folder for the page."""
+    copy = tmp_path / name
+    shutil.copytree(RECORDING.with_name(name), copy)
+    change(copy)
+    return copy, tmp_path / "out"
+
+
+def document_of(copy, out):
+    code = rebuild_report(ReportRequest(copy, out, str(out / "it.json"), "never"))
+    return code, json.loads((out / "it.json").read_text())
+
+
+def test_without_the_timer_that_was_to_be_judged_it_is_said_which_one_is(tmp_path, capsys):
+    copy, out = damaged(tmp_path, lambda copy: shutil.rmtree(copy / "raw/ncu-timing.001"))
+    _, document = document_of(copy, out)
+    (notice,) = (one for one in document["notices"] if one["kind"] == "other_timer")
+    assert notice["text"].startswith("Durations and verdicts are those of timer: ncu, which was")
+    assert notice["text"] in " ".join(capsys.readouterr().err.split("\n"))
+
+
+def test_a_whole_recording_says_nothing_of_another_timer(tmp_path):
+    _, document = document_of(*damaged(tmp_path, lambda _: None))
+    assert "other_timer" not in {one["kind"] for one in document["notices"]}
+
+
+def test_a_journal_that_was_cut_off_costs_the_cells_behind_the_cut(tmp_path):
+    def cut(copy):
+        journal = copy / "raw/ncu-timing.001/journal.jsonl.gz"
+        journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
+
+    _, document = document_of(*damaged(tmp_path, cut))
+    assert len(document["cells"]) == 16
+    assert {cell["outcome"] for cell in document["cells"]} <= {"measured", "not_measured"}

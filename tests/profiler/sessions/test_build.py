@@ -1,0 +1,265 @@
+"""Builds by the real nvcc and ninja; the sources are as small as they can be."""
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kernels.recipe import Recipe
+from kernels.softmax import space
+from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.model import Variant
+from profiler.sessions import build
+from profiler.sessions.build import build_variants, check_arch, find_nvcc, nvcc_version
+
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+
+SOURCE = """
+#include <cuda_runtime.h>
+#include "factor.cuh"
+extern "C" __global__ void scale(float* x) { x[threadIdx.x] *= FACTOR * WIDTH; }
+extern "C" int launch(float* x) { scale<<<1, 32>>>(x); return cudaGetLastError(); }
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder whose name needs quoting everywhere."""
+    path = tmp_path / "two  spaces, a: colon & 'quotes'"
+    path.mkdir()
+    (path / "scale.cu").write_text(SOURCE)
+    (path / "factor.cuh").write_text("#define FACTOR 2\n")
+    return path
+
+
+def run(recipes, root, arch="sm_90", **options):
+    variants = [Variant(name, name) for name in recipes]
+    results = build_variants(variants, recipes, arch=arch, build_root=root, **options)
+    assert [result.variant for result in results] == list(recipes)
+    return dict(zip(recipes, results, strict=True))
+
+
+@needs_nvcc
+def test_one_build_of_good_broken_equal_and_absent_recipes(folder):
+    scale = folder / "scale.cu"
+    (folder / "broken.cu").write_text("int launch() { return undefined_name; }\n")
+    steps = []
+    results = run(
+        {
+            "none": None,
+            "first": Recipe((scale,), {"WIDTH": 4}),
+            "broken": Recipe((folder / "broken.cu",)),
+            "other": Recipe((scale,), {"WIDTH": 8}),
+            "no_effect": Recipe((scale,), {"WIDTH": 4, "UNUSED": 1}),
+            "same_recipe": Recipe((scale,), {"WIDTH": 4}),
+            "no_file": Recipe((folder / "missing.cu",)),
+            "no_link": Recipe((scale,), {"WIDTH": 4}, ("-lthere_is_no_such_library",)),
+        },
+        folder / "$HOME build: root",
+        on_progress=lambda done, total: steps.append((done, total)),
+    )
+    assert {name: result.ok for name, result in results.items()} == {
+        "none": True,
+        "first": True,
+        "broken": False,
+        "other": True,
+        "no_effect": True,
+        "same_recipe": True,
+        "no_file": False,
+        "no_link": False,
+    }
+    twins = {name: result.duplicate_of for name, result in results.items() if result.duplicate_of}
+    assert twins == {"no_effect": "first", "same_recipe": "first"}
+
+    first = results["first"]
+    assert Path(first.library).stat().st_size > 0
+    (kernel,) = first.kernels
+    assert (kernel.name, kernel.spill_store_bytes, kernel.shared_bytes) == ("scale", 0, 0)
+    assert kernel.registers > 0
+    assert first.command.endswith("-DWIDTH=4 scale.cu")
+    assert str(folder) not in first.command
+    assert not first.cached
+
+    assert 'broken.cu(1): error: identifier "undefined_name" is undefined' in (
+        results["broken"].error
+    )
+    assert str(folder) not in results["broken"].error
+    assert results["broken"].library is None
+    assert "missing.cu" in results["no_file"].error
+    assert "there_is_no_such_library" in results["no_link"].error
+    assert results["none"].library is None
+    assert steps[-1][0] == max(done for done, _ in steps) > 0
+
+
+@needs_nvcc
+def test_the_cache_knows_contents_and_not_times(folder, monkeypatch):
+    recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4})
+    root = folder / "root"
+    first = run({"v": recipe}, root)["v"]
+    for name in ("scale.cu", "factor.cuh"):
+        os.utime(folder / name, (time.time() + 100, time.time() + 100))
+    with monkeypatch.context() as patch:
+        patch.setattr(build, "find_ninja", lambda: pytest.fail("a build was started"))
+        again = run({"v": recipe}, root)["v"]
+    assert again.cached
+    assert again.kernels == first.kernels
+    assert (again.library, again.code_hash) == (first.library, first.code_hash)
+
+    (folder / "factor.cuh").write_text("#define FACTOR 3\n")
+    changed = run({"v": recipe}, root)["v"]
+    assert not changed.cached
+    assert changed.recipe_hash != first.recipe_hash
+    assert changed.code_hash != first.code_hash
+
+    (folder / "factor.cuh").write_text("#define FACTOR 2\n")
+    assert run({"v": recipe}, root)["v"].cached  # the old one is still there
+
+
+@needs_nvcc
+def test_headers_from_elsewhere_are_watched_and_damage_is_repaired(folder, tmp_path):
+    elsewhere = tmp_path / "include"
+    elsewhere.mkdir()
+    (folder / "factor.cuh").rename(elsewhere / "factor.cuh")
+    recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4}, (f"-I{elsewhere}",))
+    root = folder / "root"
+    first = run({"v": recipe}, root)["v"]
+    assert run({"v": recipe}, root)["v"].cached
+
+    (elsewhere / "factor.cuh").write_text("#define FACTOR 3\n")
+    changed = run({"v": recipe}, root)["v"]
+    assert not changed.cached
+    assert changed.recipe_hash == first.recipe_hash
+    assert changed.code_hash != first.code_hash
+
+    (elsewhere / "factor.cuh").write_text("#error no factor\n")
+    broken = run({"v": recipe}, root)["v"]
+    assert not broken.ok
+    assert broken.library is None
+    assert "no factor" in broken.error
+
+    (elsewhere / "factor.cuh").write_text("#define FACTOR 3\n")
+    assert run({"v": recipe}, root)["v"].code_hash == changed.code_hash
+    (root / "sm_90" / first.recipe_hash / "scale.d").write_text("cut o")
+    (root / "sm_90" / first.recipe_hash / build.FACTS_FILE).write_text('{"version": 1, "ker')
+    repaired = run({"v": recipe}, root)["v"]
+    assert repaired.ok
+    assert repaired.code_hash == changed.code_hash
+
+
+@needs_nvcc
+def test_a_failure_is_tried_again(folder):
+    recipe = Recipe((folder / "scale.cu",), {"WIDTH": 4})
+    (folder / "factor.cuh").rename(folder / "elsewhere.txt")
+    assert "factor.cuh" in run({"v": recipe}, folder / "root")["v"].error
+    (folder / "elsewhere.txt").rename(folder / "factor.cuh")
+    assert run({"v": recipe}, folder / "root")["v"].ok
+
+
+@needs_nvcc
+def test_two_processes_building_at_once_both_succeed(folder):
+    program = (
+        "import sys; from pathlib import Path\n"
+        "from kernels.recipe import Recipe; from profiler.model import Variant\n"
+        "from profiler.sessions.build import build_variants\n"
+        "folder = Path(sys.argv[1]); recipe = Recipe((folder / 'scale.cu',), {'WIDTH': 4})\n"
+        "(result,) = build_variants([Variant('v', 'v')], {'v': recipe}, arch='sm_90',"
+        " build_root=folder / 'root')\n"
+        "print(result.ok, result.cached)\n"
+    )
+    command = [sys.executable, "-c", program, str(folder)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = sorted(process.communicate()[0].strip() for process in running)
+    assert said == ["True False", "True True"]
+
+
+@needs_nvcc
+def test_softmax_compiles_for_both_architectures(tmp_path):
+    recipes = {
+        name: space.recipe({"algorithm": name})
+        for name in ("naive", "shared", "warp", "online", "vector")
+    }
+    for arch in ("sm_80", "sm_90"):
+        results = run(recipes, tmp_path, arch=arch)
+        assert [result.error for result in results.values()] == [""] * len(recipes)
+        for result in results.values():
+            assert result.code_hash is not None
+            assert all(kernel.registers for kernel in result.kernels)
+        assert len({result.code_hash for result in results.values()}) == len(recipes)
+        # Rows live in registers: none of them may have gone to local memory.
+        vector = results["vector"].kernels
+        assert len(vector) == 10
+        assert {kernel.stack_bytes for kernel in vector} == {0}
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    "arch", ["sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a"]
+)
+def test_architectures_that_this_nvcc_knows(arch):
+    check_arch(arch, find_nvcc())
+
+
+@needs_nvcc
+@pytest.mark.parametrize("arch", ["sm_13", "sm_999"])
+def test_architectures_that_it_does_not_know(arch, tmp_path):
+    recipes = {"v": Recipe((tmp_path / "never_read.cu",))}
+    with pytest.raises(UsageError, match=r"It knows: .*sm_90"):
+        run(recipes, tmp_path, arch=arch)
+
+
+@pytest.mark.parametrize("arch", ["", "90", "compute_90", "sm_90;", "sm_90 -o x", "../sm_90"])
+def test_what_is_no_architecture(arch, tmp_path):
+    with pytest.raises(UsageError, match="no GPU architecture"):
+        check_arch(arch, tmp_path / "nvcc")
+
+
+def without_nvcc(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("CUDA_HOME", str(tmp_path))
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setattr(build, "DEFAULT_TOOLKIT", str(tmp_path))
+
+
+def test_nvcc_missing(monkeypatch, tmp_path):
+    without_nvcc(monkeypatch, tmp_path)
+    with pytest.raises(EnvironmentUnusable, match="nvcc was not found") as caught:
+        run({"v": Recipe((tmp_path / "k.cu",))}, tmp_path / "root")
+    assert "toolkit" in caught.value.remedy
+
+
+def test_nothing_to_build_needs_no_nvcc(monkeypatch, tmp_path):
+    without_nvcc(monkeypatch, tmp_path)
+    results = run({"torch": None}, tmp_path / "root")
+    assert results["torch"].ok
+    assert not (tmp_path / "root").exists()
+
+
+def test_nvcc_below_cuda_home(monkeypatch, tmp_path):
+    without_nvcc(monkeypatch, tmp_path)
+    nvcc = tmp_path / "bin" / "nvcc"
+    nvcc.parent.mkdir()
+    nvcc.write_text("#!/bin/sh\nexit 3\n")
+    nvcc.chmod(0o755)
+    assert find_nvcc() == nvcc
+    with pytest.raises(EnvironmentUnusable, match="--version failed"):
+        nvcc_version(nvcc)
+
+
+def test_ninja_missing(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
+    with pytest.raises(EnvironmentUnusable, match="ninja"):
+        build.find_ninja()
+
+
+@needs_nvcc
+def test_flags_from_the_environment_are_part_of_the_compiler(monkeypatch):
+    for name in ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    plain = build.find_compiler()
+    assert "release" in plain.version
+    monkeypatch.setenv("NVCC_APPEND_FLAGS", "--use_fast_math")
+    assert build.find_compiler().version != plain.version

@@ -1,0 +1,71 @@
+"""The real runner on the CPU, alone and under the stand-in for ncu: journal and rows fit."""
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from profiler.collect import read_text
+from profiler.collect.ncu import LOG, Ncu, has_rows
+from profiler.collect.timer import Timer
+from profiler.model import Outcome, Visit
+from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.sessions.attempt import Session, journal_visits, problems, run_attempt
+from profiler.sessions.recovery import run_visits
+from profiler.sessions.watchdog import Limits
+from runner.protocol import Job, JobCell, parse_range_name
+
+TESTS = Path(__file__).parents[2]
+METRICS = ("gpu__time_duration.sum", "lts__t_sector_hit_rate.pct", "launch__registers_per_thread")
+
+
+@pytest.fixture
+def measure(tmp_path):
+    """Measure ways in which a cell can end, as far as they go."""
+
+    def run(collector, hows):
+        cells = tuple(
+            JobCell(
+                f"{how.replace(' ', '_')}..p", how, {"how": how}, "p", {"rows": 4, "columns": 5}
+            )
+            for how in hows
+        )
+        workload = str(TESTS / "runner/workloads/rowsum.py")
+        job = Job("timing", workload, collector.name, "cpu", 1, "", cells, (), warmups=1)
+        session = Session(job, collector, METRICS, Limits(step_s=10, grace_s=10))
+        folders = (tmp_path / f"timing.{number}" for number in count())
+        visits = [Visit(cell.id, block) for block in range(2) for cell in cells]
+
+        def attempt(batch):
+            folder = next(folders)
+            return folder, run_attempt(session, batch, folder)
+
+        return run_visits(
+            visits,
+            session="timing",
+            problem_of=problems(cells),
+            collector=collector,
+            attempt=attempt,
+            measured=row_visits if collector.name == "ncu" else journal_visits,
+        )
+
+    return run
+
+
+def row_visits(folder):
+    """Visits that the parser finds in the log of ncu."""
+    if not has_rows(read_text(folder / LOG)):
+        return set()
+    launches = read_ncu_csv(folder / LOG).launches
+    assert launches["gpu__time_duration.sum"].gt(0).all()
+    assert launches["lts__t_sector_hit_rate.pct"].between(0, 100).all()
+    return {Visit(*parse_range_name(ranges[0].name)) for ranges in launches["nvtx"]}
+
+
+@pytest.mark.parametrize("make", [Timer, lambda: Ncu(TESTS / "fake_ncu/ncu")])
+def test_failures_cost_one_cell_each(measure, make):
+    recovered = measure(make(), ("well", "raise", "well again", "segfault"))
+    outcomes = {cell: failure.outcome for cell, failure in recovered.failures.items()}
+    assert outcomes == {"raise..p": Outcome.RAISED, "segfault..p": Outcome.CRASHED}
+    assert {visit.cell for visit in recovered.measured} == {"well..p", "well_again..p"}
+    assert len(recovered.measured) == 4

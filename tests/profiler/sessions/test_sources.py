@@ -1,0 +1,87 @@
+"""The files behind a cell."""
+
+from pathlib import Path
+
+import pytest
+from run_folders import SPEC
+
+from profiler.planning.plan import make_plan
+from profiler.planning.space import load_space
+from profiler.planning.spec import load_spec
+from profiler.sessions.sources import hash_files, source_files
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def sources(tmp_path):
+    """Names of the source files of a workload that consists of these files; runner left out."""
+
+    def find(**files):
+        for name, text in files.items():
+            path = tmp_path / f"{name.replace('__in__', '/')}.py"
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        (tmp_path / "spec.yaml").write_text(SPEC)
+        loaded = load_spec(tmp_path / "spec.yaml")
+        plan = make_plan(loaded, load_space(loaded.experiment.workload, loaded.base))
+        found = source_files(loaded.experiment, loaded.base, plan.cells[0])
+        own = [file for file in found if file.is_relative_to(tmp_path)]
+        assert {file.parent for file in found if file not in own} == {ROOT / "runner"}
+        return sorted(file.relative_to(tmp_path).as_posix() for file in own)
+
+    return find
+
+
+def test_imports_are_followed_and_may_go_round_in_circles(sources):
+    found = sources(
+        workload="def prepare():\n    import one\n",
+        one="import torch, two as three\n",
+        two="import one, workload\n",
+        other="import one\n",
+    )
+    assert found == ["one.py", "two.py", "workload.py"]
+
+
+def test_packages_and_relative_imports(sources):
+    found = sources(
+        workload="from pack.inner import thing\n",
+        pack__in____init__="",
+        pack__in__inner="from . import beside\nfrom .other import x\nfrom .... import far\n",
+        pack__in__beside="",
+        pack__in__other="",
+        pack__in__unused="",
+    )
+    assert found == [
+        *("pack/__init__.py", "pack/beside.py", "pack/inner.py", "pack/other.py"),
+        "workload.py",
+    ]
+
+
+def test_a_file_that_is_no_python_is_left_to_the_runner(sources):
+    assert sources(workload="import broken\n", broken="def (:\n") == ["broken.py", "workload.py"]
+
+
+def test_a_package_of_this_project_does_not_bring_in_torch():
+    loaded = load_spec(ROOT / "experiments/softmax.yaml")
+    plan = make_plan(loaded, load_space(loaded.experiment.workload, loaded.base))
+    found = {
+        file.relative_to(ROOT).as_posix()
+        for file in source_files(loaded.experiment, loaded.base, plan.cells[0])
+    }
+    assert {"kernels/softmax/workload.py", "kernels/softmax/space.py"} <= found
+    assert {"runner/session.py", "runner/timing.py"} <= found
+    assert {name.partition("/")[0] for name in found} == {"kernels", "runner"}
+
+
+def test_hashes_go_by_name_and_content_not_by_folder_or_order(tmp_path):
+    def write(folder, **texts):
+        (tmp_path / folder).mkdir()
+        for name, text in texts.items():
+            (tmp_path / folder / name).write_text(text)
+        return [tmp_path / folder / name for name in texts]
+
+    first = write("z", a="1", b="2")
+    assert hash_files(first) == hash_files(write("a", b="2", a="1")) == hash_files(first * 2)
+    others = [write("c", a="2", b="1"), write("d", a="1", c="2"), write("e", a="1"), write("f")]
+    assert len({hash_files(files) for files in [first, *others]}) == 5

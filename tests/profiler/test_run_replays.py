@@ -1,0 +1,152 @@
+"""`run --fail-on`: the gate at the end of a run, judged by the verdicts of its summary."""
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from profiler.commands import run as run_module
+from profiler.commands.run import RunRequest, run_experiment
+from profiler.errors import ExitCode, UsageError
+from profiler.model import SessionKind, Verdict
+from profiler.sessions.progress import ProgressReporter
+
+ROOT = Path(__file__).parents[2]
+SPEC = ROOT / "experiments/softmax.yaml"
+SLOW = "naive-b128..columns=4096.rows=512.dtype=float16"
+
+
+def judged(summary, verdict):
+    """A summary with verdicts, in which one cell has the one that is asked for."""
+    chosen = summary["cell"] == SLOW
+    return summary.assign(
+        verdict=[verdict if one else Verdict.UNCLEAR for one in chosen],
+        ratio=2.0,
+        ratio_low=1.9,
+        ratio_high=2.1,
+    )
+
+
+@pytest.fixture
+def replay(tmp_path, monkeypatch):
+    """Replay softmax without its final; `change` is laid over the summary. Gives code, stderr."""
+
+    def run(gate, change):
+        real = run_module.assemble
+
+        def assembled(*args, **more):
+            finished = real(*args, **more)
+            samples = finished.report.samples
+            report = dataclasses.replace(
+                finished.report,
+                summary=change(finished.report.summary),
+                samples=samples[samples["kind"] != SessionKind.FINAL.value],
+            )
+            return dataclasses.replace(finished, report=report)
+
+        monkeypatch.setattr(run_module, "assemble", assembled)
+        out, err = io.StringIO(), io.StringIO()
+        reporter = ProgressReporter(
+            Console(file=out, width=200), Console(file=err, width=200), quiet=True
+        )
+        request = RunRequest(
+            spec=SPEC,
+            out=tmp_path,
+            only="columns=4096,rows=512",
+            replay=ROOT / "experiments/recordings/softmax",
+            page=False,
+            fail_on=gate,
+        )
+        return run_experiment(request, reporter), err.getvalue()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("gate", "verdict", "code"),
+    [
+        ("regression", Verdict.SLOWER, ExitCode.GATE_TRIPPED),
+        ("regression:80%", Verdict.SLOWER, ExitCode.GATE_TRIPPED),
+        ("regression:95%", Verdict.SLOWER, ExitCode.COMPLETE),
+        ("regression", Verdict.UNCLEAR, ExitCode.COMPLETE),
+        ("regression", Verdict.FASTER, ExitCode.COMPLETE),
+    ],
+)
+def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, verdict, code):
+    found, err = replay(gate, lambda summary: judged(summary, verdict))
+    assert found == code
+    assert (f"  {SLOW}: +100.0 % [+90.0, +110.0]" in err) == (code is ExitCode.GATE_TRIPPED)
+    if code is ExitCode.COMPLETE:
+        assert "undecided and do not trip it" in err
+
+
+def test_a_run_without_verdicts_is_not_judged(replay):
+    found, err = replay(
+        "regression", lambda summary: summary.drop(columns="verdict", errors="ignore")
+    )
+    assert found == ExitCode.COMPLETE
+    assert "nothing was judged" in err
+
+
+def test_without_a_gate_nothing_is_said_of_one(replay):
+    found, err = replay(None, lambda summary: judged(summary, Verdict.SLOWER))
+    assert found == ExitCode.COMPLETE
+    assert "--fail-on" not in err
+
+
+def replayed(tmp_path, *overrides):
+    """Document of a replay of softmax with these overrides, and what stderr said."""
+    out, err = io.StringIO(), io.StringIO()
+    reporter = ProgressReporter(
+        Console(file=out, width=200), Console(file=err, width=200), quiet=False
+    )
+    target = tmp_path / "replay.json"
+    request = RunRequest(
+        spec=SPEC,
+        out=tmp_path,
+        overrides=overrides,
+        json_target=str(target),
+        only="columns=4096,rows=512",
+        replay=ROOT / "experiments/recordings/softmax",
+        page=False,
+    )
+    run_experiment(request, reporter)
+    return json.loads(target.read_text()), " ".join(err.getvalue().split())
+
+
+def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
+    plain, _ = replayed(tmp_path)
+    settings = ("collect.final_blocks=0", "collect.blocks=4")
+    found, err = replayed(tmp_path, *settings, "margin_pct=5")
+    (notice,) = (one for one in found["notices"] if one["kind"] == "replay_ignores")
+    assert "collect.final_blocks=0, collect.blocks=4" in notice["text"]
+    assert "margin_pct" not in notice["text"]
+    assert notice["text"] in err
+    assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
+
+
+def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path):
+    """Another number of blocks would be another number of looks, and other p values."""
+    plain, _ = replayed(tmp_path)
+    found, _ = replayed(tmp_path, "collect.blocks=4")
+    assert found["cells"] == plain["cells"]
+    wider, _ = replayed(tmp_path, "margin_pct=5")
+    assert wider["cells"] != plain["cells"]
+
+
+def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
+    quiet = Console(file=io.StringIO())
+    request = RunRequest(
+        spec=ROOT / "experiments/fusion.yaml",
+        out=tmp_path,
+        only="operator=layer_norm",
+        replay=ROOT / "experiments/recordings/fusion",
+        page=False,
+    )
+    with pytest.raises(UsageError, match="has none of these 300 cells") as caught:
+        run_experiment(request, ProgressReporter(quiet, quiet))
+    assert "It has 200 others, such as eager..operator=softmax" in caught.value.remedy
+    assert not list(tmp_path.iterdir()), "nothing is written"

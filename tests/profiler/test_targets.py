@@ -1,0 +1,135 @@
+"""Where `--json FILE` and `--out PAGE` write: what is no regular file keeps its place."""
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from profiler.commands.importing import ImportRequest, import_files
+from profiler.commands.targets import is_own_page, write_json_file, write_page, write_target
+from profiler.errors import EnvironmentUnusable, UsageError
+
+LAUNCHES = '"ID","Kernel Name","gpu__time_duration.sum"\n"","","ns"\n"0","scale(float *)","1024"\n'
+
+
+def test_a_regular_file_is_replaced_in_one_step(tmp_path):
+    target = tmp_path / "deep/out.json"
+    write_target(target, "old")
+    before = target.stat().st_ino
+    write_target(target, "new")
+    assert target.read_text() == "new"
+    assert target.stat().st_ino != before, "a reader of the old file keeps the old file"
+
+
+def test_a_link_stays_and_what_it_points_to_is_written(tmp_path):
+    file, link = tmp_path / "file", tmp_path / "link"
+    file.write_text("something that is longer")
+    link.symlink_to(file)
+    write_target(link, "new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+    hanging = tmp_path / "hanging"
+    hanging.symlink_to(tmp_path / "not yet")
+    write_target(hanging, "made")
+    assert hanging.is_symlink()
+    assert (tmp_path / "not yet").read_text() == "made"
+
+
+def test_a_fifo_gives_the_text_to_its_reader_and_stays(tmp_path):
+    fifo, received = tmp_path / "fifo", []
+    os.mkfifo(fifo)
+    reader = threading.Thread(target=lambda: received.append(fifo.read_text()))
+    reader.start()
+    write_target(fifo, "text" * 50_000)
+    reader.join(timeout=10)
+    assert received == ["text" * 50_000]
+    assert stat.S_ISFIFO(fifo.stat().st_mode)
+
+
+def test_a_reader_of_a_fifo_may_leave_early(tmp_path):
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = subprocess.Popen(["head", "-c", "10", str(fifo)], stdout=subprocess.DEVNULL)
+    write_target(fifo, "text" * 500_000)
+    assert reader.wait(timeout=10) == 0
+
+
+def test_a_descriptor_writes_into_the_file_that_is_open(tmp_path):
+    """What `>(jq .)` and `3>file` give: the name of a descriptor under /dev/fd."""
+    with (tmp_path / "file").open("w+") as stream:
+        write_target(Path(f"/dev/fd/{stream.fileno()}"), "text")
+        assert stream.read() == "text", "and not into another file that took its place"
+
+
+def test_our_own_stdout_is_written_in_turn(capfd):
+    sys.stdout.write("before\n")
+    write_target(Path("/dev/stdout"), "text\n")
+    sys.stdout.write("after\n")
+    assert capfd.readouterr().out == "before\ntext\nafter\n"
+
+
+@pytest.mark.parametrize(("write", "flag"), [(write_json_file, "--json"), (write_page, "--out")])
+def test_a_full_device_is_an_error(write, flag):
+    with pytest.raises(EnvironmentUnusable, match=r"/dev/full.*No space left") as caught:
+        write(Path("/dev/full"), "text")
+    assert flag in caught.value.remedy
+    assert stat.S_ISCHR(Path("/dev/full").stat().st_mode)
+
+
+@pytest.mark.parametrize("write", [write_json_file, write_page])
+def test_a_folder_is_no_target(tmp_path, write):
+    with pytest.raises(UsageError, match="Is a directory"):
+        write(tmp_path, "text")
+
+
+# ---- pages that import did not write -------------------------------------------------------------
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """Current folder with one file of ncu; `import` of it would write mine.html."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").write_text(LAUNCHES)
+    return tmp_path
+
+
+def import_mine(page=None):
+    import_files(ImportRequest((Path("mine.csv"),), page=page, color="never"))
+
+
+def test_import_replaces_its_own_page(here):
+    import_mine()
+    first = (here / "mine.html").read_text()
+    import_mine()
+    assert is_own_page(here / "mine.html")
+    assert (here / "mine.html").read_text() == first
+
+
+@pytest.mark.parametrize("content", ["<!DOCTYPE html><title>my thesis</title>", ""])
+def test_import_leaves_a_page_that_it_did_not_write(here, content):
+    (here / "mine.html").write_text(content)
+    with pytest.raises(UsageError, match="not overwritten") as caught:
+        import_mine()
+    assert "--out" in caught.value.remedy
+    assert (here / "mine.html").read_text() == content
+    import_mine(page=here / "mine.html")
+    assert is_own_page(here / "mine.html"), "who names it means it"
+
+
+def test_import_follows_no_link_of_that_name(here):
+    (here / "mine.html").symlink_to(here / "elsewhere.html")
+    with pytest.raises(UsageError, match="not overwritten"):
+        import_mine()
+    assert not (here / "elsewhere.html").exists()
+
+
+def test_only_regular_files_are_pages_of_ours(here):
+    os.mkfifo(here / "fifo")
+    assert not is_own_page(here)
+    assert not is_own_page(here / "nowhere")
+    assert not is_own_page(Path("/dev/zero"))
+    assert not is_own_page(here / "fifo"), "and it is not waited for"
