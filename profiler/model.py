@@ -17,6 +17,9 @@ SCHEMA_VERSION = 1
 MARGIN_PCT = 1.0
 """Differences of duration up to this many percent are the same, unless a spec says otherwise."""
 
+KERNEL_SEPARATOR = "; "
+"""Between the distinct kernels of a sample in `kernel_names`."""
+
 Scalar = str | int | float | bool | None
 """A scalar of YAML or JSON."""
 

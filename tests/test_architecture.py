@@ -75,10 +75,6 @@ ROOM_OF_PATH = {path: room for room in ROOMS for path in room.paths}
 MODULES = {module_name(file): file.relative_to(ROOT).as_posix() for file in SOURCES}
 
 KNOWN = {
-    ("profiler/render/", "profiler/analyse/"),
-    ("profiler/render/", "profiler/run_folder/load/"),
-    ("profiler/findings/", "profiler/render/"),
-    ("profiler/run_folder/load/", "profiler/findings/"),
     ("profiler/machine/", "profiler/sessions/"),
 }
 """Arrows that the table forbids and that are not gone yet: the list only gets shorter."""

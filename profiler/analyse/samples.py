@@ -13,6 +13,7 @@ from profiler.analyse.combine import Codes, Ranges, combine_metric
 from profiler.errors import ProfilerError
 from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
 from profiler.model import (
+    KERNEL_SEPARATOR,
     Cell,
     CellStatus,
     Problem,
@@ -37,9 +38,6 @@ SAMPLE_COLUMNS = (
 
 `kernels` is NaN where the collector does not see kernels (timer); it is a metric, too.
 """
-
-KERNEL_SEPARATOR = "; "
-"""Between the distinct kernels of a sample in `kernel_names`."""
 
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
 """Metrics that an imported file is asked for even where it has none of them."""

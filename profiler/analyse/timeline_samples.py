@@ -10,12 +10,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from profiler.analyse.samples import (
-    KERNEL_SEPARATOR,
     SAMPLE_COLUMNS,
     part_id,
     typed_samples,
 )
-from profiler.model import SessionKind, Visit
+from profiler.model import KERNEL_SEPARATOR, SessionKind, Visit
 
 _KERNEL = "kernel"
 

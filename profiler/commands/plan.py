@@ -55,9 +55,10 @@ def _plan_document(plan: Plan, forecasts: Sequence[Forecast]) -> dict[str, Any]:
 
 def _print_plan(plan: Plan, forecasts: Sequence[Forecast], command: str, color: str) -> None:
     from profiler.render.console.tables import plan_table
+    from profiler.sessions.launch_counts import launch_counts, launches_note
 
     console = make_console(color)
-    console.print(plan_table(plan))
+    console.print(plan_table(plan, launch_counts(plan), launches_note(plan)))
     for cost in forecasts:
         line = (
             f"{cost.session}: {cost.measured} of {cost.visits} visits measured, "

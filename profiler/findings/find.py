@@ -38,6 +38,7 @@ from profiler.findings.grid_pairs import (
     pairs_to_judge,
     variant_pairs,
 )
+from profiler.findings.made_sessions import made_sessions
 from profiler.findings.named_baselines import (
     NamedBaseline,
     OtherOf,
@@ -475,6 +476,7 @@ def _assembled(
         grid_pairs=_grid_pairs(programs, judged, verdicts, values),
         waves=_waves(programs, values),
         timers=find_timers(report.samples, numbers.blocks, list(programs.correct)),
+        sessions=made_sessions(report),
         notices=_notices(report),
     )
 

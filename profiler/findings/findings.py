@@ -10,6 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.findings.grid_pairs import GridPairs
+from profiler.findings.made_sessions import MadeSession
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
 from profiler.findings.steps import Rung, StepEffect
@@ -87,6 +88,8 @@ class Findings:
     """Of a page of waves; else None."""
     timers: TimerComparison | None
     """None where there are not two timers."""
+    sessions: tuple[MadeSession, ...]
+    """The sessions that were made, in their order."""
     notices: tuple[Notice, ...]
     """What a reader must know before believing the numbers."""
 

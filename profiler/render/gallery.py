@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
 from profiler.findings.runs.comparison import RunComparison
+from profiler.model import Environment
 from profiler.render.page import render
 from profiler.render.runs.answer import sentences as comparison_sentences
 from profiler.render.runs.rows import Names
 from profiler.render.words.answer import Sentence, answer_of
-from profiler.run_folder.load.report import Report
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def page_of_run(findings: Findings, file: str) -> GalleryPage:
     return GalleryPage(
         file=file,
         title=report.title,
-        machines=(_machine(report),),
+        machines=(_machine(report.environment),),
         dates=(report.created,),
         answer=_first_sentence(answer_of(findings)),
     )
@@ -56,14 +56,14 @@ def page_of_comparison(comparison: RunComparison, title: str, file: str) -> Gall
     return GalleryPage(
         file=file,
         title=title,
-        machines=tuple(_machine(report) for report in reports),
+        machines=tuple(_machine(report.environment) for report in reports),
         dates=tuple(report.created for report in reports),
         answer=_first_sentence(comparison_sentences(comparison, Names.of(comparison))),
     )
 
 
-def _machine(report: Report) -> str:
-    return report.environment.gpu or report.environment.cpu or "not recorded"
+def _machine(environment: Environment) -> str:
+    return environment.gpu or environment.cpu or "not recorded"
 
 
 def _first_sentence(answer: Iterable[Sentence]) -> str:

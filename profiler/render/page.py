@@ -35,7 +35,6 @@ from profiler.render.words.cards import cards
 from profiler.render.words.method import method
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
-from profiler.run_folder.load.report import Report
 
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
@@ -75,7 +74,7 @@ def render_page(findings: Findings) -> str:
         "sentences": answer_of(findings),
         "cards": cards(findings),
         "best_word": best_word(findings),
-        "banner": _banner(report),
+        "banner": _banner(findings),
         "notice_rows": notice_rows(_beside_banner(findings)),
         "method": method(findings),
         "why": why(findings),
@@ -93,11 +92,12 @@ def render_page(findings: Findings) -> str:
     return render("page.html", parts)
 
 
-def _banner(report: Report) -> NoticeRow | None:
+def _banner(findings: Findings) -> NoticeRow | None:
     """Put into words, for the very top of the page, that nothing was measured here."""
-    if report.replay is None:
+    replay = findings.report.replay
+    if replay is None:
         return None
-    values = vars(report.replay) | {"when": moment(report.replay.when)}
+    values = vars(replay) | {"when": moment(replay.when)}
     return notice_rows([Notice(NoticeKind.REPLAYED, values)])[0]
 
 

@@ -23,7 +23,6 @@ from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import say_the_rest as _say_the_rest
 from profiler.render.console.terminal import table as _table
-from profiler.render.tables.launch_counts import GO_ON, launch_counts
 from profiler.render.tables.launches import group_launches
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
@@ -36,6 +35,17 @@ _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
 _LONGEST_KERNEL = 60
 _STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
+
+
+class LaunchCount(Protocol):
+    """How many launches a part of a plan takes."""
+
+    @property
+    def part(self) -> str: ...  # noqa: D102 - the name says it
+    @property
+    def expected(self) -> int: ...  # noqa: D102
+    @property
+    def most(self) -> int: ...  # noqa: D102
 
 
 class DoctorCheck(Protocol):
@@ -102,8 +112,11 @@ def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
     return Text(build_state(build, names), style="" if build.ok else "red")
 
 
-def plan_table(plan: Plan) -> RenderableType:
-    """Show what will be measured: cells by problem, exclusions with counts, sessions."""
+def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> RenderableType:
+    """Show what will be measured: cells by problem, exclusions with counts, sessions, launches.
+
+    `note` stands under the launches.
+    """
     parts: list[RenderableType] = [_problems_table(plan)]
     if plan.excluded:
         excluded = _table("Excluded")
@@ -127,18 +140,18 @@ def plan_table(plan: Plan) -> RenderableType:
             str(len({visit.block for visit in session.visits})),
             _plain(", ".join(session.metrics)),
         )
-    return Group(*parts, sessions, _launches_table(plan))
+    return Group(*parts, sessions, _launches_table(launches, note))
 
 
-def _launches_table(plan: Plan) -> Table:
+def _launches_table(launches: Iterable[LaunchCount], note: str) -> Table:
     """How many launches each part takes: as expected, and at most."""
     table = _table("Launches")
     _columns(table, "part")
     _columns(table, "expected", "at most", right=True)
-    for one in launch_counts(plan):
-        table.add_row(one.part, str(one.expected), str(one.most))
-    if len(plan.looks) > 1:
-        table.caption = f"Expected: {GO_ON:.0%} of the cells go on to each later look."
+    for count in launches:
+        table.add_row(count.part, str(count.expected), str(count.most))
+    if note:
+        table.caption = note
     return table
 
 

@@ -14,6 +14,7 @@ from profiler.findings.counters import CounterPair
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant, slug
+from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
@@ -22,7 +23,6 @@ from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.problems import distinct, is_number, varying
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import symbol, verdict_key
 

@@ -11,6 +11,7 @@ from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import Cell, Problem
+from profiler.planning.problem_names import distinct, varying
 from profiler.render.tables.rows import (
     Datum,
     MetricColumn,
@@ -23,7 +24,6 @@ from profiler.render.words import numbers
 from profiler.render.words.baselines import why_no_verdict
 from profiler.render.words.metrics import shown_metrics
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.problems import distinct, varying
 
 MOST_COLUMNS = 12
 _MOST_FACET_VALUES = 12

@@ -13,10 +13,10 @@ from profiler.findings.values import Value
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
+from profiler.planning.problem_names import telling
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.outcomes import why_missing
-from profiler.render.words.problems import telling
 from profiler.render.words.verdicts import after_number, heat_mark
 
 HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)

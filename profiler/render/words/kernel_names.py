@@ -7,7 +7,7 @@ from functools import cache
 
 import itanium_demangler
 
-from profiler.analyse.samples import KERNEL_SEPARATOR
+from profiler.model import KERNEL_SEPARATOR
 
 _MANGLED = "_Z"
 _NUMBER = re.compile(r"\((?:unsigned )?(?:int|long|long long|short|char)\)(n?)(\d+)")

@@ -11,12 +11,20 @@ import pandas as pd
 
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.samples import (
-    KERNEL_SEPARATOR,
     command_cells,
     empty_samples,
     missing_metrics,
 )
-from profiler.model import BuildResult, Cell, CellStatus, Outcome, Params, Plan, SessionKind
+from profiler.model import (
+    KERNEL_SEPARATOR,
+    BuildResult,
+    Cell,
+    CellStatus,
+    Outcome,
+    Params,
+    Plan,
+    SessionKind,
+)
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.load.aliases import twins

@@ -15,6 +15,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import CellStatus, Outcome, Problem, Verdict
+from profiler.planning.problem_names import distinct, problem_key, varying
 from profiler.render.figures.charts import colours
 from profiler.render.figures.roofline import roofline
 from profiler.render.tables import details, main_table
@@ -24,7 +25,6 @@ from profiler.render.words import answer
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.method import method
-from profiler.render.words.problems import distinct, problem_key, readable, varying
 
 
 def say(findings: Findings) -> str:

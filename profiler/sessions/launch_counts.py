@@ -48,6 +48,13 @@ class _Field:
         return rivals + references + int(self.baseline)
 
 
+def launches_note(plan: Plan) -> str:
+    """What the expected launches assume; empty where there is one look."""
+    if len(plan.looks) < 2:
+        return ""
+    return f"Expected: {GO_ON:.0%} of the cells go on to each later look."
+
+
 def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     """Launches of each part of a plan, and of all together last."""
     timing = [one for one in plan.sessions if one.kind is SessionKind.TIMING]

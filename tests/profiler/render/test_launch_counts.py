@@ -5,8 +5,8 @@ import dataclasses
 from synthetic_report import make_report, problems
 
 from profiler.model import Plan, SessionKind, SessionPlan
-from profiler.render.tables.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
 from profiler.sessions import looks
+from profiler.sessions.launch_counts import GO_ON, MOST_FINALISTS, launch_counts
 
 
 def plan_of(**changes: object) -> Plan:
