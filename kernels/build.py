@@ -43,6 +43,10 @@ BUILD_FILE = "build.ninja"
 LIBRARY_NAME = "library.so"
 HEADER_SUFFIXES = frozenset({".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc"})
 
+SERIALIZED = "wgmma.mma_async instructions are serialized"
+"""What ptxas says (C7510 to C7514) where each product waits for the one before: the kernel is then
+several times slower, and no variant of itself."""
+
 UNREADABLE = frozenset('$`"\\|\n')
 """nvcc passes names in double quotes to a shell; ninja cannot escape a `|`."""
 
@@ -88,10 +92,12 @@ class Library:
 def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
     """Name and the commands of a recipe's library; reads its sources, writes nothing.
 
-    Raises ValueError for an architecture that is no `sm_` name and for sources that cannot be built
-    together or at all by their names, and OSError for a source that cannot be read.
+    Raises ValueError for an architecture that is no `sm_` name, for a recipe that needs another
+    one, and for sources that cannot be built together or at all by their names, and OSError for a
+    source that cannot be read.
     """
     _check_sources(recipe.sources)
+    arch = _target(recipe, arch)
     flags = _flags(recipe, arch)
     command = _portable_command(recipe, flags)
     digest = _recipe_hash(recipe, command, compiler.version)
@@ -156,6 +162,15 @@ def _flags(recipe: Recipe, arch: str) -> tuple[str, ...]:
     return (*COMPILE_FLAGS, *_gencode(arch), *defines, *recipe.flags)
 
 
+def _target(recipe: Recipe, arch: str) -> str:
+    """Architecture to compile for: the recipe's own form of the GPU's."""
+    if recipe.arch is None:
+        return arch
+    if recipe.arch.rstrip("af") != arch.rstrip("af"):
+        raise ValueError(f"the kernel needs {recipe.arch}, and this GPU is {arch}")
+    return recipe.arch
+
+
 def _gencode(arch: str) -> tuple[str, ...]:
     match = _ARCH.fullmatch(arch)
     if match is None:
@@ -218,7 +233,7 @@ def _write_library(writer: Writer, library: Library) -> None:
             "compile",
             [str(compilation.source)],
             variables={
-                "run": _shell(compilation.command, compilation.log),
+                "run": _compile_shell(compilation.command, compilation.log),
                 "dependencies": str(compilation.depfile),
             },
         )
@@ -227,6 +242,16 @@ def _write_library(writer: Writer, library: Library) -> None:
         "link",
         [str(compilation.object) for compilation in library.compilations],
         variables={"run": _shell(library.link_command, library.link_log)},
+    )
+
+
+def _compile_shell(command: Sequence[str], log: PurePosixPath) -> str:
+    """Write the command of a compilation, which fails where ptxas serialised `wgmma`."""
+    error = "error: ptxas serialised wgmma, so that products no longer overlap (C7510 to C7514)"
+    quoted = shlex.quote(str(log))
+    return escape(
+        f"{shlex.join(command)} > {quoted} 2>&1 && if grep -q {shlex.quote(SERIALIZED)} {quoted}; "
+        f"then echo {shlex.quote(error)} >> {quoted}; exit 1; fi"
     )
 
 

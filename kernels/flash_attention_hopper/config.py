@@ -1,0 +1,196 @@
+"""The 12 fields of a Hopper attention kernel, which combinations are legal, and why not others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+
+Value = str | int | float | bool | None
+Params = Mapping[str, Value]
+
+DTYPES = ("FP16", "BF16")
+CHOICES: Mapping[str, tuple[int, ...]] = {
+    "d_head": (64, 128, 256),
+    "consumers": (1, 2, 3),
+    "B_c": tuple(range(16, 257, 16)),
+    "stages": (1, 2, 3, 4),
+}
+"""The values that the sizes may take: elements, warpgroups, rows of K and V, tiles.
+
+`B_c` is the depth of P V, which goes in steps of 16, and the columns of one wgmma, at most 256.
+"""
+
+FLAG_FIELDS = (
+    "producer",
+    "overlap",
+    "ping_pong",
+    "lazy_rescale",
+    "tensor_store",
+    "persistent",
+    "heads_innermost",
+)
+
+ELEMENT_BYTES = 2
+GROUP_ROWS = 64
+"""Rows of one wgmma, and so of a consumer."""
+GROUP_THREADS = 128
+SHARED_BYTES = 227 * 1024
+"""Shared memory that a block may have at compute capability 9.0."""
+BARRIER_BYTES = 1024
+"""`kBarrierBytes` in src/config.cuh: kept free for the barriers."""
+
+CONSUMER_REGISTERS: Mapping[int, int] = {1: 240, 2: 240, 3: 160}
+"""Registers that a thread may have, by the number of consumers: what setmaxnreg leaves them beside
+a producer. Without a producer a block has room for a few more, which no tile needs."""
+WORK_REGISTERS = 32
+"""What a consumer needs beside its sums and operands: addresses, references, sums of rows. Found by
+compiling: with less ptxas spills or serialises wgmma (C7512); docs/flash-attention-hopper.md."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """One configuration; the order of the fields is that of its name.
+
+    `d_head` is in elements, `consumers` in warpgroups of 64 query rows each, `B_c` in rows of a
+    tile of K and V, `stages` in tiles of K (and as many of V) in shared memory.
+    """
+
+    dtype: str = "BF16"
+    d_head: int = 128
+    consumers: int = 3
+    B_c: int = 80
+    stages: int = 2
+    producer: bool = True
+    overlap: bool = True
+    ping_pong: bool = True
+    lazy_rescale: bool = True
+    tensor_store: bool = True
+    persistent: bool = True
+    heads_innermost: bool = False
+
+    @property
+    def B_r(self) -> int:  # noqa: N802 - the field's own name in every paper
+        """Query rows of a thread block."""
+        return self.consumers * GROUP_ROWS
+
+    @property
+    def loop_bytes(self) -> int:
+        """Shared memory of a thread block for Q, the ring of K and V, and the barriers."""
+        rows = self.B_r + 2 * self.stages * self.B_c
+        return rows * self.d_head * ELEMENT_BYTES + BARRIER_BYTES
+
+    @property
+    def shared_bytes(self) -> int:
+        """Shared memory of a thread block.
+
+        A persistent block that stores by TMA has a place of its own for the output if it fits;
+        otherwise the output takes the place of Q.
+        """
+        output = self.B_r * self.d_head * ELEMENT_BYTES
+        separate = self.tensor_store and self.persistent
+        if separate and self.loop_bytes + output <= SHARED_BYTES:
+            return self.loop_bytes + output
+        return self.loop_bytes
+
+    @property
+    def held_registers(self) -> int:
+        """Registers of a thread for O, S, and with `overlap` for P, which lives beside S."""
+        weights = self.B_c // 4 if self.overlap else 0
+        return self.d_head // 2 + self.B_c // 2 + weights
+
+    def params(self) -> dict[str, Value]:
+        """All 12 fields by name."""
+        return {name: getattr(self, name) for name in FIELDS}
+
+
+FIELDS = tuple(field.name for field in fields(Config))
+
+
+def make_config(params: Params) -> Config:
+    """Make a configuration of named fields; those left out have their defaults.
+
+    Raises ValueError with the reason where there is no such field, or the combination is illegal.
+    """
+    reason = refusal(params)
+    if reason is not None:
+        raise ValueError(reason)
+    return Config(**params)  # type: ignore[arg-type]  # `refusal` has looked at every value
+
+
+def refusal(params: Params) -> str | None:
+    """First reason why these fields make no legal configuration, or None."""
+    reason = next(_wrong_values(params), None)
+    if reason is not None:
+        return reason
+    config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
+    return next((words for check in _CHECKS if (words := check(config)) is not None), None)
+
+
+def short_form(config: Config) -> str:
+    """Name for people: the sizes, and the flags that are on.
+
+    `(BF16, 128, 192, 80, 2): producer+overlap` is dtype, d_head, B_r, B_c, stages.
+    """
+    sizes = (config.dtype, config.d_head, config.B_r, config.B_c, config.stages)
+    flags = [name for name in FLAG_FIELDS if getattr(config, name)]
+    return f"({', '.join(map(str, sizes))}): {'+'.join(flags) or 'plain'}"
+
+
+def _wrong_values(params: Params) -> Iterator[str]:
+    for name, value in params.items():
+        if name not in FIELDS:
+            yield f"{name} is no field of a configuration; they are {', '.join(FIELDS)}"
+        elif name == "dtype" and value not in DTYPES:
+            yield f"dtype must be one of {', '.join(DTYPES)}, not {value!r}"
+        elif name in FLAG_FIELDS and not isinstance(value, bool):
+            yield f"{name} must be true or false, not {value!r}"
+        # bool is an int in Python: `true` would pass as 1.
+        elif name in CHOICES and (isinstance(value, bool) or value not in CHOICES[name]):
+            yield f"{name} must be one of {', '.join(map(str, CHOICES[name]))}, not {value!r}"
+
+
+def _check_producer(config: Config) -> str | None:
+    if config.producer:
+        return None
+    if config.ping_pong:
+        return (
+            "ping_pong needs a producer: without one all warps meet at every tile, "
+            "and no warpgroup can run half a step behind"
+        )
+    if config.persistent:
+        return "persistent needs a producer: without one nothing is loaded ahead of the next tile"
+    return None
+
+
+def _check_turns(config: Config) -> str | None:
+    if config.ping_pong and config.consumers == 1:
+        return "ping_pong needs two consumers: there is nobody to take turns with"
+    return None
+
+
+def _check_registers(config: Config) -> str | None:
+    most = CONSUMER_REGISTERS[config.consumers] - WORK_REGISTERS
+    if config.held_registers > most:
+        held = "O, S and P" if config.overlap else "O and S"
+        return (
+            f"{held} take {config.held_registers} registers a thread; {config.consumers} "
+            f"consumers have {most} for them"
+        )
+    return None
+
+
+def _check_shared_memory(config: Config) -> str | None:
+    if config.shared_bytes > SHARED_BYTES:
+        return (
+            f"the tiles take {config.shared_bytes} bytes of shared memory; "
+            f"a block may have {SHARED_BYTES}"
+        )
+    return None
+
+
+_CHECKS: tuple[Callable[[Config], str | None], ...] = (
+    _check_producer,
+    _check_turns,
+    _check_registers,
+    _check_shared_memory,
+)

@@ -1,0 +1,86 @@
+"""Which configurations to try: the autotune space, and the ladder of steps."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+
+from kernels.flash_attention_hopper.config import DTYPES, Config, Value, refusal
+
+TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
+
+
+@dataclass(frozen=True)
+class LadderStep:
+    """One step of the ladder: its parameters, and what it adds to the one before."""
+
+    note: str
+    params: dict[str, Value]
+
+
+def candidates() -> tuple[Config, ...]:
+    """The 864 configurations of the autotune space, legal or not.
+
+    What every fast variant has is on: producer, overlap, lazy_rescale, tensor_store.
+    """
+    grid = itertools.product(
+        DTYPES, (64, 128, 256), (2, 3), TUNED_COLUMNS, (2, 3), (False, True), (False, True)
+    )
+    return tuple(
+        Config(
+            dtype=dtype,
+            d_head=d_head,
+            consumers=consumers,
+            B_c=columns,
+            stages=stages,
+            ping_pong=ping_pong,
+            persistent=persistent,
+        )
+        for dtype, d_head, consumers, columns, stages, ping_pong, persistent in grid
+    )
+
+
+def tuned() -> tuple[Config, ...]:
+    """The configurations of the autotune space that are legal."""
+    return tuple(config for config in candidates() if refusal(config.params()) is None)
+
+
+def ladder(dtype: str) -> tuple[LadderStep, ...]:
+    """The history of the kernel, from the best of `mma.sync` on, each step with one switch more."""
+    plain = Config(
+        dtype=dtype,
+        consumers=1,
+        B_c=128,
+        stages=1,
+        producer=False,
+        overlap=False,
+        ping_pong=False,
+        lazy_rescale=False,
+        tensor_store=False,
+        persistent=False,
+    )
+    ring = replace(plain, stages=2)
+    overlap = replace(ring, overlap=True)
+    producer = replace(overlap, producer=True)
+    two = replace(producer, consumers=2)
+    ping_pong = replace(two, ping_pong=True)
+    lazy = replace(ping_pong, lazy_rescale=True)
+    store = replace(lazy, tensor_store=True)
+    persistent = replace(store, persistent=True)
+    steps = (
+        ("wgmma and TMA, one buffer each for K and V; two blocks share a multiprocessor", plain),
+        ("a ring of two; its shared memory leaves room for one block only", ring),
+        ("softmax while the next Q K^T and this P V are under way", overlap),
+        ("a warpgroup that only copies", producer),
+        ("two consumers: 128 query rows for every tile of K and V", two),
+        ("ping-pong: the consumers start their products in turns", ping_pong),
+        ("O is rescaled only where a maximum grows by more than 2^8", lazy),
+        ("output through shared memory and TMA", store),
+        ("persistent blocks: the next tile's Q, K and V load during this one's end", persistent),
+        ("three consumers and 80 keys: 192 query rows for every tile", Config(dtype=dtype)),
+    )
+    baseline = LadderStep(
+        "the best of mma.sync: what kernels.flash_attention ends with",
+        {"implementation": "mma_sync", "dtype": dtype},
+    )
+    return (baseline, *(LadderStep(note, config.params()) for note, config in steps))

@@ -1,0 +1,104 @@
+"""Compiles a few kernels; needs nvcc, but no GPU."""
+
+import ctypes
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from kernels.build import Compiler, plan_library
+from kernels.flash_attention_hopper import space
+from kernels.flash_attention_hopper.config import Config
+from kernels.recipe import Recipe
+from profiler.model import Variant
+from profiler.sessions.build import build_variants
+
+needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+
+BEST = Config()
+PLAIN = Config(
+    dtype="FP16",
+    consumers=1,
+    B_c=128,
+    stages=1,
+    producer=False,
+    overlap=False,
+    ping_pong=False,
+    lazy_rescale=False,
+    tensor_store=False,
+    persistent=False,
+)
+
+
+def build(recipes, arch, folder):
+    variants = [Variant(name, "", {}) for name in recipes]
+    results = build_variants(variants, recipes, arch=arch, build_root=folder)
+    return {result.variant: result for result in results}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    serialized = space.recipe(BEST.params())
+    assert serialized is not None
+    # One column more than fits: what the space refuses, to see what ptxas says.
+    serialized = replace(serialized, defines={**serialized.defines, "BLOCK_COLS": 96})
+    recipes = {
+        "best": space.recipe(BEST.params()),
+        "plain": space.recipe(PLAIN.params()),
+        "serialized": serialized,
+    }
+    return build(recipes, "sm_90", tmp_path_factory.mktemp("build"))
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", ["best", "plain"])
+def test_no_register_is_spilled(built, name):
+    assert built[name].error == ""
+    (kernel,) = built[name].kernels
+    assert (kernel.spill_store_bytes, kernel.spill_load_bytes) == (0, 0)
+
+
+@needs_nvcc
+def test_a_kernel_whose_products_are_serialised_is_no_variant(built):
+    assert not built["serialized"].ok
+    assert "error: ptxas serialised wgmma" in built["serialized"].error
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (-1, "batch, seq_len and heads must be at least 1"),
+        (-2, "the device is not of compute capability 9.0"),
+        (-3, "there are more tiles than the kernel can count"),
+        (-4, "the driver has no cuTensorMapEncodeTiled"),
+        (-5, "cuTensorMapEncodeTiled refused a tensor"),
+    ],
+)
+def test_refusals_have_words(built, code, words):
+    library = ctypes.CDLL(built["best"].library)
+    library.flash_attention_hopper_error_string.restype = ctypes.c_char_p
+    assert library.flash_attention_hopper_error_string(code).decode() == words
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("sizes", "code"), [((0, 64, 1), -1), ((65536, 65536, 65536), -3)])
+def test_the_launcher_refuses_sizes_before_it_touches_a_device(built, sizes, code):
+    library = ctypes.CDLL(built["best"].library)
+    assert library.flash_attention_hopper_launch(None, None, None, None, *sizes, None) == code
+
+
+@needs_nvcc
+def test_other_cards_are_told_what_the_kernel_needs(tmp_path):
+    results = build({"best": space.recipe(BEST.params())}, "sm_80", tmp_path)
+    assert not results["best"].ok
+    assert results["best"].error == "the kernel needs sm_90a, and this GPU is sm_80"
+
+
+@pytest.mark.parametrize("arch", ["sm_90", "sm_90a"])
+def test_a_recipe_names_the_form_of_the_architecture(tmp_path, arch):
+    source = tmp_path / "kernel.cu"
+    source.write_text("")
+    library = plan_library(Recipe((source,), arch="sm_90a"), arch, Compiler(source, "13.0"))
+    assert "arch=compute_90a,code=sm_90a" in library.command
+    assert "arch=compute_90a,code=sm_90a" in library.link_command

@@ -1,0 +1,205 @@
+"""The Hopper kernel against plain attention, on an NVIDIA GPU of compute capability 9.0."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from kernels.flash_attention_hopper import space, workload
+from kernels.flash_attention_hopper.config import Config, refusal, short_form
+from profiler.model import Variant
+from profiler.sessions.build import build_variants
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0),
+        reason="needs compute capability 9.0",
+    ),
+]
+
+ROOT = Path(__file__).parents[3]
+BEST = Config()
+WIDE = replace(BEST, consumers=2, B_c=128)
+UNDIVIDED = replace(WIDE, B_c=80, producer=False, ping_pong=False, persistent=False)
+SWITCHES = (
+    {"ping_pong": False},
+    {"lazy_rescale": False},
+    {"tensor_store": False},
+    {"persistent": False},
+    {"heads_innermost": True},
+    {"overlap": False},
+    {"persistent": False, "tensor_store": False},
+)
+SHAPES = (
+    {"d_head": 64, "B_c": 128},
+    {"d_head": 64, "B_c": 128, "ping_pong": False, "stages": 3},
+    {"d_head": 64, "B_c": 192, "overlap": False},
+    {"d_head": 64, "consumers": 2, "B_c": 192},
+    {"d_head": 256, "consumers": 2, "B_c": 64},
+    {"d_head": 256, "consumers": 2, "B_c": 80},
+    {"d_head": 256, "consumers": 1, "B_c": 80, "ping_pong": False, "stages": 1},
+    {"B_c": 64, "stages": 3},
+    {"B_c": 16, "stages": 4},
+    {"stages": 1},
+    {"consumers": 2, "B_c": 128, "stages": 1},
+    {"consumers": 2, "B_c": 160},
+    {"consumers": 2, "B_c": 176},
+    {"consumers": 2, "B_c": 192, "persistent": False},
+    {"consumers": 1, "B_c": 128, "ping_pong": False},
+)
+CONFIGS = [
+    *(replace(base, **switch) for base in (BEST, WIDE) for switch in ({}, *SWITCHES)),
+    *(replace(BEST, **shape) for shape in SHAPES),
+    *(
+        replace(UNDIVIDED, consumers=consumers, stages=stages, overlap=overlap)
+        for consumers in (1, 2, 3)
+        for stages in (1, 2)
+        for overlap in (False, True)
+    ),
+]
+LADDER = [params for params in space.variant_sets()["prog"] if "implementation" not in params]
+VARIANTS = {
+    space.variant_name(params): params
+    for params in (
+        *(
+            replace(config, dtype=dtype).params()
+            for config in CONFIGS
+            for dtype in ("FP16", "BF16")
+        ),
+        *LADDER,
+    )
+    if refusal(params) is None
+}
+SIZES = [
+    # batch, seq_len, heads
+    (2, 1, 3),
+    (1, 63, 2),
+    (2, 64, 1),
+    (1, 65, 2),
+    (2, 127, 3),
+    (1, 193, 2),
+    (2, 200, 2),
+    (1, 385, 3),
+    (3, 1000, 5),
+    (1, 2049, 16),
+    (8, 512, 16),
+]
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    variants = [Variant(name, "", params) for name, params in VARIANTS.items()]
+    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
+    folder = tmp_path_factory.mktemp("build")
+    results = build_variants(variants, recipes, arch="sm_90", build_root=folder)
+    assert [result.error for result in results if not result.ok] == []
+    return {result.variant: Path(result.library) for result in results}
+
+
+@pytest.fixture(scope="module")
+def problems():
+    """Inputs of every size by head dimension, which all variants share."""
+    made = {}
+    for d_head in (64, 128, 256):
+        for batch, length, heads in SIZES:
+            problem = {"batch": batch, "seq_len": length, "heads": heads, "head_dim": d_head}
+            inputs = workload.make_inputs(problem, torch.device("cuda"), seed=length)
+            made.setdefault(d_head, []).append((problem, inputs))
+    return made
+
+
+def excess(inputs, params, problem, library):
+    """Largest error over the largest allowed one; unwritten elements are infinitely wrong."""
+    launch = workload.prepare(params, problem, inputs, library)
+    (output,) = launch.outputs
+    output.fill_(math.nan)
+    result = launch()
+    torch.cuda.synchronize()
+    expected, (bound, _) = workload.expected(params, problem, inputs)
+    error = (result.double() - expected.double()).abs().nan_to_num(nan=math.inf).max()
+    # With one key the result is V itself, and no error is allowed.
+    return error.item() / max(bound, 1e-9)
+
+
+def test_there_are_many_variants():
+    assert len(VARIANTS) > 80
+    assert all(refusal(config.params()) is None for config in CONFIGS)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_it_is_the_attention_at_any_length(libraries, problems, name):
+    params = VARIANTS[name]
+    for problem, inputs in problems[params["d_head"]]:
+        assert excess(inputs, params, problem, libraries[name]) <= 1, problem
+
+
+@pytest.mark.parametrize("scale", [8.0, 100.0])
+def test_large_scores_and_references_that_move(libraries, scale):
+    problem = {"batch": 1, "seq_len": 777, "heads": 2}
+    inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
+    attention = inputs.attention("BF16")
+    attention.query.mul_(scale)
+    # Ever larger keys from the last tile, which is the first to be met, to the first one.
+    growth = torch.linspace(2.0, 0.1, 777, device="cuda", dtype=torch.bfloat16)
+    attention.key.mul_(growth[None, :, None, None])
+    for config in (BEST, replace(BEST, lazy_rescale=False)):
+        assert excess(inputs, config.params(), problem, libraries[short_form(config)]) <= 1
+
+
+def test_a_launch_gives_the_same_bits_again(libraries):
+    problem = {"batch": 4, "seq_len": 1000, "heads": 16}
+    inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
+    launch = workload.prepare(BEST.params(), problem, inputs, libraries[short_form(BEST)])
+    first = launch().clone()
+    assert all(torch.equal(first, launch()) for _ in range(20))
+
+
+WATCHED = {
+    "192x80": BEST,
+    "128x128": WIDE,
+    "one-tile": replace(BEST, persistent=False, tensor_store=False),
+    "output-over-query": replace(WIDE, B_c=176),
+    "no-producer": UNDIVIDED,
+}
+
+
+@pytest.mark.parametrize("tool", ["memcheck", "racecheck", "synccheck"])
+@pytest.mark.parametrize("name", WATCHED)
+def test_the_sanitizer_finds_nothing(libraries, tool, name):
+    config = WATCHED[name]
+    done = subprocess.run(
+        [
+            *("compute-sanitizer", "--tool", tool, "--error-exitcode", "9"),
+            *("--kernel-name", "kernel_substring=flash_attention_hopper"),
+            *(sys.executable, str(Path(__file__).with_name("launch_once.py"))),
+        ],
+        input=json.dumps([[config.params(), str(libraries[short_form(config)])]]),
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    none_found = "0 hazards displayed" if tool == "racecheck" else "ERROR SUMMARY: 0 errors"
+    assert none_found in done.stdout
+
+
+def test_the_mma_sync_reference_runs(tmp_path):
+    params = {"implementation": "mma_sync", "dtype": "BF16"}
+    (result,) = build_variants(
+        [Variant("mma", "", params)],
+        {"mma": space.recipe(params)},
+        arch="sm_90",
+        build_root=tmp_path,
+    )
+    problem = {"batch": 2, "seq_len": 256, "heads": 4}
+    inputs = workload.make_inputs(problem, torch.device("cuda"), seed=1)
+    assert excess(inputs, params, problem, Path(result.library)) <= 1

@@ -1,0 +1,201 @@
+import itertools
+import re
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from kernels.flash_attention import space as mma_space
+from kernels.flash_attention_hopper import space, tuning
+from kernels.flash_attention_hopper.config import FIELDS, SHARED_BYTES, Config, refusal, short_form
+
+PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
+
+
+def test_the_space_needs_no_torch():
+    code = "import sys, kernels.flash_attention_hopper.space; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"B_r": 128}, "B_r is no field"),
+        ({"dtype": "FP8"}, "dtype must be one of FP16, BF16, not 'FP8'"),
+        ({"d_head": 96}, "d_head must be one of 64, 128, 256"),
+        ({"consumers": 4}, "consumers must be one of 1, 2, 3, not 4"),
+        ({"B_c": 72}, "B_c must be one of 16, 32,"),
+        ({"stages": True}, "stages must be one of 1, 2, 3, 4, not True"),
+        ({"overlap": 1}, "overlap must be true or false, not 1"),
+        ({**PLAIN, "ping_pong": True}, "ping_pong needs a producer"),
+        ({**PLAIN, "persistent": True}, "persistent needs a producer"),
+        ({"consumers": 1, "B_c": 64}, "ping_pong needs two consumers"),
+        ({"B_c": 96}, "O, S and P take 136 registers a thread; 3 consumers have 128 for them"),
+        ({"B_c": 144, "overlap": False}, "O and S take 136 registers a thread"),
+        ({"d_head": 256}, "O, S and P take 188 registers a thread"),
+        ({"d_head": 64, "consumers": 2, "B_c": 240}, "2 consumers have 208 for them"),
+        (
+            {"consumers": 2, "B_c": 128, "stages": 4},
+            "the tiles take 295936 bytes of shared memory; a block may have 232448",
+        ),
+    ],
+)
+def test_a_combination_that_cannot_act_is_refused_with_its_reason(params, words):
+    reason = space.check_variant(params)
+    assert reason is not None
+    assert words in reason
+    assert space.variant_name(params) is None
+    with pytest.raises(ValueError, match=re.escape(words)):
+        space.recipe(params)
+
+
+@pytest.mark.parametrize(
+    ("config", "kib"),
+    [
+        (Config(), 48 + 80 + 48 + 1),
+        (Config(persistent=False), 48 + 80 + 1),
+        (Config(tensor_store=False), 48 + 80 + 1),
+        (Config(consumers=2, B_c=128), 32 + 128 + 32 + 1),
+        # No room for an output of its own: it takes the place of Q.
+        (Config(consumers=2, B_c=176), 32 + 176 + 1),
+        (Config(consumers=2, B_c=64, d_head=256), 64 + 128 + 1),
+    ],
+)
+def test_shared_memory(config, kib):
+    assert config.shared_bytes == kib * 1024 <= SHARED_BYTES
+
+
+def test_the_autotune_space_is_what_is_legal_of_864():
+    every, kept = tuning.candidates(), tuning.tuned()
+    assert (len(every), len(set(every)), len(kept)) == (864, 864, 384)
+    reasons = Counter((refusal(config.params()) or "legal").split(" take ")[0] for config in every)
+    assert reasons == {"legal": 384, "O, S and P": 416, "the tiles": 64}
+    assert Counter(config.d_head for config in kept) == {64: 224, 128: 144, 256: 16}
+
+
+def test_the_named_sets_are_legal_and_distinct():
+    sets = space.variant_sets()
+    assert {name: len(members) for name, members in sets.items()} == {
+        "tune": 384,
+        "tune_64": 224,
+        "tune_128": 144,
+        "tune_256": 16,
+        "prog": 11,
+        "prog_fp16": 11,
+    }
+    for members in sets.values():
+        assert [space.check_variant(params) for params in members] == [None] * len(members)
+        recipes = {str(space.recipe(params)) for params in members}
+        assert len(recipes) == len(members)
+
+
+@pytest.mark.parametrize("dtype", ["FP16", "BF16"])
+def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
+    steps = tuning.ladder(dtype)
+    assert steps[0].params == {"implementation": "mma_sync", "dtype": dtype}
+    assert len({step.note for step in steps}) == len(steps)
+    changes = [
+        {name for name in FIELDS if before.params[name] != after.params[name]}
+        for before, after in itertools.pairwise(steps[1:])
+    ]
+    assert changes == [
+        {"stages"},
+        {"overlap"},
+        {"producer"},
+        {"consumers"},
+        {"ping_pong"},
+        {"lazy_rescale"},
+        {"tensor_store"},
+        {"persistent"},
+        {"consumers", "B_c"},
+    ]
+
+
+def test_names():
+    config = Config()
+    assert space.variant_name(config.params()) == short_form(config)
+    assert short_form(config) == (
+        "(BF16, 128, 192, 80, 2): producer+overlap+ping_pong+lazy_rescale+tensor_store+persistent"
+    )
+    plain = replace(
+        config,
+        producer=False,
+        overlap=False,
+        ping_pong=False,
+        lazy_rescale=False,
+        tensor_store=False,
+        persistent=False,
+    )
+    assert short_form(plain) == "(BF16, 128, 192, 80, 2): plain"
+    assert space.variant_name({"implementation": "sdpa_cudnn"}) == "sdpa_cudnn"
+    assert space.variant_name({"implementation": "mma_sync", "dtype": "FP16"}) == "mma_sync-FP16"
+
+
+def test_each_field_is_one_definition_that_the_sources_read():
+    base = space.recipe({})
+    assert base is not None
+    assert base.arch == "sm_90a"
+    assert len(base.defines) == len(FIELDS)
+    text = "".join(path.read_text() for path in base.sources[0].parent.iterdir())
+    for name in base.defines:
+        assert name in text
+    for field, value in {
+        "dtype": "FP16",
+        "d_head": 64,
+        "consumers": 2,
+        "B_c": 64,
+        "stages": 3,
+        "overlap": False,
+        "ping_pong": False,
+        "lazy_rescale": False,
+        "tensor_store": False,
+        "persistent": False,
+        "heads_innermost": True,
+    }.items():
+        other = space.recipe({field: value})
+        assert other is not None
+        changed = {name for name in base.defines if base.defines[name] != other.defines[name]}
+        assert len(changed) == 1, field
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"implementation": "sdpa_math"}, "'sdpa_math'"),
+        ({"implementation": "mma_sync", "B_c": 64}, "B_c has no effect on mma_sync"),
+        ({"implementation": "sdpa_flash", "dtype": "FP32"}, "dtype must be one of"),
+    ],
+)
+def test_references_that_make_no_sense(params, words):
+    assert words in (space.check_variant(params) or "")
+
+
+def test_references():
+    assert space.recipe({"implementation": "sdpa_cudnn"}) is None
+    mma = space.recipe({"implementation": "mma_sync", "dtype": "FP16"})
+    assert mma is not None
+    assert mma == mma_space.recipe(space.mma_params({"dtype": "FP16"}))
+    assert mma.arch is None
+
+
+@pytest.mark.parametrize(
+    ("variant", "problem", "words"),
+    [
+        ({}, {"seq_len": 1000}, None),
+        ({"d_head": 64}, {"seq_len": 1000}, "heads of 128 elements, but the kernel is for 64"),
+        ({"d_head": 64}, {"seq_len": 1, "head_dim": 64}, None),
+        ({}, {"seq_len": 64, "precision": "FP16"}, "the problem is about FP16, not BF16"),
+        ({"dtype": "FP16"}, {"seq_len": 64, "precision": "FP16"}, None),
+        ({"implementation": "sdpa_flash"}, {"seq_len": 1000, "precision": "FP16"}, None),
+        ({"implementation": "mma_sync"}, {"seq_len": 1024, "precision": "FP16"}, "about FP16"),
+        ({"implementation": "mma_sync"}, {"seq_len": 1024}, None),
+        ({"implementation": "mma_sync"}, {"seq_len": 1000}, "no multiple of B_r = 128"),
+        ({"implementation": "mma_sync"}, {"seq_len": 1024, "head_dim": 64}, "heads of 64"),
+    ],
+)
+def test_cells(variant, problem, words):
+    reason = space.check_cell(variant, problem)
+    assert (reason is None) == (words is None)
+    assert words is None or words in (reason or "")
