@@ -20,7 +20,7 @@ from profiler.render.page import render_page
 from profiler.run_folder.folder import RunFolder
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune"
-MOST_COMPARISONS = 32
+MOST_COMPARISONS = 5
 """Calls of `verdicts.compare`: one for each block at which pairs end, and those of steps."""
 
 

@@ -15,12 +15,17 @@ from profiler.render.console import tables as console
 from profiler.render.console.terminal import plain
 from profiler.render.words import numbers
 from profiler.run_folder.load.report import Report
+from profiler.sessions.launch_counts import launch_counts, launches_note
 
 
 def shown(table: RenderableType, width: int = 200) -> str:
     stream = io.StringIO()
     Console(file=stream, width=width, color_system=None, highlight=False).print(table)
     return stream.getvalue()
+
+
+def plan_table(plan: Plan) -> RenderableType:
+    return console.plan_table(plan, launch_counts(plan), launches_note(plan))
 
 
 def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
@@ -37,9 +42,8 @@ def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
 
 
 def test_summary_of_a_single_problem_needs_no_second_table() -> None:
-    text = shown(
-        console.final_summary(find(make_report(variant_count=3, problem_list=problems()[:1])))
-    )
+    findings = find(make_report(variant_count=3, problem_list=problems()[:1]))
+    text = shown(console.final_summary(findings))
     assert "Over all problems" not in text
     assert "Failed" not in text
 
@@ -69,7 +73,7 @@ def test_build_table_shows_facts_states_and_errors() -> None:
 
 
 def test_plan_table_counts_cells_exclusions_and_visits(report: Report) -> None:
-    text = shown(console.plan_table(report.plan), 240)
+    text = shown(plan_table(report.plan), 240)
     assert "softmax: 408 cells, seed 42" in text
     assert "a row does not fit into <shared> memory" in text
     assert "36" in text
@@ -123,13 +127,13 @@ def plan_of(count: int) -> Plan:
 def test_titles_stay_on_one_line(count: int) -> None:
     plan = dataclasses.replace(plan_of(count), experiment="some-experiment", seed=123456789)
     title = f"some-experiment: {2 * count} cells, seed 123456789"
-    assert title in shown(console.plan_table(plan), 100).splitlines()[0]
+    assert title in shown(plan_table(plan), 100).splitlines()[0]
 
 
 def test_many_problems_are_told_by_their_values() -> None:
-    few = shown(console.plan_table(plan_of(4)))
+    few = shown(plan_table(plan_of(4)))
     assert "n=1,kind=half" in few
-    many = shown(console.plan_table(plan_of(40)))
+    many = shown(plan_table(plan_of(40)))
     assert "n=1,kind=half" not in many
     assert "n = 0, 1, 2," in many
     assert "kind = half, float" in many
