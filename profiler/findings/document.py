@@ -195,7 +195,8 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     noise_floor detectable`. Aliases have rows of their own, which name the cell that was measured.
     """
     cells = findings.report.plan.cells
-    rows = pd.DataFrame([_identity(findings, cell) for cell in cells])
+    identities = [_identity(findings, cell) for cell in cells]
+    rows = pd.DataFrame(identities, columns=None if identities else ["cell"])
     table = rows.merge(findings.numbers.drop(columns=["variant", "problem"]), on="cell")
     judged = pd.DataFrame(
         [

@@ -28,7 +28,7 @@ from profiler.findings.cell_numbers import (
     with_ranks,
     with_verdict_ratios,
 )
-from profiler.findings.findings import Findings, status_of
+from profiler.findings.findings import Findings
 from profiler.findings.kinds.grid_axes import Grid, grids
 from profiler.findings.kinds.grid_pairs import (
     MOST_PAIRS,
@@ -156,7 +156,7 @@ class _Programs:
         return {key: cell for key, cell in self.by_place.items() if cell.id in self.correct}
 
     def outcome(self, cell: Cell) -> Outcome:
-        return status_of(self.report, cell).outcome
+        return self.report.statuses[cell.id].outcome
 
     @cached_property
     def baseline(self) -> Variant | None:
@@ -368,7 +368,7 @@ class _Verdicts:
 
     @cached_property
     def grid_variants(self) -> tuple[VariantPair, ...]:
-        if GRIDS not in self.programs.report.page_kind.finds or not self.programs.variants:
+        if GRIDS not in self.programs.report.page_kind.finds:
             return ()
         return variant_pairs(self.programs.variants, self.programs.baseline)[1][:MOST_PAIRS]
 
@@ -594,7 +594,7 @@ def _grid_pairs(
     programs: _Programs, judged: _Verdicts, verdicts: PairVerdicts, values: Values
 ) -> GridPairs | None:
     report = programs.report
-    if GRIDS not in report.page_kind.finds or not programs.variants:
+    if GRIDS not in report.page_kind.finds:
         return None
     everything = grids(report.plan.problems, report.axes, report.split)
     tried = tuple(grid for grid in everything if _tried(programs, grid)) or everything
@@ -636,10 +636,9 @@ def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
 
 def _notices(report: Report) -> tuple[Notice, ...]:
     """What was noticed when the run was read, and what its numbers say of themselves."""
-    cells = report.plan.cells
     own = caveats(
-        cells=cells,
-        statuses={cell.id: status_of(report, cell) for cell in cells},
+        cells=report.plan.cells,
+        statuses=report.statuses,
         builds=report.builds,
         samples=report.samples,
         environment=report.environment,

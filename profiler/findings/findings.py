@@ -185,8 +185,8 @@ class Findings:
         return self.roles.get(variant.id, "other")
 
     def status(self, cell: Cell) -> CellStatus:
-        """Outcome of a cell; one that nobody reports on was not measured."""
-        return status_of(self.report, cell)
+        """Outcome of a cell of the plan; that of one that nobody reports on is not measured."""
+        return self.report.statuses[cell.id]
 
     def correct(self, cell: Cell | None) -> bool:
         """Whether a cell may be ranked: it was measured and its result was right."""
@@ -249,11 +249,6 @@ class Findings:
     def measured_count(self) -> int:
         """Count the cells of the plan that have a number to show."""
         return sum(self.correct(cell) for cell in self.report.plan.cells)
-
-
-def status_of(report: Report, cell: Cell) -> CellStatus:
-    """Outcome of a cell; one that nobody reports on was not measured."""
-    return report.statuses.get(cell.id) or CellStatus(cell.id, Outcome.NOT_MEASURED)
 
 
 def _order(value: Value) -> tuple[float, float]:

@@ -96,6 +96,8 @@ def variant_pairs(
     variants: Sequence[Variant], baseline: Variant | None
 ) -> tuple[tuple[VariantPair, ...], tuple[VariantPair, ...]]:
     """Pairs with the baseline, and all pairs, those first."""
+    if not variants:
+        return (), ()
     under = baseline or variants[0]
     first = tuple(VariantPair(variant, under) for variant in variants if variant != under)
     others = [pair.over for pair in first]

@@ -1,0 +1,89 @@
+"""A run of which little is known has findings, and everything that prints them."""
+
+import dataclasses
+import io
+import json
+
+import pytest
+from rich.console import Console
+from run_folders import Workplace
+
+from profiler.commands.output import dump, report_document
+from profiler.findings.document import judged_table, summary_table
+from profiler.findings.find import find
+from profiler.metrics.queries import better
+from profiler.model import Outcome
+from profiler.planning.page_kinds import PAGE_KINDS
+from profiler.render.console.tables import final_summary
+from profiler.render.page import render_page
+from profiler.run_folder.load.assemble import assemble
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    place = Workplace(tmp_path_factory.mktemp("place"))
+    place.measure_all()
+    return assemble(place.run, place.loaded, place.plan).report
+
+
+def without_samples(report):
+    return dataclasses.replace(
+        report, samples=report.samples.iloc[:0], summary=report.summary.iloc[:0], statuses={}
+    )
+
+
+def without_cells(report):
+    """As a recording of which no cell is called as today's are."""
+    plan = dataclasses.replace(report.plan, cells=())
+    return dataclasses.replace(without_samples(report), plan=plan)
+
+
+def without_statuses(report):
+    return dataclasses.replace(report, statuses={})
+
+
+def shown(findings):
+    stream = io.StringIO()
+    Console(file=stream, width=200, color_system=None).print(final_summary(findings))
+    return render_page(findings), stream.getvalue(), json.loads(dump(report_document(findings)))
+
+
+@pytest.mark.parametrize("kind", list(PAGE_KINDS))
+@pytest.mark.parametrize("less", [without_samples, without_cells, without_statuses])
+def test_a_run_of_which_little_is_known_has_findings_that_can_be_printed(measured, less, kind):
+    report = dataclasses.replace(less(measured), kind=kind)
+    findings = find(report)
+    assert findings.best is None
+    assert dict(findings.winners) == {}
+    assert judged_table(findings).empty
+    assert {"cell", "metric", "median", "source", "verdict"} <= set(summary_table(findings))
+    page, console, document = shown(findings)
+    assert "<h1>" in page
+    assert "No variant has a correct and measured result." in page or kind in ("waves", "grid")
+    assert f"0 of {len(report.plan.cells)} cells measured" in page
+    assert f"0 of {len(report.plan.cells)} cells measured" in console
+    assert document["answer"]["best"] is None
+    assert {cell["outcome"] for cell in document["cells"]} <= {"not_measured"}
+
+
+def test_a_cell_that_nobody_reports_on_counts_as_not_measured(measured):
+    some = dict(list(measured.statuses.items())[:-1])
+    (missing,) = set(measured.statuses) - set(some)
+    findings = find(dataclasses.replace(measured, statuses=some))
+    outcomes = {cell.id: findings.status(cell).outcome for cell in findings.distinct_cells}
+    assert outcomes.pop(missing) is Outcome.NOT_MEASURED
+    assert set(outcomes.values()) == {Outcome.MEASURED}
+    (notice,) = (one for one in findings.notices if one.kind == "not_measured")
+    assert dict(notice.values) == {"count": 1, "total": len(measured.statuses)}
+    assert missing not in findings.correct_cells
+
+
+@pytest.mark.parametrize("metric", ["registers", "l2_hit_pct", "waves"])
+def test_metrics_without_a_verdict_or_without_a_number_decide_nothing_wrongly(measured, metric):
+    findings = find(dataclasses.replace(measured, primary=metric))
+    known = findings.numbers.query("metric == @metric")["median"].notna().any()
+    assert known == (metric != "waves")
+    assert not findings.gives_verdicts
+    assert all(pair.verdict is None for pair in findings.against_baseline.values())
+    assert bool(findings.winners) == (known and better(metric) is not None)
+    shown(findings)
