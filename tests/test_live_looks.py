@@ -86,13 +86,13 @@ def test_samples_say_which_visit_and_which_kind_of_session(whole):
     assert len(set(samples)) == len(samples)
 
 
-def test_the_summary_counts_first_visits_of_the_looks_only(whole):
+def test_the_summary_gives_a_finalist_the_samples_of_the_final_and_a_loser_those_of_its_look(whole):
     found = summary(whole[3])
-    assert {name: each["n"] for name, each in found.items()} == {
-        "base": 16,
-        "quick": 16,
-        "twin": 16,
-        "slow": 8,
+    assert {name: (each["source"], each["n"]) for name, each in found.items()} == {
+        "base": ("final", 6),
+        "quick": ("final", 6),
+        "twin": ("final", 6),
+        "slow": ("blocks", 8),
     }
     for name, time in TIMES.items():
         assert found[name]["median"] == pytest.approx(time, rel=0.005)

@@ -28,8 +28,8 @@ def say(event, **values):
     journal.flush()
 def start():
     say("session_started", pid=os.getpid())
-def step(event, cell, block=0):
-    say(event, cell=cell, phase="measure", block=block)
+def step(event, cell, block=0, **more):
+    say(event, cell=cell, phase="measure", block=block, **more)
 """
 
 
@@ -95,7 +95,9 @@ def test_death_by_signal_names_signal_and_failing_cell(target, tmp_path, signum)
 
 
 def test_exit_code_of_a_lost_context_is_its_own_cause(target, tmp_path):
-    command, journal = target("start(); step('started', 'a'); step('failed', 'a'); sys.exit(75)")
+    command, journal = target("""
+        start(); step("started", "a"); step("failed", "a", outcome="illegal_address"); sys.exit(75)
+    """)
     result = run_session(command, folder=tmp_path, journal=journal, limits=PATIENT)
     assert (result.cause, result.failing_cell) == (Cause.CONTEXT_LOST, None)
 
