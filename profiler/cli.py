@@ -366,8 +366,10 @@ def _is_spec(argument: str) -> bool:
 def _same_command(argv: list[str]) -> str:
     """Command line that goes on where this one stopped: without --fresh, which would not."""
     program = Path(argv[0])
-    words = ["python", "-m", "profiler"] if program.name == "__main__.py" else [program.name]
-    return shlex.join([*words, *(word for word in argv[1:] if word != "--fresh")])
+    program_words = (
+        ["python", "-m", "profiler"] if program.name == "__main__.py" else [program.name]
+    )
+    return shlex.join([*program_words, *(word for word in argv[1:] if word != "--fresh")])
 
 
 def _fail(error: ProfilerError) -> NoReturn:

@@ -234,7 +234,7 @@ WORDS: Mapping[NoticeKind, Words] = {
         Severity.WARNING,
         "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
     ),
-    NoticeKind.CSV_TOOL_MESSAGE: Words(Severity.WARNING, "{file}: ncu said: {text}"),
+    NoticeKind.CSV_TOOL_MESSAGE: Words(Severity.WARNING, "{file}: ncu printed: {text}"),
     NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: Words(
         Severity.WARNING,
         "{session}: the GPU was throttled ({reasons}) during {count} blocks, which were measured "

@@ -123,7 +123,7 @@ def refusal(params: Params) -> str | None:
     if reason is not None:
         return reason
     config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
-    return next((words for check in _CHECKS if (words := check(config)) is not None), None)
+    return next((fault for check in _CHECKS if (fault := check(config)) is not None), None)
 
 
 def short_form(config: Config) -> str:

@@ -70,7 +70,7 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
 def guard_device(capability: tuple[int, int]) -> None:
     """Raise ValueError where a device of this compute capability cannot run the kernel."""
     if capability != CAPABILITY:
-        have, need = (".".join(map(str, each)) for each in (capability, CAPABILITY))
+        have, need = (".".join(map(str, version)) for version in (capability, CAPABILITY))
         raise ValueError(f"the kernel needs compute capability {need}, the device has {have}")
 
 

@@ -70,9 +70,9 @@ and a verdict on durations is confirmed in cycles.
 def reason_names(bits: int) -> tuple[str, ...]:
     """Names of the reasons that are set, lowest bit first; an unknown one is called `bit_<n>`."""
     bits = int(bits)
-    known = {reason.value: str(reason.name).lower() for reason in Reason}
+    names_by_bit = {reason.value: str(reason.name).lower() for reason in Reason}
     positions = range(bits.bit_length())
-    return tuple(known.get(1 << n, f"bit_{n}") for n in positions if bits >> n & 1)
+    return tuple(names_by_bit.get(1 << n, f"bit_{n}") for n in positions if bits >> n & 1)
 
 
 def measured_visits(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
@@ -140,8 +140,8 @@ class _Windows:
 
     def having(self, bits: int) -> Rows:
         """Whether a sample of each visit has one of these reasons."""
-        found: Rows = self.sums((self.bits & bits) != 0) > 0
-        return found
+        has_reason: Rows = self.sums((self.bits & bits) != 0) > 0
+        return has_reason
 
     def inside(self) -> Rows:
         """Whether each sample belongs to a visit."""
@@ -231,8 +231,8 @@ def _number(value: Any) -> float | None:
 
 
 def _median(values: pd.Series[float]) -> float | None:
-    known = values.dropna()  # the median of nothing is a warning to some versions of pandas
-    return float(known.median()) if len(known) else None
+    present = values.dropna()  # the median of nothing is a warning to some versions of pandas
+    return float(present.median()) if len(present) else None
 
 
 # ---- what follows from it ----

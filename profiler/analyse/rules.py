@@ -32,10 +32,10 @@ def cell_rules(
         return empty_rules()
     of_launch = launches.iloc[rules["launch"].to_numpy()].reset_index(drop=True)
     visits = [visit_of_ranges(ranges) for ranges in of_launch["nvtx"]]
-    cells = [each[0] if each is not None else None for each in visits]
+    cells = [key[0] if key is not None else None for key in visits]
     if visit is not None:
         cells = [visit.cell] * len(visits)
-    found = rules.reset_index(drop=True).rename(columns={"description": "text"})
+    advice = rules.reset_index(drop=True).rename(columns={"description": "text"})
     cell = pd.Series(cells, dtype=object)
-    found = found.assign(cell=cell, kernel=of_launch["kernel"]).dropna(subset=["cell"])
-    return found[list(RULE_COLUMNS)].drop_duplicates(ignore_index=True)
+    advice = advice.assign(cell=cell, kernel=of_launch["kernel"]).dropna(subset=["cell"])
+    return advice[list(RULE_COLUMNS)].drop_duplicates(ignore_index=True)

@@ -13,11 +13,11 @@ def find_program(argv: Sequence[str], folder: Path) -> Path:
     """Where the program of a command line is: on PATH, or relative to `folder`."""
     name = argv[0]
     candidate = str(folder / name) if "/" in name else name
-    found = shutil.which(candidate)
-    if found is None:
+    path = shutil.which(candidate)
+    if path is None:
         raise SpecError(
             f"command: no program {name!r} that can be run"
             + (f" in {folder}" if "/" in name else " on PATH"),
             remedy="Build it first, or give its path relative to the experiment file.",
         )
-    return Path(found)
+    return Path(path)

@@ -33,14 +33,14 @@ def find_tool(tool: Installed, environ: Mapping[str, str] | None, root: Path) ->
     Raises EnvironmentUnusable where there is none, or where the variable names no program.
     """
     environ = os.environ if environ is None else environ
-    chosen = environ.get(tool.variable)
-    if chosen:
-        if shutil.which(chosen) is None:
+    configured = environ.get(tool.variable)
+    if configured:
+        if shutil.which(configured) is None:
             raise EnvironmentUnusable(
-                f"{tool.variable}={chosen} is not a program that can be run.",
+                f"{tool.variable}={configured} is not a program that can be run.",
                 remedy=f"Set {tool.variable} to the path of {tool.program}, or unset it.",
             )
-        return Path(chosen)
+        return Path(configured)
     on_path = shutil.which(tool.program, path=environ.get("PATH", os.defpath))
     if on_path:
         return Path(on_path)

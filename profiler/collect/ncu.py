@@ -86,9 +86,9 @@ class Ncu:
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
         """Error of the machine that the files of an attempt tell of."""
         stdout, stderr = read_text(folder / STDOUT), read_text(folder / STDERR)
-        found = diagnose(read_text(folder / LOG), stdout, stderr)
-        if found is not None or returncode == 0:
-            return found
+        fault = diagnose(read_text(folder / LOG), stdout, stderr)
+        if fault is not None or returncode == 0:
+            return fault
         return diagnose_runner(stderr)
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
@@ -195,14 +195,14 @@ def ncu_version(path: Path) -> str:
         raise EnvironmentUnusable(
             f"{path} --version cannot be run: {error}", remedy="Install Nsight Compute again."
         ) from error
-    found = _VERSION.search(done.stdout)
-    if found is None:
+    match = _VERSION.search(done.stdout)
+    if match is None:
         raise EnvironmentUnusable(
             f"{path} --version printed no version (exit code {done.returncode}): "
             f"{(done.stdout + done.stderr).strip()[:300]}",
             remedy="Check that this is Nsight Compute; set PROFILER_NCU to the right one.",
         )
-    return found[1]
+    return match[1]
 
 
 def require_version(version: str) -> None:
@@ -333,12 +333,12 @@ def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
     profiled. Only lines that ncu marks as its own (`==ERROR==`) count, since a program may print
     anything.
     """
-    said = _tool_lines(log, stdout, stderr)
-    if _UNKNOWN_OPTION.search(said):
+    tool_lines = _tool_lines(log, stdout, stderr)
+    if _UNKNOWN_OPTION.search(tool_lines):
         return _too_old("ncu does not know an option that it was given")
     for pattern, message, remedy in _MESSAGES:
-        if pattern.search(said):
-            return EnvironmentUnusable(_quoting(message, said, pattern), remedy=remedy)
+        if pattern.search(tool_lines):
+            return EnvironmentUnusable(_quoting(message, tool_lines, pattern), remedy=remedy)
     return None
 
 
@@ -383,6 +383,6 @@ def _tool_lines(*texts: str) -> str:
     return "\n".join(ours)
 
 
-def _quoting(message: str, said: str, pattern: re.Pattern[str]) -> str:
-    line = next(line for line in said.splitlines() if pattern.search(line))
-    return f"{message}\n  ncu said: {line[:400]}"
+def _quoting(message: str, tool_lines: str, pattern: re.Pattern[str]) -> str:
+    line = next(line for line in tool_lines.splitlines() if pattern.search(line))
+    return f"{message}\n  ncu printed: {line[:400]}"

@@ -92,9 +92,9 @@ class Nsys:
         """
         stdout, stderr = read_text(folder / STDOUT), read_text(folder / STDERR)
         if not (folder / REPORT).exists():
-            found = diagnose(f"{stdout}\n{stderr}") or _only_raw(folder)
-            if found is not None:
-                return found
+            fault = diagnose(f"{stdout}\n{stderr}") or _only_raw(folder)
+            if fault is not None:
+                return fault
         return diagnose_runner(stderr) if returncode != 0 else None
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
@@ -165,13 +165,13 @@ def read_version(printed: str) -> str:
     Raises EnvironmentUnusable where there is none: the nsys of a CUDA toolkit is a script that
     fails where the Nsight Systems that it belongs to is not installed.
     """
-    found = _VERSION.search(printed)
-    if found is None:
+    match = _VERSION.search(printed)
+    if match is None:
         raise EnvironmentUnusable(
             f"nsys --version printed no version: {printed.strip()[:300]}",
             remedy="Install Nsight Systems, or set PROFILER_NSYS to one that works.",
         )
-    return found[1]
+    return match[1]
 
 
 def require_version(version: str) -> None:
@@ -195,8 +195,10 @@ def find_importer(path: Path) -> Path | None:
     nsys lies in `target-linux-x64` or `bin`, its importer in a `host-…` folder beside that.
     """
     folder = path.resolve().parent
-    found = (importer for importer in folder.parent.glob(f"*/{_IMPORTER}") if importer.is_file())
-    return min(found, default=None)
+    importers = (
+        importer for importer in folder.parent.glob(f"*/{_IMPORTER}") if importer.is_file()
+    )
+    return min(importers, default=None)
 
 
 def command(target: Sequence[str], *, output: Path, window: Window | None = None) -> list[str]:
@@ -257,10 +259,10 @@ _UNKNOWN_OPTION = re.compile(r"unrecogni[sz]ed option", re.IGNORECASE)
 
 def missing_library(printed: str) -> EnvironmentUnusable | None:
     """Say which library a program of nsys could not load, and which package brings it."""
-    found = _MISSING_LIBRARY.search(printed)
-    if found is None:
+    match = _MISSING_LIBRARY.search(printed)
+    if match is None:
         return None
-    library = found[1]
+    library = match[1]
     package = _PACKAGES.get(library)
     install = f"apt-get install {package}" if package else f"apt-file search {library}"
     return EnvironmentUnusable(
@@ -274,9 +276,9 @@ def diagnose(printed: str) -> EnvironmentUnusable | None:
 
     For an attempt that left no report: nsys returns what the program returned.
     """
-    found = missing_library(printed)
-    if found is not None:
-        return found
+    missing = missing_library(printed)
+    if missing is not None:
+        return missing
     if _NO_IMPORTER.search(printed):
         return _no_importer()
     if _UNKNOWN_OPTION.search(printed):

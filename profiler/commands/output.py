@@ -42,10 +42,10 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Pat
     return folder / PAGE_FILE
 
 
-def print_notices(found: Sequence[Notice], color: str) -> None:
+def print_notices(notices: Sequence[Notice], color: str) -> None:
     """Print notices to stderr, one in a line."""
     errors = make_console(color, stderr=True)
-    for notice in fold(found):
+    for notice in fold(notices):
         errors.print(f"{notice.severity.value}: {notice.text}", markup=False, soft_wrap=True)
 
 
@@ -135,12 +135,12 @@ def _ranges_by_cell(counters: pd.DataFrame) -> dict[str, list[dict[str, Any]]]:
     identity = ("cell", "path", "depth", "name", "kernels")
     cells: dict[str, list[dict[str, Any]]] = {}
     for row in counters.to_dict("records"):
-        found = {
+        counted_range = {
             "path": list(row["path"]),
             "kernels": row["kernels"],
             "metrics": {str(name): row[name] for name in row if name not in identity},
         }
-        cells.setdefault(str(row["cell"]), []).append(found)
+        cells.setdefault(str(row["cell"]), []).append(counted_range)
     return cells
 
 
@@ -158,9 +158,9 @@ def _json(value: Any) -> Any:
     if isinstance(value, float):
         return finite(value)
     if isinstance(value, Mapping):
-        return {key: _json(each) for key, each in value.items()}
+        return {key: _json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
+        return [_json(item) for item in value]
     return value
 
 

@@ -54,22 +54,22 @@ def check_arch(arch: str, nvcc: Path) -> None:
     """Raise UsageError unless this nvcc builds for `arch` (`sm_90`, `sm_90a`, …)."""
     if _ARCH.fullmatch(arch) is None:
         raise UsageError(f"{arch!r} is no GPU architecture", remedy="Write it like sm_90.")
-    known = _ask(nvcc, "--list-gpu-code").split()
+    supported = _ask(nvcc, "--list-gpu-code").split()
     # The list leaves out the architecture-specific (a) and family-specific (f) forms.
-    if arch.rstrip("af") not in known:
+    if arch.rstrip("af") not in supported:
         raise UsageError(
-            f"this nvcc cannot build for {arch}", remedy=f"It knows: {', '.join(known)}."
+            f"this nvcc cannot build for {arch}", remedy=f"It builds for: {', '.join(supported)}."
         )
 
 
 def find_ninja() -> Path:
     """Give the path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
-    found = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
-    if found is None:
+    path = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
+    if path is None:
         raise EnvironmentUnusable(
             "the program ninja was not found", remedy="python -m pip install --force ninja"
         )
-    return Path(found)
+    return Path(path)
 
 
 def _ask(nvcc: Path, option: str) -> str:

@@ -76,8 +76,8 @@ class Machine:
 
     def which(self, name: str) -> Path | None:
         """Program on PATH."""
-        found = shutil.which(name, path=self.environ.get("PATH", os.defpath))
-        return Path(found) if found else None
+        path = shutil.which(name, path=self.environ.get("PATH", os.defpath))
+        return Path(path) if path else None
 
 
 def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Check, ...]:
@@ -120,8 +120,8 @@ def check_gpu(gpu: Gpu | None) -> Check:
             essential=True,
         )
     architecture = architecture_of(gpu)
-    known = f", {architecture}" if architecture else ""
-    detail = f"{gpu.name}{known}, driver {gpu.driver} (CUDA {gpu.cuda_driver})"
+    suffix = f", {architecture}" if architecture else ""
+    detail = f"{gpu.name}{suffix}, driver {gpu.driver} (CUDA {gpu.cuda_driver})"
     return Check("GPU", Status.OK, detail, essential=True)
 
 
@@ -165,8 +165,8 @@ def _may_profile(machine: Machine, gpu: Gpu | None) -> bool:
         status = (machine.root / "proc/self/status").read_text(encoding="utf-8")
     except OSError:
         return False
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
-    effective = int(found[1], 16) if found else 0
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)", status, re.MULTILINE)
+    effective = int(match[1], 16) if match else 0
     driver = re.match(r"\d+", gpu.driver) if gpu is not None and gpu.driver else None
     accepts_perfmon = driver is not None and int(driver[0]) >= _CAP_PERFMON_SINCE_DRIVER
     has_perfmon = bool(effective >> _CAP_PERFMON & 1)
@@ -265,8 +265,8 @@ def check_torch(machine: Machine) -> Check:
     except (OSError, subprocess.TimeoutExpired) as error:
         return Check("torch", Status.MISSING, f"cannot be tried: {error}", remedy, essential=True)
     if done.returncode != 0:
-        words = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return Check("torch", Status.MISSING, words[0], remedy, essential=True)
+        error_lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+        return Check("torch", Status.MISSING, error_lines[0], remedy, essential=True)
     version, cuda, available = done.stdout.split()[-3:]
     if cuda == "None" or available != "True":
         why = "has no CUDA support" if cuda == "None" else "sees no GPU"

@@ -162,8 +162,8 @@ def nvcc_version(nvcc: Path | None = None) -> str | None:
     """Version of nvcc (`13.0.88`), or None where it cannot be run; by default the one on PATH."""
     path = str(nvcc) if nvcc is not None else shutil.which("nvcc")
     printed = _output([path, "--version"]) if path is not None else None
-    found = re.search(r"\bV(\d+(?:\.\d+)+)", printed or "")
-    return found[1] if found else None
+    match = re.search(r"\bV(\d+(?:\.\d+)+)", printed or "")
+    return match[1] if match else None
 
 
 def _nvml() -> ModuleType | None:
@@ -263,8 +263,10 @@ def _commit(source: Path | None) -> tuple[str | None, bool | None]:
 
     In a container the sources are often there without their history.
     """
-    found = (None, None) if source is None else _git(source)
-    return found if found[0] is not None else (os.environ.get(_COMMIT_VARIABLE) or None, None)
+    commit, changed = (None, None) if source is None else _git(source)
+    if commit is not None:
+        return commit, changed
+    return os.environ.get(_COMMIT_VARIABLE) or None, None
 
 
 def _git(folder: Path) -> tuple[str | None, bool | None]:

@@ -40,11 +40,11 @@ def read_clocks(path: Path) -> pd.DataFrame:
         text = _text(path)
     except (OSError, EOFError, zlib.error) as error:
         raise ParseError(f"{path.name}: damaged: {error}") from error
-    whole = text[: text.rfind("\n") + 1]
-    if not whole:
+    complete_lines = text[: text.rfind("\n") + 1]
+    if not complete_lines:
         return empty_clocks()
     try:
-        table = pd.read_csv(io.StringIO(whole), dtype=str, on_bad_lines="skip")
+        table = pd.read_csv(io.StringIO(complete_lines), dtype=str, on_bad_lines="skip")
     except (ValueError, pd.errors.ParserError) as error:
         raise ParseError(f"{path.name}: not a table: {error}") from error
     if "time_s" not in table.columns:

@@ -161,7 +161,7 @@ def _no_table(name: str, scanner: Scanner) -> ParseError:
     messages = [text for text in scanner.messages if not text.startswith(_NO_REASON)]
     if messages:
         return ParseError(
-            f"{name}: no ncu table found; ncu said: {' '.join(messages[:_SHOWN_MESSAGES])}"
+            f"{name}: no ncu table found; ncu printed: {' '.join(messages[:_SHOWN_MESSAGES])}"
         )
     where = ": it ends inside the header" if scanner.truncated else ""
     remedy = f"{EXPORT_REMEDY}. `import` also takes timelines and logs of inductor: docs/import.md."

@@ -28,9 +28,9 @@ class _Term:
 
     def holds(self, cell: Cell) -> bool:
         if self.key in _IDENTITIES:
-            return any(each in self.wanted for each in _IDENTITIES[self.key](cell))
+            return any(name in self.wanted for name in _IDENTITIES[self.key](cell))
         params = _params(cell)
-        return self.key in params and any(_fits(each, params[self.key]) for each in self.wanted)
+        return self.key in params and any(_fits(value, params[self.key]) for value in self.wanted)
 
 
 def select_cells(cells: Sequence[Cell], only: str, baseline: str | None) -> tuple[Cell, ...]:
@@ -41,10 +41,10 @@ def select_cells(cells: Sequence[Cell], only: str, baseline: str | None) -> tupl
     matches.
     """
     terms = [_parse(term, only) for term in only.split(",")]
-    known = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
+    keys = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
     for term in terms:
-        if term.key not in known:
-            hint = did_you_mean(term.key, known)
+        if term.key not in keys:
+            hint = did_you_mean(term.key, keys)
             raise UsageError(f"--only {only}: no cell has '{term.key}'{hint}")
     matching = {cell.id for cell in cells if all(term.holds(cell) for term in terms)}
     if not matching:
@@ -61,7 +61,7 @@ def _parse(term: str, only: str) -> _Term:
     key, equals, wanted = term.partition("=")
     if not equals or not key.strip() or not wanted.strip():
         raise UsageError(f"--only {only}: '{term}' must look like key=value or key=one|other")
-    return _Term(key.strip(), tuple(each.strip() for each in wanted.split("|")))
+    return _Term(key.strip(), tuple(value.strip() for value in wanted.split("|")))
 
 
 def _params(cell: Cell) -> Params:

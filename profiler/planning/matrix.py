@@ -107,11 +107,12 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
     return Expanded(
         variants=tuple(
-            Variant(identify(name, each.params), name, each.params, each.note)
-            for name, each in kept_variants
+            Variant(identify(name, candidate.params), name, candidate.params, candidate.note)
+            for name, candidate in kept_variants
         ),
         problems=tuple(
-            Problem(identify(name, each.params), name, each.params) for name, each in kept_problems
+            Problem(identify(name, candidate.params), name, candidate.params)
+            for name, candidate in kept_problems
         ),
         excluded=(*variants.tally.exclusions(), *problems.tally.exclusions()),
         aliases=variants.aliases,
@@ -143,46 +144,48 @@ class _Stage:
     def run(self, candidates: Sequence[Candidate]) -> list[Named]:
         """Name, merge, apply rules and checks; refuse an empty result."""
         named = self._distinct(candidates)
-        keys = {self.word, *(key for each in candidates for key in each.params)}
+        keys = {self.word, *(key for candidate in candidates for key in candidate.params)}
         check_rule_keys(self.loaded, (self.section, "exclude"), self.rules, keys)
-        self.tally.expect(rule.words for rule in self.rules)
-        kept = [(name, each) for name, each in named if not self._drop(name, each.params)]
-        if not kept:
+        self.tally.expect(rule.label for rule in self.rules)
+        remaining = [
+            (name, candidate) for name, candidate in named if not self._drop(name, candidate.params)
+        ]
+        if not remaining:
             raise nothing_left(self.loaded, (self.section,), self.section, self.tally.exclusions())
-        self._refuse_shared_names(kept)
-        return kept
+        self._refuse_shared_names(remaining)
+        return remaining
 
     def _distinct(self, candidates: Sequence[Candidate]) -> list[Named]:
         first: dict[object, Named] = {}
-        for each in candidates:
-            name = each.name or self.name(each.params)
-            key = _identity(each.params)
+        for candidate in candidates:
+            name = candidate.name or self.name(candidate.params)
+            key = _identity(candidate.params)
             if key in first:
-                kept = first[key][0]
+                first_name = first[key][0]
                 self.tally.add(f"same parameters as another {self.word}", name)
-                self.aliases[name] = kept
+                self.aliases[name] = first_name
             else:
-                first[key] = (name, each)
+                first[key] = (name, candidate)
         return list(first.values())
 
     def _drop(self, name: str, params: Params) -> bool:
         values = {**params, self.word: name}
         rule = first_match(self.rules, values)
-        reason = rule.words if rule is not None else self.check(params)
+        reason = rule.label if rule is not None else self.check(params)
         if reason is not None:
             self.tally.add(reason, name)
             self.left_out[name] = reason
         return reason is not None
 
-    def _refuse_shared_names(self, kept: Iterable[Named]) -> None:
+    def _refuse_shared_names(self, named: Iterable[Named]) -> None:
         seen: dict[str, Params] = {}
-        for name, each in kept:
-            other = seen.setdefault(identify(name, each.params), each.params)
-            if other is not each.params:
+        for name, candidate in named:
+            other = seen.setdefault(identify(name, candidate.params), candidate.params)
+            if other is not candidate.params:
                 raise self.loaded.error(
-                    each.field,
+                    candidate.field,
                     f"two different {self.section} are named '{name}': "
-                    f"{default_name(other)} and {default_name(each.params)}",
+                    f"{default_name(other)} and {default_name(candidate.params)}",
                     remedy="Give them names that tell them apart.",
                 )
 
@@ -196,13 +199,13 @@ def check_rule_keys(
     loaded: LoadedSpec, field_path: FieldPath, rules: Sequence[Rule], keys: Iterable[str]
 ) -> None:
     """Refuse a rule about a parameter that nothing has."""
-    known = set(keys)
+    parameters = set(keys)
     for index, rule in enumerate(rules):
         for key in rule.when:
-            if key not in known:
+            if key not in parameters:
                 raise loaded.error(
                     (*field_path, index, "when", key),
-                    f"no such parameter here{did_you_mean(key, known)}",
+                    f"no such parameter here{did_you_mean(key, parameters)}",
                 )
 
 
@@ -210,7 +213,9 @@ def nothing_left(
     loaded: LoadedSpec, field_path: FieldPath, what: str, excluded: Iterable[Exclusion]
 ) -> SpecError:
     """The complaint that rules and checks left nothing to measure."""
-    reasons = "; ".join(f"{each.reason} ({each.count})" for each in excluded if each.count)
+    reasons = "; ".join(
+        f"{exclusion.reason} ({exclusion.count})" for exclusion in excluded if exclusion.count
+    )
     return loaded.error(field_path, f"no {what} are left to measure: {reasons}")
 
 
@@ -283,8 +288,8 @@ def _from_sets(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]:
             try:
                 item = Item.model_validate({"params": params})
             except ValidationError as error:
-                words = f"set '{name}': {params!r}: {error.errors()[0]['msg']}"
-                raise loaded.error(path, words) from error
+                message = f"set '{name}': {params!r}: {error.errors()[0]['msg']}"
+                raise loaded.error(path, message) from error
             yield Candidate(item.params, path)
 
 
@@ -305,11 +310,11 @@ def _refuse_shared_parameters(
     loaded: LoadedSpec, variants: Sequence[Named], problems: Sequence[Named]
 ) -> None:
     """A parameter's name must say whose it is, in rules, filters and placeholders."""
-    of_variants = {key for _, each in variants for key in each.params}
+    of_variants = {key for _, candidate in variants for key in candidate.params}
     for side, taken in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
-        for _, each in side:
-            for key in (key for key in each.params if key in taken):
+        for _, candidate in side:
+            for key in (key for key in candidate.params if key in taken):
                 raise loaded.error(
-                    each.field,
+                    candidate.field,
                     f"the name '{key}' is taken by the other of variants and problems; rename one",
                 )

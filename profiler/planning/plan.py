@@ -99,12 +99,12 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "cells": [_cell_document(cell) for cell in plan.cells],
         "excluded": [
             {
-                "reason": each.reason,
-                "count": each.count,
-                "stage": each.stage,
-                "examples": list(each.examples),
+                "reason": exclusion.reason,
+                "count": exclusion.count,
+                "stage": exclusion.stage,
+                "examples": list(exclusion.examples),
             }
-            for each in plan.excluded
+            for exclusion in plan.excluded
         ],
         "sessions": [
             {
@@ -158,30 +158,30 @@ def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
 
 def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
     """Refuse to show the effect of a parameter that no variant has."""
-    known = dict.fromkeys(key for variant in expanded.variants for key in variant.params)
+    parameters = dict.fromkeys(key for variant in expanded.variants for key in variant.params)
     for place, name in enumerate(loaded.experiment.page.parameters):
-        if name not in known:
-            words = f"no variant has a parameter '{name}'{did_you_mean(name, known)}"
-            raise loaded.error(("page", "parameters", place), words)
+        if name not in parameters:
+            message = f"no variant has a parameter '{name}'{did_you_mean(name, parameters)}"
+            raise loaded.error(("page", "parameters", place), message)
 
 
 def _check_page_grid(loaded: LoadedSpec, expanded: Expanded) -> None:
     """Refuse axes of a grid, and what tells its grids apart, that no problem has."""
-    known = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
+    parameters = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
     for key in ("axes", "split"):
         for place, name in enumerate(getattr(loaded.experiment.page, key)):
-            if name not in known:
-                words = f"no problem has a parameter '{name}'{did_you_mean(name, known)}"
-                raise loaded.error(("page", key, place), words)
+            if name not in parameters:
+                message = f"no problem has a parameter '{name}'{did_you_mean(name, parameters)}"
+                raise loaded.error(("page", key, place), message)
 
 
 def _variant_named(
     wanted: str, field: FieldPath, loaded: LoadedSpec, expanded: Expanded
 ) -> Variant:
     by_name = {variant.name: variant for variant in expanded.variants}
-    found = by_name.get(expanded.aliases.get(wanted, wanted))
-    if found is not None:
-        return found
+    named = by_name.get(expanded.aliases.get(wanted, wanted))
+    if named is not None:
+        return named
     raise loaded.error(field, _no_variant(wanted, expanded, by_name))
 
 
@@ -201,20 +201,20 @@ def _cells(
         raise loaded.error(("variants",), f"{count} cells are more than {MAX_COMBINATIONS}")
     check_rule_keys(loaded, ("exclude",), rules, _keys(expanded))
     tally = Tally("cell")
-    tally.expect(rule.words for rule in rules)
-    kept = []
+    tally.expect(rule.label for rule in rules)
+    remaining = []
     for problem in expanded.problems:
         for variant in expanded.variants:
             cell = Cell(cell_id(variant, problem), variant, problem)
             rule = first_match(rules, _values(variant, problem)) if rules else None
-            reason = rule.words if rule else space.check_cell(variant.params, problem.params)
+            reason = rule.label if rule else space.check_cell(variant.params, problem.params)
             if reason is None:
-                kept.append(cell)
+                remaining.append(cell)
             else:
                 tally.add(reason, cell.id)
-    if not kept:
+    if not remaining:
         raise nothing_left(loaded, ("exclude",), "cells", tally.exclusions())
-    return tuple(kept), tally.exclusions()
+    return tuple(remaining), tally.exclusions()
 
 
 def _keys(expanded: Expanded) -> set[str]:
@@ -237,13 +237,13 @@ def _check_placeholders(loaded: LoadedSpec, cells: Iterable[Cell]) -> None:
     if not isinstance(workload, CommandWorkload):
         return
     for cell in cells:
-        known = command_values(cell)
+        values = command_values(cell)
         for name in workload.placeholders:
-            if name not in known:
+            if name not in values:
                 raise loaded.error(
                     ("workload", "command"),
                     f"nothing fills {{{name}}} for variant '{cell.variant.name}' and problem "
-                    f"'{cell.problem.name}'{did_you_mean(name, known)}",
+                    f"'{cell.problem.name}'{did_you_mean(name, values)}",
                 )
 
 

@@ -19,9 +19,9 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
     """
     generated = all(map(_is_generated, problems))
     if generated and (keys := _short_keys(problems)):
-        return {one.id: _joined(one.params, keys) for one in problems}
+        return {problem.id: _joined(problem.params, keys) for problem in problems}
     same = _same_everywhere(problems) if generated else frozenset()
-    return {one.id: _with_keys(one, same) for one in problems}
+    return {problem.id: _with_keys(problem, same) for problem in problems}
 
 
 def problem_key(problems: Sequence[Problem]) -> str:
@@ -30,10 +30,10 @@ def problem_key(problems: Sequence[Problem]) -> str:
     A single word says it itself.
     """
     keys = _short_keys(problems)
-    short = {one.id: _joined(one.params, keys) for one in problems} if keys else {}
-    if not short or len(keys) < 2 or any(one.name != short[one.id] for one in problems):
+    short = {problem.id: _joined(problem.params, keys) for problem in problems} if keys else {}
+    if not short or len(keys) < 2 or any(problem.name != short[problem.id] for problem in problems):
         return ""
-    return _joined(problems[0].params, keys, words=True)
+    return _joined(problems[0].params, keys, show_keys=True)
 
 
 def telling(problems: Sequence[Problem]) -> tuple[str, ...]:
@@ -77,9 +77,9 @@ def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
     """
     differing = set(varying(problems))
     least = 2 if _differ_in_keys(problems) else 1
-    if any(len(differing.intersection(one.params)) < least for one in problems):
+    if any(len(differing.intersection(problem.params)) < least for problem in problems):
         return frozenset()
-    return frozenset(key for one in problems for key in one.params if key not in differing)
+    return frozenset(key for problem in problems for key in problem.params if key not in differing)
 
 
 def _is_generated(problem: Problem) -> bool:
@@ -99,14 +99,14 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
     """
     if not problems:
         return ()
-    found = varying(problems) if len(problems) > 1 else tuple(problems[0].params)
-    keys = tuple(key for key in found if all(key in one.params for one in problems))
-    values = [one.params[key] for one in problems for key in keys]
+    candidates = varying(problems) if len(problems) > 1 else tuple(problems[0].params)
+    keys = tuple(key for key in candidates if all(key in problem.params for problem in problems))
+    values = [problem.params[key] for problem in problems for key in keys]
     alone = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
     if not all(map(_speaks, values)) or (len(keys) < 2 and not alone):
         return ()
-    kinds = {tuple(is_number(one.params[key]) for key in keys) for one in problems}
-    names = {_joined(one.params, keys) for one in problems}
+    kinds = {tuple(is_number(problem.params[key]) for key in keys) for problem in problems}
+    names = {_joined(problem.params, keys) for problem in problems}
     return keys if len(kinds) == 1 and len(names) == len(problems) else ()
 
 
@@ -116,20 +116,20 @@ def _speaks(value: object) -> bool:
 
 
 def _differ_in_keys(problems: Sequence[Problem]) -> bool:
-    return len({frozenset(one.params) for one in problems}) > 1
+    return len({frozenset(problem.params) for problem in problems}) > 1
 
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str)
 
 
-def _joined(params: Mapping[str, Any], keys: Sequence[str], *, words: bool = False) -> str:
+def _joined(params: Mapping[str, Any], keys: Sequence[str], *, show_keys: bool = False) -> str:
     """Join sizes by a sign of multiplication, everything else by a space."""
     text = ""
     for before, key in zip((None, *keys), keys, strict=False):
         sizes = before is not None and is_number(params[before]) and is_number(params[key])
         joint = "" if before is None else f" {_TIMES} " if sizes else " "
-        text += f"{joint}{key if words else params[key]}"
+        text += f"{joint}{key if show_keys else params[key]}"
     return text
 
 

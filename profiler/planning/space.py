@@ -82,8 +82,8 @@ class Space:
         )
 
     def _members(self, name: str, members: object) -> tuple[dict[str, Any], ...]:
-        if isinstance(members, Sequence) and all(isinstance(each, Mapping) for each in members):
-            return tuple(dict(each) for each in members)
+        if isinstance(members, Sequence) and all(isinstance(member, Mapping) for member in members):
+            return tuple(dict(member) for member in members)
         raise self._wrong_type("variant_sets", f"a list of mappings for {name!r}", members)
 
     def _reason(self, function: str, *arguments: object) -> str | None:
@@ -96,14 +96,14 @@ class Space:
         return value
 
     def _call(self, function: str, default: object, *arguments: object) -> object:
-        found: Callable[..., object] | None = getattr(self.module, function, None)
-        if found is None:
+        implementation: Callable[..., object] | None = getattr(self.module, function, None)
+        if implementation is None:
             return default
         try:
-            return found(*arguments)
+            return implementation(*arguments)
         except Exception as error:
             shown = ", ".join(repr(argument) for argument in arguments)
-            raise SpecError(f"{self._where}: {function}({shown}): {_words(error)}") from error
+            raise SpecError(f"{self._where}: {function}({shown}): {_error_text(error)}") from error
 
     def _wrong_type(self, function: str, wanted: str, value: object) -> SpecError:
         return SpecError(f"{self._where}: {function} must return {wanted}, not {value!r}")
@@ -181,14 +181,14 @@ def _is_module(name: str) -> bool:
         return False
     except Exception as error:
         raise SpecError(
-            f"workload '{name}': its package fails to import: {_words(error)}"
+            f"workload '{name}': its package fails to import: {_error_text(error)}"
         ) from error
 
 
 def _siblings(parent: str) -> list[str]:
     spec = importlib.util.find_spec(parent) if _is_module(parent) else None
     folders = list(spec.submodule_search_locations or []) if spec is not None else []
-    return [f"{parent}.{found.name}" for found in pkgutil.iter_modules(folders) if found.ispkg]
+    return [f"{parent}.{module.name}" for module in pkgutil.iter_modules(folders) if module.ispkg]
 
 
 def _existing(path: Path, what: str) -> Path:
@@ -201,7 +201,7 @@ def _import_name(name: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        raise SpecError(f"space '{name}': {_words(error)}") from error
+        raise SpecError(f"space '{name}': {_error_text(error)}") from error
 
 
 def _import_file(path: Path) -> ModuleType:
@@ -218,7 +218,7 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise SpecError(f"{file}{_line_of(error, file)}: {_words(error)}") from error
+        raise SpecError(f"{file}{_line_of(error, file)}: {_error_text(error)}") from error
     return module
 
 
@@ -234,5 +234,5 @@ def _line_of(error: BaseException, file: Path) -> str:
     return line
 
 
-def _words(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -141,12 +141,12 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
     for library in libraries:
         (folder / library.library).unlink(missing_ok=True)
         (folder / library.link_log).unlink(missing_ok=True)
-        for one in library.compilations:
-            if not (folder / one.object).exists():
-                (folder / one.log).unlink(missing_ok=True)
-            if not depfile_paths(_read(folder / one.depfile)):
+        for compilation in library.compilations:
+            if not (folder / compilation.object).exists():
+                (folder / compilation.log).unlink(missing_ok=True)
+            if not depfile_paths(_read(folder / compilation.depfile)):
                 # Cut off by a crash; ninja would refuse to build anything at all.
-                (folder / one.depfile).unlink(missing_ok=True)
+                (folder / compilation.depfile).unlink(missing_ok=True)
 
 
 def _run_ninja(
@@ -159,7 +159,7 @@ def _run_ninja(
     command = [str(find_ninja()), "-f", build_file.name, "-k", "0"]
     if jobs is not None:
         command += ["-j", str(jobs)]
-    said: list[str] = []
+    output: list[str] = []
     with subprocess.Popen(
         command,
         cwd=build_file.parent,
@@ -173,14 +173,14 @@ def _run_ninja(
     ) as process:
         try:
             for line in process.stdout or ():
-                said.append(line)
+                output.append(line)
                 step = _STEP.match(line)
                 if step and on_progress is not None:
                     on_progress(int(step[1]), int(step[2]))
         except BaseException:
             process.terminate()  # ninja then stops its compilers and removes half-written objects.
             raise
-    return "".join(line for line in said if not _STEP.match(line))
+    return "".join(line for line in output if not _STEP.match(line))
 
 
 def _cached_facts(
@@ -212,10 +212,10 @@ def _new_facts(
     if not path.exists():
         return _Facts(error=_error(library, folder, complaint))
     try:
-        code = code_hash(*(folder / one.object for one in library.compilations))
+        code = code_hash(*(folder / compilation.object for compilation in library.compilations))
     except ParseError:
         code = None  # The library is good all the same; it only cannot be compared with others.
-    logs = (folder / one.log for one in library.compilations)
+    logs = (folder / compilation.log for compilation in library.compilations)
     facts = _Facts(
         library=str(path),
         code_hash=code,
@@ -231,8 +231,8 @@ def _dependencies(
     """Hash of each file that the library was compiled from, by its path."""
     names = {
         folder / name
-        for one in library.compilations
-        for name in depfile_paths(_read(folder / one.depfile))
+        for compilation in library.compilations
+        for name in depfile_paths(_read(folder / compilation.depfile))
     }
     return {str(name): hash_once(name) for name in sorted(names)}
 
@@ -253,7 +253,7 @@ def _error(library: Library, folder: Path, complaint: str) -> str:
     """Give the compiler's own words, without the paths of this build."""
     texts = [_read(folder / log) for log in _logs(library)]
     text = "\n".join(text for text in texts if text.strip()) or complaint
-    sources = {str(one.source.parent) for one in library.compilations}
+    sources = {str(compilation.source.parent) for compilation in library.compilations}
     for name in sorted((*sources, str(folder)), key=len, reverse=True):
         text = text.replace(f"{name}/", "")
     lines = [line for line in text.splitlines() if line.strip() and "ptxas info" not in line]
@@ -261,7 +261,7 @@ def _error(library: Library, folder: Path, complaint: str) -> str:
 
 
 def _logs(library: Library) -> tuple[str, ...]:
-    return (*(str(one.log) for one in library.compilations), str(library.link_log))
+    return (*(str(compilation.log) for compilation in library.compilations), str(library.link_log))
 
 
 def _read(path: Path) -> str:

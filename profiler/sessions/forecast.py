@@ -43,9 +43,10 @@ class Forecast:
 
 def forecast(plan: Plan, experiment: Experiment, out: Path) -> tuple[Forecast, ...]:
     """What to expect of each session of a plan; reads journals under `out`, starts nothing."""
-    found = runs(out, plan.experiment)
+    earlier_runs = runs(out, plan.experiment)
     return tuple(
-        _session(session, experiment, found[-1] if found else None) for session in plan.sessions
+        _session(session, experiment, earlier_runs[-1] if earlier_runs else None)
+        for session in plan.sessions
     )
 
 

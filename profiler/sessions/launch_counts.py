@@ -57,24 +57,24 @@ def launches_note(plan: Plan) -> str:
 
 def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     """Launches of each part of a plan, and of all together last."""
-    timing = [one for one in plan.sessions if one.kind is SessionKind.TIMING]
-    first = sum(len(one.visits) for one in timing)
+    timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
+    first = sum(len(session.visits) for session in timing)
     recorded = _visits_of(plan, SessionKind.TIMELINE)
-    others = sum(len(one.visits) for one in plan.sessions) - first - recorded
+    others = sum(len(session.visits) for session in plan.sessions) - first - recorded
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
     parts = [Launches(f"first look, {blocks} of every cell", first, first)]
-    if any(is_judged(plan, one) for one in timing):
+    if any(is_judged(plan, session) for session in timing):
         parts += [*_later_looks(plan), *_finals(plan)]
     if others:
         parts.append(Launches("counters", others, others))
     if recorded:
         parts.append(Launches("timelines, each of several in a row", recorded, recorded))
-    whole = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
-    return (*parts, whole)
+    total = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
+    return (*parts, total)
 
 
 def _visits_of(plan: Plan, kind: SessionKind) -> int:
-    return sum(len(one.visits) for one in plan.sessions if one.kind is kind)
+    return sum(len(session.visits) for session in plan.sessions if session.kind is kind)
 
 
 def _later_looks(plan: Plan) -> Iterator[Launches]:
@@ -83,8 +83,8 @@ def _later_looks(plan: Plan) -> Iterator[Launches]:
         expected = sum(field.visits(_some(field.rivals), int(field.baseline)) for field in fields)
         most = sum(field.visits(field.rivals, field.references) for field in fields)
         added = after - before
-        words = f"blocks {before + 1} to {after} of cells whose question is open"
-        yield Launches(words, expected * added, most * added)
+        title = f"blocks {before + 1} to {after} of cells whose question is open"
+        yield Launches(title, expected * added, most * added)
 
 
 def _finals(plan: Plan) -> Iterator[Launches]:
@@ -97,8 +97,8 @@ def _finals(plan: Plan) -> Iterator[Launches]:
         expected += field.visits(min(_some(field.rivals), finalists), field.references)
         most += field.visits(finalists, field.references)
     if most:
-        words = f"finals, {plan.final_blocks} blocks of the finalists and references"
-        yield Launches(words, expected * plan.final_blocks, most * plan.final_blocks)
+        title = f"finals, {plan.final_blocks} blocks of the finalists and references"
+        yield Launches(title, expected * plan.final_blocks, most * plan.final_blocks)
 
 
 def _some(cells: int) -> int:
@@ -111,12 +111,12 @@ def _fields(plan: Plan) -> list[_Field]:
     variants: dict[str, list[str]] = {}
     for cell in plan.cells:
         variants.setdefault(cell.problem.id, []).append(cell.variant.id)
-    found = [
+    fields = [
         _Field(
-            rivals=sum(one not in named for one in ids),
-            references=sum(one in named for one in ids),
+            rivals=sum(variant not in named for variant in ids),
+            references=sum(variant in named for variant in ids),
             baseline=plan.baseline in ids,
         )
         for ids in variants.values()
     ]
-    return [one for one in found if not one.alone]
+    return [field for field in fields if not field.alone]

@@ -40,26 +40,26 @@ def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
     """Every value of each parameter in the plan; with `_ABSENT` where a variant lacks it."""
     variants = tuple(variants)
     names = dict.fromkeys(name for variant in variants for name in variant.params)
-    found: dict[str, list[Any]] = {name: [] for name in names}
+    values: dict[str, list[Any]] = {name: [] for name in names}
     for variant in variants:
-        for name, seen in found.items():
+        for name, seen in values.items():
             value = variant.params.get(name, _ABSENT)
             if not any(_same(value, other) for other in seen):
                 seen.append(value)
-    return found
+    return values
 
 
-def _same(one: object, other: object) -> bool:
+def _same(left: object, right: object) -> bool:
     """Equal and of one type: `1`, `1.0` and `true` are different parameters."""
-    return type(one) is type(other) and one == other
+    return type(left) is type(right) and left == right
 
 
 def _compiled(
     params: Params, name: str, values: Iterable[object], recipe: Callable[[Params], Recipe | None]
 ) -> bool:
-    own = recipe(params)
+    unchanged = recipe(params)
     return any(
-        other != own
+        other != unchanged
         for other in (_tried(params, name, value, recipe) for value in values)
         if other is not _ABSENT
     )
@@ -69,7 +69,7 @@ def _tried(
     params: Params, name: str, value: object, recipe: Callable[[Params], Recipe | None]
 ) -> object:
     """Recipe with another value of one parameter; `_ABSENT` where the workload refuses it."""
-    changed: dict[str, Any] = {key: each for key, each in params.items() if key != name}
+    changed: dict[str, Any] = {key: param for key, param in params.items() if key != name}
     if value is not _ABSENT:
         changed[name] = value
     try:

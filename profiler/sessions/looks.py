@@ -44,13 +44,13 @@ def final_session(
     plan: Plan, session: SessionPlan, samples: pd.DataFrame, *, delta: float = DELTA
 ) -> SessionPlan:
     """The finalists of each problem, its references among them, measured once more."""
-    chosen = _finalists(plan, _judge(plan, samples, None, delta))
-    problems = {problem for problem, _ in chosen}
+    finalists = _finalists(plan, _judge(plan, samples, None, delta))
+    problems = {problem for problem, _ in finalists}
     references = {plan.baseline, *plan.references}
     cells = [
         cell
         for cell in plan.cells
-        if (cell.problem.id, cell.variant.id) in chosen
+        if (cell.problem.id, cell.variant.id) in finalists
         or (cell.problem.id in problems and cell.variant.id in references)
     ]
     final = SessionPlan(
@@ -71,20 +71,20 @@ def timeline_cells(plan: Plan, samples: pd.DataFrame, *, delta: float = DELTA) -
     judge = _judge(plan, samples, None, delta)
     if judge.times.empty:
         return plan.cells
-    chosen = _finalists(plan, judge)
+    finalists = _finalists(plan, judge)
     return tuple(
         cell
         for cell in plan.cells
-        if (cell.problem.id, cell.variant.id) in chosen or cell.variant.id == plan.baseline
+        if (cell.problem.id, cell.variant.id) in finalists or cell.variant.id == plan.baseline
     )
 
 
 def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
     """Problem and variant (ids) of those that may be the best; of many, the quickest."""
-    found = judge.contenders(_rivals(plan))
+    contenders = judge.contenders(_rivals(plan))
     medians = judge.times.groupby(["problem", "variant"])["duration_ns"].median()
     ranked = (
-        found[found["contender"]]
+        contenders[contenders["contender"]]
         .join(medians, on=["problem", "variant"])
         .sort_values("duration_ns", kind="stable")
         .groupby("problem", sort=False)
@@ -136,8 +136,8 @@ def _in_the_race(plan: Plan, judge: Judge) -> set[str]:
 
 def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
     """Ids of both cells of every pair that more blocks may decide."""
-    found = judge.compare(pairs)
-    rows = found.loc[undecided(found)]
+    verdicts = judge.compare(pairs)
+    rows = verdicts.loc[undecided(verdicts)]
     return {*rows["cell"], *rows["against"]}
 
 
@@ -147,8 +147,8 @@ def _outnumbered(judge: Judge, cells: Sequence[Cell]) -> set[str]:
     Out of the race as they may be, the page has a verdict on each of them; a few more blocks give
     it, because p values shrink faster than the number of comparisons weighs.
     """
-    found = judge.with_baseline(cells)
-    return set(found.loc[found["reason"] == Reason.MANY_COMPARISONS, "cell"])
+    verdicts = judge.with_baseline(cells)
+    return set(verdicts.loc[verdicts["reason"] == Reason.MANY_COMPARISONS, "cell"])
 
 
 def _cell_ids(plan: Plan, rows: pd.DataFrame) -> set[str]:
@@ -157,7 +157,9 @@ def _cell_ids(plan: Plan, rows: pd.DataFrame) -> set[str]:
 
 
 def _with_baselines(plan: Plan, ids: Collection[str]) -> list[Pair]:
-    by_problem = {one.problem.id: one.id for one in plan.cells if one.variant.id == plan.baseline}
+    by_problem = {
+        cell.problem.id: cell.id for cell in plan.cells if cell.variant.id == plan.baseline
+    }
     return [
         (cell.id, by_problem[cell.problem.id])
         for cell in plan.cells
@@ -169,15 +171,17 @@ def _pairs_of(plan: Plan, asked: Collection[tuple[str, str]]) -> list[Pair]:
     """Cells of these variants, problem by problem, where both are planned."""
     ids = {(cell.problem.id, cell.variant.id): cell.id for cell in plan.cells}
     problems = dict.fromkeys(cell.problem.id for cell in plan.cells)
-    pairs = (((problem, one), (problem, other)) for problem in problems for one, other in asked)
-    return [(ids[one], ids[other]) for one, other in pairs if one in ids and other in ids]
+    pairs = (
+        ((problem, first), (problem, second)) for problem in problems for first, second in asked
+    )
+    return [(ids[first], ids[second]) for first, second in pairs if first in ids and second in ids]
 
 
 def _comparable(cells: Iterable[Cell]) -> tuple[Cell, ...]:
     """Without problems of a single cell: there is nothing to compare it with."""
-    chosen = tuple(cells)
-    counts = Counter(cell.problem.id for cell in chosen)
-    return tuple(cell for cell in chosen if counts[cell.problem.id] > 1)
+    cells = tuple(cells)
+    counts = Counter(cell.problem.id for cell in cells)
+    return tuple(cell for cell in cells if counts[cell.problem.id] > 1)
 
 
 def _with_visits(

@@ -135,16 +135,16 @@ def measure(live: Live, reporter: ProgressReporter, watch: Stopwatch) -> RunFold
         measurement.save_what_was_left()
         measurement.check_kernels_of_what_was_left()
         for session in live.plan.sessions:
-            with _stages_kept(run, record, watch):
+            with _stages_recorded(run, record, watch):
                 _measure_session(live, measurement, session, watch)
         if live.timeline:
-            with _stages_kept(run, record, watch):
+            with _stages_recorded(run, record, watch):
                 _measure_timeline(live, measurement, watch)
     return run
 
 
 @contextmanager
-def _stages_kept(run: RunFolder, record: RunRecord, watch: Stopwatch) -> Iterator[None]:
+def _stages_recorded(run: RunFolder, record: RunRecord, watch: Stopwatch) -> Iterator[None]:
     """Write down how long the stages took so far, whatever ends the body."""
     try:
         yield
@@ -204,10 +204,10 @@ def _keys(live: Live, builds: Sequence[BuildResult]) -> dict[str, str]:
 
 def _run_folder(live: Live, keys: Mapping[str, str], reporter: ProgressReporter) -> RunFolder:
     name = live.loaded.experiment.name
-    found = None if live.fresh else resumable(live.out, name, keys)
-    if found is not None:
-        reporter.say(f"Going on with {found.path} (--fresh starts anew).")
-        return found
+    resumed = None if live.fresh else resumable(live.out, name, keys)
+    if resumed is not None:
+        reporter.say(f"Going on with {resumed.path} (--fresh starts anew).")
+        return resumed
     return create_run(live.out, name, live.created)
 
 

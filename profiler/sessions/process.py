@@ -211,9 +211,9 @@ def _kill_group(group: int) -> None:
 
 def members(group: int) -> list[psutil.Process]:
     """Living processes of a process group (not zombies: those only wait to be counted)."""
-    found = []
+    processes = []
     for process in psutil.process_iter(["status"]):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if os.getpgid(process.pid) == group and process.info["status"] != "zombie":
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

@@ -77,9 +77,9 @@ class Program:
         fault = self.tool.cell_fault(folder)
         if fault is not None:
             return fault
-        words = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
+        printed = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
         how = f"the command {ending(end.returncode, under_tool=True)}"
-        return Outcome.CRASHED, f"{how}: {words}" if words else how
+        return Outcome.CRASHED, f"{how}: {printed}" if printed else how
 
 
 def run_visit(program: Program, command: Command, folder: Path) -> SessionResult:

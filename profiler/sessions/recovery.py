@@ -50,7 +50,7 @@ class Ended:
     blamed: Failure | None
     """What the end of the process is blamed on; failures that the runner survived are in the
     journal."""
-    kept: int
+    measured: int
     """Visits of this attempt that have results."""
 
 
@@ -146,7 +146,7 @@ class _State:
         records = tuple(protocol.read_journal(folder / JOURNAL))
         got = self.read_measured(folder) & set(batch)
         self._refuse_what_no_attempt_can_mend(folder, result, records, got)
-        known = len(self.failures) + len(self.measured) + sum(self.strikes.values())
+        progress_before = len(self.failures) + len(self.measured) + sum(self.strikes.values())
         self.measured |= got
         self._fail(_failed(records))
         blamed = self._blame(folder, result)
@@ -154,7 +154,9 @@ class _State:
             self._fail(_unseen(journal_visits(folder) & set(batch), got, self.failures))
         else:
             self.notices.append(self._died(result, len(got)))
-        progress = len(self.failures) + len(self.measured) + sum(self.strikes.values()) > known
+        progress = (
+            len(self.failures) + len(self.measured) + sum(self.strikes.values()) > progress_before
+        )
         self._count_stall(folder, result, progress=progress)
         self.missing = tuple(
             visit
@@ -204,10 +206,10 @@ class _State:
         for failure in failures:
             self.failures.setdefault(failure.cell, failure)
 
-    def _died(self, result: SessionResult, kept: int) -> Notice:
+    def _died(self, result: SessionResult, measured: int) -> Notice:
         cause = result.cause.value.replace("_", " ")
         return Notice(
-            NoticeKind.SESSION_DIED, {"session": self.session, "cause": cause, "kept": kept}
+            NoticeKind.SESSION_DIED, {"session": self.session, "cause": cause, "kept": measured}
         )
 
     def _count_stall(self, folder: Path, result: SessionResult, *, progress: bool) -> None:
@@ -289,8 +291,8 @@ def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
-    words = _dying_words(stderr)
-    return Outcome.CRASHED, how + (f" ({words})" if words else "")
+    message = _dying_words(stderr)
+    return Outcome.CRASHED, how + (f" ({message})" if message else "")
 
 
 _SURVIVED = re.compile(r"^runner: .*\n", re.MULTILINE)
@@ -299,7 +301,7 @@ _SURVIVED = re.compile(r"^runner: .*\n", re.MULTILINE)
 
 def _since_survived(stderr: str) -> str:
     """What was said after the last failure that the runner outlived: the rest is of other cells."""
-    survived = [found.end() for found in _SURVIVED.finditer(stderr)]
+    survived = [match.end() for match in _SURVIVED.finditer(stderr)]
     return stderr[survived[-1] :] if survived else stderr
 
 

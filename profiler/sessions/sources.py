@@ -64,10 +64,10 @@ def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
     Other files are left out: an output that is written again each time would make every key new.
     """
-    found = [folder / word for word in argv[1:] if _is_program(folder / word)]
+    programs = [folder / word for word in argv[1:] if _is_program(folder / word)]
     with contextlib.suppress(SpecError):  # said where the program is started
-        found.append(find_program(argv, folder))
-    return tuple(found)
+        programs.append(find_program(argv, folder))
+    return tuple(programs)
 
 
 def _is_program(path: Path) -> bool:
@@ -94,17 +94,17 @@ def _workload_files(workload: ModuleWorkload, base: Path) -> tuple[Path, ...]:
 
 def _with_imports(file: Path, root: Path, package: str | None) -> tuple[Path, ...]:
     """A file and what it imports from under `root`, directly or not; of `package` only."""
-    found = {file: None}
+    files = {file: None}
     waiting = [file]
     while waiting:
         for name in _imported_names(waiting.pop(), root):
             if package is not None and name.partition(".")[0] != package:
                 continue
             for module in _files_of(name, root):
-                if module not in found:
-                    found[module] = None
+                if module not in files:
+                    files[module] = None
                     waiting.append(module)
-    return tuple(found)
+    return tuple(files)
 
 
 def _imported_names(file: Path, root: Path) -> Iterator[str]:

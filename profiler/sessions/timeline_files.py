@@ -66,24 +66,24 @@ def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:
     if not (folder / REPORT).exists():
         _refuse_importer(nsys, folder)
         return
-    words = printed(nsys.export_command(folder), _EXPORT_TIMEOUT_S)
-    failed = export_failed(folder, words)
+    output = printed(nsys.export_command(folder), _EXPORT_TIMEOUT_S)
+    failed = export_failed(folder, output)
     if failed is not None:
         raise importer_fault(nsys) or failed
     try:
         timeline = read_nsys(folder / EXPORT)
     except ParseError as error:
         raise _unreadable("nsys", error) from error
-    kept = replace(facts, tool=timeline.nsys, schema=timeline.schema)
-    write_timeline(folder, _wanted(timeline, facts.capture), kept)
+    completed = replace(facts, tool=timeline.nsys, schema=timeline.schema)
+    write_timeline(folder, _wanted(timeline, facts.capture), completed)
 
 
 def _refuse_importer(nsys: Nsys, folder: Path) -> None:
     """Raise with the library that the importer lacks, where that is why there is no report."""
-    said = "\n".join(read_text(folder / name) for name in (STDOUT, STDERR))
-    known = diagnose(said)
-    if (folder / RAW).exists() or known is not None:
-        fault = importer_fault(nsys) or known
+    output = "\n".join(read_text(folder / name) for name in (STDOUT, STDERR))
+    reported = diagnose(output)
+    if (folder / RAW).exists() or reported is not None:
+        fault = importer_fault(nsys) or reported
         if fault is not None:
             raise fault
 
@@ -122,8 +122,8 @@ def keep_traces(folder: Path, facts: TimelineFacts) -> None:
     except ParseError as error:
         raise _unreadable("torch.profiler", error) from error
     started = next((r for r in records if r.get("event") == protocol.SESSION_STARTED), {})
-    kept = replace(facts, tool=started.get("torch"), schema=timeline.schema)
-    write_timeline(folder, _wanted(timeline, facts.capture), kept)
+    completed = replace(facts, tool=started.get("torch"), schema=timeline.schema)
+    write_timeline(folder, _wanted(timeline, facts.capture), completed)
 
 
 def _finished_traces(records: tuple[Mapping[str, Any], ...]) -> Iterator[str]:

@@ -105,11 +105,11 @@ class TimelineTools:
         device = self.machine.device
         tool = COLLECTORS[collector].create(self.tools)
         if isinstance(tool, Nsys):
-            keep_report(tool, folder, TimelineFacts(collector, device, self._kept()))
+            keep_report(tool, folder, TimelineFacts(collector, device, self._stored_capture()))
         else:
             keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
 
-    def _kept(self) -> str:
+    def _stored_capture(self) -> str:
         """What goes into the cleaned files: of visits only these, however nsys was started."""
         asked = self.experiment.collect.timeline.capture
         command = isinstance(self.experiment.workload, CommandWorkload)

@@ -86,7 +86,7 @@ def test_a_value_that_is_not_there_is_an_error_and_not_a_gap():
 
 def test_braces_in_a_value_are_kept():
     notice = Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": "a.csv", "text": "{0} {text.__class__}"})
-    assert text(notice) == "a.csv: ncu said: {0} {text.__class__}"
+    assert text(notice) == "a.csv: ncu printed: {0} {text.__class__}"
 
 
 def test_remarks_on_the_clocks_are_one_line_and_lose_nothing() -> None:

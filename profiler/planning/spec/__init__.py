@@ -76,10 +76,10 @@ class LoadedSpec:
         """The overrides as given on the command line, for the record."""
         return tuple(override.raw for override in self.overrides)
 
-    def error(self, field: FieldPath, words: str, *, remedy: str | None = None) -> SpecError:
+    def error(self, field: FieldPath, message: str, *, remedy: str | None = None) -> SpecError:
         """A complaint about one field, with its file and line (or its flag)."""
         path = written_path(field, self.document)
-        fault = Fault(self.document.line(path), field_name(path), words)
+        fault = Fault(self.document.line(path), field_name(path), message)
         return SpecError(_line(fault, path, self.document, self.overrides), remedy=remedy)
 
 
@@ -97,7 +97,7 @@ def load_spec(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
     except ValidationError as error:
         faults += faults_of(error, document)
     if faults:
-        faults.sort(key=lambda each: each[0].line)
+        faults.sort(key=lambda located: located[0].line)
         lines = [_line(fault, field, document, parsed) for fault, field in faults]
         raise SpecError("\n".join(dict.fromkeys(lines)))
     return LoadedSpec(

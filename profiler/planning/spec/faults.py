@@ -25,7 +25,7 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Faul
         if _is_key_of_wrong_type(details) or _is_echo(details):
             continue
         field = written_path(details["loc"], document)
-        yield Fault(document.line(field), field_name(field), _words(details)), field
+        yield Fault(document.line(field), field_name(field), _message(details)), field
 
 
 def written_path(loc: Iterable[int | str], document: Document) -> FieldPath:
@@ -59,7 +59,7 @@ def _is_echo(details: ErrorDetails) -> bool:
     return details["type"] == "too_short" and bool(details["input"])
 
 
-def _words(details: ErrorDetails) -> str:
+def _message(details: ErrorDetails) -> str:
     """What is wrong, in our words where pydantic's are not a user's."""
     loc, shown = details["loc"], _shown(details["input"])
     kind = details["type"]
@@ -107,8 +107,8 @@ _TRANSLATIONS = (
 def _shown(value: object) -> str:
     if isinstance(value, dict | list | tuple) or value is None:
         return kind_of(value if not isinstance(value, tuple) else list(value))
-    words = repr(value)
-    return words if len(words) <= 60 else f"{words[:57]}…"
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
@@ -117,15 +117,15 @@ def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
     for key in loc:
         if isinstance(key, str) and key in _KINDS:
             models = (_KINDS[key],)
-        elif isinstance(key, str) and (found := _below(models, key)):
-            models = found
+        elif isinstance(key, str) and (models_below := _below(models, key)):
+            models = models_below
     return tuple(name for model in models for name in _keys(model))
 
 
 def _below(models: Iterable[type[BaseModel]], key: str) -> tuple[type[BaseModel], ...]:
     """Models that a field of these models leads to; none where the key is a parameter's name."""
     fields = (model.model_fields[key] for model in models if key in model.model_fields)
-    return tuple(found for field in fields for found in _models_in(field.annotation))
+    return tuple(model for field in fields for model in _models_in(field.annotation))
 
 
 def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -110,9 +110,9 @@ _MISTYPED = 0.9
 def _check_capture(value: str) -> str:
     """Refuse what nsys would take for something else than the name of a range."""
     name, at, domain = check_text(value).partition("@")
-    words = (CAPTURE_VISITS, CAPTURE_PROGRAM)
-    close = difflib.get_close_matches(value.lower(), words, n=1, cutoff=_MISTYPED)
-    if close and value not in words:  # as a range it would cost a session to find out
+    keywords = (CAPTURE_VISITS, CAPTURE_PROGRAM)
+    close = difflib.get_close_matches(value.lower(), keywords, n=1, cutoff=_MISTYPED)
+    if close and value not in keywords:  # as a range it would cost a session to find out
         raise wrong(
             f"must be visits, program, or a range, not {value!r}; did you mean {close[0]}? "
             "A range of such a name is written with its domain, NAME@DOMAIN"
@@ -151,7 +151,7 @@ class Item(SpecModel):
             raise wrong(f"must be a name or a mapping, not {kind_of(value)} (numbers need quotes)")
         if "params" in value:
             return value
-        params = {key: each for key, each in value.items() if key not in ("name", "note")}
+        params = {key: param for key, param in value.items() if key not in ("name", "note")}
         return {key: value[key] for key in ("name", "note") if key in value} | {"params": params}
 
     @model_validator(mode="after")
@@ -165,9 +165,9 @@ class Item(SpecModel):
         cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler
     ) -> dict[str, Any]:
         schema = handler(core_schema)
-        own = handler.resolve_ref_schema(schema)
-        own["additionalProperties"] = SCALAR_SCHEMA
-        or_else({"type": "string"}, own)
+        resolved = handler.resolve_ref_schema(schema)
+        resolved["additionalProperties"] = SCALAR_SCHEMA
+        or_else({"type": "string"}, resolved)
         return schema
 
 

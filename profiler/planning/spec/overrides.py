@@ -79,7 +79,9 @@ def _enter(place: Any, key: Key, override: Override, depth: int) -> Any:
     if isinstance(place, list) and isinstance(key, int):
         if key < len(place):
             return place[key]
-        words = f"has {len(place)} entries, counted from 0"
+        message = f"has {len(place)} entries, counted from 0"
     else:
-        words = f"is {kind_of(place)}, which has no '{key}'"
-    raise UsageError(f"{override.flag}: {field_name(override.path[:depth]) or 'the file'} {words}")
+        message = f"is {kind_of(place)}, which has no '{key}'"
+    raise UsageError(
+        f"{override.flag}: {field_name(override.path[:depth]) or 'the file'} {message}"
+    )

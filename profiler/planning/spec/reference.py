@@ -59,7 +59,7 @@ def schema_text() -> str:
 def fill_tables(page: str) -> str:
     """The page with the table of every `<!-- fields: Model -->` … `<!-- end -->` made anew."""
     by_name = {model.__name__: model for model in MODELS}
-    return _TABLE.sub(lambda found: f"{found[1]}{table(by_name[found[2]])}{found[3]}", page)
+    return _TABLE.sub(lambda match: f"{match[1]}{table(by_name[match[2]])}{match[3]}", page)
 
 
 def table(model: type[BaseModel]) -> str:
@@ -75,14 +75,17 @@ def _rows(model: type[BaseModel]) -> Iterator[str]:
         else:
             default = _default(field.get("default"))
         meaning = str(field.get("description", "")).replace("|", "\\|")
-        yield f"| `{name}` | {_words(field)} | {default} | {meaning} |\n"
+        yield f"| `{name}` | {_type_text(field)} | {default} | {meaning} |\n"
 
 
 def _own_schema(model: type[BaseModel]) -> dict[str, Any]:
     """The schema of the long form, where a model also has a short one."""
     schema = model.model_json_schema()
     schema = schema["$defs"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    return next((each for each in schema.get("anyOf", ()) if "properties" in each), schema)
+    return next(
+        (alternative for alternative in schema.get("anyOf", ()) if "properties" in alternative),
+        schema,
+    )
 
 
 def _default(value: object) -> str:
@@ -91,34 +94,36 @@ def _default(value: object) -> str:
     )
 
 
-def _words(schema: dict[str, Any]) -> str:
+def _type_text(schema: dict[str, Any]) -> str:
     """What a value may be, in a few words."""
     if "$ref" in schema:
         return _link(schema["$ref"])
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
-        return ", ".join(f"`{each}`" for each in schema["enum"])
+        return ", ".join(f"`{value}`" for value in schema["enum"])
     options = [
-        each for each in schema.get("anyOf", schema.get("oneOf", ())) if each.get("type") != "null"
+        option
+        for option in schema.get("anyOf", schema.get("oneOf", ()))
+        if option.get("type") != "null"
     ]
     if options and _is_list_of(options[-1], options[0]):
-        return f"{_words(options[0])}, or a list of such"
+        return f"{_type_text(options[0])}, or a list of such"
     if options:
-        return " or ".join(dict.fromkeys(_words(each) for each in options))
-    return _plain_words(schema)
+        return " or ".join(dict.fromkeys(_type_text(option) for option in options))
+    return _plain_type_text(schema)
 
 
-def _plain_words(schema: dict[str, Any]) -> str:
+def _plain_type_text(schema: dict[str, Any]) -> str:
     kind = schema.get("type")
     if isinstance(kind, list):
         return "value" if set(kind) == _SCALAR else " or ".join(map(_name, kind))
     if kind == "array":
-        return f"list of {_words(schema['items'])}"
+        return f"list of {_type_text(schema['items'])}"
     if kind == "object":
         inner = schema.get("additionalProperties")
         inner = inner if isinstance(inner, dict) else _only(schema.get("patternProperties"))
-        return f"mapping of names to {_words(inner)}" if inner else "mapping"
+        return f"mapping of names to {_type_text(inner)}" if inner else "mapping"
     return _name(str(kind)) + _bounds(schema)
 
 

@@ -38,11 +38,14 @@ class Condition(SpecModel):
     def _short_form(cls, value: object) -> object:
         given = value if isinstance(value, dict) else {"in": value}
         # A list at once: a lone null would read as "no condition".
-        return {key: as_list(each) if key in ("in", "not") else each for key, each in given.items()}
+        return {
+            key: as_list(operand) if key in ("in", "not") else operand
+            for key, operand in given.items()
+        }
 
     @model_validator(mode="after")
     def _meaningful(self) -> Self:
-        if all(each is None for each in (self.any_of, self.min, self.max, self.none_of)):
+        if all(operand is None for operand in (self.any_of, self.min, self.max, self.none_of)):
             raise wrong("needs a value, a list, or one of min, max, not")
         if self.min is not None and self.max is not None and self.min > self.max:
             raise wrong("min is larger than max")
@@ -59,9 +62,9 @@ class Condition(SpecModel):
 
     def holds(self, value: str | int | float | bool | None) -> bool:
         """Whether a parameter's value fits; text is never between numbers."""
-        if self.any_of is not None and not any(same(value, each) for each in self.any_of):
+        if self.any_of is not None and not any(same(value, allowed) for allowed in self.any_of):
             return False
-        if self.none_of is not None and any(same(value, each) for each in self.none_of):
+        if self.none_of is not None and any(same(value, excluded) for excluded in self.none_of):
             return False
         if self.min is None and self.max is None:
             return True
@@ -71,9 +74,9 @@ class Condition(SpecModel):
         return above and (self.max is None or value <= self.max)
 
 
-def same(one: object, other: object) -> bool:
+def same(left: object, right: object) -> bool:
     """Whether two parameter values are equal; unlike in Python, `true` is not 1."""
-    return isinstance(one, bool) == isinstance(other, bool) and one == other
+    return isinstance(left, bool) == isinstance(right, bool) and left == right
 
 
 class Rule(SpecModel):
@@ -94,7 +97,7 @@ class Rule(SpecModel):
         )
 
     @property
-    def words(self) -> str:
+    def label(self) -> str:
         """Name and reason in one line."""
         return f"{self.name}: {self.reason}" if self.reason else self.name
 

@@ -63,9 +63,9 @@ class Document:
         mark = self.root.start_mark
         node = self.root
         for key in field:
-            found = _step(node, key)
-            if found is not None:
-                mark, node = found
+            child = _step(node, key)
+            if child is not None:
+                mark, node = child
         return mark.line + 1
 
     def holds(self, field: FieldPath) -> bool:
@@ -79,10 +79,10 @@ class Document:
     def _node(self, field: FieldPath) -> yaml.Node | None:
         node = self.root
         for key in field:
-            found = _step(node, key)
-            if found is None:
+            child = _step(node, key)
+            if child is None:
                 return None
-            node = found[1]
+            node = child[1]
         return node
 
 
@@ -149,8 +149,8 @@ def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
-        words = " ".join(part for part in (error.context, error.problem) if part)
-        return f"{path}:{line}: not valid YAML: {words}"
+        description = " ".join(part for part in (error.context, error.problem) if part)
+        return f"{path}:{line}: not valid YAML: {description}"
     position = getattr(error, "position", 0)
     line = text.count("\n", 0, position) + 1
     return f"{path}:{line}: not valid YAML: {getattr(error, 'reason', error)}"
@@ -216,8 +216,8 @@ def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
             waiting += [((*field, str(key.value)), value) for key, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
             waiting += [((*field, index), item) for index, item in enumerate(node.value)]
-        elif isinstance(node, yaml.ScalarNode) and (words := _misreading(node)):
-            yield Fault(node.start_mark.line + 1, field_name(field), words)
+        elif isinstance(node, yaml.ScalarNode) and (message := _misreading(node)):
+            yield Fault(node.start_mark.line + 1, field_name(field), message)
 
 
 def _refuse_half_characters(node: yaml.Node) -> None:
@@ -236,11 +236,11 @@ def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode) or key.tag not in (_STRING, _MERGE):
             written = key.value if isinstance(key, yaml.ScalarNode) else "of several values"
-            words = f"the key {written} is not text to YAML; put it in quotes"
-            yield Fault(line, field_name(field), words)
+            message = f"the key {written} is not text to YAML; put it in quotes"
+            yield Fault(line, field_name(field), message)
         elif key.value in first_line:
-            words = f"this key is already on line {first_line[key.value]}"
-            yield Fault(line, field_name((*field, key.value)), words)
+            message = f"this key is already on line {first_line[key.value]}"
+            yield Fault(line, field_name((*field, key.value)), message)
         else:
             first_line[key.value] = line
 

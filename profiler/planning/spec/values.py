@@ -30,15 +30,15 @@ LARGEST_INTEGER = 2**63 - 1
 SCALAR_SCHEMA = {"type": ["string", "number", "boolean", "null"]}
 
 
-def wrong(words: str) -> PydanticCustomError:
-    """An error whose words reach the user as they are."""
+def wrong(message: str) -> PydanticCustomError:
+    """A validation error whose message reaches the user as it is."""
     # Braces would be read as places for a context.
-    return PydanticCustomError("wrong", "{words}", {"words": words})
+    return PydanticCustomError("wrong", "{message}", {"message": message})
 
 
-def did_you_mean(given: object, known: Iterable[str]) -> str:
+def did_you_mean(given: object, candidates: Iterable[str]) -> str:
     """`; did you mean 'blocks'?`, or what there is where nothing is close."""
-    names = sorted(set(known))
+    names = sorted(set(candidates))
     close = difflib.get_close_matches(str(given), names, n=1)
     if close:
         return f"; did you mean '{close[0]}'?"
@@ -126,6 +126,6 @@ class SpecModel(BaseModel):
 
 def or_else(other: dict[str, Any], schema: dict[str, Any]) -> None:
     """Let a schema also accept the short form of what it describes."""
-    whole = dict(schema)
+    long_form = dict(schema)
     schema.clear()
-    schema["anyOf"] = [other, whole]
+    schema["anyOf"] = [other, long_form]

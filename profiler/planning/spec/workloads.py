@@ -144,7 +144,7 @@ class CommandWorkload(SpecModel):
         if self.kernel is None:
             return None
         quote = re.escape if self.kernel.startswith("regex:") else str
-        return _IN_FILTER.sub(lambda found: quote(values[found[1]]), self.kernel)
+        return _IN_FILTER.sub(lambda match: quote(values[match[1]]), self.kernel)
 
     def folder(self, base: Path) -> Path:
         """Absolute folder in which the command runs."""

@@ -287,7 +287,7 @@ def test_errors_of_the_tool_are_notices():
     table = parse_ncu_csv(page + error + "\n")
     assert table.launches[TIME].tolist() == [5]
     assert kinds(table) == [NoticeKind.CSV_TOOL_MESSAGE]
-    assert text(table.notices[0]) == f"ncu.csv: ncu said: {error}"
+    assert text(table.notices[0]) == f"ncu.csv: ncu printed: {error}"
 
 
 def test_a_message_that_cuts_a_row_costs_that_row_and_is_kept():

@@ -275,7 +275,7 @@ def test_each_attempt_is_reported_with_its_blame(scripted):
         (0, Cause.FINISHED, None, [Visit("b", 0)]),
     ]
     scripted([Visit("a", 0), Visit("b", 0)], script, ended=seen.append)
-    assert [(end.kept, end.blamed and end.blamed.cell) for end in seen] == [(0, "a"), (1, None)]
+    assert [(end.measured, end.blamed and end.blamed.cell) for end in seen] == [(0, "a"), (1, None)]
     assert seen[0].blamed.cause == "the process was killed by SIGSEGV, in prepare"
 
 
