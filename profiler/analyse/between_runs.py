@@ -281,7 +281,10 @@ _Groups = list[tuple[npt.NDArray[np.int64], Floats, Floats]]
 
 def _estimates(groups: _Groups, count: int) -> _ShiftEstimates:
     older, newer = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    estimates = _ShiftEstimates(older, newer, *np.full((4, count), np.nan))
+    shift, low, high, likely_seen = np.full((4, count), np.nan)
+    estimates = _ShiftEstimates(
+        older=older, newer=newer, shift=shift, low=low, high=high, likely_seen=likely_seen
+    )
     for cells, before, after in groups:
         older[cells], newer[cells] = before.shape[1], after.shape[1]
         if not before.shape[1] or not after.shape[1]:

@@ -38,10 +38,24 @@ def label(name: str) -> Label:
     """Find the label of a metric by its name in the catalogue, or of a raw ncu name."""
     metric = CATALOGUE.get(name)
     if metric is None:
-        return Label(name, name, _unit_by_suffix(name), None, "As ncu defines it.", name)
+        return Label(
+            name=name,
+            label=name,
+            unit=_unit_by_suffix(name),
+            better=None,
+            definition="As ncu defines it.",
+            source=name,
+        )
     raw = ncu_name(name)
     source = f"{metric.source}: {raw}" if raw else metric.source
-    return Label(name, metric.label, metric.unit, metric.better, metric.definition, source)
+    return Label(
+        name=name,
+        label=metric.label,
+        unit=metric.unit,
+        better=metric.better,
+        definition=metric.definition,
+        source=source,
+    )
 
 
 def labels(names: Iterable[str]) -> tuple[Label, ...]:

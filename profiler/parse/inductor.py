@@ -130,13 +130,13 @@ def _read_lines(text: str, name: str) -> Iterator[TunedConfig]:
 def _tried(match: re.Match[str], operation: str) -> TunedConfig:
     pairs = (part.split(": ") for part in match["config"].split(", "))
     return TunedConfig(
-        match["best"] or operation,
-        _STEP if match["step"] else "",
-        {key: _value(value) for key, value in pairs},
-        _nanoseconds(match["time"]),
-        _count(match["registers"]),
-        _count(match["spills"]),
-        _count(match["shared"]),
+        operation=match["best"] or operation,
+        choice=_STEP if match["step"] else "",
+        config={key: _value(value) for key, value in pairs},
+        time_ns=_nanoseconds(match["time"]),
+        registers=_count(match["registers"]),
+        spills=_count(match["spills"]),
+        shared_bytes=_count(match["shared"]),
         best=match["best"] is not None,
     )
 
@@ -144,7 +144,13 @@ def _tried(match: re.Match[str], operation: str) -> TunedConfig:
 def _choice(match: re.Match[str], operation: str, *, best: bool) -> TunedConfig:
     config = _settings(match["description"])
     time = _nanoseconds(match["time"])
-    return TunedConfig(operation, match["choice"], config, time, best=best and time is not None)
+    return TunedConfig(
+        operation=operation,
+        choice=match["choice"],
+        config=config,
+        time_ns=time,
+        best=best and time is not None,
+    )
 
 
 def _settings(description: str) -> dict[str, Scalar]:
@@ -161,7 +167,7 @@ def _best_config(text: str, name: str) -> TunedConfig | None:
         return None
     config = {key: value for key, value in stored.items() if key not in _NO_SETTINGS}
     step = _STEP if stored.get("found_by_coordesc") else ""
-    return TunedConfig(name, step, config, best=True)
+    return TunedConfig(operation=name, choice=step, config=config, best=True)
 
 
 def _with_winners(configurations: Sequence[TunedConfig]) -> tuple[TunedConfig, ...]:
