@@ -20,7 +20,7 @@ from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, Profiler
 
 
 class Commands(TyperGroup):
-    """Meets what ends a command from outside before typer makes exit code 1 of it."""
+    """Command group that handles interrupts before typer makes exit code 1 of them."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and write out what it printed, however it ends."""
@@ -47,7 +47,7 @@ app = typer.Typer(
     name="profiler",
     help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
     epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
-    "Exit codes: 0 complete, 1 our own fault, 2 bad spec or usage, 3 environment unusable, "
+    "Exit codes: 0 complete, 1 internal error, 2 bad spec or usage, 3 environment unusable, "
     "4 some cells failed, 5 a --fail-on gate tripped, 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
@@ -364,7 +364,7 @@ def _is_spec(argument: str) -> bool:
 
 
 def _same_command(argv: list[str]) -> str:
-    """Command line that goes on where this one stopped: without --fresh, which would not."""
+    """Command line that resumes this run: the same one without --fresh."""
     program = Path(argv[0])
     program_words = (
         ["python", "-m", "profiler"] if program.name == "__main__.py" else [program.name]
@@ -379,7 +379,7 @@ def _fail(error: ProfilerError) -> NoReturn:
 
 def _own_fault() -> NoReturn:
     traceback.print_exc()
-    sys.stderr.write("profiler: this is our own fault; please report the lines above.\n")
+    sys.stderr.write("profiler: internal error; please report the lines above.\n")
     sys.exit(int(ExitCode.OWN_FAULT))
 
 

@@ -1,6 +1,6 @@
 """Every error that this project raises on purpose, and the exit code of each family.
 
-ProfilerError                1   our own fault
+ProfilerError                1   internal error
 ├── SpecError                2   the experiment file is wrong
 ├── UsageError               2   the command line or a given file is wrong
 │   └── ParseError           2   a tool's output could not be read at all

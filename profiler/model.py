@@ -1,4 +1,4 @@
-"""The words of the house as frozen data: what passes between the stages.
+"""The data model: frozen data that passes between the stages.
 
 Nothing here reads files, starts processes or knows pandas.
 """
@@ -167,7 +167,7 @@ class Plan:
 
 
 class Outcome(StrEnum):
-    """What became of a cell."""
+    """Outcome of a cell."""
 
     MEASURED = "measured"
     DUPLICATE = "duplicate"
@@ -198,7 +198,7 @@ class Outcome(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a comparison of a candidate with a baseline says about durations."""
+    """Result of the comparison of a candidate with a baseline, by durations."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -211,7 +211,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class CellStatus:
-    """Outcome of one cell, its cause in words, and which requested metrics did not come back."""
+    """Outcome of one cell, its cause, and which requested metrics did not come back."""
 
     cell: str
     outcome: Outcome
@@ -251,7 +251,7 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class TunedConfig:
-    """One configuration that the autotuner tried, or only chose. What is not said is None."""
+    """One configuration that the autotuner tried, or only chose. What it did not report is None."""
 
     operation: str
     """Name of the generated kernel, or the operation with its shapes (`mm(64x64, 64x64)`)."""
@@ -272,7 +272,7 @@ class TunedConfig:
 
 @dataclass(frozen=True)
 class BuildResult:
-    """What the build of one variant gave."""
+    """Result of the build of one variant."""
 
     variant: str
     """Variant id."""

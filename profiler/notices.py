@@ -1,4 +1,4 @@
-"""Warnings as typed values that travel with the results, and the one place of their words."""
+"""Warnings as typed values that travel with the results, and the text of each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enum import StrEnum
 
 
 class Severity(StrEnum):
-    """How much a notice takes away from the results."""
+    """How far a notice limits the results."""
 
     INFO = "info"
     WARNING = "warning"
@@ -57,205 +57,205 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True)
 class Notice:
-    """One warning: its kind, and the values that its words need."""
+    """One warning: its kind, and the values that its text needs."""
 
     kind: NoticeKind
     values: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Words:
-    """The words of a kind of notice; `text` and `remedy` are format strings over the values."""
+class NoticeTemplate:
+    """Severity, text and remedy of a kind of notice, as format strings over its values."""
 
     severity: Severity
     text: str
     remedy: str = ""
 
 
-WORDS: Mapping[NoticeKind, Words] = {
-    NoticeKind.REPLAYED: Words(
+TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
+    NoticeKind.REPLAYED: NoticeTemplate(
         Severity.WARNING,
         "Replayed recording: measured on {gpu} at {when} with {ncu}, not on this machine.",
         "Run it on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
     ),
-    NoticeKind.REPLAY_IGNORES: Words(
+    NoticeKind.REPLAY_IGNORES: NoticeTemplate(
         Severity.WARNING,
-        "A replay shows what was recorded: it does nothing with {settings}.",
+        "A replay shows what was recorded and ignores {settings}.",
         "Measure on a machine with an NVIDIA GPU and ncu; --live refuses to replay.",
     ),
-    NoticeKind.UNLOCKED_CLOCKS: Words(
+    NoticeKind.UNLOCKED_CLOCKS: NoticeTemplate(
         Severity.INFO,
         "The GPU's clocks were not locked (clock control: {clock_control}).",
         "Compare cycles beside durations, or set collect.clock_control to base where that is "
         "allowed.",
     ),
-    NoticeKind.FEW_BLOCKS: Words(
+    NoticeKind.FEW_BLOCKS: NoticeTemplate(
         Severity.WARNING,
         "Only {blocks} timing blocks: numbers are shown, but fewer than {needed} cannot support a "
         "verdict.",
         "Raise collect.blocks or pass --blocks {needed}.",
     ),
-    NoticeKind.FAILED_CELLS: Words(
+    NoticeKind.FAILED_CELLS: NoticeTemplate(
         Severity.ERROR,
         "{count} of {total} cells failed: {causes}.",
         "See the outcome column under Every cell; fix the variant and run the same command again. "
         "What does not fit into memory needs a smaller problem.",
     ),
-    NoticeKind.WRONG_RESULTS: Words(
+    NoticeKind.WRONG_RESULTS: NoticeTemplate(
         Severity.ERROR,
         "{count} cells gave a wrong result and are not ranked: {cells}.",
         "Compare the kernel with its reference at that problem.",
     ),
-    NoticeKind.NOT_MEASURED: Words(
+    NoticeKind.NOT_MEASURED: NoticeTemplate(
         Severity.WARNING,
         "{count} of {total} cells have no samples.",
         "Run the same command again: it measures only what is missing.",
     ),
-    NoticeKind.NOT_RECORDED: Words(
+    NoticeKind.NOT_RECORDED: NoticeTemplate(
         Severity.WARNING,
         "{count} of {total} cells are not in the recording: the rest is compared.",
-        "Choose what was recorded with --only, or measure on a machine with an NVIDIA GPU and ncu.",
+        "Select recorded cells with --only, or measure on a machine with an NVIDIA GPU and ncu.",
     ),
-    NoticeKind.OTHER_TIMER: Words(
+    NoticeKind.OTHER_TIMER: NoticeTemplate(
         Severity.WARNING,
         "Durations and verdicts are those of {measured}: {planned}, which was to be judged, timed "
         "nothing. Timers measure different quantities.",
         "See which session failed or is missing, and measure again.",
     ),
-    NoticeKind.MISSING_METRICS: Words(
+    NoticeKind.MISSING_METRICS: NoticeTemplate(
         Severity.WARNING,
         "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
         "Counters need ncu among the collectors. Check their names with `ncu --query-metrics`; "
         "ncu drops unknown names silently.",
     ),
-    NoticeKind.DUPLICATE_CODE: Words(
+    NoticeKind.DUPLICATE_CODE: NoticeTemplate(
         Severity.INFO,
         "The same program under two names, measured once: {pairs}.",
     ),
-    NoticeKind.SESSION_DIED: Words(
+    NoticeKind.SESSION_DIED: NoticeTemplate(
         Severity.WARNING,
-        "Session {session} ended early ({cause}); its {kept} samples were kept, what it lacked is "
-        "the work of another session.",
+        "Session {session} ended early ({cause}); its {kept} samples were kept, the rest is left "
+        "to another session.",
     ),
-    NoticeKind.JOURNAL_ODD: Words(
+    NoticeKind.JOURNAL_ODD: NoticeTemplate(
         Severity.WARNING,
         "{file}: {count} records are damaged and were skipped; what they were about counts as not "
         "measured.",
         "Run the same command again: it measures what is missing.",
     ),
-    NoticeKind.KERNELS_UNCHECKED: Words(
+    NoticeKind.KERNELS_UNCHECKED: NoticeTemplate(
         Severity.WARNING,
         "{session}: the kernels of {count} cells were not compared with what their variants should "
         "launch.",
         "Run the same command again: it checks them first.",
     ),
-    NoticeKind.ATTEMPT_LINKED: Words(
+    NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,
         "{attempt} was not read: it is or holds a link, and links in a run folder are not "
         "followed.",
         "Put the file or folder itself in its place.",
     ),
-    NoticeKind.NO_BASELINE: Words(
+    NoticeKind.NO_BASELINE: NoticeTemplate(
         Severity.WARNING,
         "No sample of the baseline {baseline} for: {problems}; ratios are missing there.",
     ),
-    NoticeKind.NOISE_FLOOR_UNKNOWN: Words(
+    NoticeKind.NOISE_FLOOR_UNKNOWN: NoticeTemplate(
         Severity.INFO,
         "The baseline was measured once per block at {problems}: how much its own time varies is "
         "not known, and verdicts rest on the margin of {margin} alone.",
         "Measure again: newer runs have the baseline twice in every block.",
     ),
-    NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: Words(
+    NoticeKind.NOISE_FLOOR_ABOVE_MARGIN: NoticeTemplate(
         Severity.WARNING,
         "The baseline varies by more than the margin of {margin} at {problems}{most}: "
         "differences below {floor} cannot be seen there.",
         "Lock the clock, leave the GPU alone, or measure more blocks; else read SAME as: within "
         "the noise floor.",
     ),
-    NoticeKind.BASELINE_SHIFTED: Words(
+    NoticeKind.BASELINE_SHIFTED: NoticeTemplate(
         Severity.WARNING,
         "The baseline took {longer} when it was measured again in the final, by {shift} at {worst} "
         "(beyond the margin of {margin} at {problems}).",
         "Compare ratios within the final only, not its durations with those of the timing blocks; "
         "check clock and temperature.",
     ),
-    NoticeKind.ORDER_REVERSED: Words(
+    NoticeKind.ORDER_REVERSED: NoticeTemplate(
         Severity.WARNING,
         "{older} was measured after {newer}: ratios are newer / older in the order given.",
         "Name the older run first.",
     ),
-    NoticeKind.NOT_COMPARABLE: Words(
+    NoticeKind.NOT_COMPARABLE: NoticeTemplate(
         Severity.WARNING,
         "No verdict on durations between {older} and {newer}: {why}. The numbers are shown.",
         "Measure both versions on one machine with the same settings, best in one experiment.",
     ),
-    NoticeKind.NO_CONTROL: Words(
+    NoticeKind.NO_CONTROL: NoticeTemplate(
         Severity.WARNING,
         "No baseline that is the same program in {older} and {newer}: nothing tells a slower "
         "kernel from a slower run.",
         "Give the experiment a baseline that does not change, or name one with --baseline.",
     ),
-    NoticeKind.CLOCK_MOVED: Words(
+    NoticeKind.CLOCK_MOVED: NoticeTemplate(
         Severity.WARNING,
         "The SM clock differs by {percent} % between {older} and {newer}; margins are at least "
         "that wide.",
         "Set collect.clock_control to base where that is allowed, or measure again.",
     ),
-    NoticeKind.ANOTHER_GPU: Words(
+    NoticeKind.ANOTHER_GPU: NoticeTemplate(
         Severity.INFO,
         "Measured on different GPUs of one model ({gpu}): one chip is not as fast as another, and "
         "only ratios to the baseline are compared.",
     ),
-    NoticeKind.DIFFERENT_EXPERIMENTS: Words(
+    NoticeKind.DIFFERENT_EXPERIMENTS: NoticeTemplate(
         Severity.WARNING,
         "Runs of different experiments: {experiments}. Cells are joined by variant and problem.",
     ),
-    NoticeKind.CSV_UNREADABLE: Words(
+    NoticeKind.CSV_UNREADABLE: NoticeTemplate(
         Severity.WARNING,
         "{file}: cannot be read, though its session ended well: what it held counts as not "
         "measured.",
         "Restore the file, or measure again.",
     ),
-    NoticeKind.CSV_TRUNCATED: Words(
+    NoticeKind.CSV_TRUNCATED: NoticeTemplate(
         Severity.WARNING,
-        "{file}: ends in the middle of a row; the {rows} whole rows before it were kept.",
+        "{file}: ends in the middle of a row; the {rows} complete rows before it were kept.",
     ),
-    NoticeKind.CSV_BAD_ROWS: Words(
+    NoticeKind.CSV_BAD_ROWS: NoticeTemplate(
         Severity.WARNING,
         "{file}: {count} rows do not fit the header and were left out (first at line {line}).",
         "A double quote inside an NVTX range name breaks ncu's CSV: keep to [A-Za-z0-9_.=:;|-].",
     ),
-    NoticeKind.CSV_BAD_CELLS: Words(
+    NoticeKind.CSV_BAD_CELLS: NoticeTemplate(
         Severity.WARNING,
         "{file}: {count} values of {metric} are not numbers and are treated as missing "
         "(first: {example}).",
     ),
-    NoticeKind.CSV_NO_UNITS: Words(
+    NoticeKind.CSV_NO_UNITS: NoticeTemplate(
         Severity.WARNING,
         "{file}: no units row; values are taken as base units (ns, byte, cycle, %).",
     ),
-    NoticeKind.CSV_TOOL_MESSAGE: Words(Severity.WARNING, "{file}: ncu printed: {text}"),
-    NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: Words(
+    NoticeKind.CSV_TOOL_MESSAGE: NoticeTemplate(Severity.WARNING, "{file}: ncu printed: {text}"),
+    NoticeKind.BLOCKS_THROTTLED_MEASURED_AGAIN: NoticeTemplate(
         Severity.WARNING,
         "{session}: the GPU was throttled ({reasons}) during {count} blocks, which were measured "
         "again; their first measurement without throttling counts.",
         "Check the cooling and the power supply of the GPU if this comes back.",
     ),
-    NoticeKind.BLOCKS_STILL_THROTTLED: Words(
+    NoticeKind.BLOCKS_STILL_THROTTLED: NoticeTemplate(
         Severity.WARNING,
         "{session}: {count} blocks have no measurement without throttling ({reasons}), after at "
         "most {rounds} repeats; their first numbers are used.",
         "Let the GPU cool down, or lock a lower clock (`nvidia-smi --lock-gpu-clocks`), and run "
         "with --fresh.",
     ),
-    NoticeKind.POWER_CAPPED: Words(
+    NoticeKind.POWER_CAPPED: NoticeTemplate(
         Severity.INFO,
         "{session}: the power limit held the clock back in {share} of the visits (SM clock "
         "{clocks}).",
         "Compare cycles beside durations: near the limit, a kernel that draws more runs at a lower "
         "clock.",
     ),
-    NoticeKind.CLOCK_SPREAD: Words(
+    NoticeKind.CLOCK_SPREAD: NoticeTemplate(
         Severity.WARNING,
         "{session}: the SM clock moved by {spread} between visits ({clocks}).",
         "Compare cycles beside durations, or lock the clock (`nvidia-smi --lock-gpu-clocks`).",
@@ -299,17 +299,17 @@ def fold(notices: Iterable[Notice]) -> tuple[FoldedNotice, ...]:
 
 def severity(notice: Notice) -> Severity:
     """How serious a notice is."""
-    return WORDS[notice.kind].severity
+    return TEMPLATES[notice.kind].severity
 
 
 def text(notice: Notice) -> str:
     """The sentence of a notice."""
-    return WORDS[notice.kind].text.format_map(notice.values)
+    return TEMPLATES[notice.kind].text.format_map(notice.values)
 
 
 def remedy(notice: Notice) -> str:
-    """What to do about it; empty where nothing needs doing."""
-    return WORDS[notice.kind].remedy.format_map(notice.values)
+    """Suggested action; empty where none is needed."""
+    return TEMPLATES[notice.kind].remedy.format_map(notice.values)
 
 
 def _folded(key: str, parts: tuple[Notice, ...]) -> FoldedNotice:

@@ -311,7 +311,7 @@ def test_a_killed_run_goes_on_with_what_is_missing(profiler):
     done = profiler.measure(spec)
     assert done.code == 0, done.err
     (run,) = profiler.runs()
-    assert f"Going on with {run.resolve()}" in done.err
+    assert f"Resuming {run.resolve()}" in done.err
     assert_only_the_rest_was_measured(run, 4)
 
     # More blocks add to what is there; of a changed variant nothing is.

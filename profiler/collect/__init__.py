@@ -37,7 +37,7 @@ class Collector(Protocol):
 
     @property
     def name(self) -> str:
-        """The word for it in plans and jobs: the key of its `CollectorKind`."""
+        """Its name in plans and jobs: the key of its `CollectorKind`."""
 
     @property
     def wraps_target(self) -> bool:
@@ -50,16 +50,16 @@ class Collector(Protocol):
         """
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
-        """Error of the machine (permission, driver, missing package) that `folder` tells of."""
+        """Error of the machine (permission, driver, package) that `folder` shows, or None."""
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
         """Error of a session in which the tool saw nothing at all to measure."""
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
-        """Outcome and cause of the cell that ran when the session died, where the tool says."""
+        """Outcome and cause of the cell that ran when the session died; None where unknown."""
 
     def recover_command(self, folder: Path) -> Command | None:
-        """Command that gets results out of what a killed tool left behind; None: nothing to get.
+        """Command that recovers results from the files of a killed tool; None where there are none.
 
         Its `log` holds them; it is to be put behind what the session's own log has.
         """

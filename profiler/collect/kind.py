@@ -1,4 +1,4 @@
-"""What a collector is: one object that everything else asks, instead of comparing names."""
+"""Properties of a collector in one object, so that nothing else compares names."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Tools:
 
 @dataclass(frozen=True)
 class CollectorKind:
-    """One collector: everything that the rest of the project has to know of it."""
+    """One collector: everything that the rest of the project needs of it."""
 
     name: str
     """Its key in specs, plans, journals and frames."""

@@ -84,7 +84,7 @@ class Ncu:
         return self._command(target, folder, metrics, nvtx=False, launches=launches)
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
-        """Error of the machine that the files of an attempt tell of."""
+        """Error of the machine that the files of an attempt show, or None."""
         stdout, stderr = read_text(folder / STDOUT), read_text(folder / STDERR)
         fault = diagnose(read_text(folder / LOG), stdout, stderr)
         if fault is not None or returncode == 0:
@@ -92,11 +92,11 @@ class Ncu:
         return diagnose_runner(stderr)
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """Say so where ncu profiled no kernel in the whole session."""
+        """Error for a session in which ncu profiled no kernel, or None."""
         return no_kernels(read_text(folder / LOG))
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
-        """What the log says about the kernel that was running when the session died."""
+        """Outcome and cause of the kernel that ran when the session died, by the log; or None."""
         return cell_fault(read_text(folder / LOG))
 
     def recover_command(self, folder: Path) -> Command | None:
@@ -327,7 +327,7 @@ _UNKNOWN_OPTION = re.compile(r"unrecogni[sz]ed option", re.IGNORECASE)
 
 
 def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
-    """Say what ncu's messages tell is wrong with the machine or the request, or None.
+    """Error of the machine or the request that ncu's messages report, or None.
 
     Exit codes say little: ncu was seen to leave with 0 after ERR_NVGPUCTRPERM and when nothing was
     profiled. Only lines that ncu marks as its own (`==ERROR==`) count, since a program may print
@@ -343,7 +343,7 @@ def diagnose(log: str, stdout: str, stderr: str) -> EnvironmentUnusable | None:
 
 
 def no_kernels(log: str) -> EnvironmentUnusable | None:
-    """Say that nothing matched, where ncu's log does.
+    """Error for an ncu log that reports no profiled kernel, or None.
 
     Apart from `diagnose`, because it is also what the log of a session says whose first cell
     crashed before it launched anything.

@@ -86,7 +86,7 @@ class Nsys:
         return convert_command(self.path, folder / REPORT, folder / EXPORT)
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
-        """Error of the machine that the files of an attempt tell of.
+        """Error of the machine that the files of an attempt show, or None.
 
         What nsys prints is not told from what the program prints, so a report speaks for itself.
         """
@@ -98,21 +98,21 @@ class Nsys:
         return diagnose_runner(stderr) if returncode != 0 else None
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """Say so where nsys wrote no report, or none in which the GPU did anything."""
+        """Error for a session without a report, or with one without GPU activity; else None."""
         return _nothing_recorded() if (folder / REPORT).exists() else no_report(self.window)
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
-        """Nothing: nsys does not say which kernel failed."""
+        """None: nsys does not report which kernel failed."""
         del folder
         return None
 
     def recover_command(self, folder: Path) -> Command | None:
-        """Nothing: what a killed nsys leaves cannot be imported."""
+        """None: the files of a killed nsys cannot be imported."""
         del folder
         return None
 
     def importer_command(self) -> Command | None:
-        """Command that starts the importer alone, which says what it cannot load; None: not found.
+        """Command that starts the importer alone, to see what it cannot load; None where not found.
 
         nsys itself only says that it could not ask the importer for its version; give what this
         prints to `missing_library`.
@@ -258,7 +258,7 @@ _UNKNOWN_OPTION = re.compile(r"unrecogni[sz]ed option", re.IGNORECASE)
 
 
 def missing_library(printed: str) -> EnvironmentUnusable | None:
-    """Say which library a program of nsys could not load, and which package brings it."""
+    """Error for a library that a program of nsys could not load, with its package; else None."""
     match = _MISSING_LIBRARY.search(printed)
     if match is None:
         return None
@@ -272,7 +272,7 @@ def missing_library(printed: str) -> EnvironmentUnusable | None:
 
 
 def diagnose(printed: str) -> EnvironmentUnusable | None:
-    """Say what nsys' messages tell is wrong with the machine or the request, or None.
+    """Error of the machine or the request that nsys' messages report, or None.
 
     For an attempt that left no report: nsys returns what the program returned.
     """
@@ -301,7 +301,7 @@ def _no_importer() -> EnvironmentUnusable:
 
 
 def no_report(window: Window | None) -> EnvironmentUnusable:
-    """Say that nsys wrote nothing, and what to check with that window."""
+    """Error for an nsys that wrote no report, with what to check for that window."""
     if isinstance(window, NvtxWindow):
         domain = f"domain {window.domain}" if window.domain else "the default domain"
         cause = f"The program must open the range {window.name!r} in {domain}."
@@ -330,12 +330,12 @@ def _nothing_recorded() -> EnvironmentUnusable:
 
 
 def export_failed(folder: Path, printed: str) -> EnvironmentUnusable | None:
-    """Say why an attempt has no export, None where it has one; `printed`: by `export_command`."""
+    """Error of an attempt without export, None where it has one; `printed`: by `export_command`."""
     return convert_failed(folder / EXPORT, Path(REPORT).name, printed)
 
 
 def convert_failed(export: Path, report: str, printed: str) -> EnvironmentUnusable | None:
-    """Say why a report gave no export, None where it did; `printed`: by `convert_command`."""
+    """Error of a report without export, None where it has one; `printed`: by `convert_command`."""
     if export.exists():
         return None
     return diagnose(printed) or EnvironmentUnusable(

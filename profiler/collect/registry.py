@@ -23,7 +23,7 @@ The durations of collectors are different quantities: never one number."""
 
 
 def canonical_name(name: str) -> str | None:
-    """Key of the collector that a spec calls so, by its key or its alias; None for no collector."""
+    """Key of a collector, given its key or its alias; None for no collector."""
     by_alias = {kind.alias: kind.name for kind in COLLECTORS.values() if kind.alias is not None}
     return name if name in COLLECTORS else by_alias.get(name)
 

@@ -56,7 +56,7 @@ def runner_argv(job: Path, python: str | None = None) -> tuple[str, ...]:
 
 
 def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
-    """Error of the machine that the runner's last words tell of, or None."""
+    """Error of the machine that the end of the runner's stderr shows, or None."""
     last_words = tail(stderr)
     for pattern, message, remedy in _PROBLEMS:
         if pattern.search(last_words):
@@ -78,20 +78,20 @@ class Timer:
         return Command(argv=runner_argv(job, self.python))
 
     def diagnose(self, folder: Path, returncode: int) -> EnvironmentUnusable | None:
-        """Error of the machine that the runner's stderr tells of."""
+        """Error of the machine that the runner's stderr shows, or None."""
         return diagnose_runner(read_text(folder / STDERR)) if returncode != 0 else None
 
     def nothing_seen(self, folder: Path) -> EnvironmentUnusable | None:
-        """Nothing: the runner measures whatever a workload does."""
+        """None: the runner measures whatever a workload does."""
         del folder
         return None
 
     def cell_fault(self, folder: Path) -> tuple[Outcome, str] | None:
-        """Nothing: without a tool, the runner sees every fault itself."""
+        """None: without a tool, the runner sees every fault itself."""
         del folder
         return None
 
     def recover_command(self, folder: Path) -> Command | None:
-        """Nothing: results stand in the journal as soon as they are measured."""
+        """None: results are in the journal as soon as they are measured."""
         del folder
         return None

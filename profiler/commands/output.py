@@ -1,4 +1,4 @@
-"""What a run leaves behind for people and programs: page, CSV and JSON."""
+"""Writes the results of a run: page, CSV and JSON."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _status(status: CellStatus | None) -> dict[str, Any]:
 
 
 def _timelines_by_cell(findings: Findings) -> dict[str, dict[str, Any]]:
-    """What repeats in the timeline of each cell, how long it took, and how busy each phase was."""
+    """Unit, launch time and phases of the timeline of each cell, by cell id."""
     return {
         timeline.cell: {
             "collector": timeline.collector,

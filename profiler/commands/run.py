@@ -26,7 +26,7 @@ from profiler.run_folder.folder import RunFolder, create_run, require_folder
 from profiler.run_folder.load.assemble import Finished, assemble, tool_words
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import find_recording
-from profiler.sessions.measure import Live, Stopwatch, measure
+from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
 from profiler.sessions.progress import ProgressReporter
 
 _SHOWN_SETTINGS = ("collect.metrics",)
@@ -70,7 +70,7 @@ class _Planned:
 
 @dataclass(frozen=True, eq=False)
 class _Results:
-    """What measuring or replaying gave, and where its page goes."""
+    """Report of a run or replay, and the folder of its page."""
 
     finished: Finished
     folder: Path
@@ -140,7 +140,7 @@ def _machine_or_recording(
 
 
 def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
-    """Say first that the numbers to come are not of this machine."""
+    """Warn that the numbers to come are not of this machine."""
     record = RunFolder(folder).record()
     environment = record.environment
     reporter.warn(
@@ -157,7 +157,7 @@ def _measure(
 ) -> _Results:
     """Build and measure what is missing, and read the run folder."""
     watch = Stopwatch()
-    live = Live(
+    to_measure = MeasureRequest(
         loaded=planned.loaded,
         plan=planned.plan,
         space=planned.space,
@@ -167,7 +167,7 @@ def _measure(
         created=request.created,
         timeline=request.timeline,
     )
-    run = measure(live, reporter, watch)
+    run = measure(to_measure, reporter, watch)
     finished = assemble(run, planned.loaded, planned.plan)
     return _Results(finished, run.path, watch.stages)
 
@@ -209,12 +209,12 @@ def _require_measured(report: Report, recording: RunFolder, plan: Plan) -> None:
 
 
 def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
-    """Sentence on the other cells of a recording: `--only cell=ID` takes such an id."""
+    """Sentence that names another cell of a recording: `--only cell=ID` takes such an id."""
     keys = recording.record().keys
     planned = {cell.id for cell in plan.cells}
     others = [cell for cell in keys if cell not in planned]
     if others:
-        return f"It has {len(others)} others, such as {others[0]}: choose of those with --only."
+        return f"It has {len(others)} others, such as {others[0]}: select them with --only."
     return "Its measurements cannot be read: take another copy of it." if keys else "It is empty."
 
 

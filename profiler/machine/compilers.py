@@ -22,7 +22,7 @@ _NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
 
 def find_nvcc() -> Path:
-    """Give the path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
+    """Path of nvcc: on PATH, then below CUDA_HOME and CUDA_PATH, then /usr/local/cuda.
 
     Raises EnvironmentUnusable where it is nowhere.
     """
@@ -44,7 +44,7 @@ def nvcc_version(nvcc: Path) -> str:
 
 
 def find_compiler() -> Compiler:
-    """Find nvcc and what its output depends on; raises EnvironmentUnusable."""
+    """Path of nvcc and what its output depends on; raises EnvironmentUnusable."""
     nvcc = find_nvcc()
     flags = [f"{name}={os.environ[name]}" for name in _NVCC_VARIABLES if os.environ.get(name)]
     return Compiler(nvcc, "\n".join((nvcc_version(nvcc), *flags)))
@@ -63,7 +63,7 @@ def check_arch(arch: str, nvcc: Path) -> None:
 
 
 def find_ninja() -> Path:
-    """Give the path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
+    """Path of the ninja that the package `ninja` brings; raises EnvironmentUnusable."""
     path = shutil.which("ninja", path=ninja.BIN_DIR or None) or shutil.which("ninja")
     if path is None:
         raise EnvironmentUnusable(

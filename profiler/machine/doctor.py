@@ -174,7 +174,7 @@ def _may_profile(machine: Machine, gpu: Gpu | None) -> bool:
 
 
 def check_clocks(gpu: Gpu | None) -> Check:
-    """Say what holds the clocks; NVML cannot tell about clocks locked with nvidia-smi -lgc."""
+    """Check what limits the clocks; NVML does not show clocks locked with nvidia-smi -lgc."""
     if gpu is None or gpu.max_sm_clock_mhz is None:
         return Check("clocks", Status.WARNING, "unknown")
     now = "unknown" if gpu.sm_clock_mhz is None else f"{gpu.sm_clock_mhz} MHz"
@@ -191,7 +191,7 @@ def check_clocks(gpu: Gpu | None) -> Check:
 
 
 def check_lock(machine: Machine, gpu: Gpu | None) -> Check:
-    """See whether another run is using the GPU."""
+    """Check whether another run is using the GPU."""
     try:
         free = is_free(gpu.uuid if gpu is not None else None, machine.lock_folder)
     except OSError as error:
@@ -202,7 +202,7 @@ def check_lock(machine: Machine, gpu: Gpu | None) -> Check:
 
 
 def check_processes(gpu: Gpu | None) -> Check:
-    """See whether other programs compute on the GPU."""
+    """Check whether other programs compute on the GPU."""
     if gpu is None or gpu.compute_processes is None:
         return Check("other processes", Status.WARNING, "unknown")
     if not gpu.compute_processes:
@@ -263,7 +263,7 @@ def check_torch(machine: Machine) -> Check:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("torch", Status.MISSING, f"cannot be tried: {error}", remedy, essential=True)
+        return Check("torch", Status.MISSING, f"cannot be checked: {error}", remedy, essential=True)
     if done.returncode != 0:
         error_lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
         return Check("torch", Status.MISSING, error_lines[0], remedy, essential=True)
@@ -318,7 +318,7 @@ def _no_importer() -> EnvironmentUnusable:
 
 
 def check_timelines(*, nsys_check: Check, torch_check: Check) -> Check:
-    """Say which collectors of timelines can be used."""
+    """Check which collectors of timelines can be used."""
     checks = {"nsys": nsys_check, "torch": torch_check}
     usable = [name for name, check in checks.items() if check.status is Status.OK]
     if not usable:

@@ -70,8 +70,8 @@ def gpu_lock(
     path = _path(gpu_uuid, lock_folder() if folder is None else folder)
     if path in _held:
         raise ProfilerError(
-            f"No GPU lock held twice: this process already holds {path.name}.",
-            remedy="This is a fault of the profiler; please report it.",
+            f"This process already holds the GPU lock {path.name}.",
+            remedy="This is a bug in the profiler; please report it.",
         )
     lock = filelock.FileLock(path)
     session_file = path.with_suffix(".session")
@@ -89,7 +89,7 @@ def gpu_lock(
 
 
 def is_free(gpu_uuid: str | None, folder: Path | None = None) -> bool:
-    """Whether the lock of a GPU could be had now."""
+    """Whether the lock of a GPU is free now."""
     path = _path(gpu_uuid, lock_folder() if folder is None else folder)
     if path in _held:
         return False
@@ -123,7 +123,7 @@ def _free(session_file: Path) -> bool:
 
 
 class _Waiting:
-    """Tries again until something works, says once that it waits, gives up at the deadline."""
+    """Retries until the lock is free or the deadline is over; reports once that it waits."""
 
     def __init__(
         self,

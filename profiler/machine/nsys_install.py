@@ -18,7 +18,7 @@ def nsys_version(path: Path) -> str:
 
 
 def importer_fault(nsys: Nsys) -> EnvironmentUnusable | None:
-    """Say why the importer of an nsys cannot start: a library that it lacks, most often.
+    """Error of an nsys whose importer cannot start, most often for a missing library; else None.
 
     None where it starts, whatever it answers (that of another release may not know the question),
     and where it is not found: behind a script of a CUDA toolkit it may lie elsewhere.

@@ -87,7 +87,7 @@ def _compiler() -> Path | None:
 
 
 def _require_torch(experiment: Experiment) -> None:
-    """The runner runs under this very interpreter; an external command needs no torch."""
+    """Raise where the workload needs torch and this interpreter, also the runner's, has none."""
     if isinstance(experiment.workload, ModuleWorkload) and find_spec("torch") is None:
         raise EnvironmentUnusable(
             "torch is not installed in this Python, and the workload needs it.",

@@ -12,12 +12,12 @@ _VERSION_TIMEOUT_S = 60.0
 
 
 def printed(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> str:
-    """What a command prints, stdout before stderr, whatever its exit code; raises as `ran` does."""
+    """Output of a command, stdout before stderr, whatever its exit code; raises as `ran` does."""
     return ran(command, timeout_s)[1]
 
 
 def ran(command: Command, timeout_s: float = _VERSION_TIMEOUT_S) -> tuple[int, str]:
-    """Exit code of a command, and what it prints: stdout before stderr.
+    """Exit code of a command, and its output: stdout before stderr.
 
     Raises EnvironmentUnusable where it cannot be started or does not end in time.
     """

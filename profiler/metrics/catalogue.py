@@ -478,8 +478,8 @@ def _stall(reason: str, cause: str) -> Metric:
         label=f"Stall: {reason.replace('_', ' ')}",
         unit="warp/issue",
         pass_class=PassClass.MULTI,
-        definition=f"Warps that waited {cause}, on average when an instruction was issued; about the "
-        "cycles that a warp spends so between two of its instructions.",
+        definition=f"Warps that waited {cause}, on average when an instruction was issued; about "
+        "the cycles that a warp spends so between two of its instructions.",
         ncu={key: raw if name else None for key, name in where.items()},
         combine=Combine.WEIGHTED,
         weight=ISSUED,

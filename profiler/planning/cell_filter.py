@@ -78,7 +78,7 @@ def _fits(wanted: str, value: str | int | float | bool | None) -> bool:
 
 
 def _remedy(cells: Sequence[Cell], terms: Sequence[_Term]) -> str:
-    """What the first key that nothing matches could be, or that the combination is to blame."""
+    """Values of the first key that nothing matches, or a hint that only the combination fails."""
     for term in terms:
         if not any(term.holds(cell) for cell in cells):
             values = dict.fromkeys(text for cell in cells for text in _texts(term.key, cell))

@@ -1,4 +1,4 @@
-"""From what a spec says about variants and problems to the variants and problems themselves."""
+"""Expands the `variants` and `problems` sections of a spec into variants and problems."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Tally:
     examples: dict[str, list[str]] = field(default_factory=dict)
 
     def expect(self, reasons: Iterable[str]) -> None:
-        """Show these reasons even where they remove nothing: that may be a slip of the pen."""
+        """Count these reasons from 0: one that removes nothing may be a mistake in the spec."""
         for reason in reasons:
             self.counts.setdefault(reason, 0)
 
@@ -59,7 +59,7 @@ class Tally:
             shown.append(example)
 
     def exclusions(self) -> tuple[Exclusion, ...]:
-        """What was counted."""
+        """Exclusions with their counts, in the order of their reasons."""
         return tuple(
             Exclusion(reason, count, self.stage, tuple(self.examples.get(reason, ())))
             for reason, count in self.counts.items()
@@ -126,7 +126,7 @@ Named = tuple[str, Candidate]
 
 @dataclass
 class _Stage:
-    """What happens to variants and, in the same way, to problems."""
+    """Naming, merging and excluding of variants or, in the same way, of problems."""
 
     loaded: LoadedSpec
     word: str
@@ -198,7 +198,7 @@ def first_match(rules: Iterable[Rule], values: Params) -> Rule | None:
 def check_rule_keys(
     loaded: LoadedSpec, field_path: FieldPath, rules: Sequence[Rule], keys: Iterable[str]
 ) -> None:
-    """Refuse a rule about a parameter that nothing has."""
+    """Raise SpecError for a rule about a parameter that nothing has."""
     parameters = set(keys)
     for index, rule in enumerate(rules):
         for key in rule.when:
@@ -212,7 +212,7 @@ def check_rule_keys(
 def nothing_left(
     loaded: LoadedSpec, field_path: FieldPath, what: str, excluded: Iterable[Exclusion]
 ) -> SpecError:
-    """The complaint that rules and checks left nothing to measure."""
+    """Error for rules and checks that leave nothing to measure."""
     reasons = "; ".join(
         f"{exclusion.reason} ({exclusion.count})" for exclusion in excluded if exclusion.count
     )
@@ -239,7 +239,7 @@ def _unmistakable(value: str | int | float | bool | None) -> str:
 
 
 def _identity(params: Params) -> object:
-    """Equal exactly where the parameters are: unlike in Python, 1, 1.0 and true differ."""
+    """Hashable identity of parameters; unlike in Python, 1, 1.0 and true differ."""
     return frozenset((key, type(value), value) for key, value in params.items())
 
 
@@ -309,7 +309,7 @@ def _from_matrix(
 def _refuse_shared_parameters(
     loaded: LoadedSpec, variants: Sequence[Named], problems: Sequence[Named]
 ) -> None:
-    """A parameter's name must say whose it is, in rules, filters and placeholders."""
+    """Raise SpecError where variants and problems share a parameter name."""
     of_variants = {key for _, candidate in variants for key in candidate.params}
     for side, taken in ((variants, {"problem"}), (problems, {"variant", *of_variants})):
         for _, candidate in side:

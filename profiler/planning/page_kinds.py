@@ -92,7 +92,7 @@ def questions_of(asked: Sequence[Question] | None, page_kind: str) -> tuple[Ques
 
 
 def load_part(reference: str) -> Callable[..., Any]:
-    """The function that a kind names as `module:function`."""
+    """The function of a page kind, given as `module:function`."""
     module, _, name = reference.partition(":")
     part: Callable[..., Any] = getattr(import_module(module), name)
     return part

@@ -130,7 +130,7 @@ def _cell_document(cell: Cell) -> dict[str, Any]:
 
 
 def command_values(cell: Cell) -> dict[str, str]:
-    """What the placeholders of an external command stand for in a cell, by name."""
+    """Values of the placeholders of an external command in a cell, by name."""
     params: Params = {**cell.variant.params, **cell.problem.params}
     names = {"variant": cell.variant.name, "problem": cell.problem.name}
     return names | {key: value_text(value) for key, value in params.items()}
@@ -157,7 +157,7 @@ def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
 
 
 def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
-    """Refuse to show the effect of a parameter that no variant has."""
+    """Raise SpecError for `page.parameters` that no variant has."""
     parameters = dict.fromkeys(key for variant in expanded.variants for key in variant.params)
     for place, name in enumerate(loaded.experiment.page.parameters):
         if name not in parameters:
@@ -166,7 +166,7 @@ def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
 
 
 def _check_page_grid(loaded: LoadedSpec, expanded: Expanded) -> None:
-    """Refuse axes of a grid, and what tells its grids apart, that no problem has."""
+    """Raise SpecError for `page.axes` and `page.split` that no problem has."""
     parameters = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
     for key in ("axes", "split"):
         for place, name in enumerate(getattr(loaded.experiment.page, key)):
@@ -262,7 +262,7 @@ def _looks(experiment: Experiment) -> tuple[int, ...]:
 def _sessions(
     experiment: Experiment, cells: Sequence[Cell], baseline: str
 ) -> Iterator[SessionPlan]:
-    """Sessions with the visits of the first look; what later ones add is not known before it."""
+    """Sessions with the visits of the first look; those of later looks depend on its results."""
     collect = experiment.collect
     timing, counters = metrics.split_by_pass(metrics.expand(collect.metrics))
 

@@ -1,4 +1,4 @@
-"""What problems are called: the parameters that tell them apart, as short as they can be read."""
+"""Short names of problems: the parameters that differ, as short as they can be read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _TIMES = "\u00d7"
 
 
 def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
-    """Shorten generated names, by problem id: `m=16,n=512,dtype=fp16` is `16 \u00d7 512 fp16`.
+    """Short names by problem id: `m=16,n=512,dtype=fp16` is `16 \u00d7 512 fp16`.
 
     Names that a spec gives stay as they are. Where values alone would not tell the problems apart
     or could not be read, keys stay, and get room after the commas so that lines can break there.
@@ -25,9 +25,9 @@ def short_names(problems: Sequence[Problem]) -> Mapping[str, str]:
 
 
 def problem_key(problems: Sequence[Problem]) -> str:
-    """Say what stands in short names, in their own form: keys joined as values are; else "".
+    """Keys of short names, joined as their values are; "" where names are not short.
 
-    A single word says it itself.
+    Of a single word no key is needed.
     """
     keys = _short_keys(problems)
     short = {problem.id: _joined(problem.params, keys) for problem in problems} if keys else {}
@@ -37,19 +37,19 @@ def problem_key(problems: Sequence[Problem]) -> str:
 
 
 def telling(problems: Sequence[Problem]) -> tuple[str, ...]:
-    """Name the parameters that tell problems apart: those of short names, else all that differ."""
+    """Parameters that tell problems apart: those of short names, else all that differ."""
     return (_short_keys(problems) if len(problems) > 1 else ()) or varying(problems)
 
 
 def varying(items: Iterable[Variant | Problem]) -> tuple[str, ...]:
-    """Name the parameters that differ among variants or problems, in the order of first mention."""
+    """Parameters that differ among variants or problems, in the order of first mention."""
     rows = [dict(item.params) for item in items]
     keys = dict.fromkeys(key for row in rows for key in row)
     return tuple(key for key in keys if len({_hashable(row.get(key)) for row in rows}) > 1)
 
 
 def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
-    """List the different values of a parameter; numbers in their order, else by first mention."""
+    """Distinct values of a parameter: numbers ascending, others by first mention."""
     values = list(
         {_hashable(item.params.get(key)): item.params.get(key) for item in items}.values()
     )
@@ -71,7 +71,7 @@ def _with_keys(problem: Problem, same: frozenset[str]) -> str:
 
 
 def _same_everywhere(problems: Sequence[Problem]) -> frozenset[str]:
-    """Parameters that names do without; none where little would be left of a name.
+    """Parameters that are equal everywhere and left out of names; none where names get too short.
 
     One key is enough among problems that have the same ones.
     """
@@ -111,7 +111,7 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
 
 
 def _speaks(value: object) -> bool:
-    """Whether a value says what it is without its key: sizes and words do, yes and 0.1 do not."""
+    """Whether a value can be read without its key: sizes and words can, yes and 0.1 cannot."""
     return isinstance(value, int | str) and not isinstance(value, bool) and value != ""
 
 

@@ -1,4 +1,4 @@
-"""What an experiment asks of its timing: decides which cells later looks and the final measure."""
+"""Questions of an experiment: they decide which cells later looks and the final measure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loading the torch-free half of a workload, and holding its functions to their contract."""
+"""Loads the torch-free half of a workload, and checks what its functions return."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class Space:
         return None if name is None else self._text("variant_name", name)
 
     def check_variant(self, params: Params) -> str | None:
-        """Why this variant cannot act, or None."""
+        """Reason why this variant is invalid, or None."""
         return self._reason("check_variant", dict(params))
 
     def check_problem(self, params: Params) -> str | None:
-        """Why this problem makes no sense, or None."""
+        """Reason why this problem is invalid, or None."""
         return self._reason("check_problem", dict(params))
 
     def check_cell(self, variant_params: Params, problem_params: Params) -> str | None:
-        """Why this variant cannot do this problem, or None."""
+        """Reason why this variant cannot run this problem, or None."""
         return self._reason("check_cell", dict(variant_params), dict(problem_params))
 
     def variant_sets(self) -> dict[str, tuple[dict[str, Any], ...]]:
@@ -67,7 +67,7 @@ class Space:
         return {name: self._members(name, members) for name, members in sets.items()}
 
     def recipe(self, params: Params) -> Recipe | None:
-        """What to compile for a variant, None where nothing is."""
+        """Recipe to compile for a variant; None where nothing is compiled."""
         recipe = self._call("recipe", None, dict(params))
         if recipe is not None and not isinstance(recipe, Recipe):
             raise self._wrong_type("recipe", "a kernels.recipe.Recipe or None", recipe)
@@ -76,7 +76,7 @@ class Space:
     def check_kernels(
         self, variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
     ) -> str | None:
-        """Why these kernels are not those of the variant, or None."""
+        """Reason why these kernels are not those of the variant, or None."""
         return self._reason(
             "check_kernels", dict(variant_params), dict(problem_params), list(kernel_names)
         )

@@ -1,4 +1,4 @@
-"""One attempt of a session: its job, its process, and what can be saved of a killed one."""
+"""One attempt of a session: its job, its process, and the recovery of results of a killed one."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def recover(collector: Collector, folder: Path) -> bool:
 
 
 def journal_visits(folder: Path) -> frozenset[Visit]:
-    """Visits that the journal of an attempt says were measured to their end."""
+    """Visits that were measured to their end, by the journal of an attempt."""
     return frozenset(
         Visit(*visit) for visit in protocol.finished_visits(protocol.read_journal(folder / JOURNAL))
     )

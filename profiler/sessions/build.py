@@ -1,4 +1,4 @@
-"""Building the variants: nvcc through ninja, the facts of each library, and who is whose twin.
+"""Builds the variants: nvcc through ninja, the facts of each library, and which are aliases.
 
 Next to each library lies `facts.json`: what was read from it, and the hash of every file that it
 was compiled from. Where those hashes still hold, nothing is started and nothing is parsed.
@@ -81,7 +81,7 @@ _Build = Library | str | None
 
 @dataclass(frozen=True)
 class _Facts:
-    """What is known of a built library, as kept in `facts.json`; or why there is none."""
+    """Facts of a built library, as stored in `facts.json`; or the error of its build."""
 
     library: str | None = None
     code_hash: str | None = None
@@ -92,7 +92,7 @@ class _Facts:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[int]:
-    """Wait for a lock and hold it; gives the descriptor to hand on to what shall hold it, too.
+    """Wait for a lock and hold it; gives its descriptor, for child processes that must hold it too.
 
     Not a FileLock: compilers outlive a profiler that is killed, and the next one must not write
     the same objects beside them. The lock is free when the last of them has gone.
@@ -120,7 +120,7 @@ def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
 def _build_libraries(
     libraries: Mapping[str, Library], folder: Path, run_ninja: Callable[[Path], str]
 ) -> dict[str, _Facts]:
-    """Take from the cache what still holds, build the rest, and read the facts of what is new."""
+    """Facts of all libraries: from the cache where it is valid, else built now."""
     hash_once = cache(content_hash)
     facts: dict[str, _Facts] = {}
     for digest, library in libraries.items():
@@ -137,7 +137,7 @@ def _build_libraries(
 
 
 def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
-    """Remove what would pass for the outcome of the build to come, if that stopped half-way."""
+    """Remove outputs that would pass for those of this build if it stopped half-way."""
     for library in libraries:
         (folder / library.library).unlink(missing_ok=True)
         (folder / library.link_log).unlink(missing_ok=True)
@@ -152,7 +152,7 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
 def _run_ninja(
     build_file: Path, *, jobs: int | None, on_progress: Progress | None, lock_descriptor: int
 ) -> str:
-    """Build everything that can be built; return what ninja said, for when a log is missing.
+    """Build everything that can be built; returns the output of ninja, for when a log is missing.
 
     `lock_descriptor` stays open in ninja and its compilers.
     """
@@ -250,7 +250,7 @@ def _write_facts(facts: _Facts, folder: Path, dependencies: Mapping[str, str]) -
 
 
 def _error(library: Library, folder: Path, complaint: str) -> str:
-    """Give the compiler's own words, without the paths of this build."""
+    """Last lines of the compiler's output, without the paths of this build."""
     texts = [_read(folder / log) for log in _logs(library)]
     text = "\n".join(text for text in texts if text.strip()) or complaint
     sources = {str(compilation.source.parent) for compilation in library.compilations}
@@ -307,8 +307,8 @@ def _mark_duplicates(
             continue
         program = _program(result.code_hash, launch_params.get(result.variant, {}))
         original = first.setdefault(program, result.variant)
-        twin = original if original != result.variant else None
-        yield replace(result, program=program, duplicate_of=twin)
+        alias_of = original if original != result.variant else None
+        yield replace(result, program=program, duplicate_of=alias_of)
 
 
 def _program(code: str, at_launch: Params) -> str:

@@ -1,4 +1,4 @@
-"""What a plan will cost, before it runs: rough time, what is there already, first command."""
+"""Forecast of a plan: rough time, what is there already, first command."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROGRAM_S = 3.0
 
 @dataclass(frozen=True)
 class Forecast:
-    """What to expect of one session."""
+    """Forecast of one session."""
 
     session: str
     visits: int
@@ -42,7 +42,7 @@ class Forecast:
 
 
 def forecast(plan: Plan, experiment: Experiment, out: Path) -> tuple[Forecast, ...]:
-    """What to expect of each session of a plan; reads journals under `out`, starts nothing."""
+    """Forecast of each session of a plan; reads journals under `out`, starts nothing."""
     earlier_runs = runs(out, plan.experiment)
     return tuple(
         _session(session, experiment, earlier_runs[-1] if earlier_runs else None)
@@ -59,7 +59,7 @@ def _session(session: SessionPlan, experiment: Experiment, newest: RunFolder | N
 
 
 def visit_seconds(session: SessionPlan) -> float:
-    """What one visit takes, roughly, on a GPU like an H200."""
+    """Rough duration of one visit in seconds, on a GPU like an H200."""
     if session.kind is SessionKind.TIMELINE:
         return TIMELINE_S
     if session.kind is not SessionKind.COUNTERS:

@@ -11,7 +11,7 @@ from profiler.run_folder.load.attempts import Loaded
 
 
 def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
-    """What the space says of the kernels of an attempt, added to what it said before.
+    """Checks of the kernels of an attempt by the space, added to the earlier ones.
 
     Cells that are not planned today, or whose key has changed, stay undecided: nothing is known of
     their parameters. Raises SpecError where the space's own function fails.
@@ -36,7 +36,7 @@ def _fell_back(
     kernels: Mapping[str, tuple[tuple[str, ...], ...]],
     space: Space,
 ) -> dict[str, str]:
-    """The first reason that the space gives, by cell id."""
+    """First reason why the kernels of a cell are not its variant's, by cell id."""
     reasons: dict[str, str] = {}
     for cell, lists in kernels.items():
         variant, problem = planned[cell].variant.params, planned[cell].problem.params

@@ -1,4 +1,4 @@
-"""How many launches a plan will take: its first look, the looks after it, and the finals.
+"""Numbers of launches of a plan: its first look, the later looks, and the finals.
 
 A launch is a visit: one run of one cell in one block.
 """
@@ -22,7 +22,7 @@ questions of their own, as in a progression."""
 
 @dataclass(frozen=True)
 class Launches:
-    """One part of a run."""
+    """Expected and largest number of launches of one part of a run."""
 
     part: str
     expected: int
@@ -31,7 +31,7 @@ class Launches:
 
 @dataclass(frozen=True)
 class _Field:
-    """The cells of one problem, by their part in it."""
+    """Numbers of cells of one problem, by their role."""
 
     rivals: int
     references: int
@@ -40,7 +40,7 @@ class _Field:
 
     @property
     def alone(self) -> bool:
-        """Whether there is nothing to compare: such a problem is never looked at again."""
+        """Whether there is nothing to compare: such a problem has no later looks."""
         return self.rivals + self.references < 2
 
     def visits(self, rivals: int, references: int) -> int:
@@ -49,7 +49,7 @@ class _Field:
 
 
 def launches_note(plan: Plan) -> str:
-    """What the expected launches assume; empty where there is one look."""
+    """Assumption behind the expected launches; empty where there is one look."""
     if len(plan.looks) < 2:
         return ""
     return f"Expected: {GO_ON:.0%} of the cells go on to each later look."
@@ -106,7 +106,7 @@ def _some(cells: int) -> int:
 
 
 def _fields(plan: Plan) -> list[_Field]:
-    """Problems with more than one cell."""
+    """Numbers of rivals and references of each problem with more than one cell."""
     named = {*plan.references, plan.baseline}
     variants: dict[str, list[str]] = {}
     for cell in plan.cells:

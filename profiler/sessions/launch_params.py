@@ -1,4 +1,4 @@
-"""Which parameters of a variant never reach its recipe, and so can only act when it is launched.
+"""Finds parameters of a variant that do not change its recipe, and so act only at launch.
 
 Two variants with equal machine code are the same program only where these are equal, too: a grid
 size or a number of stages that is handed to the launcher makes another program of the same code.
@@ -20,7 +20,7 @@ _ABSENT = object()
 def launch_params(
     variants: Sequence[Variant], recipe: Callable[[Params], Recipe | None]
 ) -> dict[str, Params]:
-    """The parameters of each variant, by id, that no other value of the plan compiles differently.
+    """Parameters by variant id whose other values in the plan give the same recipe.
 
     Found by trying: a parameter acts at compile time where some value that it has elsewhere in the
     plan gives another recipe. Combinations that the workload refuses say nothing.
@@ -37,7 +37,7 @@ def launch_params(
 
 
 def _values(variants: Iterable[Variant]) -> Mapping[str, list[Any]]:
-    """Every value of each parameter in the plan; with `_ABSENT` where a variant lacks it."""
+    """Distinct values of each parameter in the plan; `_ABSENT` where a variant lacks it."""
     variants = tuple(variants)
     names = dict.fromkeys(name for variant in variants for name in variant.params)
     values: dict[str, list[Any]] = {name: [] for name in names}

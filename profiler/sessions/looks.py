@@ -1,4 +1,4 @@
-"""What is measured after the first look at the data: where a question is open, and the finalists.
+"""Visits after the first look: cells with an open question, and the finalists.
 
 A sequential design: every cell is measured in the first blocks; more blocks go to the cells whose
 question those did not answer. What a look decides depends only on the blocks before it, so that a
@@ -29,7 +29,7 @@ def later_session(
     *,
     delta: float = DELTA,
 ) -> SessionPlan:
-    """The visits that a look adds to a timing session; none where every question is answered.
+    """Timing session with the visits that a look adds; none where every question is answered.
 
     `look` counts from 1, the second number of `plan.looks`. `samples` may hold more than the blocks
     before it, but nothing of cells that failed. Relative differences below `delta` are the same.
@@ -43,7 +43,7 @@ def later_session(
 def final_session(
     plan: Plan, session: SessionPlan, samples: pd.DataFrame, *, delta: float = DELTA
 ) -> SessionPlan:
-    """The finalists of each problem, its references among them, measured once more."""
+    """Session that measures the finalists and references of each problem again."""
     finalists = _finalists(plan, _judge(plan, samples, None, delta))
     problems = {problem for problem, _ in finalists}
     references = {plan.baseline, *plan.references}
@@ -64,7 +64,7 @@ def final_session(
 
 
 def timeline_cells(plan: Plan, samples: pd.DataFrame, *, delta: float = DELTA) -> tuple[Cell, ...]:
-    """Cells that a timeline is worth most of: the finalists of each problem and their baseline.
+    """Cells to record a timeline of: the finalists of each problem and its baseline.
 
     All cells where nothing was timed that could tell.
     """
@@ -80,7 +80,7 @@ def timeline_cells(plan: Plan, samples: pd.DataFrame, *, delta: float = DELTA) -
 
 
 def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
-    """Problem and variant (ids) of those that may be the best; of many, the quickest."""
+    """Ids (problem, variant) of the contenders; of many, the fastest MOST_FINALISTS."""
     contenders = judge.contenders(_rivals(plan))
     medians = judge.times.groupby(["problem", "variant"])["duration_ns"].median()
     ranked = (
@@ -94,7 +94,7 @@ def _finalists(plan: Plan, judge: Judge) -> set[tuple[str, str]]:
 
 
 def has_final(plan: Plan) -> bool:
-    """Whether there is a winner to measure again: not where too few blocks could tell.
+    """Whether a final is measured: not where its blocks are too few for a verdict.
 
     Nor where nobody asks for one.
     """
@@ -110,7 +110,7 @@ def _judge(plan: Plan, samples: pd.DataFrame, blocks: int | None, delta: float) 
 
 
 def _open_cells(plan: Plan, judge: Judge) -> tuple[Cell, ...]:
-    """Cells that a question is about which the blocks so far do not answer, and their baselines."""
+    """Cells of questions that the blocks so far do not answer, with their baselines."""
     open_ids = _undecided(judge, _pairs_of(plan, plan.pairs))
     if Question.BEST in plan.questions:
         open_ids |= _in_the_race(plan, judge)
@@ -125,7 +125,7 @@ def _open_cells(plan: Plan, judge: Judge) -> tuple[Cell, ...]:
 
 
 def _in_the_race(plan: Plan, judge: Judge) -> set[str]:
-    """Ids of cells that may be the best of several, and of winners not told from the baseline."""
+    """Ids of cells that may be the best, and of winners without a verdict against the baseline."""
     race = judge.contenders(_rivals(plan))
     leading = race[race["contender"]]
     several = leading.groupby("problem")["variant"].transform("size") > 1
@@ -142,7 +142,7 @@ def _undecided(judge: Judge, pairs: Iterable[Pair]) -> set[str]:
 
 
 def _outnumbered(judge: Judge, cells: Sequence[Cell]) -> set[str]:
-    """Ids of cells that alone would differ from the baseline, but not as one of so many.
+    """Ids of cells that differ from the baseline only without the correction for many comparisons.
 
     Out of the race as they may be, the page has a verdict on each of them; a few more blocks give
     it, because p values shrink faster than the number of comparisons weighs.
@@ -168,7 +168,7 @@ def _with_baselines(plan: Plan, ids: Collection[str]) -> list[Pair]:
 
 
 def _pairs_of(plan: Plan, asked: Collection[tuple[str, str]]) -> list[Pair]:
-    """Cells of these variants, problem by problem, where both are planned."""
+    """Pairs of cell ids of these pairs of variants, at each problem where both are planned."""
     ids = {(cell.problem.id, cell.variant.id): cell.id for cell in plan.cells}
     problems = dict.fromkeys(cell.problem.id for cell in plan.cells)
     pairs = (
@@ -178,7 +178,7 @@ def _pairs_of(plan: Plan, asked: Collection[tuple[str, str]]) -> list[Pair]:
 
 
 def _comparable(cells: Iterable[Cell]) -> tuple[Cell, ...]:
-    """Without problems of a single cell: there is nothing to compare it with."""
+    """Cells of problems that have more than one: a single cell has nothing to compare with."""
     cells = tuple(cells)
     counts = Counter(cell.problem.id for cell in cells)
     return tuple(cell for cell in cells if counts[cell.problem.id] > 1)

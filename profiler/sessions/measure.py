@@ -1,4 +1,4 @@
-"""The live stage: build what is missing, and measure the visits that no earlier attempt has."""
+"""Builds what is missing, and measures the visits that no earlier attempt has."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class Live:
-    """What a live run works with."""
+class MeasureRequest:
+    """What to build and measure, on which machine, and where to."""
 
     loaded: LoadedSpec
     plan: Plan
@@ -96,90 +96,90 @@ def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | 
     return replace(recipe, flags=(*recipe.flags, *experiment.build.flags))
 
 
-def measure(live: Live, reporter: ProgressReporter, watch: Stopwatch) -> RunFolder:
+def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch) -> RunFolder:
     """Build and measure; returns the run folder, which holds everything also when this raises."""
-    experiment = live.loaded.experiment
+    experiment = request.loaded.experiment
     with watch.stage("build"):
         builds = build_plan(
             experiment,
-            live.plan.variants,
-            live.space,
-            arch=live.machine.architecture(experiment.build.arch),
-            build_root=live.out / ".build",
+            request.plan.variants,
+            request.space,
+            arch=request.machine.architecture(experiment.build.arch),
+            build_root=request.out / ".build",
             on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
         )
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
-    keys = _keys(live, builds)
+    keys = _keys(request, builds)
     with gpu_lock(
-        live.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=reporter.say
+        request.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=reporter.say
     ) as lock:
         # Only here, because whoever held the lock may have measured what is missing.
-        run = _run_folder(live, keys, reporter)
-        run.write_spec(live.loaded.text)
-        run.write_plan(live.plan)
+        run = _run_folder(request, keys, reporter)
+        run.write_spec(request.loaded.text)
+        run.write_plan(request.plan)
         run.write_builds(builds)
-        record = _record(live, run, keys)
+        record = _record(request, run, keys)
         run.write_record(record)
         measurement = Measurement(
-            loaded=live.loaded,
-            plan=live.plan,
-            machine=live.machine,
+            loaded=request.loaded,
+            plan=request.plan,
+            machine=request.machine,
             run=run,
             builds=builds,
             keys=keys,
             lock_file=lock.session_file,
             reporter=reporter,
-            space=live.space,
+            space=request.space,
         )
         measurement.save_what_was_left()
         measurement.check_kernels_of_what_was_left()
-        for session in live.plan.sessions:
+        for session in request.plan.sessions:
             with _stages_recorded(run, record, watch):
-                _measure_session(live, measurement, session, watch)
-        if live.timeline:
+                _measure_session(request, measurement, session, watch)
+        if request.timeline:
             with _stages_recorded(run, record, watch):
-                _measure_timeline(live, measurement, watch)
+                _measure_timeline(request, measurement, watch)
     return run
 
 
 @contextmanager
 def _stages_recorded(run: RunFolder, record: RunRecord, watch: Stopwatch) -> Iterator[None]:
-    """Write down how long the stages took so far, whatever ends the body."""
+    """Add the seconds of the stages to run.json, whatever ends the body."""
     try:
         yield
     finally:
         run.write_record(_with_stages(record, watch))
 
 
-def _measure_timeline(live: Live, measurement: Measurement, watch: Stopwatch) -> None:
-    """Timelines of those that may be the best; none twice where the experiment has them all."""
-    if any(session.collector == NSYS for session in live.plan.sessions):
+def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
+    """Record timelines of the variants that may be the best, unless the experiment records all."""
+    if any(session.collector == NSYS for session in request.plan.sessions):
         return
-    experiment = live.loaded.experiment
+    experiment = request.loaded.experiment
     delta = experiment.margin_pct / 100
-    cells = timeline_cells(live.plan, measurement.samples(), delta=delta)
+    cells = timeline_cells(request.plan, measurement.samples(), delta=delta)
     session = timeline_session(experiment, NSYS, cells)
     with watch.stage(session.name):
         measurement.measure(session, f"{session.name}, timeline of the finalists")
 
 
 def _measure_session(
-    live: Live, measurement: Measurement, session: SessionPlan, watch: Stopwatch
+    request: MeasureRequest, measurement: Measurement, session: SessionPlan, watch: Stopwatch
 ) -> None:
-    """A session; where it is one of timing, the looks and the final that follow from it."""
+    """Measure a session and, of a timing session, the looks and the final that follow."""
     with watch.stage(session.name):
-        measurement.measure(session, _look_title(live.plan, session, 0))
-        if not is_judged(live.plan, session):
+        measurement.measure(session, _look_title(request.plan, session, 0))
+        if not is_judged(request.plan, session):
             return
-        delta = live.loaded.experiment.margin_pct / 100
-        for look in range(1, len(live.plan.looks)):
+        delta = request.loaded.experiment.margin_pct / 100
+        for look in range(1, len(request.plan.looks)):
             samples = measurement.samples()
-            later = later_session(live.plan, session, samples, look, delta=delta)
+            later = later_session(request.plan, session, samples, look, delta=delta)
             if later.visits:
-                measurement.measure(later, _look_title(live.plan, session, look))
-    if has_final(live.plan):
-        final = final_session(live.plan, session, measurement.samples(), delta=delta)
+                measurement.measure(later, _look_title(request.plan, session, look))
+    if has_final(request.plan):
+        final = final_session(request.plan, session, measurement.samples(), delta=delta)
         with watch.stage(final.name):
             if final.visits:
                 measurement.measure(final)
@@ -191,45 +191,49 @@ def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:
     return f"{session.name}, look {look + 1} of {len(plan.looks)}"
 
 
-def _keys(live: Live, builds: Sequence[BuildResult]) -> dict[str, str]:
-    experiment = live.loaded.experiment
+def _keys(request: MeasureRequest, builds: Sequence[BuildResult]) -> dict[str, str]:
+    experiment = request.loaded.experiment
     return cell_keys(
-        live.plan.cells,
+        request.plan.cells,
         experiment=experiment,
         builds={build.variant: build for build in builds},
-        environment=live.machine.environment,
-        base=live.loaded.base,
+        environment=request.machine.environment,
+        base=request.loaded.base,
     )
 
 
-def _run_folder(live: Live, keys: Mapping[str, str], reporter: ProgressReporter) -> RunFolder:
-    name = live.loaded.experiment.name
-    resumed = None if live.fresh else resumable(live.out, name, keys)
+def _run_folder(
+    request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter
+) -> RunFolder:
+    name = request.loaded.experiment.name
+    resumed = None if request.fresh else resumable(request.out, name, keys)
     if resumed is not None:
-        reporter.say(f"Going on with {resumed.path} (--fresh starts anew).")
+        reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
         return resumed
-    return create_run(live.out, name, live.created)
+    return create_run(request.out, name, request.created)
 
 
-def _record(live: Live, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
+def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
     earlier = run.record() if run.exists() else None
     return RunRecord(
-        experiment=live.loaded.experiment.name,
-        created=earlier.created if earlier else live.created,
-        seed=live.plan.seed,
-        environment=live.machine.environment,
+        experiment=request.loaded.experiment.name,
+        created=earlier.created if earlier else request.created,
+        seed=request.plan.seed,
+        environment=request.machine.environment,
         keys={**(earlier.keys if earlier else {}), **keys},
         stages=earlier.stages if earlier else {},
-        spec_path=live.loaded.shown_path,
-        overrides=live.loaded.flags,
-        timelines=_timeline_settings(live, earlier),
+        spec_path=request.loaded.shown_path,
+        overrides=request.loaded.flags,
+        timelines=_timeline_settings(request, earlier),
     )
 
 
-def _timeline_settings(live: Live, earlier: RunRecord | None) -> dict[str, Mapping[str, Any]]:
-    """How timelines are made today; as before for those that today's run does not make."""
-    today = TimelineTools(live.loaded.experiment, live.machine).all_settings()
-    if live.machine.nsys is None:
+def _timeline_settings(
+    request: MeasureRequest, earlier: RunRecord | None
+) -> dict[str, Mapping[str, Any]]:
+    """Settings of timelines by collector; the earlier ones where this run makes none."""
+    today = TimelineTools(request.loaded.experiment, request.machine).all_settings()
+    if request.machine.nsys is None:
         del today[NSYS]
     return {**(earlier.timelines if earlier else {}), **today}
 

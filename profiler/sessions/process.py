@@ -58,7 +58,7 @@ class SessionResult:
 
 
 def ignore(record: Record) -> None:
-    """Do nothing with a record: the default where nobody follows the session."""
+    """Do nothing with a record: the default callback of `run_session`."""
     del record
 
 
@@ -72,7 +72,7 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     clock: Callable[[], float] = time.monotonic,
     lock_file: Path | None = None,
 ) -> SessionResult:
-    """Run a command to its end and say how it ended; nothing of it lives afterwards.
+    """Run a command to its end and return how it ended; none of its processes is left.
 
     stdout and stderr go to files in `folder`. `on_record` is called for each record of the journal
     as it comes. A session whose journal stands still for too long is ended from the inside out (see

@@ -20,7 +20,7 @@ from profiler.sessions.watchdog import Limits
 
 @dataclass(frozen=True)
 class Program:
-    """A program of the user's, and how its visits are measured."""
+    """An external command, and how its visits are measured."""
 
     workload: CommandWorkload
     base: Path

@@ -43,7 +43,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Ended:
-    """One attempt, judged."""
+    """One attempt that has ended, and what its end is blamed on."""
 
     folder: Path
     result: SessionResult
@@ -56,7 +56,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class Recovered:
-    """What a list of visits came to."""
+    """Outcome of a list of visits."""
 
     measured: frozenset[Visit]
     failures: Mapping[str, Failure]
@@ -128,7 +128,7 @@ def _first_blocks(visits: Sequence[Visit], limit: int) -> tuple[Visit, ...]:
 
 @dataclass
 class _State:
-    """What is known so far; `learn` takes in one attempt."""
+    """State of the visits after the attempts so far; `learn` adds one attempt."""
 
     session: str
     problem_of: Mapping[str, str]
@@ -220,14 +220,14 @@ class _State:
         if result.cause is Cause.TIMED_OUT:
             how = "was silent for too long"
         raise EnvironmentUnusable(
-            f"Session {self.session} brought nothing new {_STALLS} times in a row "
-            f"(the last time it {how}).\n{last_words(folder)}".rstrip(),
+            f"Session {self.session} made no progress in {_STALLS} attempts in a row "
+            f"(the last one {how}).\n{last_words(folder)}".rstrip(),
             remedy=f"See the whole output in {folder}.",
         )
 
 
 def _failed(records: Iterable[Record]) -> list[Failure]:
-    """Failures that the runner saw itself and went on from, or left because of."""
+    """Failures that the runner recorded itself, by cell, whether or not it survived them."""
     return [
         Failure(str(record["cell"]), Outcome(record["outcome"]), str(record.get("cause", "")))
         for record in records
@@ -238,7 +238,7 @@ def _failed(records: Iterable[Record]) -> list[Failure]:
 def _unseen(
     finished: Set[Visit], got: Set[Visit], failures: Mapping[str, Failure]
 ) -> list[Failure]:
-    """Cells of which the runner finished visits, and the tool saw nothing at all.
+    """Failures of cells that the runner finished and of which the tool has no result.
 
     A cell of which only some visits were seen is visited again.
     """
@@ -250,18 +250,18 @@ def _unseen(
 
 
 def _session_failed(result: SessionResult, records: Sequence[Record]) -> ProfilerError | None:
-    """Error of a runner that could not begin."""
+    """Error of a runner that could not start."""
     for record in records:
         if record.get("event") == protocol.SESSION_FAILED:
-            cause = str(record.get("cause", "the runner could not begin"))
+            cause = str(record.get("cause", "the runner could not start"))
             if result.returncode == protocol.EXIT_NO_DEVICE:
-                return EnvironmentUnusable(cause, remedy="`python -m profiler doctor` says more.")
+                return EnvironmentUnusable(cause, remedy="`python -m profiler doctor` shows more.")
             return UsageError(cause, remedy="Correct the workload or the experiment file.")
     return None
 
 
 def _ended_from_outside(result: SessionResult) -> ProfilerError | None:
-    """Interruption that the exit code of a session tells of."""
+    """Interruption that the exit code of a session stands for, or None."""
     outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
     if result.returncode not in outside:
         return None
@@ -283,7 +283,7 @@ def _tool_died(result: SessionResult, collector: Collector) -> bool:
 def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
     """Outcome and cause of what was running when a process ended before its time."""
     if result.cause is Cause.TIMED_OUT:
-        return Outcome.TIMED_OUT, "did not get on within the time limit"
+        return Outcome.TIMED_OUT, "made no progress within the time limit"
     fault = collector.cell_fault(folder)
     if fault is not None:
         return fault
@@ -291,7 +291,7 @@ def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple
     if "illegal memory access" in stderr:
         return Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal memory access"
     how = f"the process {ending(result.returncode, under_tool=collector.wraps_target)}"
-    message = _dying_words(stderr)
+    message = _last_line(stderr)
     return Outcome.CRASHED, how + (f" ({message})" if message else "")
 
 
@@ -300,13 +300,13 @@ _SURVIVED = re.compile(r"^runner: .*\n", re.MULTILINE)
 
 
 def _since_survived(stderr: str) -> str:
-    """What was said after the last failure that the runner outlived: the rest is of other cells."""
+    """Stderr after the last failure that the runner survived: the rest is of other cells."""
     survived = [match.end() for match in _SURVIVED.finditer(stderr)]
     return stderr[survived[-1] :] if survived else stderr
 
 
-def _dying_words(stderr: str) -> str:
-    """What a process said last: before Python's own trace of a crash, where it printed one."""
+def _last_line(stderr: str) -> str:
+    """Last line of stderr; where Python printed a fatal error, that line."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     fatal = [line for line in lines if line.startswith("Fatal Python error")]
     return fatal[-1] if fatal else lines[-1] if lines else ""
@@ -339,7 +339,7 @@ def ending(returncode: int, *, under_tool: bool = False) -> str:
     """How a process ended, as the end of a sentence about it."""
     signum = signal_of(returncode, under_tool=under_tool)
     if signum is None:
-        return f"left with exit code {returncode}"
+        return f"exited with code {returncode}"
     if returncode in _FATAL:  # ncu's number for a signal may as well be what the program returned.
         return f"ended with code {returncode} ({signum.name}, or its own exit code)"
     return f"was killed by {signum.name}"

@@ -44,7 +44,7 @@ def source_hashes(experiment: Experiment, base: Path, cells: Sequence[Cell]) -> 
 
 
 def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, ...]:
-    """The workload with what it imports of its own folder, and the runner; or the program.
+    """Source files of a workload (with its imports from its folder) and the runner; or the program.
 
     `base` is the folder of the spec. CUDA sources are not among them: they are in the hash of each
     variant's machine code.
@@ -108,7 +108,7 @@ def _with_imports(file: Path, root: Path, package: str | None) -> tuple[Path, ..
 
 
 def _imported_names(file: Path, root: Path) -> Iterator[str]:
-    """Absolute dotted names that a file may mean by its imports, wherever they stand."""
+    """Absolute dotted names of all imports of a file, at any depth."""
     try:
         tree = ast.parse(file.read_bytes())
     except (SyntaxError, ValueError):  # the runner will say so

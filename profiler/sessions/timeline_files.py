@@ -1,4 +1,4 @@
-"""From what nsys or torch.profiler recorded to the cleaned files of an attempt.
+"""Writes the cleaned timeline files of an attempt from what nsys or torch.profiler recorded.
 
 A recording of nsys holds the whole environment of the profiled process, a trace of torch.profiler
 paths of the machine. They stay in a folder of their own, and only what names nobody is written
@@ -49,7 +49,7 @@ beside this folder.
 
 
 def prepare_private(folder: Path) -> None:
-    """Make the folder of an attempt that its tool's own files go to, and say in it why."""
+    """Make the folder for the tool's own files of an attempt, with a note why they are private."""
     private = folder / PRIVATE_FOLDER
     private.mkdir(mode=0o700, exist_ok=True)
     (private / README_FILE).write_text(_README, encoding="utf-8")
@@ -96,14 +96,14 @@ def _unreadable(tool: str, error: ParseError) -> EnvironmentUnusable:
 
 
 def _wanted(timeline: Timeline, capture: str) -> Timeline:
-    """What lies inside visits; all of it where more was asked for."""
+    """The part of a timeline inside visits; all of it where more was asked for."""
     if capture != protocol.CAPTURE_VISITS:
         return timeline
     return inside(timeline, visits(timeline.ranges))
 
 
 def keep_traces(folder: Path, facts: TimelineFacts) -> None:
-    """Put the traces of torch.profiler away, and write the cleaned files of the finished visits.
+    """Move the traces of torch.profiler to the private folder, and write the cleaned files.
 
     Raises EnvironmentUnusable where a trace cannot be read.
     """

@@ -1,4 +1,4 @@
-"""How the sessions of a run make timelines: settings, what runs them, what is kept of them."""
+"""Timelines of the sessions of a run: settings, tools, and the files that are stored."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NSYS = nsys.KIND.name
 
 @dataclass(frozen=True)
 class TimelineTools:
-    """What a run needs for its timelines."""
+    """Settings and tools of the timelines of a run."""
 
     experiment: Experiment
     machine: Machine
 
     @property
     def tools(self) -> Tools:
-        """What the collectors of the run are made with, those without a timeline too."""
+        """Tools that the collectors of the run are made with, those without a timeline too."""
         collect = self.experiment.collect
         return Tools(
             ncu=self.machine.ncu,
@@ -49,7 +49,7 @@ class TimelineTools:
 
     @property
     def capture(self) -> str:
-        """What nsys records: the spec's words, and `program` where there are no visits to wait for.
+        """Capture setting of nsys: that of the spec, `program` where there are no visits.
 
         So it is for an external command; and without CUDA, nobody can tell nsys when to begin.
         """
@@ -86,7 +86,7 @@ class TimelineTools:
         return NvtxWindow(name, domain)
 
     def prepare(self, folder: Path) -> None:
-        """Make room in the folder of an attempt for what nobody else shall see."""
+        """Make the private folder of an attempt."""
         prepare_private(folder)
 
     def keep(self, collector: str, folder: Path, *, ended_well: bool) -> None:
@@ -110,7 +110,7 @@ class TimelineTools:
             keep_traces(folder, TimelineFacts(collector, device, protocol.CAPTURE_VISITS))
 
     def _stored_capture(self) -> str:
-        """What goes into the cleaned files: of visits only these, however nsys was started."""
+        """Capture setting of the cleaned files: of visits only these, however nsys was started."""
         asked = self.experiment.collect.timeline.capture
         command = isinstance(self.experiment.workload, CommandWorkload)
         return asked if not command else self.capture

@@ -1,4 +1,4 @@
-"""Following a journal while it is written, and noticing when it stands still."""
+"""Follows a journal while it is written, and detects when it stops growing."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Limits:
 
 
 class Watchdog:
-    """Says when a session has been silent for too long. Time comes from `clock`, in seconds."""
+    """Detects a session that has been silent for too long. Time comes from `clock`, in seconds."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float], *, has_journal: bool) -> None:
         self._limits = limits
@@ -68,7 +68,7 @@ class Watchdog:
         return max(self._limits.startup_s, self._limits.step_s)
 
     def saw(self, record: Record) -> None:
-        """Take note of a record."""
+        """Restart the time limit: a record was written."""
         self._last = self._clock()
         over = record.get("event") == protocol.SESSION_FINISHED
         self._limit = self._startup() if over else self._limits.step_s

@@ -60,7 +60,7 @@ def test_lock_is_free_again_when_its_holder_was_killed(tmp_path, holder):
 def test_lock_is_not_held_twice_by_one_process(tmp_path):
     with (
         gpu_lock("GPU-1", timeout_s=5, on_wait=print, folder=tmp_path),
-        pytest.raises(ProfilerError, match="No GPU lock held twice"),
+        pytest.raises(ProfilerError, match="already holds the GPU lock"),
         gpu_lock("GPU-1", timeout_s=5, on_wait=print, folder=tmp_path),
     ):
         pytest.fail("the second lock was given")

@@ -1,4 +1,4 @@
-"""Words of notices: every kind has some, and the code gives every value that they need."""
+"""Notices: every kind has a template, and the code gives every value that it needs."""
 
 import ast
 import string
@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 import profiler
-from profiler.notices import WORDS, Notice, NoticeKind, Severity, fold, remedy, severity, text
+from profiler.notices import TEMPLATES, Notice, NoticeKind, Severity, fold, remedy, severity, text
 from profiler.parse.ncu_csv import parse_ncu_csv
 
 SOURCES = sorted(Path(profiler.__file__).parent.rglob("*.py"))
 
 
 def fields(kind):
-    """Values that the words of a kind need."""
-    words = WORDS[kind].text + WORDS[kind].remedy
-    return {name for _, name, _, _ in string.Formatter().parse(words) if name is not None}
+    """Values that the template of a kind needs."""
+    template = TEMPLATES[kind].text + TEMPLATES[kind].remedy
+    return {name for _, name, _, _ in string.Formatter().parse(template) if name is not None}
 
 
 @cache
@@ -34,14 +34,14 @@ def mentioned():
 
 
 @pytest.mark.parametrize("kind", list(NoticeKind))
-def test_every_kind_has_words_and_someone_who_says_them(kind):
-    assert WORDS[kind].text
-    assert isinstance(WORDS[kind].severity, Severity)
+def test_every_kind_has_a_template_and_is_used(kind):
+    assert TEMPLATES[kind].text
+    assert isinstance(TEMPLATES[kind].severity, Severity)
     assert kind in mentioned()
 
 
-def test_no_words_are_left_over():
-    assert set(WORDS) == set(NoticeKind)
+def test_every_template_has_a_kind():
+    assert set(TEMPLATES) == set(NoticeKind)
 
 
 @pytest.mark.parametrize("kind", list(NoticeKind))
@@ -62,20 +62,20 @@ ROW = '"0","k","5"\n'
 
 
 @pytest.mark.parametrize(
-    ("csv", "kind", "words"),
+    ("csv", "kind", "expected"),
     [
-        (HEAD + UNITS + ROW + '"1","k', "csv_truncated", "the 1 whole rows"),
+        (HEAD + UNITS + ROW + '"1","k', "csv_truncated", "the 1 complete rows"),
         (HEAD + UNITS + ROW + '"1","k"\n' + ROW, "csv_bad_rows", "1 rows do not fit"),
         (HEAD + ROW, "csv_no_units", "no units row"),
         (HEAD + UNITS + ROW + '"1","k","much"\n', "csv_bad_cells", "first: much"),
         ("==ERROR== LaunchFailed\n" + HEAD + UNITS + ROW, "csv_tool_message", "LaunchFailed"),
     ],
 )
-def test_the_parser_gives_what_its_words_need(csv, kind, words):
+def test_the_parser_gives_what_its_template_needs(csv, kind, expected):
     (notice,) = parse_ncu_csv(csv, "some.csv").notices
     assert notice.kind == kind
     assert text(notice).startswith("some.csv: ")
-    assert words in text(notice)
+    assert expected in text(notice)
     assert "{" not in text(notice) + remedy(notice)
 
 

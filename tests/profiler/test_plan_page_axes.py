@@ -47,7 +47,7 @@ def test_a_grid_needs_neither(tmp_path: Path) -> None:
         ),
         ("{axes: [dim0]}", "name two parameters"),
         ("{axes: dim0}", "name two parameters"),
-        ("{axes: [dim0, dim0]}", "stands in the list twice"),
+        ("{axes: [dim0, dim0]}", "is in the list twice"),
         ("{axes: [dim0, dim1], split: dim1}", "'dim1' is an axis already"),
         ("{kind: gird}", "grid"),
     ],

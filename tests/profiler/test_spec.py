@@ -343,7 +343,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         ),
         (
             MINIMAL + "collect: {collectors: [ncu, ncu]}\n",
-            "spec.yaml:4: collect.collectors: 'ncu' stands in the list twice",
+            "spec.yaml:4: collect.collectors: 'ncu' is in the list twice",
         ),
         (
             HEAD + "variants: {matrix: {a-b: 1}}\n",
@@ -372,7 +372,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         ),
         (
             MINIMAL + "exclude: [{name: a, when: {b: 1}}, {name: a, when: {b: 2}}]\n",
-            "spec.yaml:4: exclude: 'a' stands in the list twice",
+            "spec.yaml:4: exclude: 'a' is in the list twice",
         ),
         (
             "name: x\nworkload: {module: a, command: b}\n" + VARIANTS,

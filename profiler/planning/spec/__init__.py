@@ -1,4 +1,4 @@
-"""The experiment file: YAML → `Experiment`, with file and line in every complaint."""
+"""The experiment file: YAML → `Experiment`, with file and line in every error."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class LoadedSpec:
         return tuple(override.raw for override in self.overrides)
 
     def error(self, field: FieldPath, message: str, *, remedy: str | None = None) -> SpecError:
-        """A complaint about one field, with its file and line (or its flag)."""
+        """Error about one field, with its file and line (or its flag)."""
         path = written_path(field, self.document)
         fault = Fault(self.document.line(path), field_name(path), message)
         return SpecError(_line(fault, path, self.document, self.overrides), remedy=remedy)

@@ -29,7 +29,7 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Faul
 
 
 def written_path(loc: Iterable[int | str], document: Document) -> FieldPath:
-    """The path as it stands in the file: without the steps that short forms add.
+    """Path as written in the file, without the steps that short forms add.
 
     `block: 128` is read as `block: [128]`, so that pydantic speaks of `block[0]`.
     """
@@ -60,7 +60,7 @@ def _is_echo(details: ErrorDetails) -> bool:
 
 
 def _message(details: ErrorDetails) -> str:
-    """What is wrong, in our words where pydantic's are not a user's."""
+    """Message of an error; ours where pydantic's is not made for users."""
     loc, shown = details["loc"], _shown(details["input"])
     kind = details["type"]
     if kind == "extra_forbidden":
@@ -78,7 +78,7 @@ def _message(details: ErrorDetails) -> str:
 
 
 def _close(given: object, expected: str) -> str:
-    """A suggestion, where one of the quoted words is close; the others have been listed already."""
+    """Suggestion of the closest of the expected values, which the message lists; else empty."""
     hint = did_you_mean(given, _QUOTED.findall(expected))
     return hint if hint.startswith("; did") else ""
 

@@ -108,7 +108,7 @@ _MISTYPED = 0.9
 
 
 def _check_capture(value: str) -> str:
-    """Refuse what nsys would take for something else than the name of a range."""
+    """Raise for a text that nsys would not take for the name of a range."""
     name, at, domain = check_text(value).partition("@")
     keywords = (CAPTURE_VISITS, CAPTURE_PROGRAM)
     close = difflib.get_close_matches(value.lower(), keywords, n=1, cutoff=_MISTYPED)

@@ -21,11 +21,11 @@ class Override:
 
     @property
     def flag(self) -> str:
-        """How it was given."""
+        """The flag as it was given."""
         return f"--set {self.raw}"
 
     def touches(self, field: FieldPath, *, in_file: bool) -> bool:
-        """Whether a complaint about this field is about this override."""
+        """Whether an error about this field is about this override."""
         inside = field[: len(self.path)] == self.path
         made_parent = not in_file and self.path[: len(field)] == field
         return inside or made_parent
@@ -71,7 +71,7 @@ def apply_overrides(data: dict[str, Any], overrides: Sequence[Override]) -> dict
 
 
 def _enter(place: Any, key: Key, override: Override, depth: int) -> Any:
-    """What is at `key`; an empty mapping is put there where there is nothing."""
+    """Value at `key`; an empty mapping is put there where there is none."""
     if isinstance(place, dict) and isinstance(key, str):
         if place.get(key) is None:
             place[key] = {}

@@ -1,4 +1,4 @@
-"""Writes the parts of docs/spec.md that the models know best, and the JSON Schema beside it.
+"""Writes the tables of docs/spec.md from the models, and the JSON Schema beside it.
 
     python -m profiler.planning.spec.reference docs
 
@@ -57,7 +57,7 @@ def schema_text() -> str:
 
 
 def fill_tables(page: str) -> str:
-    """The page with the table of every `<!-- fields: Model -->` … `<!-- end -->` made anew."""
+    """The page with the table of every `<!-- fields: Model -->` … `<!-- end -->` written again."""
     by_name = {model.__name__: model for model in MODELS}
     return _TABLE.sub(lambda match: f"{match[1]}{table(by_name[match[2]])}{match[3]}", page)
 
@@ -95,7 +95,7 @@ def _default(value: object) -> str:
 
 
 def _type_text(schema: dict[str, Any]) -> str:
-    """What a value may be, in a few words."""
+    """Short description of the type of a value."""
     if "$ref" in schema:
         return _link(schema["$ref"])
     if "const" in schema:

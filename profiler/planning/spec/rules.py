@@ -61,7 +61,7 @@ class Condition(SpecModel):
         return schema
 
     def holds(self, value: str | int | float | bool | None) -> bool:
-        """Whether a parameter's value fits; text is never between numbers."""
+        """Whether a parameter's value meets the condition; text is never between numbers."""
         if self.any_of is not None and not any(same(value, allowed) for allowed in self.any_of):
             return False
         if self.none_of is not None and any(same(value, excluded) for excluded in self.none_of):

@@ -1,4 +1,4 @@
-"""Reading YAML so that every later complaint can name its line.
+"""Reads YAML so that every later error can name its line.
 
 `yaml.safe_load` and nothing more powerful, with two differences: `1e-3` is a number (YAML 1.1 asks
 for `1.0e-3`), and what YAML would silently misread is refused (see `_misreading`).
@@ -171,7 +171,7 @@ def parse_value(text: str) -> Any:
 
 
 def kind_of(value: object) -> str:
-    """What a value is, in the words of YAML."""
+    """Kind of a value, in the terms of YAML."""
     names = {
         dict: "a mapping",
         list: "a list",
@@ -246,7 +246,7 @@ def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:
 
 
 def _misreading(node: yaml.ScalarNode) -> str | None:
-    """Why YAML would not read this value as it was meant: `64:32` is 3872 to it, and 010 is 8."""
+    """Message for a value that YAML misreads (`64:32` is 3872, 010 is 8), or None."""
     if node.tag in (_INTEGER, _FLOAT) and ":" in node.value:
         return f"YAML reads {node.value} as a number in base 60; put it in quotes"
     if node.tag == _INTEGER and _OCTAL.fullmatch(node.value):

@@ -37,7 +37,7 @@ def wrong(message: str) -> PydanticCustomError:
 
 
 def did_you_mean(given: object, candidates: Iterable[str]) -> str:
-    """`; did you mean 'blocks'?`, or what there is where nothing is close."""
+    """`; did you mean 'blocks'?`, or the list of candidates where none is close."""
     names = sorted(set(candidates))
     close = difflib.get_close_matches(str(given), names, n=1)
     if close:
@@ -84,12 +84,12 @@ def unique(values: tuple[Any, ...]) -> tuple[Any, ...]:
     """Refuse a list that holds something twice."""
     for index, value in enumerate(values):
         if value in values[:index]:
-            raise wrong(f"{value!r} stands in the list twice")
+            raise wrong(f"{value!r} is in the list twice")
     return values
 
 
 class OrSingle:
-    """Tells editors that a single value may stand for a list of one."""
+    """Schema annotation: a single value is accepted in place of a list of one."""
 
     def __get_pydantic_json_schema__(
         self, core_schema: CoreSchema, handler: GetJsonSchemaHandler

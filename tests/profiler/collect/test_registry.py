@@ -67,7 +67,7 @@ def test_an_alias_is_the_same_collector(tmp_path, alias, key):
 
 
 def test_a_collector_given_twice_by_two_names_is_refused(tmp_path):
-    with pytest.raises(SpecError, match="'timer' stands in the list twice"):
+    with pytest.raises(SpecError, match="'timer' is in the list twice"):
         Workplace(tmp_path / "place", spec_with("timer", "cuda_events"))
 
 

@@ -14,7 +14,7 @@ from profiler.model import Cell, Problem
 from profiler.planning.space import load_space
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import runs
-from profiler.sessions.measure import Live, Stopwatch, build_plan, measure
+from profiler.sessions.measure import MeasureRequest, Stopwatch, build_plan, measure
 from profiler.sessions.progress import ProgressReporter
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
@@ -142,7 +142,7 @@ def go(place, tmp_path, monkeypatch):
     def run(**changes):
         console = Console(file=io.StringIO(), width=200)
         watch = Stopwatch()
-        live = Live(
+        live = MeasureRequest(
             loaded=place.loaded,
             plan=place.plan,
             space=load_space(place.loaded.experiment.workload, place.loaded.base),
@@ -163,7 +163,7 @@ def test_a_complete_run_is_gone_on_with_and_nothing_is_measured(place, go):
     run, said = go()
     assert run == place.run
     assert [attempt.folder for attempt in run.attempts()] == before
-    assert f"Going on with {place.run.path}" in said
+    assert f"Resuming {place.run.path}" in said
     assert said.count("nothing is missing") == 3
 
 

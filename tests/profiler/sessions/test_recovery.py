@@ -288,8 +288,8 @@ runner: other..p: illegal_address in check: RuntimeError: CUDA error: an illegal
 @pytest.mark.parametrize(
     ("last", "outcome", "cause"),
     [
-        ("", Outcome.CRASHED, "left with exit code 3"),
-        ("lost the device\n", Outcome.CRASHED, "left with exit code 3 (lost the device)"),
+        ("", Outcome.CRASHED, "exited with code 3"),
+        ("lost the device\n", Outcome.CRASHED, "exited with code 3 (lost the device)"),
         ("an illegal memory access was\n", Outcome.ILLEGAL_ADDRESS, "CUDA reported an illegal"),
     ],
 )
@@ -321,10 +321,10 @@ def test_chunks_end_between_problems_or_blocks(limit, taken):
     [
         (-signal.SIGSEGV, False, "was killed by SIGSEGV"),
         (11, True, "ended with code 11 (SIGSEGV, or its own exit code)"),
-        (11, False, "left with exit code 11"),
+        (11, False, "exited with code 11"),
         (137, False, "was killed by SIGKILL"),
-        (1, True, "left with exit code 1"),
-        (255, False, "left with exit code 255"),
+        (1, True, "exited with code 1"),
+        (255, False, "exited with code 255"),
     ],
 )
 def test_endings_in_words(code, under_tool, words):
