@@ -287,8 +287,8 @@ def read_whole_journal(path: Path) -> JournalContent:
     *lines, last = content.decode("utf-8", errors="replace").split("\n")
     records = [record_of(line) for line in lines if line.strip()]
     cut = record_of(last)
-    whole = [record for record in (*records, cut) if record is not None]
-    return JournalContent(tuple(whole), sum(record is None for record in records))
+    complete = [record for record in (*records, cut) if record is not None]
+    return JournalContent(tuple(complete), sum(record is None for record in records))
 
 
 def record_of(line: str | bytes) -> dict[str, Any] | None:
@@ -302,11 +302,11 @@ def record_of(line: str | bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return None
-    whole = all(name in record for name in _NEEDED.get(record["event"], ()))
+    complete = all(name in record for name in _NEEDED.get(record["event"], ()))
     if record.get("phase") == MEASURE and record["event"] in (STARTED, FINISHED):
-        whole = whole and record.get("block") is not None
+        complete = complete and record.get("block") is not None
     sound = all(check(record[name]) for name, check in _CHECKS.items() if name in record)
-    return record if whole and sound else None
+    return record if complete and sound else None
 
 
 def _is_real(value: object) -> bool:
@@ -331,7 +331,7 @@ def _is_text(value: object) -> bool:
 
 
 def _is_list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
-    return lambda value: isinstance(value, list) and all(check(each) for each in value)
+    return lambda value: isinstance(value, list) and all(check(item) for item in value)
 
 
 def _is_operator(value: object) -> bool:

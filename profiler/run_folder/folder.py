@@ -146,7 +146,7 @@ class AttemptResult:
 
 @dataclass(frozen=True)
 class KernelCheck:
-    """What a workload's `check_kernels` said of the cells of an attempt, when it was first read."""
+    """Results of a workload's `check_kernels` for an attempt, decided when it was first read."""
 
     fell_back: Mapping[str, str] = field(default_factory=dict)
     """Cell id → why its kernels are not those of its variant."""
@@ -192,7 +192,7 @@ class RunFolder:
     path: Path
 
     def write_spec(self, text: str) -> None:
-        """Keep the spec as it was given."""
+        """Write the spec as it was given."""
         write_atomic(self.path / SPEC_FILE, text)
 
     @property
@@ -274,11 +274,11 @@ class RunFolder:
         return folder
 
     def write_command(self, folder: Path, command: str) -> None:
-        """Keep the exact command line of an attempt."""
+        """Write the exact command line of an attempt."""
         write_atomic(folder / COMMAND_FILE, command + "\n")
 
     def write_kernel_check(self, folder: Path, check: KernelCheck) -> None:
-        """Keep what was decided about the kernels of an attempt."""
+        """Write the result of the kernel check of an attempt."""
         write_json(folder / KERNELS_FILE, asdict(check))
 
     def attempt(self, folder: Path) -> Attempt:
@@ -350,7 +350,8 @@ def _plan(data: dict[str, Any]) -> Plan:
             for cell in data["cells"]
         ),
         "excluded": tuple(
-            Exclusion(**{**each, "examples": tuple(each["examples"])}) for each in data["excluded"]
+            Exclusion(**{**exclusion, "examples": tuple(exclusion["examples"])})
+            for exclusion in data["excluded"]
         ),
         "sessions": tuple(_session(session) for session in data["sessions"]),
         "pairs": tuple((later, earlier) for later, earlier in data.get("pairs", ())),

@@ -34,7 +34,7 @@ from profiler.run_folder.folder import (
     compress,
     finish_attempt,
 )
-from profiler.run_folder.load.aliases import twins
+from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
@@ -68,7 +68,7 @@ class Measurement:
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
 
     def save_what_was_left(self) -> None:
-        """Get results out of what tools left that were killed together with an earlier profiler."""
+        """Recover results of tools that were killed together with an earlier profiler."""
         for attempt in self.run.attempts():
             if attempt.result is None and attempt.record.kind == SessionKind.TIMELINE:
                 self._save_timeline(attempt)
@@ -79,13 +79,13 @@ class Measurement:
                 compress(log)
 
     def check_kernels_of_what_was_left(self) -> None:
-        """Decide about the kernels of attempts whose profiler was stopped before it did."""
+        """Check the kernels of attempts whose profiler was stopped before it did."""
         for attempt in self.run.attempts():
             if attempt.record.visit is None:
                 self._check_kernels(attempt)
 
     def _check_kernels(self, attempt: Attempt) -> None:
-        """Ask the space about the kernels of an attempt, and write down what it says."""
+        """Check the kernels of an attempt by the space, and write the result."""
         check = check_kernels(self._load(attempt), self.plan, self.space)
         if check != attempt.kernel_check:
             self.run.write_kernel_check(attempt.folder, check)
@@ -103,15 +103,15 @@ class Measurement:
         return TimelineTools(self.loaded.experiment, self.machine)
 
     def samples(self) -> pd.DataFrame:
-        """What was measured so far of cells that did not fail."""
+        """Samples so far of cells that did not fail."""
         attempts = [self._load(attempt) for attempt in self.run.attempts()]
         capability = self.machine.environment.compute_capability
-        found = gather(self.plan, self.builds, attempts, capability)
-        failed = {cell for cell, status in found.statuses.items() if status.outcome.failed}
-        return found.samples[~found.samples["cell"].isin(failed)]
+        results = gather(self.plan, self.builds, attempts, capability)
+        failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
+        return results.samples[~results.samples["cell"].isin(failed)]
 
     def measure(self, session: SessionPlan, title: str = "") -> None:
-        """Make the visits of a session that are missing; `title` is what people call it.
+        """Make the missing visits of a session; `title` is its name on the console.
 
         Blocks in which the GPU was throttled are missing as well, as long as they may be repeated.
         """
@@ -120,12 +120,12 @@ class Measurement:
             earlier = [self._load(attempt) for attempt in self.run.attempts()]
             throttled = throttled_again(self.plan, session.name, earlier)
             missing = self._missing(session, earlier, throttled)
-            again = not throttled.isdisjoint(missing)
-            if round_ and not again:
+            repeats = not throttled.isdisjoint(missing)
+            if round_ and not repeats:
                 return
             if missing:
-                words = " (throttled blocks once more)" if again else ""
-                self._make(session, missing, earlier, f"{title}{words}")
+                suffix = " (repeating throttled blocks)" if repeats else ""
+                self._make(session, missing, earlier, f"{title}{suffix}")
             else:
                 self.reporter.say(f"{title}: nothing is missing.")
 
@@ -141,28 +141,30 @@ class Measurement:
         self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
         with VisitProgress(self.reporter, title, cells, dict(counts)) as progress:
             workload = self.loaded.experiment.workload
-            has_samples = any(len(each.samples) for each in earlier if _tells(each, session))
+            has_samples = any(
+                len(attempt.samples) for attempt in earlier if _tells(attempt, session)
+            )
             if isinstance(workload, CommandWorkload):
                 self._run_programs(workload, session, missing, progress, has_samples)
             else:
-                checked = {cell for each in earlier for cell in each.checked()}
+                checked = {cell for attempt in earlier for cell in attempt.checked()}
                 job = self._job(session, workload, checked)
                 self._run_runner(job, session, missing, progress, has_samples)
 
     def _missing(
         self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
     ) -> tuple[Visit, ...]:
-        """Visits still to make, those that were `throttled` once more."""
+        """Visits still to make, including a repeat of those that were `throttled`."""
         measured: set[Visit] = set()
-        for each in earlier:
-            if each.attempt.record.session == session.name:
-                measured |= each.visits()
+        for loaded in earlier:
+            if loaded.attempt.record.session == session.name:
+                measured |= loaded.visits()
         measured -= throttled
         skipped = {build.variant for build in self.builds if not build.ok}
         limit = self.loaded.experiment.collect.time_limit_s
         failed = failures(self.plan, earlier)
         gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
-        gone |= set(twins(self.plan.cells, self.builds))
+        gone |= set(find_aliases(self.plan.cells, self.builds))
         variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
         return tuple(
             visit
@@ -174,12 +176,12 @@ class Measurement:
 
     def _load(self, attempt: Attempt) -> Loaded:
         """Read an attempt; once, because the end of one adds nothing but its result."""
-        known = self._loaded.get(attempt.folder)
-        if known is None:
+        loaded = self._loaded.get(attempt.folder)
+        if loaded is None:
             capability = self.machine.environment.compute_capability
             settings = self._timelines.all_settings()
-            known = load_attempt(attempt, self.keys, capability, settings)
-        self._loaded[attempt.folder] = replace(known, attempt=attempt)
+            loaded = load_attempt(attempt, self.keys, capability, settings)
+        self._loaded[attempt.folder] = replace(loaded, attempt=attempt)
         return self._loaded[attempt.folder]
 
     def _collector(self, name: str) -> Collector:
@@ -311,8 +313,8 @@ class Measurement:
     def _attempt_result(self, end: Ended) -> AttemptResult:
         failed: dict[str, tuple[str, str]] = {}
         if end.blamed is not None:
-            words = (end.blamed.outcome.value, end.blamed.cause)
-            failed = dict.fromkeys(self._hit_by(end), words)
+            outcome_and_cause = (end.blamed.outcome.value, end.blamed.cause)
+            failed = dict.fromkeys(self._hit_by(end), outcome_and_cause)
         return AttemptResult(
             cause=end.result.cause.value, seconds=end.result.seconds, failed=failed
         )
@@ -385,7 +387,7 @@ def _most_visits(session: SessionPlan) -> int:
 
 
 def _tells(loaded: Loaded, session: SessionPlan) -> bool:
-    """Whether what an attempt measured says that the tool of a session works."""
+    """Whether samples of an attempt show that the tool of a session works."""
     return session.kind is not SessionKind.TIMELINE or (
         loaded.attempt.record.session == session.name
     )

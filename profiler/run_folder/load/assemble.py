@@ -43,7 +43,7 @@ class Finished:
 
 
 def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = False) -> Finished:
-    """Read everything that a run folder holds about the cells of a plan.
+    """Report of the cells of a plan, from a run folder.
 
     `replay`: the folder is a recording, made on whatever machine. The keys that count are those of
     the folder itself: they leave out what was measured before a kernel was edited.
@@ -118,9 +118,9 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
-    """Say where the timer that the plan believes most gave nothing, and another one stands in."""
+    """Notice where the plan's primary timer measured nothing and another one is used."""
     planned = primary_timer(
-        one.collector for one in plan.sessions if one.kind is SessionKind.TIMING
+        session.collector for session in plan.sessions if session.kind is SessionKind.TIMING
     )
     timed = samples.reindex(columns=["kind", "collector", "duration_ns"]).dropna()
     measured = primary_timer(timed.loc[timed["kind"] == SessionKind.TIMING.value, "collector"])
@@ -131,10 +131,10 @@ def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
 def _timelines(
     plan: Plan, results: Results, attempts: Sequence[Loaded]
 ) -> Mapping[str, CellTimeline]:
-    twins = {cell: status.duplicate_of for cell, status in results.statuses.items()}
+    aliases = {cell: status.duplicate_of for cell, status in results.statuses.items()}
     return shared_timelines(
         joined_timelines(counting_timelines(plan, attempts)),
-        {cell: twin for cell, twin in twins.items() if twin is not None},
+        {cell: original for cell, original in aliases.items() if original is not None},
     )
 
 
@@ -177,7 +177,7 @@ def _build_of(results: Results, builds: Sequence[BuildResult]) -> Mapping[str, B
 def _name_missing(
     results: Results, samples: pd.DataFrame, names: Sequence[str]
 ) -> Mapping[str, CellStatus]:
-    """Statuses that also say which of these metrics a measured cell has not."""
+    """Statuses with those of these metrics that a measured cell lacks."""
     values = samples.reindex(columns=["cell", *names])
     present = values[list(names)].notna().groupby(values["cell"]).any()
     statuses = dict(results.statuses)
@@ -193,17 +193,17 @@ def _name_missing(
 def _with_attributes(
     environment: Environment, attributes: Mapping[str, str | float]
 ) -> Environment:
-    """Add what only the tool knows about the GPU, where it said so."""
+    """Environment with the GPU attributes that only the tool reports."""
     count = attributes.get("device__attribute_multiprocessor_count")
     cache = attributes.get("device__attribute_l2_cache_size")
     return replace(
         environment,
-        sm_count=environment.sm_count or _whole(count),
-        l2_bytes=environment.l2_bytes or _whole(cache),
+        sm_count=environment.sm_count or _int_or_none(count),
+        l2_bytes=environment.l2_bytes or _int_or_none(cache),
     )
 
 
-def _whole(value: str | float | None) -> int | None:
+def _int_or_none(value: str | float | None) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
@@ -221,7 +221,7 @@ def _replay_info(record: RunRecord) -> ReplayInfo:
 
 
 def tool_words(environment: Environment) -> str:
-    """What a run was measured with, as the end of `measured with …`."""
+    """Tools that a run was measured with, as the end of `measured with …`."""
     if environment.ncu:
         return f"ncu {environment.ncu}"
     return f"nsys {environment.nsys} and no ncu" if environment.nsys else "the timer"

@@ -1,4 +1,4 @@
-"""What one attempt of a session left: samples, journal, clocks; nothing of edited cells."""
+"""Loads one attempt of a session: samples, journal, clocks; without cells edited since."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FINISHED = "finished"
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """What one attempt says about the cells whose key is still the same."""
+    """Results of one attempt for the cells whose key is unchanged."""
 
     attempt: Attempt
     samples: pd.DataFrame
@@ -64,22 +64,22 @@ class Loaded:
         """
         if self.timeline is not None:
             return set(self.timeline.visits)
-        own = self.attempt.record.visit
-        if own is not None:
-            return {Visit(**own)} if len(self.samples) else set()
+        single_visit = self.attempt.record.visit
+        if single_visit is not None:
+            return {Visit(**single_visit)} if len(self.samples) else set()
         made = self.samples[["cell", "block", "arm"]].itertuples(index=False)
         return {Visit(str(cell), int(block), int(arm)) for cell, block, arm in made}
 
     def throttled(self) -> set[Visit]:
         """Visits during which the GPU was slowed down, by heat for example."""
-        found = throttled_visits(self.clocks, measured_visits(self.records))
-        return {Visit(*key) for key in found} & self.visits()
+        keys = throttled_visits(self.clocks, measured_visits(self.records))
+        return {Visit(*key) for key in keys} & self.visits()
 
     def tried(self) -> set[str]:
-        """Cells that this attempt began to work on."""
-        own = self.attempt.record.visit
-        if own is not None:
-            return {own["cell"]} & self.current
+        """Cells that this attempt started to check or measure."""
+        single_visit = self.attempt.record.visit
+        if single_visit is not None:
+            return {single_visit["cell"]} & self.current
         started = (r for r in self.records if r.get("event") == protocol.STARTED)
         return {record["cell"] for record in started}
 
@@ -102,16 +102,16 @@ class Loaded:
         lists: dict[str, dict[tuple[str, ...], None]] = {}
         for cell, names in zip(seen["cell"], seen["kernel_names"], strict=True):
             lists.setdefault(str(cell), {})[tuple(str(names).split(KERNEL_SEPARATOR))] = None
-        return {cell: tuple(found) for cell, found in lists.items()}
+        return {cell: tuple(distinct) for cell, distinct in lists.items()}
 
     def fell_back(self) -> dict[str, str]:
-        """Why the kernels of cells are not those of their variants, by cell id."""
+        """Reason why the kernels of a cell are not its variant's, by cell id."""
         check = self.attempt.kernel_check
         fell_back = check.fell_back if check is not None else {}
         return {cell: reason for cell, reason in fell_back.items() if cell in self.current}
 
     def unchecked(self) -> frozenset[str]:
-        """Cells whose kernels are known, and of which nobody asked the workload's space."""
+        """Cells whose kernels were recorded but not checked by the workload's space."""
         check = self.attempt.kernel_check
         cells = frozenset(self.kernels())
         return cells if check is None else cells & frozenset(check.undecided)
@@ -176,21 +176,21 @@ def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
 def _load_timelines(
     attempt: Attempt, records: tuple[dict[str, Any], ...], current: set[str]
 ) -> Loaded:
-    """Read the cleaned files of an attempt, and nothing else that its tool wrote."""
-    found: VisitTimelines | None = None
+    """Results of an attempt with a timeline, from its cleaned files alone."""
+    timelines: VisitTimelines | None = None
     notices: tuple[Notice, ...] = ()
     try:
-        found = visit_timelines(attempt, records, current)
+        timelines = visit_timelines(attempt, records, current)
     except ParseError:
         notices = _unreadable(attempt, FACTS_FILE)
     return Loaded(
         attempt=attempt,
-        samples=empty_samples() if found is None else _with_values(found.samples),
+        samples=empty_samples() if timelines is None else _with_values(timelines.samples),
         records=records,
         current=frozenset(current),
         notices=notices,
         clocks=read_clocks(attempt.folder / CLOCKS_FILE),
-        timeline=found or VisitTimelines(),
+        timeline=timelines or VisitTimelines(),
     )
 
 
@@ -264,16 +264,18 @@ def _ranges(
 
 
 def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.DataFrame:
-    """Advice on the cells whose key is still the same."""
+    """Advice on the cells whose key is unchanged."""
     if table is None:
         return empty_rules()
-    own = attempt.record.visit
-    rules = cell_rules(table.rules, table.launches, Visit(**own) if own is not None else None)
+    single_visit = attempt.record.visit
+    rules = cell_rules(
+        table.rules, table.launches, Visit(**single_visit) if single_visit is not None else None
+    )
     return rules[rules["cell"].isin(current)]
 
 
 def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:
-    """The tool's table, and what reading it had to say."""
+    """The tool's table, and the notices of reading it."""
     path = attempt.csv()
     if path is None:
         return None, ()
@@ -285,6 +287,6 @@ def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:
 
 
 def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
-    """Say so, unless the tool was killed: then its file may well lack its end."""
+    """Notice of an unreadable file; none where the tool was killed, which may cut it off."""
     ended_well = attempt.result is not None and attempt.result.cause == FINISHED
     return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if ended_well else ()

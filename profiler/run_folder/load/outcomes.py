@@ -19,7 +19,7 @@ from profiler.analyse.samples import (
 from profiler.model import BuildResult, Cell, CellStatus, Outcome, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
-from profiler.run_folder.load.aliases import twins
+from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
 from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
 from runner import protocol
@@ -27,7 +27,7 @@ from runner import protocol
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Everything that the attempts of a run say about the cells of a plan."""
+    """Samples, statuses and notices of the cells of a plan, from the attempts of a run."""
 
     cells: tuple[Cell, ...]
     """The plan's; for external commands, one per kernel, grid and block that was seen."""
@@ -43,21 +43,25 @@ class Results:
 
 
 def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, Failure]:
-    """The cells that failed in these attempts, by cell id."""
+    """Failures in these attempts, by cell id."""
     facts = _facts(plan, attempts)
-    return {cell: each.failure for cell, each in facts.items() if each.failure is not None}
+    return {
+        cell: cell_facts.failure
+        for cell, cell_facts in facts.items()
+        if cell_facts.failure is not None
+    }
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a cell was given up, and how long a visit could take then (None: not known)."""
+    """Why a cell failed, and the time limit of its visit (None: not known)."""
 
     outcome: Outcome
     cause: str
     time_limit_s: float | None = None
 
     def stands(self, time_limit_s: float) -> bool:
-        """Whether trying again would tell nothing new: not so after a shorter time limit."""
+        """Whether another try would fail as well: not certain after a shorter time limit."""
         shorter = self.time_limit_s is not None and self.time_limit_s < time_limit_s
         return not (self.outcome is Outcome.TIMED_OUT and shorter)
 
@@ -72,14 +76,16 @@ class _Facts:
 
     @property
     def failure(self) -> Failure | None:
-        """The failure of the first session that has one; that it fell back only without another."""
-        found = sorted(self.failures.values(), key=lambda each: each.outcome is Outcome.FELL_BACK)
-        return found[0] if found else None
+        """The first failure by session; one that fell back only where there is no other."""
+        in_order = sorted(
+            self.failures.values(), key=lambda failure: failure.outcome is Outcome.FELL_BACK
+        )
+        return in_order[0] if in_order else None
 
     def add(self, session: str, failure: Failure) -> None:
-        """Take in a failure, unless the session has an earlier one: of those, the first counts."""
-        known = self.failures.get(session)
-        if known is None or known.outcome is Outcome.FELL_BACK:
+        """Add a failure, unless the session has an earlier one."""
+        earlier = self.failures.get(session)
+        if earlier is None or earlier.outcome is Outcome.FELL_BACK:
             self.failures[session] = failure
 
 
@@ -89,12 +95,12 @@ def gather(
     attempts: Sequence[Loaded],
     compute_capability: str | None,
 ) -> Results:
-    """Put the attempts of a run together: one frame of samples, one status per cell."""
+    """Results of all attempts of a run: one frame of samples, one status per cell."""
     samples = _joined(counting_samples(plan, attempts))
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
     facts = _facts(plan, attempts)
-    same = twins(plan.cells, builds)
+    aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
     counted = set(samples["cell"])
@@ -104,7 +110,7 @@ def gather(
             cell,
             by_variant.get(cell.variant.id),
             facts[_owner(cell, plan)],
-            same.get(cell.id),
+            aliases.get(cell.id),
             measured=cell.id in (timed or counted),
         )
         for cell in cells
@@ -113,8 +119,8 @@ def gather(
         cell: replace(status, missing_metrics=lacking.get(cell, ()))
         for cell, status in statuses.items()
     }
-    statuses = {cell: _as_twin(status, statuses) for cell, status in statuses.items()}
-    attributes = {key: value for each in attempts for key, value in each.attributes.items()}
+    statuses = {cell: _as_alias(status, statuses) for cell, status in statuses.items()}
+    attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
     notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
     ranges = _first_ranges(counting_ranges(plan, attempts))
     return Results(
@@ -129,8 +135,8 @@ def gather(
 
 
 def _all_rules(attempts: Sequence[Loaded]) -> pd.DataFrame:
-    """Every different advice; an attempt that was repeated gives the same."""
-    filled = [each.ncu_rules for each in attempts if len(each.ncu_rules)]
+    """Distinct advice of all attempts; repeated attempts give the same."""
+    filled = [attempt.ncu_rules for attempt in attempts if len(attempt.ncu_rules)]
     return pd.concat(filled).drop_duplicates(ignore_index=True) if filled else empty_rules()
 
 
@@ -174,7 +180,7 @@ def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
 
 def _planned_part(cell: str, planned: Collection[str]) -> str:
     """The planned cell that a part of a command belongs to; itself where it is none."""
-    return max((each for each in planned if cell.startswith(f"{each}..")), key=len, default=cell)
+    return max((name for name in planned if cell.startswith(f"{name}..")), key=len, default=cell)
 
 
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
@@ -187,7 +193,7 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
 
 def _owner(cell: Cell, plan: Plan) -> str:
     """Id of the planned cell that a cell of an external command came from; its own otherwise."""
-    return _planned_part(cell.id, [each.id for each in plan.cells])
+    return _planned_part(cell.id, [planned.id for planned in plan.cells])
 
 
 def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
@@ -207,7 +213,7 @@ def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
 
 
 def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
-    """What one attempt gave up: what the runner saw first, then what the end is blamed on."""
+    """Failures of one attempt: those of the runner first, then the one that ended it."""
     limit = loaded.attempt.record.time_limit_s
     for record in loaded.records:
         if record.get("event") == protocol.FAILED:
@@ -231,15 +237,17 @@ def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> No
     cell = record.get("cell")
     if cell not in facts:
         return
-    known = facts[cell].described
-    told = {name: record[name] for name in _DESCRIBED if name in record}
-    if "compile_seconds" in told:
-        told["compile_seconds"] = max(told["compile_seconds"], known.get("compile_seconds", 0.0))
+    described = facts[cell].described
+    values = {name: record[name] for name in _DESCRIBED if name in record}
+    if "compile_seconds" in values:
+        values["compile_seconds"] = max(
+            values["compile_seconds"], described.get("compile_seconds", 0.0)
+        )
     if protocol.TUNED in record:
         tuned = tuned_of_record(record[protocol.TUNED])
         # The session that compiled tells of everything that it tried; later ones find the winner.
-        known[protocol.TUNED] = max(known.get(protocol.TUNED, ()), tuned, key=len)
-    known |= told  # a wrong result tells its errors, too
+        described[protocol.TUNED] = max(described.get(protocol.TUNED, ()), tuned, key=len)
+    described |= values  # a wrong result has its errors, too
 
 
 def _lacking(
@@ -250,26 +258,28 @@ def _lacking(
 
 
 def _status(
-    cell: Cell, build: BuildResult | None, facts: _Facts, twin: str | None, *, measured: bool
+    cell: Cell, build: BuildResult | None, facts: _Facts, original: str | None, *, measured: bool
 ) -> CellStatus:
     status = CellStatus(cell.id, Outcome.NOT_MEASURED, **facts.described)
     if build is not None and not build.ok:
         return replace(status, outcome=Outcome.COMPILE_FAILED, cause=build.error)
-    if twin is not None:
-        return replace(status, outcome=Outcome.DUPLICATE, duplicate_of=twin)
+    if original is not None:
+        return replace(status, outcome=Outcome.DUPLICATE, duplicate_of=original)
     if facts.failure is not None:
         return replace(status, outcome=facts.failure.outcome, cause=facts.failure.cause)
     return replace(status, outcome=Outcome.MEASURED) if measured else status
 
 
-def _as_twin(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
-    """A cell whose program was measured under another name shares its fate, failures too."""
-    twin = statuses.get(status.duplicate_of or "")
-    if twin is None:
+def _as_alias(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
+    """Status of an alias: that of the measured cell, its failure too; other statuses unchanged."""
+    original = statuses.get(status.duplicate_of or "")
+    if original is None:
         return status
-    shared = replace(twin, cell=status.cell, duplicate_of=status.duplicate_of)
+    shared = replace(original, cell=status.cell, duplicate_of=status.duplicate_of)
     return (
-        replace(shared, outcome=Outcome.DUPLICATE) if twin.outcome is Outcome.MEASURED else shared
+        replace(shared, outcome=Outcome.DUPLICATE)
+        if original.outcome is Outcome.MEASURED
+        else shared
     )
 
 
@@ -296,7 +306,7 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
 
 
 def _only_says_stopped(notice: Notice, loaded: Loaded) -> bool:
-    """Whether the tool complains of nothing but that it was stopped, which is said by itself.
+    """Whether the only message of the tool is that it was stopped, which has a notice of its own.
 
     Its application is killed under it then: `The application returned an error code (9).`
     """
@@ -312,7 +322,7 @@ def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
 
 
 def _says_who(loaded: Loaded) -> bool:
-    """Whether the end of an attempt is told by the outcome of a cell already."""
+    """Whether the outcome of a cell already reports the end of an attempt."""
     result = loaded.attempt.result
     failed = any(record.get("event") == protocol.FAILED for record in loaded.records)
     return failed or (result is not None and len(result.failed) > 0)

@@ -23,27 +23,29 @@ from profiler.run_folder.load.timelines import FIRST_BLOCK
 
 
 def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set[Visit]:
-    """Visits of a session that were throttled each time so far, and shall be made once more."""
-    own = [each for each in attempts if each.attempt.record.session == session]
-    return {Visit(*key) for key in _repeats(own, _problems(plan)).again}
+    """Visits of a session that were throttled each time so far, and are to be repeated."""
+    of_session = [loaded for loaded in attempts if loaded.attempt.record.session == session]
+    return {Visit(*key) for key in _repeats(of_session, _problems(plan)).again}
 
 
 def counting_samples(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame]:
     """Samples of each attempt without those of visits that another attempt measured better."""
-    return _counting(plan, attempts, [each.samples for each in attempts])
+    return _counting(plan, attempts, [loaded.samples for loaded in attempts])
 
 
 def counting_ranges(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame]:
     """Counters of ranges of each attempt, of the same visits as `counting_samples`."""
-    return _counting(plan, attempts, [each.ranges for each in attempts])
+    return _counting(plan, attempts, [loaded.ranges for loaded in attempts])
 
 
 def counting_timelines(plan: Plan, attempts: Sequence[Loaded]) -> list[Mapping[str, CellTimeline]]:
     """Timelines of each attempt by cell, of the same visits as `counting_samples`."""
-    own = [each.timeline.cells if each.timeline is not None else {} for each in attempts]
+    timelines = [
+        loaded.timeline.cells if loaded.timeline is not None else {} for loaded in attempts
+    ]
     return [
-        {cell: one for cell, one in cells.items() if (cell, FIRST_BLOCK, 0) not in unused}
-        for cells, unused in zip(own, _unused(plan, attempts), strict=True)
+        {cell: timeline for cell, timeline in cells.items() if (cell, FIRST_BLOCK, 0) not in unused}
+        for cells, unused in zip(timelines, _unused(plan, attempts), strict=True)
     ]
 
 
@@ -56,12 +58,12 @@ def _counting(
 
 def _unused(plan: Plan, attempts: Sequence[Loaded]) -> list[frozenset[VisitKey]]:
     """Of each attempt, the visits that another attempt measured better."""
-    found: list[frozenset[VisitKey]] = [frozenset()] * len(attempts)
+    unused_by_attempt: list[frozenset[VisitKey]] = [frozenset()] * len(attempts)
     for numbers in _by_session(attempts).values():
         repeats = _repeats([attempts[number] for number in numbers], _problems(plan))
         for number, unused in zip(numbers, repeats.unused, strict=True):
-            found[number] = unused
-    return found
+            unused_by_attempt[number] = unused
+    return unused_by_attempt
 
 
 def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
@@ -72,7 +74,7 @@ def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame
 
 
 def clock_notices_of(plan: Plan, attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
-    """What the clocks take away from the results of each session of a run."""
+    """Notices about the clocks of each session of a run."""
     return tuple(
         notice
         for session, numbers in _by_session(attempts).items()
@@ -80,20 +82,20 @@ def clock_notices_of(plan: Plan, attempts: Sequence[Loaded]) -> tuple[Notice, ..
     )
 
 
-def _session_notices(plan: Plan, session: str, own: Sequence[Loaded]) -> Iterator[Notice]:
-    sampled = [each for each in own if len(each.clocks)]
+def _session_notices(plan: Plan, session: str, of_session: Sequence[Loaded]) -> Iterator[Notice]:
+    sampled = [loaded for loaded in of_session if len(loaded.clocks)]
     if not sampled:
         return
     problem_of = _problems(plan)
-    records = [record for each in sampled for record in each.records]
-    clocks = pd.concat([each.clocks for each in sampled], ignore_index=True)
+    records = [record for loaded in sampled for record in loaded.records]
+    clocks = pd.concat([loaded.clocks for loaded in sampled], ignore_index=True)
     facts = clock_facts(clocks, measured_visits(records))
-    yield from clock_notices(session, facts, _repeats(own, problem_of), problem_of)
+    yield from clock_notices(session, facts, _repeats(of_session, problem_of), problem_of)
 
 
-def _repeats(own: Sequence[Loaded], problem_of: Mapping[str, str]) -> Repeats:
-    """What the attempts of one session, oldest first, amount to."""
-    return plan_repeats([_measured_and_throttled(each, problem_of) for each in own])
+def _repeats(of_session: Sequence[Loaded], problem_of: Mapping[str, str]) -> Repeats:
+    """Which visits of one session count and which are repeated; attempts oldest first."""
+    return plan_repeats([_measured_and_throttled(loaded, problem_of) for loaded in of_session])
 
 
 def _measured_and_throttled(
@@ -109,10 +111,10 @@ def _key(visit: Visit) -> VisitKey:
 
 
 def _by_session(attempts: Sequence[Loaded]) -> dict[str, list[int]]:
-    """Places of the attempts of each session, oldest first."""
+    """Indices of the attempts of each session, oldest first."""
     places: dict[str, list[int]] = {}
-    for number, each in enumerate(attempts):
-        places.setdefault(each.attempt.record.session, []).append(number)
+    for number, loaded in enumerate(attempts):
+        places.setdefault(loaded.attempt.record.session, []).append(number)
     return places
 
 

@@ -32,7 +32,7 @@ Record = Mapping[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class VisitTimelines:
-    """What one attempt recorded of its visits."""
+    """Recorded visits of one attempt, with their samples and timelines."""
 
     visits: frozenset[Visit] = frozenset()
     samples: pd.DataFrame = field(default_factory=empty_samples)
@@ -47,10 +47,10 @@ def visit_timelines(
 
     Raises ParseError where a file is damaged.
     """
-    found = read_timeline(attempt.folder)
-    if found is None:
+    recorded = read_timeline(attempt.folder)
+    if recorded is None:
         return None
-    timeline, facts = found
+    timeline, facts = recorded
     cuts = {
         visit: part
         for visit, part in _cuts(attempt, timeline, facts, records).items()
@@ -79,15 +79,18 @@ def _cuts(
     attempt: Attempt, timeline: Timeline, facts: TimelineFacts, records: Sequence[Record]
 ) -> dict[Visit, Cut]:
     """The part of each visit that was made to its end."""
-    own = attempt.record.visit
+    single_visit = attempt.record.visit
     finished = [Visit(*visit) for visit in protocol.finished_visits(records)]
-    if own is None and facts.capture in (protocol.CAPTURE_VISITS, protocol.CAPTURE_PROGRAM):
+    if single_visit is None and facts.capture in (
+        protocol.CAPTURE_VISITS,
+        protocol.CAPTURE_PROGRAM,
+    ):
         windows = visits(timeline.ranges)
         made = windows[["cell", "block", "arm"]].itertuples(index=False, name=None)
         parts = {Visit(*key): part for key, part in zip(made, cuts(timeline, windows), strict=True)}
         return {visit: parts[visit] for visit in finished if visit in parts}
     # Of a program, or of a range that the user named, an attempt holds one visit.
-    alone = [Visit(**own)] if own is not None else finished[:1]
+    alone = [Visit(**single_visit)] if single_visit is not None else finished[:1]
     return dict(zip(alone, cuts(timeline, full_window(timeline)), strict=False))
 
 
@@ -103,14 +106,14 @@ def _samples(attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts) ->
 def _cell_timeline(
     attempt: Attempt, visit: Visit, part: Cut, facts: TimelineFacts, records: Sequence[Record]
 ) -> CellTimeline:
-    found = part.attribution
+    attribution = part.attribution
     return CellTimeline(
         cell=visit.cell,
         collector=facts.collector,
-        operations=found.operations,
-        ranges=found.ranges,
-        stacks=found.stacks,
-        api=found.api,
+        operations=attribution.operations,
+        ranges=attribution.ranges,
+        stacks=attribution.stacks,
+        api=attribution.api,
         launches=len(part.launches),
         operators=_operators(visit, records),
         originals=_originals(attempt, visit, facts, records),
@@ -120,7 +123,7 @@ def _cell_timeline(
 def _originals(
     attempt: Attempt, visit: Visit, facts: TimelineFacts, records: Iterable[Record]
 ) -> tuple[Original, ...]:
-    """What the tool itself wrote of a visit, by the name that it has when its attempt has ended."""
+    """Names of the tool's own files of a visit, as they are after the attempt."""
     kind = COLLECTORS.get(facts.collector)
     report = kind.report_file if kind is not None else None
     private = (f"{PRIVATE_FOLDER}/{trace}" for trace in _traces(visit, records))
@@ -133,20 +136,20 @@ def _traces(visit: Visit, records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def _measured(visit: Visit, records: Iterable[Record]) -> Iterator[Record]:
-    """What the journal says of the end of a visit."""
+    """Records of the end of a visit in the journal."""
     for record in protocol.measured(records):
         if Visit(*protocol.visit_of(record)) == visit:
             yield record
 
 
 def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
-    """What torch.profiler said of the operators of a visit: `protocol.OPERATOR_FIELDS`."""
-    told = [
+    """Operators of a visit by torch.profiler: `protocol.OPERATOR_FIELDS`."""
+    operators = [
         operator
         for record in _measured(visit, records)
         for operator in record.get("operators") or ()
     ]
-    frame = pd.DataFrame(told, columns=list(protocol.OPERATOR_FIELDS))
+    frame = pd.DataFrame(operators, columns=list(protocol.OPERATOR_FIELDS))
     stacks = pd.Series([tuple(stack) for stack in frame["stack"]], index=frame.index, dtype=object)
     return frame.assign(stack=stacks)
 
@@ -154,34 +157,36 @@ def _operators(visit: Visit, records: Iterable[Record]) -> pd.DataFrame:
 def joined_timelines(attempts: Iterable[Mapping[str, CellTimeline]]) -> dict[str, CellTimeline]:
     """One timeline per cell: that of the first collector, with the operators of the others.
 
-    `attempts`: by cell, what each of them has that counts.
+    `attempts`: of each, its valid timelines by cell.
     """
-    found: dict[str, dict[str, CellTimeline]] = {}
-    for each in attempts:
-        for cell, timeline in each.items():
-            found.setdefault(cell, {}).setdefault(timeline.collector, timeline)
-    return {cell: _joined(by_collector) for cell, by_collector in found.items()}
+    by_cell: dict[str, dict[str, CellTimeline]] = {}
+    for timelines in attempts:
+        for cell, timeline in timelines.items():
+            by_cell.setdefault(cell, {}).setdefault(timeline.collector, timeline)
+    return {cell: _joined(by_collector) for cell, by_collector in by_cell.items()}
 
 
 def shared_timelines(
-    timelines: Mapping[str, CellTimeline], twins: Mapping[str, str]
+    timelines: Mapping[str, CellTimeline], aliases: Mapping[str, str]
 ) -> dict[str, CellTimeline]:
-    """Give cells that are the same program as another the timeline that was recorded for both.
+    """Timelines with those of aliases added: each has that of the cell measured for it.
 
-    `twins`: cell id → the cell that was measured for it.
+    `aliases`: cell id → the cell that was measured for it.
     """
     shared = {
-        cell: replace(timelines[twin], cell=cell)
-        for cell, twin in twins.items()
-        if twin in timelines and cell not in timelines
+        cell: replace(timelines[original], cell=cell)
+        for cell, original in aliases.items()
+        if original in timelines and cell not in timelines
     }
     return {**timelines, **shared}
 
 
 def _joined(by_collector: Mapping[str, CellTimeline]) -> CellTimeline:
     order = tuple(COLLECTORS)
-    known = sorted((name for name in by_collector if name in order), key=order.index)
-    timelines = [by_collector[name] for name in (*known, *(by_collector.keys() - set(known)))]
-    first = next((each for each in timelines if len(each.operators)), timelines[0])
-    originals = tuple(original for each in timelines for original in each.originals)
+    registered = sorted((name for name in by_collector if name in order), key=order.index)
+    timelines = [
+        by_collector[name] for name in (*registered, *(by_collector.keys() - set(registered)))
+    ]
+    first = next((timeline for timeline in timelines if len(timeline.operators)), timelines[0])
+    originals = tuple(original for timeline in timelines for original in timeline.originals)
     return replace(timelines[0], operators=first.operators, originals=originals)

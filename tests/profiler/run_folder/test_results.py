@@ -418,16 +418,16 @@ def test_a_visit_that_did_not_finish_was_not_to_be_seen(place):
     assert place.load()[0].unseen() == set()
 
 
-# ---- twins ---------------------------------------------------------------------------------------
+# ---- aliases -------------------------------------------------------------------------------------
 
 
-def with_twin(place):
+def with_alias(place):
     same = [BuildResult(v, ok=True, program="same") for v in ("plain", "tree")]
     place.begin([*same, BuildResult("loop", ok=True, program="other")])
 
 
 def test_a_twin_shares_what_was_measured(place):
-    with_twin(place)
+    with_alias(place)
     own = [visit for visit in place.visits("ncu-timing") if not visit[0].startswith("tree")]
     where = {"event": protocol.FINISHED, "cell": PLAIN, "phase": protocol.DESCRIBE}
     place.attempt(visits=own, journal=[{**where, "flops": 8.0, "bytes": None}, *measured(own)])
@@ -439,14 +439,14 @@ def test_a_twin_shares_what_was_measured(place):
 
 @pytest.mark.parametrize("outcome", [Outcome.WRONG_RESULT, Outcome.CRASHED])
 def test_a_twin_shares_the_failure(place, outcome):
-    with_twin(place)
+    with_alias(place)
     place.attempt(visits=[(PLAIN, 0)], journal=[failed(PLAIN, outcome.value, "bad")])
     status = place.results().statuses[TREE]
     assert (status.outcome, status.cause, status.duplicate_of) == (outcome, "bad", PLAIN)
 
 
 def test_a_twin_of_what_is_not_measured_is_not_measured(place):
-    with_twin(place)
+    with_alias(place)
     assert outcomes(place.results())[TREE] is Outcome.NOT_MEASURED
 
 
@@ -508,7 +508,7 @@ def test_the_timer_sees_no_kernels_and_so_nothing_falls_back(tmp_path):
 
 
 def test_a_twin_of_what_fell_back_fell_back(place):
-    with_twin(place)
+    with_alias(place)
     place.space = says(lambda *_: "of another")
     own = [visit for visit in place.visits("ncu-timing") if not visit[0].startswith("tree")]
     place.attempt(visits=own)

@@ -74,8 +74,8 @@ def test_one_build_of_good_broken_equal_and_absent_recipes(folder):
         "no_file": False,
         "no_link": False,
     }
-    twins = {name: result.duplicate_of for name, result in results.items() if result.duplicate_of}
-    assert twins == {"no_effect": "first", "same_recipe": "first"}
+    aliases = {name: result.duplicate_of for name, result in results.items() if result.duplicate_of}
+    assert aliases == {"no_effect": "first", "same_recipe": "first"}
 
     first = results["first"]
     assert Path(first.library).stat().st_size > 0
