@@ -36,7 +36,7 @@ from profiler.run_folder.redact import PrivateTexts, private_texts, without_priv
 
 @dataclass(frozen=True, eq=False)
 class Finished:
-    """A report, and what the process shall say to its caller."""
+    """A report, and the exit code of the process."""
 
     report: Report
     exit_code: ExitCode

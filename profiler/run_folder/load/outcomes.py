@@ -288,11 +288,11 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
         _of_attempt(notice, loaded)
         for loaded in attempts
         for notice in loaded.notices
-        if not _only_says_stopped(notice, loaded)
+        if not _is_only_the_stop(notice, loaded)
     ]
     for loaded in attempts:
         result = loaded.attempt.result
-        if (result is None or result.cause != FINISHED) and not _says_who(loaded):
+        if (result is None or result.cause != FINISHED) and not _end_is_reported(loaded):
             values: dict[str, str | int | float] = {
                 "session": loaded.attempt.folder.name,
                 "cause": result.cause if result else "the profiler was stopped",
@@ -305,7 +305,7 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
     return tuple(notices)
 
 
-def _only_says_stopped(notice: Notice, loaded: Loaded) -> bool:
+def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:
     """Whether the only message of the tool is that it was stopped, which has a notice of its own.
 
     Its application is killed under it then: `The application returned an error code (9).`
@@ -321,7 +321,7 @@ def _of_attempt(notice: Notice, loaded: Loaded) -> Notice:
     return replace(notice, values={**notice.values, "file": file})
 
 
-def _says_who(loaded: Loaded) -> bool:
+def _end_is_reported(loaded: Loaded) -> bool:
     """Whether the outcome of a cell already reports the end of an attempt."""
     result = loaded.attempt.result
     failed = any(record.get("event") == protocol.FAILED for record in loaded.records)

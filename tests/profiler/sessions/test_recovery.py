@@ -182,7 +182,7 @@ def test_runner_that_cannot_read_the_workload_is_the_user(recover, timer):
 def test_a_session_that_dies_before_its_first_cell_twice_is_given_up(recover, ncu):
     with pytest.raises(EnvironmentUnusable, match="cannot allocate") as caught:
         recover(ncu, blocks("a..p"), workload="dies early")
-    assert "nothing new 2 times" in caught.value.message
+    assert "no progress in 2 attempts" in caught.value.message
 
 
 def test_large_lists_are_run_in_chunks(recover, timer):
@@ -329,4 +329,4 @@ def test_chunks_end_between_problems_or_blocks(limit, taken):
 )
 def test_endings_in_words(code, under_tool, words):
     assert ending(code, under_tool=under_tool) == words
-    assert (signal_of(code, under_tool=under_tool) is None) == words.startswith("left with")
+    assert (signal_of(code, under_tool=under_tool) is None) == words.startswith("exited with")
