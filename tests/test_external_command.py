@@ -118,7 +118,7 @@ def test_failures_cost_one_cell_each(profiler, write):
         "crash": {"crashed"},
         "fine": {"measured"},
     }
-    assert "exit code 3: no device memory left" in found["bad"][0]["cause"]
+    assert "exited with code 3: no device memory left" in found["bad"][0]["cause"]
     assert "SIGSEGV" in found["crash"][0]["cause"]
     for name in ("bad", "hang", "crash"):
         assert "no device memory" not in found[name][0]["cause"] or name == "bad"
