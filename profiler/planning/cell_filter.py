@@ -41,11 +41,7 @@ def select_cells(cells: Sequence[Cell], only: str, baseline: str | None) -> tupl
     matches.
     """
     terms = [_parse(term, only) for term in only.split(",")]
-    keys = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
-    for term in terms:
-        if term.key not in keys:
-            hint = did_you_mean(term.key, keys)
-            raise UsageError(f"--only {only}: no cell has '{term.key}'{hint}")
+    _check_keys(terms, cells, only)
     matching = {cell.id for cell in cells if all(term.holds(cell) for term in terms)}
     if not matching:
         raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms))
@@ -62,6 +58,15 @@ def _parse(term: str, only: str) -> _Term:
     if not equals or not key.strip() or not wanted.strip():
         raise UsageError(f"--only {only}: '{term}' must look like key=value or key=one|other")
     return _Term(key.strip(), tuple(value.strip() for value in wanted.split("|")))
+
+
+def _check_keys(terms: Sequence[_Term], cells: Sequence[Cell], only: str) -> None:
+    """Raise `UsageError` for a key that no cell has."""
+    keys = {*_IDENTITIES, *(key for cell in cells for key in _params(cell))}
+    for term in terms:
+        if term.key not in keys:
+            hint = did_you_mean(term.key, keys)
+            raise UsageError(f"--only {only}: no cell has '{term.key}'{hint}")
 
 
 def _params(cell: Cell) -> Params:

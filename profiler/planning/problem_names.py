@@ -101,13 +101,20 @@ def _short_keys(problems: Sequence[Problem]) -> tuple[str, ...]:
         return ()
     candidates = varying(problems) if len(problems) > 1 else tuple(problems[0].params)
     keys = tuple(key for key in candidates if all(key in problem.params for problem in problems))
+    readable = _can_be_read(problems, keys) and _are_of_one_form(problems, keys)
+    names = {_joined(problem.params, keys) for problem in problems}
+    return keys if readable and len(names) == len(problems) else ()
+
+
+def _can_be_read(problems: Sequence[Problem], keys: Sequence[str]) -> bool:
     values = [problem.params[key] for problem in problems for key in keys]
     alone = len(keys) == 1 and any(map(_is_word, values)) and _differ_in_keys(problems)
-    if not all(map(_speaks, values)) or (len(keys) < 2 and not alone):
-        return ()
-    kinds = {tuple(is_number(problem.params[key]) for key in keys) for problem in problems}
-    names = {_joined(problem.params, keys) for problem in problems}
-    return keys if len(kinds) == 1 and len(names) == len(problems) else ()
+    return all(map(_speaks, values)) and (len(keys) >= 2 or alone)
+
+
+def _are_of_one_form(problems: Sequence[Problem], keys: Sequence[str]) -> bool:
+    """Whether each key has numbers at all problems, or words at all."""
+    return len({tuple(is_number(problem.params[key]) for key in keys) for problem in problems}) == 1
 
 
 def _speaks(value: object) -> bool:
