@@ -17,8 +17,10 @@ def alias_variants(cells: Sequence[Cell], statuses: Mapping[str, CellStatus]) ->
         owners.setdefault(cell.variant.id, set()).add(variant_of.get(owner or ""))
     return {
         variant: owner
-        for variant, found in owners.items()
-        if len(found) == 1 and (owner := next(iter(found))) is not None and owner != variant
+        for variant, candidates in owners.items()
+        if len(candidates) == 1
+        and (owner := next(iter(candidates))) is not None
+        and owner != variant
     }
 
 

@@ -71,7 +71,10 @@ def _among(variant: str, cells: Sequence[Cell]) -> bool:
 def _called(findings: Findings, rank: VariantRank | None, winners: Sequence[Winner]) -> str:
     if findings.baseline_rank:
         return "first_of_rest"
-    alone = [one.best and rank is not None and one.cell.variant == rank.variant for one in winners]
+    alone = [
+        winner.best and rank is not None and winner.cell.variant == rank.variant
+        for winner in winners
+    ]
     return "best" if alone and all(alone) else "leader"
 
 
@@ -91,13 +94,13 @@ def _lead(findings: Findings, reference: Variant) -> ReferenceLead | None:
         for problem, winner in findings.rival_winners.items()
         if (cell := findings.cells.get((reference.id, problem))) and cell.id in winner.excluded
     ]
-    known = [verdict for verdict in against if verdict.ratio > 0]
-    if not known:
+    compared = [verdict for verdict in against if verdict.ratio > 0]
+    if not compared:
         return None
     return ReferenceLead(
         variant=reference,
-        ratio=geometric_mean([verdict.ratio for verdict in known]),
-        problems=len(known),
+        ratio=geometric_mean([verdict.ratio for verdict in compared]),
+        problems=len(compared),
         verdicts=verdict_counts(against),
     )
 

@@ -39,7 +39,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
 
     `baseline` is a variant id; `delta` the relative difference of durations that counts as none.
     """
-    found = [
+    return (
         *_failed(statuses),
         *_wrong(statuses),
         *_not_measured(statuses),
@@ -50,8 +50,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_shift(_usable(samples, statuses), cells, baseline, delta),
         *_clocks(environment),
         *_twins(cells, builds),
-    ]
-    return tuple(found)
+    )
 
 
 def _failed(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
@@ -92,8 +91,8 @@ def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 
 def _collected(names: Iterable[str]) -> tuple[str, ...]:
     """Those metrics that a tool or the build should have given."""
-    told = {name for name, metric in CATALOGUE.items() if metric.source == "runner"}
-    return tuple(name for name in names if name not in told)
+    runner_metrics = {name for name, metric in CATALOGUE.items() if metric.source == "runner"}
+    return tuple(name for name in names if name not in runner_metrics)
 
 
 def _few_blocks(samples: pd.DataFrame, statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
@@ -142,8 +141,8 @@ def _noise(
     With fewer blocks than a verdict needs another notice says so already.
     """
     times = times_of(samples, cells, SessionKind.TIMING)
-    own = times[times["variant"] == baseline]
-    blocks = own[own["arm"] == 0].groupby("problem")["block"].nunique()
+    baseline_times = times[times["variant"] == baseline]
+    blocks = baseline_times[baseline_times["arm"] == 0].groupby("problem")["block"].nunique()
     judged = [str(problem) for problem in blocks[blocks >= FEWEST_BLOCKS].index]
     compared = times.groupby("problem")["variant"].nunique()
     judged = [problem for problem in judged if compared[problem] > 1]
@@ -196,8 +195,8 @@ def _baseline_medians(
     samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, kind: SessionKind
 ) -> pd.Series[float]:
     times = times_of(samples, cells, kind)
-    own = times[times["variant"] == baseline]
-    return own.groupby("problem")["duration_ns"].median()
+    baseline_times = times[times["variant"] == baseline]
+    return baseline_times.groupby("problem")["duration_ns"].median()
 
 
 def _percent(effect: float) -> str:

@@ -84,8 +84,8 @@ def with_verdict_ratios(
 def with_ranks(numbers: pd.DataFrame, metric: str, ranks: Mapping[str, float]) -> pd.DataFrame:
     """The frame in which cells have these ranks in one metric, and no other cell has one."""
     rows = numbers["metric"] == metric
-    own = numbers["cell"].map(ranks).astype("float64")
-    return numbers.assign(rank=numbers["rank"].where(~rows, own))
+    new_ranks = numbers["cell"].map(ranks).astype("float64")
+    return numbers.assign(rank=numbers["rank"].where(~rows, new_ranks))
 
 
 def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:

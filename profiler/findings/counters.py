@@ -86,7 +86,7 @@ def medians_of(findings: Findings, metrics: Sequence[Label]) -> dict[Label, Medi
         metric: {
             (cell.variant.id, cell.problem.id): value.median
             for cell in findings.correct_cells.values()
-            if (value := findings.value(cell, metric.name)).known
+            if (value := findings.value(cell, metric.name)).present
         }
         for metric in metrics
     }
@@ -96,12 +96,12 @@ def moved_counters(
     step: ParameterStep, medians: Mapping[Label, Medians], problems: Sequence[str]
 ) -> list[CounterMove]:
     """The counters that moved with a step, those that moved most first."""
-    found = [
+    counter_moves = [
         CounterMove(metric, row, _typical(metric, row))
         for metric, values in medians.items()
         if (row := moves(step, values, problems))
     ]
-    moved = [counter for counter in found if counter.size > STILL_UNDER]
+    moved = [counter for counter in counter_moves if counter.size > STILL_UNDER]
     return sorted(moved, key=lambda counter: -counter.size)
 
 

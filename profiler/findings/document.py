@@ -26,8 +26,8 @@ _NUMBERS = tuple(name for name in NUMBER_COLUMNS if name not in _IDENTITY)
 def findings_document(findings: Findings) -> Document:
     """What the findings add to the JSON of a run: `answer`, and what its kind of page has."""
     kind = findings.report.page_kind
-    own: Document = load_part(kind.document)(findings) if kind.document else {}
-    return {"answer": answer_document(findings), **own}
+    kind_document: Document = load_part(kind.document)(findings) if kind.document else {}
+    return {"answer": answer_document(findings), **kind_document}
 
 
 # ---- the answer ----------------------------------------------------------------------------------
@@ -154,8 +154,8 @@ def metrics_by_cell(findings: Findings) -> dict[str, Document]:
     by_cell: dict[str, Document] = {}
     for (cell, metric), value in findings.values.items():
         judged = findings.against_baseline.get(cell) if metric == JUDGED else None
-        own = {} if judged is None else verdict_document(judged)
-        by_cell.setdefault(cell, {})[metric] = _value(value) | own
+        verdict_fields = {} if judged is None else verdict_document(judged)
+        by_cell.setdefault(cell, {})[metric] = _value(value) | verdict_fields
     return by_cell
 
 
@@ -163,7 +163,7 @@ def blocks_document(findings: Findings, cell: Cell) -> Document | None:
     """The same cell by the timing blocks, where its numbers are of the final; else None."""
     value = findings.value(cell, findings.report.primary)
     before = findings.block_value(cell, findings.report.primary)
-    if value.source == before.source or not before.known:
+    if value.source == before.source or not before.present:
         return None
     return {findings.report.primary: _value(before)}
 

@@ -136,7 +136,9 @@ class _Programs:
 
     @cached_property
     def variants(self) -> tuple[Variant, ...]:
-        return tuple(one for one in self.report.plan.variants if one.id not in self.owners)
+        return tuple(
+            variant for variant in self.report.plan.variants if variant.id not in self.owners
+        )
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
@@ -170,13 +172,13 @@ class _Programs:
 
     @cached_property
     def rivals(self) -> tuple[Variant, ...]:
-        return tuple(one for one in self.variants if one.id not in self.references)
+        return tuple(variant for variant in self.variants if variant.id not in self.references)
 
     @cached_property
     def configurations(self) -> tuple[Variant, ...]:
         """Variants that may differ in a parameter: all but the named references."""
         named = self.report.plan.references
-        return tuple(one for one in self.variants if one.id not in named)
+        return tuple(variant for variant in self.variants if variant.id not in named)
 
     @cached_property
     def sources(self) -> Mapping[str, str]:
@@ -249,7 +251,7 @@ class _Leaders:
         by_problem: dict[str, list[tuple[Cell, Value]]] = {}
         for cell in self.programs.correct.values():
             value = self.numbers.primary(cell)
-            if value.known and better(self.programs.report.primary) is not None:
+            if value.present and better(self.programs.report.primary) is not None:
                 by_problem.setdefault(cell.problem.id, []).append((cell, value))
         return by_problem
 
@@ -352,7 +354,7 @@ class _Verdicts:
         if LADDER not in self.programs.report.page_kind.finds:
             return ()
         measured = {cell.variant.id for cell in self.programs.correct.values()}
-        return tuple(one for one in self.programs.rivals if one.id in measured)
+        return tuple(variant for variant in self.programs.rivals if variant.id in measured)
 
     @cached_property
     def parameter_steps(self) -> tuple[ParameterStep, ...]:
@@ -494,7 +496,7 @@ def _names_of_aliases(programs: _Programs) -> dict[str, tuple[str, ...]]:
 
 def _winners(
     leaders: _Leaders,
-    chosen: Mapping[str, Cell],
+    leader_by_problem: Mapping[str, Cell],
     verdicts: PairVerdicts,
     primary: Mapping[str, Value],
     excluded: frozenset[str],
@@ -506,7 +508,7 @@ def _winners(
             verdicts,
             excluded,
         )
-        for problem, leader in chosen.items()
+        for problem, leader in leader_by_problem.items()
     }
 
 
@@ -536,13 +538,13 @@ def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     present = dict.fromkeys(numbers["metric"])
     first = [name for name in report.metrics if name in present]
     timer = reference_collector(report.samples)
-    found = []
+    metrics = []
     for name in dict.fromkeys([*first, *present]):
-        own = label(name)
+        metric = label(name)
         if name == JUDGED and timer is not None:
-            own = replace(own, definition=label(duration_metrics()[timer]).definition)
-        found.append(own)
-    return tuple(found)
+            metric = replace(metric, definition=label(duration_metrics()[timer]).definition)
+        metrics.append(metric)
+    return tuple(metrics)
 
 
 def _baselines(
@@ -584,7 +586,7 @@ def _ladder(
         for variant in programs.rivals
     }
     references = programs.references
-    planned = [one for one in programs.report.plan.variants if one.id not in references]
+    planned = [variant for variant in programs.report.plan.variants if variant.id not in references]
     numbers = {variant.id: number for number, variant in enumerate(planned, start=1)}
     numbered = [(numbers[variant.id], variant) for variant in programs.rivals]
     return make_ladder(numbered, judged.ladder_versions, finder, percents)
@@ -636,7 +638,7 @@ def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
 
 def _notices(report: Report) -> tuple[Notice, ...]:
     """What was noticed when the run was read, and what its numbers say of themselves."""
-    own = caveats(
+    run_caveats = caveats(
         cells=report.plan.cells,
         statuses=report.statuses,
         builds=report.builds,
@@ -645,9 +647,9 @@ def _notices(report: Report) -> tuple[Notice, ...]:
         baseline=report.baseline,
         delta=report.rules.delta,
     )
-    replayed = [one for one in report.notices if one.kind is NoticeKind.REPLAYED]
-    rest = [one for one in report.notices if one.kind is not NoticeKind.REPLAYED]
-    shown = (_of_recording(one) for one in own) if report.replay else own
+    replayed = [notice for notice in report.notices if notice.kind is NoticeKind.REPLAYED]
+    rest = [notice for notice in report.notices if notice.kind is not NoticeKind.REPLAYED]
+    shown = (_of_recording(notice) for notice in run_caveats) if report.replay else run_caveats
     return (*replayed, *shown, *rest)
 
 

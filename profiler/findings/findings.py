@@ -222,9 +222,9 @@ class Findings:
     def sorted_at(self, problem: Problem, metric: str) -> list[tuple[Variant, Value]]:
         """All variants at a problem: correct ones by rank or value, then those without."""
         pairs = [(variant, self.correct_at(variant, problem, metric)) for variant in self.variants]
-        known = [pair for pair in pairs if pair[1].known]
-        unknown = [pair for pair in pairs if not pair[1].known]
-        return [*sorted(known, key=lambda pair: _order(pair[1])), *unknown]
+        with_value = [pair for pair in pairs if pair[1].present]
+        without_value = [pair for pair in pairs if not pair[1].present]
+        return [*sorted(with_value, key=lambda pair: _order(pair[1])), *without_value]
 
     def largest_of(self, *variants: Variant) -> Problem | None:
         """The problem whose best cell takes longest, of those at which all these are correct."""
@@ -232,9 +232,9 @@ class Findings:
             problem
             for problem in self.problems
             if problem.id in self.winners
-            and all(self.correct(self.cells.get((one.id, problem.id))) for one in variants)
+            and all(self.correct(self.cells.get((variant.id, problem.id))) for variant in variants)
         ]
-        return max(shared, key=lambda one: self.winners[one.id].value.median, default=None)
+        return max(shared, key=lambda problem: self.winners[problem.id].value.median, default=None)
 
     @cached_property
     def largest_problem(self) -> Problem | None:

@@ -42,7 +42,7 @@ def funnel(
         left = [cell for cell in left if _outcome(cell, statuses) not in lost]
         stages.append(Stage(name, len({cell.variant.id for cell in left}), len(left)))
     left_out = {
-        what: sum(one.count for one in excluded if one.stage == what)
+        what: sum(exclusion.count for exclusion in excluded if exclusion.stage == what)
         for what in ("variant", "cell")
     }
     if any(left_out.values()):

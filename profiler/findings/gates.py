@@ -31,13 +31,13 @@ class Gate:
 
 def parse_gate(text: str) -> Gate:
     """Read `regression`, `regression:2` or `regression:2%`; raises UsageError for all else."""
-    found = _FORM.fullmatch(text.strip())
-    if found is None:
+    match = _FORM.fullmatch(text.strip())
+    if match is None:
         raise UsageError(
             f"--fail-on {text}: must look like regression, regression:2 or regression:2.5%",
             remedy="The number is how many percent slower a cell may be; 0 by default.",
         )
-    return Gate(float(found["percent"] or 0))
+    return Gate(float(match["percent"] or 0))
 
 
 def can_judge(cells: pd.DataFrame) -> bool:
@@ -71,15 +71,15 @@ def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
     return f"--fail-on {gate}: {count} of {len(cells)} cells are undecided and do not trip it."
 
 
-def tripped_message(found: pd.DataFrame, gate: Gate) -> str:
-    """Name the cells that tripped a gate, one in a line; `found` is from `regressions`."""
-    noun = "cell is" if len(found) == 1 else "cells are"
-    lines = [f"--fail-on {gate}: {len(found)} {noun} SLOWER beyond the threshold:"]
-    columns = [found[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
+def tripped_message(regressed: pd.DataFrame, gate: Gate) -> str:
+    """Name the cells that tripped a gate, one in a line; `regressed` is from `regressions`."""
+    noun = "cell is" if len(regressed) == 1 else "cells are"
+    lines = [f"--fail-on {gate}: {len(regressed)} {noun} SLOWER beyond the threshold:"]
+    columns = [regressed[name].tolist() for name in ("cell", "ratio", "ratio_low", "ratio_high")]
     for cell, *ratios in list(zip(*columns, strict=True))[:_MOST_NAMED]:
         lines.append(f"  {cell}: {_change_words(*map(float, ratios))}")
-    if len(found) > _MOST_NAMED:
-        lines.append(f"  and {len(found) - _MOST_NAMED} more")
+    if len(regressed) > _MOST_NAMED:
+        lines.append(f"  and {len(regressed) - _MOST_NAMED} more")
     return "\n".join(lines)
 
 

@@ -33,11 +33,11 @@ def others_of(
     cells: Sequence[Cell], correct: Mapping[str, Cell], other_of: OtherOf
 ) -> dict[str, Cell | None]:
     """By cell id, the cell that it is compared with, where both have a correct result."""
-    found = {}
+    others = {}
     for cell in cells:
         other = other_of(cell) if cell.id in correct else None
-        found[cell.id] = other if other is not None and other.id in correct else None
-    return found
+        others[cell.id] = other if other is not None and other.id in correct else None
+    return others
 
 
 def pairs_with(others: Mapping[str, Cell | None]) -> tuple[Pair, ...]:
@@ -73,5 +73,5 @@ def _with_ratio(verdict: PairVerdict, value: Value, other: Value | None) -> Pair
     if not math.isnan(verdict.ratio):
         return verdict
     below = other.median if other is not None else NAN
-    known = math.isfinite(below) and below
-    return replace(verdict, ratio=value.median / below if known else NAN)
+    usable = math.isfinite(below) and below
+    return replace(verdict, ratio=value.median / below if usable else NAN)

@@ -84,9 +84,9 @@ def slowdown(
 
 def ranks_by_slowdown(slowdowns: Mapping[str, float]) -> dict[str, float]:
     """Rank by cell id, 1 is best; equal slowdowns share the better rank, missing ones have none."""
-    known = [value for value in slowdowns.values() if not math.isnan(value)]
+    ranked = [value for value in slowdowns.values() if not math.isnan(value)]
     return {
-        cell: 1.0 + sum(other < value for other in known)
+        cell: 1.0 + sum(other < value for other in ranked)
         for cell, value in slowdowns.items()
         if not math.isnan(value)
     }
@@ -99,27 +99,27 @@ def regret_of(
 
     `slowdowns` by (variant id, problem id); what is better than the winner costs nothing.
     """
-    own = {
+    slowdown_by_problem = {
         problem: max(1.0, slowdowns[variant.id, problem])
         for problem in problems
         if math.isfinite(slowdowns.get((variant.id, problem), NAN))
     }
-    if not own:
+    if not slowdown_by_problem:
         return None
-    worst = max(own, key=lambda problem: own[problem])
+    worst = max(slowdown_by_problem, key=lambda problem: slowdown_by_problem[problem])
     return Regret(
-        problems=len(own),
-        missing=tuple(problem for problem in problems if problem not in own),
-        mean=sum(own.values()) / len(own),
-        worst=own[worst],
+        problems=len(slowdown_by_problem),
+        missing=tuple(problem for problem in problems if problem not in slowdown_by_problem),
+        mean=sum(slowdown_by_problem.values()) / len(slowdown_by_problem),
+        worst=slowdown_by_problem[worst],
         worst_problem=worst,
     )
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
     """Geometric mean of positive ratios; NaN without any."""
-    known = [ratio for ratio in ratios if ratio > 0]
-    return math.exp(sum(map(math.log, known)) / len(known)) if known else NAN
+    positive = [ratio for ratio in ratios if ratio > 0]
+    return math.exp(sum(map(math.log, positive)) / len(positive)) if positive else NAN
 
 
 def percent_of_performance(ratio: float, *, higher_is_better: bool = False) -> float:

@@ -34,7 +34,7 @@ class Value:
     source: str = BLOCKS
 
     @property
-    def known(self) -> bool:
+    def present(self) -> bool:
         """Whether there is a number at all."""
         return math.isfinite(self.median)
 

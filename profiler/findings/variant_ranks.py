@@ -159,6 +159,8 @@ def rival_groups(
     groups: dict[frozenset[str], list[VariantRank]] = {}
     for row in ranks:
         if row.variant.id not in references:
-            own = frozenset(problem for variant, problem in planned if variant == row.variant.id)
-            groups.setdefault(own & row.planned, []).append(row)
+            problem_ids = frozenset(
+                problem for variant, problem in planned if variant == row.variant.id
+            )
+            groups.setdefault(problem_ids & row.planned, []).append(row)
     return tuple(tuple(rows) for rows in groups.values())

@@ -114,7 +114,7 @@ def intervals_overlap(value: Value, other: Value) -> bool:
     Without intervals only equal medians do.
     """
     for low, high in (("ratio_low", "ratio_high"), ("low", "high")):
-        ends = [getattr(one, end) for one in (value, other) for end in (low, high)]
+        ends = [getattr(cell_value, end) for cell_value in (value, other) for end in (low, high)]
         if not any(map(math.isnan, ends)):
             return bool(ends[0] <= ends[3] and ends[2] <= ends[1])
     return value.median == other.median

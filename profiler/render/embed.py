@@ -64,30 +64,32 @@ def payload(
         "primary": report.primary,
         "replayed": None if report.replay is None else vars(report.replay),
         "variants": [
-            {"id": one.id, "name": one.name, "params": dict(one.params)}
-            for one in findings.variants
+            {"id": variant.id, "name": variant.name, "params": dict(variant.params)}
+            for variant in findings.variants
         ],
         "problems": [
-            {"id": one.id, "name": one.name, "params": dict(one.params)}
-            for one in findings.problems
+            {"id": problem.id, "name": problem.name, "params": dict(problem.params)}
+            for problem in findings.problems
         ],
         "cells": _cells(findings),
         "metrics": [
             {
-                "name": one.name,
-                "label": one.label,
-                "unit": one.unit,
-                "better": one.better,
-                "summary": _summary(findings, one),
+                "name": metric.name,
+                "label": metric.label,
+                "unit": metric.unit,
+                "better": metric.better,
+                "summary": _summary(findings, metric),
             }
-            for one in findings.metrics
+            for metric in findings.metrics
         ],
         "facets": {
-            "groups": [{"label": one.label, "values": list(one.values)} for one in groups],
+            "groups": [{"label": group.label, "values": list(group.values)} for group in groups],
             "cells": [_column(column) for column in zip(*membership, strict=True)],
         },
-        "verdicts": [{"name": one.value, "word": word(one), "css": CSS[one]} for one in ORDER],
-        "comparisons": [_comparison(findings, one) for one in findings.baselines],
+        "verdicts": [
+            {"name": verdict.value, "word": word(verdict), "css": CSS[verdict]} for verdict in ORDER
+        ],
+        "comparisons": [_comparison(findings, baseline) for baseline in findings.baselines],
     }
 
 
@@ -117,7 +119,7 @@ def _cells(findings: Findings) -> dict[str, Any]:
 def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
     values = [findings.value(cell, metric.name) for cell in findings.distinct_cells]
     columns = {
-        name: [_written(getattr(value, name)) if value.known else None for value in values]
+        name: [_written(getattr(value, name)) if value.present else None for value in values]
         for name in SUMMARY_FIELDS
     }
     return _table(columns)
@@ -127,9 +129,9 @@ def _written(value: float | str) -> float | int | str | None:
     return value if isinstance(value, str) else _number(value)
 
 
-def _comparison(findings: Findings, one: NamedBaseline) -> dict[str, Any]:
+def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     cells = findings.distinct_cells
-    verdicts = [one.verdicts[cell.id] for cell in cells]
+    verdicts = [baseline.verdicts[cell.id] for cell in cells]
     columns: dict[str, list[Any]] = {
         name: [_number(getattr(pair, name)) for pair in verdicts]
         for name in ("ratio", "low", "high")
@@ -138,10 +140,10 @@ def _comparison(findings: Findings, one: NamedBaseline) -> dict[str, Any]:
         None if pair.verdict is None else ORDER.index(pair.verdict) for pair in verdicts
     ]
     columns["title"] = [
-        why_no_verdict(findings, one, cell) if pair.verdict is None else details(pair)
+        why_no_verdict(findings, baseline, cell) if pair.verdict is None else details(pair)
         for cell, pair in zip(cells, verdicts, strict=True)
     ]
-    return {"key": one.key, "label": baseline_label(one), "ratios": _table(columns)}
+    return {"key": baseline.key, "label": baseline_label(baseline), "ratios": _table(columns)}
 
 
 def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
@@ -157,14 +159,14 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _column(values: Sequence[Any]) -> list[Any] | dict[str, Any]:
     """One column as a list, or by its different values where these are few."""
-    known = {json.dumps(value): value for value in values}
-    if len(known) == 1 and len(values) > 1:
-        return {"values": list(known.values())}
-    if len(known) * _FEW > len(values):
+    value_by_text = {json.dumps(value): value for value in values}
+    if len(value_by_text) == 1 and len(values) > 1:
+        return {"values": list(value_by_text.values())}
+    if len(value_by_text) * _FEW > len(values):
         return list(values)
-    places = {text: place for place, text in enumerate(known)}
+    places = {text: place for place, text in enumerate(value_by_text)}
     return {
-        "values": list(known.values()),
+        "values": list(value_by_text.values()),
         "index": [places[json.dumps(value)] for value in values],
     }
 

@@ -39,14 +39,14 @@ def render_import_page(
         ],
         "everything": [
             [
-                (one, _datum(row, one.name, one.unit))
-                for one in labels(groups.metrics)
-                if one.name in row.medians
+                (metric, _datum(row, metric.name, metric.unit))
+                for metric in labels(groups.metrics)
+                if metric.name in row.medians
             ]
             for row in groups.rows
         ],
         "launches": _launch_rows(
-            launches, [one.name for one in shown], [one.unit for one in shown]
+            launches, [metric.name for metric in shown], [metric.unit for metric in shown]
         ),
         "left_out": max(0, len(launches) - MOST_LAUNCHES),
     }

@@ -42,10 +42,10 @@ class Column:
 
 @dataclass(frozen=True)
 class TableRow:
-    """A name, words beside it, and numbers."""
+    """A name, texts beside it, and numbers."""
 
     name: str
-    words: tuple[str, ...]
+    texts: tuple[str, ...]
     data: tuple[Datum, ...]
     depth: int = 0
 
@@ -63,7 +63,7 @@ class TimelineTable:
     title: str
     reading: str
     first: str
-    words: tuple[str, ...]
+    text_heads: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[TableRow, ...]
     left_out: int
@@ -301,12 +301,12 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
 def _console_table(timeline_table: TimelineTable) -> RenderableType:
     places = [place for place, column in enumerate(timeline_table.columns) if column.console]
     shown = table(timeline_table.title)
-    columns(shown, timeline_table.first, *timeline_table.words)
+    columns(shown, timeline_table.first, *timeline_table.text_heads)
     columns(shown, *(timeline_table.columns[place].head for place in places), right=True)
     for row in timeline_table.rows[:_MOST_LINES]:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
-        words = (plain(shorten(word, _LONGEST_NAME)) for word in row.words)
-        shown.add_row(plain(name), *words, *(row.data[place].text for place in places))
+        texts = (plain(shorten(word, _LONGEST_NAME)) for word in row.texts)
+        shown.add_row(plain(name), *texts, *(row.data[place].text for place in places))
     say_the_rest(
         shown,
         len(timeline_table.rows) + timeline_table.left_out - _MOST_LINES,

@@ -64,8 +64,8 @@ def render_page(findings: Findings) -> str:
     """
     report = findings.report
     if report.kind not in PAGE_KINDS:
-        known = ", ".join(PAGE_KINDS)
-        raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {known}.")
+        kinds = ", ".join(PAGE_KINDS)
+        raise UsageError(f"No page of kind {report.kind!r}.", remedy=f"Choose one of: {kinds}.")
     view: View = load_part(report.page_kind.view)(findings)
     parts = {
         "report": report,
@@ -132,18 +132,20 @@ def moment(text: str) -> str:
     return f"{when:%Y-%m-%d %H:%M} {zone}".strip()
 
 
-def notice_rows(found: Sequence[Notice]) -> tuple[NoticeRow, ...]:
+def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
     """Notices in words, the most serious first; those on one thing are one line with parts."""
-    folded = sorted(notices.fold(found), key=lambda one: _SEVERITY_ORDER.index(one.severity))
+    folded = sorted(
+        notices.fold(unfolded), key=lambda notice: _SEVERITY_ORDER.index(notice.severity)
+    )
     return tuple(
         NoticeRow(
-            str(one.severity),
-            *_SEVERITY_WORDS[one.severity],
-            one.text,
-            one.remedy,
-            tuple(map(notices.text, one.parts)) if len(one.parts) > 1 else (),
+            str(notice.severity),
+            *_SEVERITY_WORDS[notice.severity],
+            notice.text,
+            notice.remedy,
+            tuple(map(notices.text, notice.parts)) if len(notice.parts) > 1 else (),
         )
-        for one in folded
+        for notice in folded
     )
 
 
@@ -154,10 +156,12 @@ def _tables(findings: Findings, view: View) -> dict[str, Any]:
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
         "verdicts": verdict_choices() if findings.gives_verdicts else (),
-        "comparisons": [{"key": one.key, "label": baseline_label(one)} for one in baselines],
+        "comparisons": [
+            {"key": baseline.key, "label": baseline_label(baseline)} for baseline in baselines
+        ],
         "facets": facets[0],
         "cell_numbers": findings.cell_numbers,
-        "metric_numbers": {one.name: number for number, one in enumerate(findings.metrics)},
+        "metric_numbers": {metric.name: number for number, metric in enumerate(findings.metrics)},
         "builds": tables.build_rows(findings),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(findings),

@@ -37,5 +37,5 @@ def _console_table(table: TuningTable) -> Table:
         shown.add_column(head, justify="right")
     for row in table.rows:
         choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
-        shown.add_row(Text(choice), Text(row.config), *(Text(each.text) for each in row.data))
+        shown.add_row(Text(choice), Text(row.config), *(Text(datum.text) for datum in row.data))
     return shown

@@ -31,7 +31,7 @@ class Grid:
 
     def short_place(self, row: Any, column: Any) -> str:
         """The same without the names of the axes: `128 \u00d7 4096`."""
-        return f" {TIMES} ".join(str(one) for key, one in self._places(row, column) if key)
+        return f" {TIMES} ".join(str(value) for key, value in self._places(row, column) if key)
 
     def _places(self, row: Any, column: Any) -> tuple[tuple[str, Any], ...]:
         return ((self.rows, row), (self.columns, column))
@@ -48,8 +48,10 @@ def grids(
     families: dict[tuple[str, ...], list[Problem]] = {}
     for problem in problems:
         families.setdefault(tuple(sorted(problem.params)), []).append(problem)
-    found = [grid for family in families.values() for grid in _of_family(family, axes, split)]
-    return tuple(_named_apart(found))
+    family_grids = [
+        grid for family in families.values() for grid in _of_family(family, axes, split)
+    ]
+    return tuple(_named_apart(family_grids))
 
 
 def _of_family(
@@ -72,14 +74,14 @@ def _axes(problems: Sequence[Problem], wanted: Sequence[str]) -> tuple[str, str]
         return wanted[0], wanted[1]
     keys = varying(problems)
     values = {key: distinct(problems, key) for key in keys}
-    numeric = {key: all(map(is_number, found)) for key, found in values.items()}
+    numeric = {key: all(map(is_number, distinct_values)) for key, distinct_values in values.items()}
     order = sorted(keys, key=lambda key: (not numeric[key], -len(values[key])))
-    chosen = [key for key in keys if key in order[:2]]
-    if len(chosen) == 2 and numeric[chosen[0]] and not numeric[chosen[1]]:
-        chosen.reverse()  # words as rows: there is room for them
-    if not chosen:
+    axes = [key for key in keys if key in order[:2]]
+    if len(axes) == 2 and numeric[axes[0]] and not numeric[axes[1]]:
+        axes.reverse()  # words as rows: there is room for them
+    if not axes:
         return "", next(iter(problems[0].params), "")
-    return (chosen[0], chosen[1]) if len(chosen) == 2 else ("", chosen[0])
+    return (axes[0], axes[1]) if len(axes) == 2 else ("", axes[0])
 
 
 def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: str) -> Grid:
@@ -90,7 +92,10 @@ def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: 
         columns,
         distinct(problems, rows) if rows else ("",),
         distinct(problems, columns),
-        {(one.params.get(rows, ""), one.params.get(columns)): one for one in problems},
+        {
+            (problem.params.get(rows, ""), problem.params.get(columns)): problem
+            for problem in problems
+        },
     )
 
 
@@ -102,12 +107,12 @@ def _name(params: Mapping[str, Any], keys: Sequence[str]) -> str:
     )
 
 
-def _named_apart(found: Sequence[Grid]) -> list[Grid]:
+def _named_apart(family_grids: Sequence[Grid]) -> list[Grid]:
     """Names that are given twice get their axes, so that each can be chosen."""
-    names = [grid.name for grid in found]
+    names = [grid.name for grid in family_grids]
     return [
-        replace(one, name=f"{one.name}: {one.rows}, {one.columns}")
-        if names.count(one.name) > 1
-        else one
-        for one in found
+        replace(grid, name=f"{grid.name}: {grid.rows}, {grid.columns}")
+        if names.count(grid.name) > 1
+        else grid
+        for grid in family_grids
     ]

@@ -138,7 +138,7 @@ def compare_on_grid(
         problem = grid.problems.get((row, column))
         if problem is None:
             continue
-        over, under = (cells.get((one.id, problem.id)) for one in (pair.over, pair.under))
+        over, under = (cells.get((variant.id, problem.id)) for variant in (pair.over, pair.under))
         both = over is not None and under is not None and over.id in moved and under.id in moved
         yield GridCell(
             pair=pair,
@@ -163,5 +163,5 @@ def _quotient(above: float, below: float) -> float:
 
 def with_ratio(cells: Iterable[GridCell]) -> list[GridCell]:
     """Those with a ratio, the lowest first."""
-    known = [cell for cell in cells if math.isfinite(cell.verdict.ratio)]
-    return sorted(known, key=lambda cell: cell.verdict.ratio)
+    finite = [cell for cell in cells if math.isfinite(cell.verdict.ratio)]
+    return sorted(finite, key=lambda cell: cell.verdict.ratio)

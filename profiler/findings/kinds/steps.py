@@ -83,37 +83,37 @@ class StepFinder:
     sources: Mapping[str, str]
     blocks: BlockValues
 
-    def effects_of(self, chosen: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
+    def effects_of(self, steps: Sequence[ParameterStep]) -> tuple[StepEffect, ...]:
         """Effect and verdict of each step at each problem; where there is no pair, no verdict."""
-        by_blocks = effects(chosen, self.blocks, self.problems)
-        verdicts = self._verdicts(chosen)
+        by_blocks = effects(steps, self.blocks, self.problems)
+        verdicts = self._verdicts(steps)
         return tuple(
             _step_effect(step, row, verdict_row)
-            for step, row, verdict_row in zip(chosen, by_blocks, verdicts, strict=True)
+            for step, row, verdict_row in zip(steps, by_blocks, verdicts, strict=True)
         )
 
-    def _verdicts(self, chosen: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
+    def _verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
         if self.report.primary != JUDGED:
-            return [(NO_VERDICT,) * len(self.problems) for _ in chosen]
-        several = [step for step in chosen if len(step.pairs) > 1]
+            return [(NO_VERDICT,) * len(self.problems) for _ in steps]
+        several = [step for step in steps if len(step.pairs) > 1]
         by_mean = dict(zip(map(id, several), self._mean_verdicts(several), strict=True))
         return [
             by_mean[id(step)] if len(step.pairs) > 1 else self._pair_verdicts(step)
-            for step in chosen
+            for step in steps
         ]
 
     def _pair_verdicts(self, step: ParameterStep) -> tuple[PairVerdict, ...]:
         pairs = pair_of_step(step, self.problems, self.cells)
         return tuple(NO_VERDICT if pair is None else self.verdicts.of(*pair) for pair in pairs)
 
-    def _mean_verdicts(self, chosen: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
-        if not chosen:
+    def _mean_verdicts(self, steps: Sequence[ParameterStep]) -> list[tuple[PairVerdict, ...]]:
+        if not steps:
             return []
         ids = {key: self.sources.get(cell.id, cell.id) for key, cell in self.cells.items()}
-        frame = judge_steps(chosen, self.timing, ids, self.problems)
+        frame = judge_steps(steps, self.timing, ids, self.problems)
         flat = read_verdicts(frame, self.report.rules.looks)
         width = len(self.problems)
-        return [tuple(flat[width * row : width * (row + 1)]) for row in range(len(chosen))]
+        return [tuple(flat[width * row : width * (row + 1)]) for row in range(len(steps))]
 
 
 def pair_of_step(
@@ -121,17 +121,17 @@ def pair_of_step(
 ) -> tuple[Pair | None, ...]:
     """Cell ids (after, before) of a step of one pair, by problem; None where one is not correct."""
     before, after = step.pairs[0]
-    found = [
+    cell_pairs = [
         (cells.get((after.id, problem)), cells.get((before.id, problem))) for problem in problems
     ]
-    return tuple((later.id, first.id) if later and first else None for later, first in found)
+    return tuple((later.id, first.id) if later and first else None for later, first in cell_pairs)
 
 
 def pairs_of_steps(
-    chosen: Sequence[ParameterStep], problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
+    steps: Sequence[ParameterStep], problems: Sequence[str], cells: Mapping[tuple[str, str], Cell]
 ) -> tuple[Pair, ...]:
     """The pairs of cells that steps of a single pair compare."""
-    single = [step for step in chosen if len(step.pairs) == 1]
+    single = [step for step in steps if len(step.pairs) == 1]
     rows = (pair_of_step(step, problems, cells) for step in single)
     return tuple(pair for row in rows for pair in row if pair is not None)
 
@@ -231,8 +231,8 @@ def make_ladder(
     )
 
 
-def _by_variant(found: Sequence[StepEffect]) -> dict[str, StepEffect]:
-    return {effect.step.pairs[0][1].id: effect for effect in found}
+def _by_variant(step_effects: Sequence[StepEffect]) -> dict[str, StepEffect]:
+    return {effect.step.pairs[0][1].id: effect for effect in step_effects}
 
 
 def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
@@ -249,8 +249,8 @@ def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
 
 def largest_step(ladder: Sequence[Rung]) -> Rung | None:
     """The rung whose step is the largest factor, up or down, over all problems."""
-    known = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
+    with_pairs = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]
     return max(
-        known, key=lambda rung: abs(math.log(rung.step.overall.ratio)) if rung.step else 0.0,
+        with_pairs, key=lambda rung: abs(math.log(rung.step.overall.ratio)) if rung.step else 0.0,
         default=None,
     )  # fmt: skip

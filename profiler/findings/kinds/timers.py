@@ -75,10 +75,10 @@ def find_timers(
 
 def _furthest(compared: pd.DataFrame, plain: pd.DataFrame) -> TimerError | None:
     """The largest factor of any timer, in whichever direction."""
-    known = compared[compared["ratio"] > 0]
-    if known.empty:
+    with_ratio = compared[compared["ratio"] > 0]
+    if with_ratio.empty:
         return None
-    row = max(known.to_dict("records"), key=lambda row: abs(math.log(row["ratio"])))
+    row = max(with_ratio.to_dict("records"), key=lambda row: abs(math.log(row["ratio"])))
     parts = plain[(plain["cell"] == row["cell"]) & plain["traced"].notna()]
     of_plain = row["collector"] == _PLAIN and len(parts) > 0
     return TimerError(

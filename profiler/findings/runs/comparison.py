@@ -206,8 +206,8 @@ def _step_notices(runs: Sequence[ComparedRun], step: RunStep) -> list[Notice]:
     if _moment(older) > _moment(newer):
         notices.append(Notice(NoticeKind.ORDER_REVERSED, names))
     if step.refused is not None:
-        words = {**names, "why": step.refused_words}
-        notices.append(Notice(NoticeKind.NOT_COMPARABLE, words))
+        values = {**names, "why": step.refused_words}
+        notices.append(Notice(NoticeKind.NOT_COMPARABLE, values))
     elif step.control is None:
         notices.append(Notice(NoticeKind.NO_CONTROL, names))
     elif step.clock_moved > _CLOCK_MOVED:

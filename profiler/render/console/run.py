@@ -30,9 +30,9 @@ _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yello
 def run_tables(findings: Findings) -> list[RenderableType]:
     """The winner of each problem, the variants over all of them, timelines, and what failed."""
     parts: list[RenderableType] = []
-    own = findings.report.page_kind.console
-    if own:
-        parts += load_part(own)(findings)
+    kind_tables = findings.report.page_kind.console
+    if kind_tables:
+        parts += load_part(kind_tables)(findings)
     elif findings.winners:
         parts.append(_winners_table(findings))
         if len(findings.problems) > 1:
@@ -46,23 +46,23 @@ def run_tables(findings: Findings) -> list[RenderableType]:
 
 def _winners_table(findings: Findings) -> Table:
     metric, given = findings.primary, findings.gives_verdicts
-    found = table("Winner per problem")
+    rich_table = table("Winner per problem")
     names = problem_key(findings.problems)
     key = f" ({names})" if names else ""
-    columns(found, f"problem{key}", "winner")
+    columns(rich_table, f"problem{key}", "winner")
     against = f"\u00f7 {findings.baseline.name}" if findings.baseline else "ratio"
-    columns(found, metric.label, "\u00b1", against, "interval", right=True)
-    columns(found, *(("verdict", "against the rest") if given else ("against the rest",)))
+    columns(rich_table, metric.label, "\u00b1", against, "interval", right=True)
+    columns(rich_table, *(("verdict", "against the rest") if given else ("against the rest",)))
     best, tried = findings.deciding_winners, _tried(findings)
     for problem in findings.problems:
         winner = best.get(problem.id)
         if winner is None:
             if problem.id in tried:
-                found.add_row(plain(problem.name), Text("no correct result", style="red"))
+                rich_table.add_row(plain(problem.name), Text("no correct result", style="red"))
             continue
         value = findings.at(winner.cell.variant, problem, metric.name)
         pair = findings.verdict(winner.cell.variant, problem)
-        found.add_row(
+        rich_table.add_row(
             plain(problem.name),
             plain(winner.cell.variant.name),
             numbers.show(winner.value.median, metric.unit),
@@ -72,11 +72,13 @@ def _winners_table(findings: Findings) -> Table:
             *([_verdict(pair)] if given else []),
             plain(_rest(winner)),
         )
-    say_the_rest(found, len(findings.problems) - len(best.keys() | tried), "problems: not measured")
+    say_the_rest(
+        rich_table, len(findings.problems) - len(best.keys() | tried), "problems: not measured"
+    )
     if given:
-        said = _caption(list(best.values()))
-        found.caption = f"{found.caption} {said}" if found.caption else said
-    return found
+        caption = _caption(list(best.values()))
+        rich_table.caption = f"{rich_table.caption} {caption}" if rich_table.caption else caption
+    return rich_table
 
 
 def _tried(findings: Findings) -> set[str]:
@@ -105,10 +107,10 @@ def _rest(winner: Winner) -> str:
 
 def _caption(winners: Sequence[Winner]) -> str:
     """Where the numbers are from, and what the verdicts go by."""
-    final = sum(one.final for one in winners)
+    final = sum(winner.final for winner in winners)
     if not final:
         return "Numbers of the timing blocks: there was no final."
-    blocks = sorted({one.value.n for one in winners if one.final})
+    blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
     return (
         f"Numbers of the final{of} ({' to '.join(map(str, blocks[:: max(1, len(blocks) - 1)]))} "
@@ -118,17 +120,17 @@ def _caption(winners: Sequence[Winner]) -> str:
 
 def _top_table(findings: Findings) -> Table:
     given = findings.gives_verdicts
-    found = table("Over all problems")
-    columns(found, "variant")
-    columns(found, "geometric mean", "worst ratio", right=True)
-    columns(found, *(("at", "verdicts") if given else ("at",)))
-    columns(found, "not shown slower", "at most", right=True)
+    rich_table = table("Over all problems")
+    columns(rich_table, "variant")
+    columns(rich_table, "geometric mean", "worst ratio", right=True)
+    columns(rich_table, *(("at", "verdicts") if given else ("at",)))
+    columns(rich_table, "not shown slower", "at most", right=True)
     rows = [row for row in findings.ranks if row.regret is not None]
     baseline = findings.baseline
     shown = [row for number, row in enumerate(rows) if number < _TOP or row.variant == baseline]
     for row in shown:
         worst = slowdown_words(row.regret.worst) if row.regret else numbers.MISSING
-        found.add_row(
+        rich_table.add_row(
             plain(row.variant.name),
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
@@ -137,24 +139,24 @@ def _top_table(findings: Findings) -> Table:
             f"{len(findings.contenders.get(row.variant.id, ()))} of {len(row.planned)}",
             worst,
         )
-    say_the_rest(found, len(rows) - len(shown), "variants are in the page")
+    say_the_rest(rich_table, len(rows) - len(shown), "variants are in the page")
     if given:
         margin = percent(findings.report.rules.delta)
-        said = f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
-        found.caption = f"{found.caption} {said}" if found.caption else said
-    return found
+        caption = f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
+        rich_table.caption = f"{rich_table.caption} {caption}" if rich_table.caption else caption
+    return rich_table
 
 
 def _failed_table(findings: Findings, failed: Sequence[Cell]) -> Table:
-    found = table(f"Failed: {len(failed)} of {len(findings.report.plan.cells)} cells")
-    columns(found, "variant", "problem", "outcome", "cause")
+    rich_table = table(f"Failed: {len(failed)} of {len(findings.report.plan.cells)} cells")
+    columns(rich_table, "variant", "problem", "outcome", "cause")
     for cell in failed[:_MOST_FAILED]:
         status = findings.status(cell)
-        found.add_row(
+        rich_table.add_row(
             plain(cell.variant.name),
             plain(cell.problem.name),
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             plain(next(iter(status.cause.strip().splitlines()), "")),
         )
-    say_the_rest(found, len(failed) - _MOST_FAILED, "failed cells are in the page")
-    return found
+    say_the_rest(rich_table, len(failed) - _MOST_FAILED, "failed cells are in the page")
+    return rich_table

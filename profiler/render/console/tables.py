@@ -123,9 +123,11 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
         _columns(excluded, "reason", "what")
         _columns(excluded, "count", right=True)
         _columns(excluded, "for example")
-        for one in plan.excluded:
-            examples = _plain(", ".join(one.examples))
-            excluded.add_row(_plain(one.reason), one.stage, str(one.count), examples)
+        for exclusion in plan.excluded:
+            examples = _plain(", ".join(exclusion.examples))
+            excluded.add_row(
+                _plain(exclusion.reason), exclusion.stage, str(exclusion.count), examples
+            )
         parts.append(excluded)
     sessions = _table("Sessions")
     _columns(sessions, "session", "collector", "kind")
@@ -169,7 +171,7 @@ def _problems_table(plan: Plan) -> Table:
     _columns(table, "problems", "with")
     _columns(table, "variants", right=True)
     for count in dict.fromkeys(counts.values()):
-        group = [one for one in problems.values() if counts[one.id] == count]
+        group = [problem for problem in problems.values() if counts[problem.id] == count]
         table.add_row(str(len(group)), _plain(_values_of(group)), str(count))
     return table
 
@@ -177,7 +179,7 @@ def _problems_table(plan: Plan) -> Table:
 def _values_of(problems: Sequence[Problem]) -> str:
     """Parameters and the values that occur among problems: `m = 1, 2; n = 3`."""
     keys = dict.fromkeys(key for problem in problems for key in problem.params)
-    holders = {key: [one for one in problems if key in one.params] for key in keys}
+    holders = {key: [problem for problem in problems if key in problem.params] for key in keys}
     return "; ".join(
         f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
     )

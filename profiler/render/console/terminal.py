@@ -29,15 +29,15 @@ def columns(table: Table, *names: str, right: bool = False) -> None:
 
 def plain(text: str) -> Text:
     """Text that rich takes as it is; control characters of a terminal are made visible."""
-    return Text("".join(one if _harmless(one) else "\ufffd" for one in text), overflow="fold")
+    return Text("".join(char if _harmless(char) else "\ufffd" for char in text), overflow="fold")
 
 
-def _harmless(one: str) -> bool:
+def _harmless(char: str) -> bool:
     """Printable or a space: str.isprintable calls no space printable but the plain one."""
-    return one.isprintable() or unicodedata.category(one) == "Zs"
+    return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
-def say_the_rest(table: Table, count: int, words: str) -> None:
+def say_the_rest(table: Table, count: int, description: str) -> None:
     """Say under a table how many rows it left out."""
     if count > 0:
-        table.caption = f"{count} more {words}."
+        table.caption = f"{count} more {description}."

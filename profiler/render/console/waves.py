@@ -17,10 +17,10 @@ def waves_tables(findings: Findings) -> list[RenderableType]:
 
 def needs_table(findings: Findings) -> Table:
     """From how many waves and blocks on each variant keeps its tail efficiency."""
-    found = table("How many blocks fill the GPU")
-    columns(found, "variant")
-    columns(found, *NEED_HEADS[:-1], right=True)
-    columns(found, NEED_HEADS[-1])
+    rich_table = table("How many blocks fill the GPU")
+    columns(rich_table, "variant")
+    columns(rich_table, *NEED_HEADS[:-1], right=True)
+    columns(rich_table, NEED_HEADS[-1])
     for row in need_rows(findings):
-        found.add_row(plain(row.name), *(plain(datum.text) for datum in row.data))
-    return found
+        rich_table.add_row(plain(row.name), *(plain(datum.text) for datum in row.data))
+    return rich_table

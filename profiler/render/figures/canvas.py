@@ -138,5 +138,5 @@ def log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:
 
 def spans_decades(values: pd.Series[float]) -> bool:
     """Whether values are positive and so far apart that a linear axis would flatten them."""
-    known = values.dropna()
-    return bool(len(known) and known.min() > 0 and known.max() / known.min() > LOG_FROM)
+    present = values.dropna()
+    return bool(len(present) and present.min() > 0 and present.max() / present.min() > LOG_FROM)

@@ -87,7 +87,7 @@ def bar_chart(findings: Findings, metric: Label, problem: Problem) -> Chart:
 def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.DataFrame, int]:
     """Rows for `figures.bars`, best first, and how many variants had no room."""
     rows = findings.sorted_at(problem, metric.name)
-    kept = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
+    shown = _keep(findings, [variant for variant, _ in rows], MOST_BARS)
     table = [
         {
             "name": variant.name,
@@ -95,13 +95,13 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
             "low": value.low,
             "high": value.high,
             "text": numbers.show(value.median, metric.unit)
-            if value.known
+            if value.present
             else _short_reason(findings, variant, problem),
             "role": pole(findings, variant),
             "mark": findings.marks[variant.id],
         }
         for variant, value in rows
-        if variant.id in kept
+        if variant.id in shown
     ]
     return pd.DataFrame(table), len(rows) - len(table)
 
@@ -136,7 +136,7 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
         if pd.notna(value.ratio)
     ]
     baseline = findings.report.baseline
-    kept = [
+    shown = [
         (variant, value)
         for number, (variant, value) in enumerate(rows)
         if number < MOST_DOTS or variant.id == baseline
@@ -151,9 +151,9 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
             "role": pole(findings, variant),
             "mark": findings.marks[variant.id],
         }
-        for variant, value in kept
+        for variant, value in shown
     ]
-    return pd.DataFrame(table), len(rows) - len(kept)
+    return pd.DataFrame(table), len(rows) - len(shown)
 
 
 def line_chart(findings: Findings, metric: Label) -> Chart | None:
@@ -213,7 +213,7 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
 
 
 def pair_chart(
-    findings: Findings, words: Words, pairs: Sequence[CounterPair], problem: Problem
+    findings: Findings, text: Words, pairs: Sequence[CounterPair], problem: Problem
 ) -> Chart | None:
     """Compare several metrics of the best variant and the baseline at one problem."""
     best, baseline = findings.best, findings.baseline
@@ -221,8 +221,8 @@ def pair_chart(
         return None
     table = pair_table(pairs)
     figure = figures.pairs(table, Axis("", pairs[0].metric.unit), (best.name, baseline.name))
-    reading = f"{colours(findings)} {words.reading}".strip()
-    return make_chart(words.id, f"{words.title} at {problem.name}", reading, figure)
+    reading = f"{colours(findings)} {text.reading}".strip()
+    return make_chart(text.id, f"{text.title} at {problem.name}", reading, figure)
 
 
 def pair_table(pairs: Sequence[CounterPair]) -> pd.DataFrame:
@@ -276,10 +276,10 @@ def colours(findings: Findings) -> str:
     """Say what the two colours mean."""
     best, baseline = findings.best, findings.baseline
     where = "as the only one" if findings.tunes else "over all problems"
-    words = f"Blue: {best.name}, the {best_word(findings)} {where}." if best else ""
+    meaning = f"Blue: {best.name}, the {best_word(findings)} {where}." if best else ""
     if baseline and baseline != best:
-        words += f" Orange: {baseline.name}, the baseline."
-    return words.strip()
+        meaning += f" Orange: {baseline.name}, the baseline."
+    return meaning.strip()
 
 
 def _limit(values: pd.Series[float]) -> float:
@@ -293,9 +293,9 @@ def _limit(values: pd.Series[float]) -> float:
 
 def _keep(findings: Findings, variants: Sequence[Variant], most: int) -> set[str]:
     """Ids of the first variants of a list, the baseline always among them."""
-    kept = {variant.id for variant in variants[:most]}
+    shown = {variant.id for variant in variants[:most]}
     baseline = findings.baseline
-    return kept | {baseline.id} if baseline else kept
+    return shown | {baseline.id} if baseline else shown
 
 
 def _short_reason(findings: Findings, variant: Variant, problem: Problem) -> str:

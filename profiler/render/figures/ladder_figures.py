@@ -46,10 +46,12 @@ def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -
         axes.axhline(100, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
         places = np.arange(len(means))
         axes.plot(places, means["value"], color=svg.BEST, linewidth=2.6)
-        known = means["value"].notna()
-        points = axes.scatter(places[known], means["value"][known], color=svg.BEST, s=30, zorder=3)
-        points.set_gid(svg.marks(means["mark"][known]))
-        for place, value in zip(places[known], means["value"][known], strict=True):
+        present = means["value"].notna()
+        points = axes.scatter(
+            places[present], means["value"][present], color=svg.BEST, s=30, zorder=3
+        )
+        points.set_gid(svg.marks(means["mark"][present]))
+        for place, value in zip(places[present], means["value"][present], strict=True):
             _above(axes, float(place), value, f"{value:.0f}")
         axes.set_ylim(bottom=0)
         axes.set_ylabel(f"percent of {shorten(reference, 30)}")
@@ -113,12 +115,12 @@ def multiples(table: pd.DataFrame) -> Figure:
 
 
 def _panel(axes: Axes, panel: str, rows: pd.DataFrame) -> None:
-    known = rows.dropna(subset=["value"])
-    divisor, unit = numbers.scale(float(known["value"].max()), str(rows["unit"].iloc[0]))
-    values = known["value"] / divisor
-    axes.plot(known["place"], values, color=svg.BEST, linewidth=1.6)
-    points = axes.scatter(known["place"], values, color=svg.BEST, s=18, zorder=3)
-    points.set_gid(svg.marks(known["mark"]))
+    present = rows.dropna(subset=["value"])
+    divisor, unit = numbers.scale(float(present["value"].max()), str(rows["unit"].iloc[0]))
+    values = present["value"] / divisor
+    axes.plot(present["place"], values, color=svg.BEST, linewidth=1.6)
+    points = axes.scatter(present["place"], values, color=svg.BEST, s=18, zorder=3)
+    points.set_gid(svg.marks(present["mark"]))
     axes.set_title(f"{panel} ({unit})" if unit else panel, loc="left")
     axes.yaxis.set_minor_locator(NullLocator())
     if spans_decades(values):

@@ -134,15 +134,15 @@ def _strip(root: ElementTree.Element) -> None:
 
 def _flatten(parent: ElementTree.Element) -> None:
     """Leave out what is not seen and groups that only hold others together."""
-    kept: list[ElementTree.Element] = []
+    children: list[ElementTree.Element] = []
     for child in parent:
         _flatten(child)
         identifier = child.get("id", "")
         if child.tag == "g" and set(child.attrib) <= {"id"} and not identifier.startswith(_MARK):
-            kept.extend(child)
+            children.extend(child)
         elif child.get("style") != _INVISIBLE and not (child.tag == "defs" and not len(child)):
-            kept.append(child)
-    parent[:] = kept
+            children.append(child)
+    parent[:] = children
 
 
 def _references(root: ElementTree.Element) -> Iterator[str]:

@@ -70,10 +70,10 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
             visible, low[visible] / divisor, high[visible] / divisor, color=svg.INK, linewidth=1.2
         )
         right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
-        known = np.isfinite(value)
+        finite = np.isfinite(value)
         for row, text in enumerate(table["text"]):
             cut = "\u25b8 " if table["value"].iloc[row] > limit else ""
-            row_text(axes, float(right[row]), row, cut + text, quiet=not known[row])
+            row_text(axes, float(right[row]), row, cut + text, quiet=not finite[row])
         axes.set_xlim(0, end * 1.14)
         axes.set_xlabel(label)
         axes.grid(visible=True, axis="x")
@@ -123,9 +123,9 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
         for offset, (role, value) in zip((-0.2, 0.2), values.items(), strict=True):
             rows = np.arange(len(table)) + offset
             axes.barh(rows, np.nan_to_num(value), height=0.36, color=COLOURS[role])
-            for row, one in zip(rows, value, strict=True):
-                text = numbers.show(one, axis.unit)
-                row_text(axes, float(np.nan_to_num(one)) + end * 0.008, row, text)
+            for row, length in zip(rows, value, strict=True):
+                text = numbers.show(length, axis.unit)
+                row_text(axes, float(np.nan_to_num(length)) + end * 0.008, row, text)
         axes.set_xlim(0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0))
         axes.set_xlabel(axis.unit)
         axes.grid(visible=True, axis="x")
@@ -211,37 +211,37 @@ class _Series:
 
 
 def _series(table: pd.DataFrame, divisor: float) -> list[_Series]:
-    found: dict[str, _Series] = {}
+    series_by_name: dict[str, _Series] = {}
     columns = [table[name].tolist() for name in ("name", "role", "mark", "x", "value")]
     for name, role, mark, x, value in zip(*columns, strict=True):
-        series = found.setdefault(name, _Series(role, int(mark), []))
+        series = series_by_name.setdefault(name, _Series(role, int(mark), []))
         if math.isfinite(value):
             series.points.append((x, value / divisor))
-    for series in found.values():
+    for series in series_by_name.values():
         series.points.sort()
-    return [series for series in found.values() if series.points]
+    return [series for series in series_by_name.values() if series.points]
 
 
 def _panel(axes: Axes, series: Sequence[_Series]) -> None:
-    others = [one for one in series if one.role == "other"]
+    others = [curve for curve in series if curve.role == "other"]
     axes.add_collection(
         LineCollection(
-            [one.points for one in others],
+            [curve.points for curve in others],
             colors=svg.OTHER,
             linewidths=0.9,
-            gid=svg.marks(one.mark for one in others),
+            gid=svg.marks(curve.mark for curve in others),
         )
     )
-    for one in sorted((one for one in series if one.role != "other"), key=_drawn_last):
+    for curve in sorted((curve for curve in series if curve.role != "other"), key=_drawn_last):
         (line,) = axes.plot(
-            *zip(*one.points, strict=True),
-            color=COLOURS[one.role],
+            *zip(*curve.points, strict=True),
+            color=COLOURS[curve.role],
             linewidth=1.8,
-            linestyle=(0, (4, 2)) if one.role == "baseline" else "-",
-            marker=MARKERS[one.role],
+            linestyle=(0, (4, 2)) if curve.role == "baseline" else "-",
+            marker=MARKERS[curve.role],
             markersize=4.5,
         )
-        line.set_gid(svg.mark(one.mark))
+        line.set_gid(svg.mark(curve.mark))
     axes.autoscale_view()
 
 
@@ -263,13 +263,13 @@ def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
 
 def apart(ticks: Sequence[float], *, logarithmic: bool) -> list[float]:
     """Those of sorted ticks whose labels have room, the ones that are short to write first."""
-    places = {one: math.log(one) if logarithmic else one for one in ticks}
+    places = {tick: math.log(tick) if logarithmic else tick for tick in ticks}
     least = (places[ticks[-1]] - places[ticks[0]]) / _MOST_TICKS
-    kept: list[float] = []
-    for one in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
-        if all(abs(places[one] - places[other]) >= least for other in kept):
-            kept.append(one)
-    return sorted(kept)
+    shown: list[float] = []
+    for tick in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
+        if all(abs(places[tick] - places[other]) >= least for other in shown):
+            shown.append(tick)
+    return sorted(shown)
 
 
 def _scale_y(axes: Axes, *, logarithmic: bool) -> None:

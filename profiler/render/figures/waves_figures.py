@@ -28,10 +28,13 @@ def stairs(table: pd.DataFrame) -> Figure:
         figure, grid = panel_figure(len(panels))
         divisor, unit = numbers.scale(float(table["time_ns"].max()), "ns")
         for axes, (name, rows) in zip(grid, panels.items(), strict=True):
-            found = rows.sort_values("waves", kind="stable")
-            _measured(axes, found, "waves", found["time_ns"] / divisor)
+            ordered = rows.sort_values("waves", kind="stable")
+            _measured(axes, ordered, "waves", ordered["time_ns"] / divisor)
             axes.plot(
-                found["waves"], found["ideal_ns"] / divisor, color=svg.BASELINE, linestyle=_DASHED
+                ordered["waves"],
+                ordered["ideal_ns"] / divisor,
+                color=svg.BASELINE,
+                linestyle=_DASHED,
             )
             axes.set_ylim(bottom=0)
             _dress(axes, str(name))
@@ -53,10 +56,10 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Figu
         panels = dict(list(table.groupby("name", sort=False)))
         figure, grid = panel_figure(len(panels))
         for axes, (name, rows) in zip(grid, panels.items(), strict=True):
-            found = rows.sort_values(x, kind="stable")
+            ordered = rows.sort_values(x, kind="stable")
             axes.axhline(100 * good, color=svg.BASELINE, linewidth=1.4, linestyle=_DASHED)
-            _measured(axes, found, x, 100 * found["efficiency"])
-            axes.set_ylim(0, max(105.0, 100 * float(found["efficiency"].max()) + 5))
+            _measured(axes, ordered, x, 100 * ordered["efficiency"])
+            axes.set_ylim(0, max(105.0, 100 * float(ordered["efficiency"].max()) + 5))
             _dress(axes, str(name))
         _label(grid, x_label, "tail efficiency (%)")
         handles = [

@@ -50,15 +50,16 @@ def ablation_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 def ablation_view(findings: Findings) -> View:
     """All steps in one table, then each step with its figure and its counters."""
-    found = findings.parameter_steps
+    step_effects = findings.parameter_steps
     medians = medians_of(findings, counters(findings))
     blocks = [
-        _ablation(findings, number, one, medians) for number, one in enumerate(found[:MOST_STEPS])
+        _ablation(findings, number, step_effect, medians)
+        for number, step_effect in enumerate(step_effects[:MOST_STEPS])
     ]
     parts = {
-        "steps": effect_heat(findings, found) if found else None,
+        "steps": effect_heat(findings, step_effects) if step_effects else None,
         "ablations": tuple(blocks),
-        "left_out_steps": len(found) - len(blocks),
+        "left_out_steps": len(step_effects) - len(blocks),
         "effect_heads": EFFECT_HEADS,
         "ratio_legend": ratio_legend(),
         **metric_parts(findings),
@@ -67,28 +68,28 @@ def ablation_view(findings: Findings) -> View:
 
 
 def _ablation(
-    findings: Findings, number: int, found: StepEffect, medians: Mapping[Label, Medians]
+    findings: Findings, number: int, step_effect: StepEffect, medians: Mapping[Label, Medians]
 ) -> Ablation:
-    step = found.step
+    step = step_effect.step
     name, metric = step_name(step), findings.primary.label
     reading = (
         f"{metric} after \u00f7 before, of variants that differ in nothing else, paired block by "
         "block. Dot: geometric mean of the pairs. Bar: its 95\u202f% interval, where it is seen."
     )
-    table = problem_effect_table(findings.problems, found)
+    table = problem_effect_table(findings.problems, step_effect)
     figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
     return Ablation(
         name,
-        step_summary(findings, found),
-        counts_datum(found.verdicts),
+        step_summary(findings, step_effect),
+        counts_datum(step_effect.verdicts),
         make_chart(f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure),
-        tuple(_rows(findings.problems, found)),
+        tuple(_rows(findings.problems, step_effect)),
         moved_table(findings, step, medians),
     )
 
 
-def _rows(problems: Sequence[Problem], found: StepEffect) -> list[Row]:
-    rows = zip(problems, found.effects, found.verdicts, strict=True)
+def _rows(problems: Sequence[Problem], step_effect: StepEffect) -> list[Row]:
+    rows = zip(problems, step_effect.effects, step_effect.verdicts, strict=True)
     return [
         Row(problem.name, NO_VARIANT, "other", _data(effect, pair))
         for problem, effect, pair in rows
@@ -116,5 +117,5 @@ def _certainty(effect: Effect) -> Datum:
     """What the interval says of a metric that no verdict is given on."""
     if numbers.is_missing(effect.low):
         return Datum(title="no interval", css="none")
-    words = "excludes" if effect_excludes_one(effect) else "includes"
-    return Datum(f"interval {words} 1", title="no verdict is given on this metric", css="words")
+    verb = "excludes" if effect_excludes_one(effect) else "includes"
+    return Datum(f"interval {verb} 1", title="no verdict is given on this metric", css="words")

@@ -82,7 +82,7 @@ def needs_table(findings: Findings, problem: Problem) -> pd.DataFrame:
     for panel, need in zip(NEEDS, (_registers, _shared_kib), strict=True):
         for variant, value in findings.sorted_at(problem, findings.report.primary):
             x = need(findings, variant, problem)
-            if value.known and math.isfinite(x):
+            if value.present and math.isfinite(x):
                 role, mark = findings.role(variant), findings.marks[variant.id]
                 rows.append((panel, variant.name, role, mark, x, value.median))
     return pd.DataFrame(rows, columns=["panel", "name", "role", "mark", "x", "value"])
@@ -100,9 +100,9 @@ def _shared_kib(findings: Findings, variant: Variant, problem: Problem) -> float
 def _rows(findings: Findings, table: pd.DataFrame, panels: tuple[str, ...]) -> tuple[Row, ...]:
     unit = findings.primary.unit
     rows = []
-    for mark, own in table.groupby("mark", sort=False):
-        needed = dict(zip(own["panel"], own["x"], strict=True))
-        first = own.iloc[0]
+    for mark, variant_rows in table.groupby("mark", sort=False):
+        needed = dict(zip(variant_rows["panel"], variant_rows["x"], strict=True))
+        first = variant_rows.iloc[0]
         data = (
             Datum(numbers.show(first["value"], unit), numbers.raw(first["value"])),
             *(_need(needed.get(panel, NAN)) for panel in panels),

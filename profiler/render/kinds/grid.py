@@ -129,9 +129,9 @@ def grid_pairs_of(findings: Findings) -> GridPairs:
     return findings.grid_pairs
 
 
-def _switch_keys(found: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
+def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
     """What the grids of the page differ in, for the label of the choice."""
-    return tuple(split) or ("grid",) if len(found) > 1 else ()
+    return tuple(split) or ("grid",) if len(grids) > 1 else ()
 
 
 def _pair_heats(findings: Findings, grid: Grid, edges: Sequence[float]) -> tuple[PairHeats, ...]:
@@ -143,8 +143,8 @@ def _pair_heats(findings: Findings, grid: Grid, edges: Sequence[float]) -> tuple
 def _metric_heats(
     findings: Findings, grid: Grid, quantities: Sequence[Quantity]
 ) -> tuple[MetricHeats, ...]:
-    found = (metric_heats(findings, one, grid, findings.variants) for one in quantities)
-    return tuple(one for one in found if one is not None)
+    heats = (metric_heats(findings, quantity, grid, findings.variants) for quantity in quantities)
+    return tuple(heat for heat in heats if heat is not None)
 
 
 # ---- what is shown of every cell -----------------------------------------------------------------
@@ -152,8 +152,8 @@ def _metric_heats(
 
 def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple[Quantity, ...]:
     def median(name: str) -> Quantity:
-        one = label(name)
-        return Quantity(one.label, one.unit, lambda cell: findings.value(cell, name).median)
+        metric = label(name)
+        return Quantity(metric.label, metric.unit, lambda cell: findings.value(cell, name).median)
 
     def letter(cell: Cell) -> str:
         return kernels.letter(cell)
@@ -165,7 +165,7 @@ def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple
     )
     if len(findings.distinct_cells) > MOST_CELLS_EVERY_METRIC:
         return first
-    measured = {one.name for one in findings.metrics}
+    measured = {metric.name for metric in findings.metrics}
     return (*first, *(median(name) for name in (*OTHERS, *ERRORS) if name in measured))
 
 
@@ -178,14 +178,14 @@ def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
     leads = answer.everywhere_sentence(findings, findings.leader)
     sentences: list[Sentence] = [leads] if leads else []
     for pair in pairs.against_baseline[:MOST_SENTENCES]:
-        own = [cell for cell in pairs.with_baseline() if cell.pair == pair]
-        ranked = with_ratio(own)
+        cells = [cell for cell in pairs.with_baseline() if cell.pair == pair]
+        ranked = with_ratio(cells)
         if not ranked:
             continue
         ends = f" From {_ratio_at(findings, ranked[0])} to {_ratio_at(findings, ranked[-1])}."
         name = Part(f"{pair.name}, time", strong=True)
         mean = _mean_words(findings, pair)
-        sentences.append((name, Part(f": {mean}{count_words(findings, own)}."), Part(ends)))
+        sentences.append((name, Part(f": {mean}{count_words(findings, cells)}."), Part(ends)))
     return (*sentences, answer.coverage_sentence(findings))
 
 
@@ -245,7 +245,7 @@ def extremes(findings: Findings) -> tuple[tuple[str, tuple[Line, ...]], ...]:
     last = ranked[::-1][:most] if len(ranked) > 1 else []
     parts = (("Lowest", ranked[:most]), ("Highest", last))
     return tuple(
-        (f"{name} {len(cells)} ratios of times", tuple(_extreme(findings, one) for one in cells))
+        (f"{name} {len(cells)} ratios of times", tuple(_extreme(findings, cell) for cell in cells))
         for name, cells in parts
         if cells
     )
@@ -365,7 +365,7 @@ def _time(findings: Findings, grid: Grid, variant: Variant, place: tuple[Any, An
 def _slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
     """Time along the columns at fixed rows, and the other way round, where these are numbers."""
     axes = ((grid.columns, grid.column_values), (grid.rows, grid.row_values))
-    found = []
+    charts = []
     for place, (along, values) in enumerate(axes):
         if not along or len(values) < 2 or not all(map(is_number, values)):
             continue
@@ -378,5 +378,5 @@ def _slices(findings: Findings, grid: Grid, number: int) -> tuple[Chart, ...]:
         metric = label(DURATION)
         drawing = figures.lines(table, along, Axis(metric.label, metric.unit))
         title = f"{grid.name}: time along {along}"
-        found.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
-    return tuple(found)
+        charts.append(make_chart(f"slice-{number}-{place}", title, reading, drawing))
+    return tuple(charts)

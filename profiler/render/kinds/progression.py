@@ -82,7 +82,7 @@ def progression_view(findings: Findings) -> View:
         "multiples": None if problem is None else _multiples(findings, ladder, problem),
         "ledger": ledger(findings, ladder),
         "ledger_heads": LEDGER_HEADS,
-        "noted": any(one.variant.note for one in ladder),
+        "noted": any(rung.variant.note for rung in ladder),
         "ledger_problem": problem,
         **problem_parts(findings),
         **metric_parts(findings),
@@ -96,10 +96,10 @@ def rung_name(rung: Rung) -> str:
 
 
 def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
-    if findings.baseline is None or not any(math.isfinite(one.percent) for one in ladder):
+    if findings.baseline is None or not any(math.isfinite(rung.percent) for rung in ladder):
         return None
     means = pd.DataFrame(
-        [(rung_name(one), findings.marks[one.variant.id], one.percent) for one in ladder],
+        [(rung_name(rung), findings.marks[rung.variant.id], rung.percent) for rung in ladder],
         columns=["name", "mark", "value"],
     )
     title = f"Percent of {findings.baseline.name}"
@@ -113,9 +113,11 @@ def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | No
     heads = ("geometric mean", *(problem.name for problem in findings.problems))
     rows = tuple(
         _rung_row(
-            findings, one, [_percent(one.percent, _mean_title(one)), *map(_percent, one.percents)]
+            findings,
+            rung,
+            [_percent(rung.percent, _mean_title(rung)), *map(_percent, rung.percents)],
         )
-        for one in ladder
+        for rung in ladder
     )
     return ChartWithTable(make_chart("percents", title, reading, figure), heads, rows)
 
@@ -133,8 +135,8 @@ def percent_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
 
 
 def _mean_title(rung: Rung) -> str:
-    known = sum(math.isfinite(one) for one in rung.percents)
-    return f"geometric mean over {known} of {len(rung.percents)} problems"
+    present = sum(math.isfinite(percent) for percent in rung.percents)
+    return f"geometric mean over {present} of {len(rung.percents)} problems"
 
 
 def _percent(value: float, title: str = "") -> Datum:
@@ -236,7 +238,7 @@ class Panel:
 
 def panels_of(findings: Findings) -> tuple[Panel, ...]:
     """The primary metric and the small multiples of which all metrics were collected."""
-    present = {one.name for one in findings.metrics}
+    present = {metric.name for metric in findings.metrics}
     wanted = dict.fromkeys([(findings.report.primary,), *MULTIPLES])
     return tuple(Panel(labels(names)) for names in wanted if present.issuperset(names))
 
@@ -253,8 +255,8 @@ def _multiples(
     figure = ladder_figures.multiples(table)
     chart = make_chart("multiples", f"Counters at {problem.name}", reading, figure)
     rows = tuple(
-        _rung_row(findings, one, [_median(findings, one, problem, panel) for panel in shown])
-        for one in ladder
+        _rung_row(findings, rung, [_median(findings, rung, problem, panel) for panel in shown])
+        for rung in ladder
     )
     return ChartWithTable(chart, tuple(panel.head for panel in shown), rows)
 
@@ -268,12 +270,12 @@ def multiples_table(
             panel.label,
             panel.unit,
             place,
-            str(one.number),
-            findings.marks[one.variant.id],
-            _value(findings, one, problem, panel),
+            str(rung.number),
+            findings.marks[rung.variant.id],
+            _value(findings, rung, problem, panel),
         )
         for panel in panels
-        for place, one in enumerate(ladder)
+        for place, rung in enumerate(ladder)
     ]
     columns = ["panel", "unit", "place", "number", "mark", "value"]
     table = pd.DataFrame(rows, columns=columns)
@@ -283,7 +285,7 @@ def multiples_table(
 def _value(findings: Findings, rung: Rung, problem: Problem, panel: Panel) -> float:
     """Sum of the metrics; NaN where one is missing."""
     correct = findings.correct(findings.cells.get((rung.variant.id, problem.id)))
-    values = [findings.at(rung.variant, problem, one.name).median for one in panel.metrics]
+    values = [findings.at(rung.variant, problem, metric.name).median for metric in panel.metrics]
     return sum(values) if correct else NAN
 
 
@@ -301,11 +303,11 @@ def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]
     medians = medians_of(findings, counters(findings))
     return tuple(
         LedgerLine(
-            one.number,
-            _rung_row(findings, one, _ledger_data(findings, one, problem)),
-            counters_in_words(one, problem, medians) or _why_nothing(findings, one, problem),
+            rung.number,
+            _rung_row(findings, rung, _ledger_data(findings, rung, problem)),
+            counters_in_words(rung, problem, medians) or _why_nothing(findings, rung, problem),
         )
-        for one in ladder
+        for rung in ladder
     )
 
 

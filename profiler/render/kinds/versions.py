@@ -72,8 +72,8 @@ def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
     drawn = [charts.line_chart(findings, metric)]
     if problem is not None:
         drawn.insert(0, charts.bar_chart(findings, metric, problem))
-    found = tuple(chart for chart in drawn if chart is not None)
-    return MetricBlock(metric, found, tables.metric_table(findings, metric))
+    present = tuple(chart for chart in drawn if chart is not None)
+    return MetricBlock(metric, present, tables.metric_table(findings, metric))
 
 
 def ratio_legend() -> tuple[str, ...]:

@@ -78,32 +78,32 @@ def _charts(table: pd.DataFrame) -> tuple[Chart, ...]:
             waves_figures.stairs(shown),
         )
     ]
-    known = shown[shown["efficiency"].notna()]
-    if len(known):
-        per_sm = bool(known["blocks_per_sm"].notna().all())
-        x, words = ("blocks_per_sm", "blocks per SM") if per_sm else ("waves", "waves")
+    measured = shown[shown["efficiency"].notna()]
+    if len(measured):
+        per_sm = bool(measured["blocks_per_sm"].notna().all())
+        x, label = ("blocks_per_sm", "blocks per SM") if per_sm else ("waves", "waves")
         charts.append(
             make_chart(
                 "wave-efficiency",
-                f"Tail efficiency by {words}",
+                f"Tail efficiency by {label}",
                 "Ideal time \u00f7 measured time. What it is short of 100\u202f% is lost while the "
                 "last wave leaves multiprocessors without work.",
-                waves_figures.efficiencies(known, x, words, GOOD),
+                waves_figures.efficiencies(measured, x, label, GOOD),
             )
         )
     return tuple(charts)
 
 
-def _need_row(findings: Findings, one: Steady) -> Row:
-    rule = {None: "not measured", True: "holds", False: "does not hold"}[one.rule_holds]
+def _need_row(findings: Findings, steady: Steady) -> Row:
+    rule = {None: "not measured", True: "holds", False: "does not hold"}[steady.rule_holds]
     data = (
-        *map(_plain, (one.waves, one.blocks_per_sm, one.largest_waves)),
-        Datum(str(one.rule_grids), str(one.rule_grids)),
-        _percent(100 * one.rule_least),
-        _plain(one.rule_least_at),
+        *map(_plain, (steady.waves, steady.blocks_per_sm, steady.largest_waves)),
+        Datum(str(steady.rule_grids), str(steady.rule_grids)),
+        _percent(100 * steady.rule_least),
+        _plain(steady.rule_least_at),
         Datum(rule, css="words"),
     )
-    return Row(_name(findings, one.variant), findings.marks[one.variant], "other", data)
+    return Row(_name(findings, steady.variant), findings.marks[steady.variant], "other", data)
 
 
 def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
@@ -125,31 +125,33 @@ def _grid_rows(table: pd.DataFrame) -> tuple[Row, ...]:
     )
 
 
-def _sentence(findings: Findings, one: Steady) -> Sentence:
-    name = Part(_name(findings, one.variant), strong=True)
+def _sentence(findings: Findings, steady: Steady) -> Sentence:
+    name = Part(_name(findings, steady.variant), strong=True)
     least = numbers.show(100 * GOOD, "%")
-    if math.isnan(one.waves):
-        said = f": no grid up to {one.largest_waves:.4g} waves from which on all keep at least "
-        said += f"{least} of the rate of full waves."
+    if math.isnan(steady.waves):
+        text = f": no grid up to {steady.largest_waves:.4g} waves from which on all keep at least "
+        text += f"{least} of the rate of full waves."
     else:
-        each = "" if math.isnan(one.blocks_per_sm) else f" ({one.blocks_per_sm:.4g} blocks per SM)"
-        said = (
-            f" keeps at least {least} of the rate of full waves from {one.waves:.4g} waves{each} "
+        per_sm = (
+            ""
+            if math.isnan(steady.blocks_per_sm)
+            else f" ({steady.blocks_per_sm:.4g} blocks per SM)"
         )
-        said += f"on, as far as was measured ({one.largest_waves:.4g} waves)."
-    return (name, Part(said), Part(_rule_words(one)))
+        text = f" keeps at least {least} of the rate of full waves from {steady.waves:.4g} waves"
+        text += f"{per_sm} on, as far as was measured ({steady.largest_waves:.4g} waves)."
+    return (name, Part(text), Part(_rule_words(steady)))
 
 
-def _rule_words(one: Steady) -> str:
-    if one.rule_holds is None:
+def _rule_words(steady: Steady) -> str:
+    if steady.rule_holds is None:
         return ""
-    verb = "are enough" if one.rule_holds else "are not always enough"
-    share = numbers.show(100 * one.rule_least, "%")
-    return f" At least {_PER_SM} {verb}: the least is {share}, at {one.rule_least_at:.4g} waves."
+    verb = "are enough" if steady.rule_holds else "are not always enough"
+    share = numbers.show(100 * steady.rule_least, "%")
+    return f" At least {_PER_SM} {verb}: the least is {share}, at {steady.rule_least_at:.4g} waves."
 
 
-def _name(findings: Findings, variant: str) -> str:
-    return next(one.name for one in findings.variants if one.id == variant)
+def _name(findings: Findings, variant_id: str) -> str:
+    return next(variant.name for variant in findings.variants if variant.id == variant_id)
 
 
 def _plain(value: float) -> Datum:

@@ -61,8 +61,8 @@ def _verdict_sentence(step: RunStep, verdict: Verdict, names: Names) -> Sentence
 
 def _rest_sentence(step: RunStep) -> Sentence:
     parts = [
-        f"{count} {words}"
-        for verdict, words in (
+        f"{count} {clause}"
+        for verdict, clause in (
             (Verdict.SAME, "are the same within their margins"),
             (Verdict.UNCLEAR, "are unclear"),
             (Verdict.NO_DATA, "have no correct duration in one of the runs"),
@@ -132,9 +132,9 @@ def _control_card(step: RunStep, names: Names) -> Card:
 def _changes_card(comparison: RunComparison, step: RunStep) -> Card:
     fields = [difference.field for difference in comparison.differences]
     changed = step.changed_variants
-    words = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
+    names = ", ".join(field_word(field) for field in fields) or "nothing that was recorded"
     answer = f"{changed} variant{'' if changed == 1 else 's'} changed"
     if step.retuned:
         count = len(step.retuned)
         answer += f", {count} cell{'s' if count > 1 else ''} tuned differently"
-    return Card("What else differs?", answer, f"Between the runs: {words}.")
+    return Card("What else differs?", answer, f"Between the runs: {names}.")

@@ -158,10 +158,10 @@ class _Drawing:
         if cell is None:
             return ABSENT
         if cell.missing:
-            words = "; ".join(map(_missing_words, cell.missing))
+            reasons = "; ".join(map(_missing_words, cell.missing))
             first = cell.missing[0].outcome
             css = "crossed" + (OUTCOME_CSS.get(first, "") if first else "")
-            return Datum(f"{CROSS} {words}", None, _causes(cell), css)
+            return Datum(f"{CROSS} {reasons}", None, _causes(cell), css)
         if not cell.ratio > 0:
             return Datum(f"{CROSS} no time", None, "no duration in one of the runs", "crossed")
         title = f"95\u202f% interval {numbers.interval(cell.low, cell.high) or 'not known'}"

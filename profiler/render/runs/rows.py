@@ -114,7 +114,7 @@ def change_row(change: CellChange, control: str, names: Names) -> ChangeRow:
         verdict_datum=verdict_datum(change),
         reason=reason_words(change),
         program=PROGRAM_WORDS[change.program],
-        changes=", ".join((*_retuned_of(change), *map(_words, change.most_telling))),
+        changes=", ".join((*_retuned_of(change), *map(_change_text, change.most_telling))),
         is_control=change.is_control,
     )
 
@@ -181,7 +181,7 @@ def _choices(choices: Sequence[TunedChoice]) -> str:
     return " and ".join(name or "one configuration" for name in names) or "no such kernel"
 
 
-def _words(change: MetricChange) -> str:
+def _change_text(change: MetricChange) -> str:
     metric = label(change.metric)
     if change.is_fact:
         older, newer = _both(change, metric)

@@ -86,7 +86,7 @@ def reason_words(change: CellChange) -> str:
     blocks = f"{change.blocks_older} and {change.blocks_newer} blocks"
     seen = change.detectable
     likely = "" if numbers.is_missing(seen) else f"; would likely see {_effect(seen)}"
-    words = {
+    clauses = {
         Reason.DECIDED: f"beyond {margin}",
         Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
         Reason.WITHIN_MARGIN: f"within {margin}{likely}",
@@ -103,7 +103,7 @@ def reason_words(change: CellChange) -> str:
         Reason.NOT_MEASURED: "no correct duration in one of the runs",
         Reason.CONTROL: "the baseline: its own shift between the runs",
     }
-    return words[change.reason]
+    return clauses[change.reason]
 
 
 def _effect(effect: float) -> str:

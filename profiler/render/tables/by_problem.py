@@ -50,7 +50,7 @@ def by_problem(findings: Findings) -> ByProblem | None:
     None where one problem, one variant or more than `MOST_ROWS` cells are all there is, or where
     neither traffic nor kernels were measured: then the main table says as much.
     """
-    measured = {one.name for one in findings.metrics}
+    measured = {metric.name for metric in findings.metrics}
     traffic, kernels = measured.issuperset(_TRAFFIC), "kernels" in measured
     few = min(len(findings.problems), len(findings.variants)) < 2
     if few or len(findings.distinct_cells) > MOST_ROWS or not (traffic or kernels):
@@ -86,12 +86,12 @@ def _rows(
             cell.variant.name,
             findings.marks[cell.variant.id],
             findings.role(cell.variant),
-            _standing(findings, cell, winner),
+            _rank_datum(findings, cell, winner),
             tuple(data),
         )
 
 
-def _standing(findings: Findings, cell: Cell, winner: Winner | None) -> Datum:
+def _rank_datum(findings: Findings, cell: Cell, winner: Winner | None) -> Datum:
     """Who is the fastest, in the words that the verdicts allow; the outcome of what failed."""
     status = findings.status(cell)
     if not findings.correct(cell):
@@ -103,8 +103,8 @@ def _standing(findings: Findings, cell: Cell, winner: Winner | None) -> Datum:
         if winner.best:
             return Datum("fastest", title="all others were shown to be slower", css="words")
         ties = ties_words(winner)
-        words = f"lowest, {ties}" if ties else "lowest"
-        return Datum(words, title="not shown to be faster than all others", css="words")
+        text = f"lowest, {ties}" if ties else "lowest"
+        return Datum(text, title="not shown to be faster than all others", css="words")
     if cell in winner.same:
         return Datum(
             "same as the lowest", title="shown to differ by less than the margin", css="words"
@@ -134,8 +134,8 @@ def _time(findings: Findings, cell: Cell) -> Datum:
     if value.source != FINAL or shown.raw is None:
         return shown
     before = findings.block_value(cell, findings.report.primary).median
-    words = numbers.show(before, findings.primary.unit)
-    return replace(shown, title=f"of the final; {words} in the timing blocks")
+    block_time = numbers.show(before, findings.primary.unit)
+    return replace(shown, title=f"of the final; {block_time} in the timing blocks")
 
 
 def _traffic(findings: Findings, cell: Cell) -> Datum:

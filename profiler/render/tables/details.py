@@ -130,7 +130,7 @@ def details(findings: Findings) -> Details:
         dict(_samples(frame, [metric.name for metric in written])), _kernel_names(frame)
     )
     kernels = tuple(dict.fromkeys(name for names in samples.kernels.values() for name in names))
-    problems = tuple(_problem(findings, one, samples, kernels) for one in findings.problems)
+    problems = tuple(_problem(findings, problem, samples, kernels) for problem in findings.problems)
     return Details(problems, kernels, complete, tuple(map(baseline_label, findings.baselines)))
 
 
@@ -150,14 +150,14 @@ def _problem(
     measured = [
         metric
         for metric in findings.metrics
-        if any(findings.value(cell, metric.name).known for cell in cells)
+        if any(findings.value(cell, metric.name).present for cell in cells)
     ]
     numbered = {metric: number for number, metric in enumerate(findings.metrics)}
     columns, texts = [], []
     for metric in measured:
         values = [findings.value(cell, metric.name) for cell in cells]
         unit, column = numbers.column([value.median for value in values], metric.unit)
-        counts = [value.n for value in values if value.known]
+        counts = [value.n for value in values if value.present]
         columns.append(Column(metric, numbered[metric], unit, _span(counts)))
         texts.append(column)
     sources = {cell.id: _source(findings, cell) for cell in cells}
@@ -181,7 +181,10 @@ def _problem(
         for row, cell in enumerate(cells)
     )
     rows = tuple(
-        replace(row, verdicts=tuple(_against(findings, one, cell) for one in findings.baselines))
+        replace(
+            row,
+            verdicts=tuple(_against(findings, baseline, cell) for baseline in findings.baselines),
+        )
         for row, cell in zip(rows, cells, strict=True)
     )
     return ProblemDetails(
@@ -240,10 +243,10 @@ def _detail(
 
 def _outcome_words(findings: Findings, status: CellStatus) -> str:
     """What became of a cell; of one that shares its machine code, with whom."""
-    words, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(_source_of(status))
+    text, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(_source_of(status))
     if status.duplicate_of is None or number is None:
-        return words
-    return f"{words} as {findings.distinct_cells[number].variant.name}"
+        return text
+    return f"{text} as {findings.distinct_cells[number].variant.name}"
 
 
 def _blocks_words(findings: Findings, cell: Cell) -> str:
@@ -289,26 +292,26 @@ def _span(counts: Sequence[int]) -> str:
 
 def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:
     """Say what the workload and the check against its reference gave for the cells of a problem."""
-    for words, unit, name in (
+    for fact, unit, name in (
         ("Operations stated by the workload", "FLOP", "flops"),
         ("Least traffic stated by the workload", "byte", "bytes"),
     ):
-        stated = sorted(_known(getattr(status, name) for status in statuses))
+        stated = sorted(_finite(getattr(status, name) for status in statuses))
         if stated:
             shown = dict.fromkeys(numbers.show(value, unit) for value in stated)
-            yield f"{words}: {' to '.join([*shown][:: max(1, len(shown) - 1)])}."
-    for words, name in (("absolute", "max_abs_error"), ("relative", "max_rel_error")):
-        errors = _known(getattr(status, name) for status in statuses if not status.outcome.failed)
+            yield f"{fact}: {' to '.join([*shown][:: max(1, len(shown) - 1)])}."
+    for kind, name in (("absolute", "max_abs_error"), ("relative", "max_rel_error")):
+        errors = _finite(getattr(status, name) for status in statuses if not status.outcome.failed)
         if errors:
             largest = numbers.significant(max(errors), 3)
-            yield f"Largest {words} error against the reference: {largest}."
+            yield f"Largest {kind} error against the reference: {largest}."
     missing = [set(status.missing_metrics) for status in statuses if status.missing_metrics]
     common = sorted(set.intersection(*missing)) if missing else []
     if common:
         yield f"Asked for, but not delivered: {', '.join(common)}."
 
 
-def _known(values: Iterable[float | None]) -> list[float]:
+def _finite(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and math.isfinite(value)]
 
 
@@ -320,15 +323,15 @@ def _samples(frame: pd.DataFrame, metrics: Sequence[str]) -> Iterator[tuple[tupl
     present = [name for name in metrics if name in frame.columns]
     if not present or frame.empty:
         return
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    texts: dict[tuple[str, str], dict[str, str]] = {}
     for key, rows in frame.groupby(["cell", "collector", "kind", "arm"], sort=False):
         cell, source = str(key[0]), f"{key[1]} {key[2]}{' again' if key[3] else ''}"
         values = rows[present].to_numpy(dtype=float, na_value=np.nan)
         for name, column in zip(present, values.T, strict=True):
-            known = column[~np.isnan(column)]
-            if len(known):
-                found.setdefault((cell, name), {})[source] = _written(known)
-    for where, by_source in found.items():
+            finite = column[~np.isnan(column)]
+            if len(finite):
+                texts.setdefault((cell, name), {})[source] = _written(finite)
+    for where, by_source in texts.items():
         if len({*by_source.values()}) > 1:
             yield where, "; ".join(f"{source}: {text}" for source, text in by_source.items())
         elif " " in (text := next(iter(by_source.values()))):
@@ -349,7 +352,7 @@ def _kernel_names(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
     if "kernel_names" not in frame.columns:
         return {}
     pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
-    found: dict[str, dict[str, None]] = {}
+    names_by_cell: dict[str, dict[str, None]] = {}
     for cell, names in pairs.itertuples(index=False):
-        found.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
-    return {cell: tuple(names) for cell, names in found.items()}
+        names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
+    return {cell: tuple(names) for cell, names in names_by_cell.items()}

@@ -44,7 +44,7 @@ def parameter_effects(findings: Findings) -> Effects | None:
     )
 
 
-def effect_heat(findings: Findings, found: Sequence[StepEffect]) -> Heat:
+def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
     """Ratio after ÷ before of every step: over all problems, its range, and by problem.
 
     Where verdicts are given, their counts stand beside the mean.
@@ -53,20 +53,20 @@ def effect_heat(findings: Findings, found: Sequence[StepEffect]) -> Heat:
     names = [problem.name for problem in findings.problems]
     rows = []
     given = findings.gives_verdicts
-    for one in found:
-        row, whole = one.effects, one.overall
+    for step_effect in step_effects:
+        row, overall = step_effect.effects, step_effect.overall
         data = (
-            Datum(*_ratio(whole.ratio), title="geometric mean over the problems"),
-            *([counts_datum(one.verdicts)] if given else []),
-            Datum(*_ratio(whole.smallest)),
-            Datum(*_ratio(whole.largest)),
-            Datum(str(_most_pairs(row)), title=f"{whole.pairs} over all problems"),
+            Datum(*_ratio(overall.ratio), title="geometric mean over the problems"),
+            *([counts_datum(step_effect.verdicts)] if given else []),
+            Datum(*_ratio(overall.smallest)),
+            Datum(*_ratio(overall.largest)),
+            Datum(str(_most_pairs(row)), title=f"{overall.pairs} over all problems"),
             *(
                 _datum(name, effect, pair, lower=lower)
-                for name, effect, pair in zip(names, row, one.verdicts, strict=True)
+                for name, effect, pair in zip(names, row, step_effect.verdicts, strict=True)
             ),
         )
-        rows.append(Row(step_name(one.step), NO_VARIANT, "other", data))
+        rows.append(Row(step_name(step_effect.step), NO_VARIANT, "other", data))
     return Heat(
         against="",
         caption=f"{findings.primary.label} after ÷ before, steps of parameters by problems",
@@ -83,17 +83,17 @@ def _datum(problem: str, effect: Effect, pair: PairVerdict, *, lower: bool) -> D
         return Datum(title="no pair was measured", css="none")
     between = numbers.interval(effect.low, effect.high)
     span = f"{numbers.ratio(effect.smallest)} to {numbers.ratio(effect.largest)}"
-    words = f"{problem}: {numbers.ratio(effect.ratio)} {between}; {_pairs([effect])}, {span}"
+    text = f"{problem}: {numbers.ratio(effect.ratio)} {between}; {_pairs([effect])}, {span}"
     css = heat_class(effect.ratio, lower_is_better=lower) + heat_mark(pair)
-    return Datum(*_ratio(effect.ratio), words + after_number(pair), css)
+    return Datum(*_ratio(effect.ratio), text + after_number(pair), css)
 
 
-def _most_pairs(found: Sequence[Effect]) -> int:
-    return max(effect.pairs for effect in found)
+def _most_pairs(effects: Sequence[Effect]) -> int:
+    return max(effect.pairs for effect in effects)
 
 
-def _pairs(found: Sequence[Effect]) -> str:
-    count = _most_pairs(found)
+def _pairs(effects: Sequence[Effect]) -> str:
+    count = _most_pairs(effects)
     return f"{count} pair{'s' if count > 1 else ''}"
 
 
@@ -103,36 +103,38 @@ def _ratio(value: float) -> tuple[str, str | None]:
     return numbers.ratio(value).rstrip(numbers.TIMES), numbers.raw(value)
 
 
-def _chart(findings: Findings, found: Sequence[StepEffect]) -> Chart:
+def _chart(findings: Findings, step_effects: Sequence[StepEffect]) -> Chart:
     metric = findings.primary.label
     reading = (
         f"{metric} after ÷ before, of variants that differ in this parameter only. Dot: geometric "
         "mean. Bar: from the lowest to the highest pair at any problem."
     )
-    table = effect_table(found[:MOST_STEPS])
+    table = effect_table(step_effects[:MOST_STEPS])
     label = f"{metric}, after \u00f7 before"
     drawing = effect_figures.effect_dots(table, label)
     return make_chart("effects", f"{metric} after a step of one parameter", reading, drawing)
 
 
-def effect_table(found: Sequence[StepEffect]) -> pd.DataFrame:
+def effect_table(step_effects: Sequence[StepEffect]) -> pd.DataFrame:
     """Rows for `effect_figures.effect_dots`: each step over all problems."""
-    wholes = [(one.step, one.effects, one.overall) for one in found]
+    wholes = [
+        (step_effect.step, step_effect.effects, step_effect.overall) for step_effect in step_effects
+    ]
     return pd.DataFrame(
         [
             {
                 "name": step_name(step),
-                "ratio": whole.ratio,
-                "low": whole.smallest,
-                "high": whole.largest,
-                "text": f"{numbers.ratio(whole.ratio)}  ({_pairs(row)})",
+                "ratio": overall.ratio,
+                "low": overall.smallest,
+                "high": overall.largest,
+                "text": f"{numbers.ratio(overall.ratio)}  ({_pairs(row)})",
             }
-            for step, row, whole in wholes
+            for step, row, overall in wholes
         ]
     )
 
 
-def problem_effect_table(problems: Sequence[Problem], found: StepEffect) -> pd.DataFrame:
+def problem_effect_table(problems: Sequence[Problem], step_effect: StepEffect) -> pd.DataFrame:
     """Rows for `effect_figures.effect_dots`: one step at each problem, with its interval."""
     return pd.DataFrame(
         [
@@ -143,7 +145,9 @@ def problem_effect_table(problems: Sequence[Problem], found: StepEffect) -> pd.D
                 "high": effect.high,
                 "text": f"{numbers.ratio(effect.ratio)}  {word_of(pair)}".rstrip(),
             }
-            for problem, effect, pair in zip(problems, found.effects, found.verdicts, strict=True)
+            for problem, effect, pair in zip(
+                problems, step_effect.effects, step_effect.verdicts, strict=True
+            )
             if effect.pairs
         ]
     )

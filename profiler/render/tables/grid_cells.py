@@ -68,12 +68,12 @@ class Kernels:
             return {}
         pairs = frame.loc[frame["kernel_names"].notna(), ["cell", "kernel_names"]]
         first = pairs.drop_duplicates("cell").itertuples(index=False)
-        own = {str(cell): kernel_list(names) for cell, names in first}
+        names_by_cell = {str(cell): kernel_list(names) for cell, names in first}
         for cell in self.findings.distinct_cells:
             twin = self.findings.status(cell).duplicate_of
-            if cell.id not in own and twin in own:
-                own[cell.id] = own[twin]
-        return {cell: names for cell, names in own.items() if names}
+            if cell.id not in names_by_cell and twin in names_by_cell:
+                names_by_cell[cell.id] = names_by_cell[twin]
+        return {cell: names for cell, names in names_by_cell.items() if names}
 
     @cached_property
     def letters(self) -> Mapping[tuple[str, ...], str]:
@@ -97,7 +97,7 @@ def grid_cells(findings: Findings, kernels: Kernels, grid: Grid) -> GridCells:
         for variant in findings.variants
         if (cell := findings.cells.get((variant.id, problem.id)))
     ]
-    lines = tuple(_line(findings, kernels, *one) for one in placed)
+    lines = tuple(_line(findings, kernels, *place) for place in placed)
     first = placed[0][2].problem
     command = rerun_command(findings.report.spec_path, first).replace(first.id, "PROBLEM")
     return GridCells(grid, command, _lists(kernels, [cell for *_, cell in placed]), lines)
@@ -105,9 +105,9 @@ def grid_cells(findings: Findings, kernels: Kernels, grid: Grid) -> GridCells:
 
 def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
     having = [(cell, kernels.names[cell.id]) for cell in cells if cell.id in kernels.names]
-    found: dict[tuple[str, ...], dict[str, int]] = {}
+    counts_by_kernels: dict[tuple[str, ...], dict[str, int]] = {}
     for cell, names in having:
-        counts = found.setdefault(names, {})
+        counts = counts_by_kernels.setdefault(names, {})
         counts[cell.variant.name] = counts.get(cell.variant.name, 0) + 1
     return tuple(
         KernelList(
@@ -115,7 +115,7 @@ def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
             tuple(readable_kernel(name) for name in names),
             tuple(f"{variant}: {count}" for variant, count in counts.items()),
         )
-        for names, counts in found.items()
+        for names, counts in counts_by_kernels.items()
     )
 
 

@@ -62,9 +62,9 @@ class MetricHeats:
     legend: tuple[str, ...]
 
 
-def edges_for(found: Sequence[GridCell]) -> tuple[float, ...]:
+def edges_for(cells: Sequence[GridCell]) -> tuple[float, ...]:
     """The steps of colour that suit the ratios of a page."""
-    return edges_of(cell.verdict.ratio for cell in found)
+    return edges_of(cell.verdict.ratio for cell in cells)
 
 
 def edges_of(ratios: Iterable[float]) -> tuple[float, ...]:
@@ -128,7 +128,9 @@ def _ratio_datum(
     """A cell of a heat map of ratios; its colour is that of the time, whichever way it is told."""
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
-    failed = next((one for one in (cell.over, cell.under) if not findings.correct(one)), None)
+    failed = next(
+        (compared for compared in (cell.over, cell.under) if not findings.correct(compared)), None
+    )
     if failed is not None:
         return lacking(findings, failed, named=failed == cell.under)
     verdict = cell.verdict
@@ -174,10 +176,10 @@ def metric_heats(
         for place, problem in grid.problems.items()
         if (cell := findings.cells.get((variant.id, problem.id))) and findings.correct(cell)
     }
-    known = sorted(value for value in values.values() if value > 0)
-    if not known:
+    positive = sorted(value for value in values.values() if value > 0)
+    if not positive:
         return None
-    scale = (known[0], known[-1])
+    scale = (positive[0], positive[-1])
 
     def heat(variant: Variant) -> GridHeat:
         def datum(row: object, column: object) -> Datum:
@@ -191,8 +193,10 @@ def metric_heats(
 
         return grid_heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)
 
-    planned = [one for one in variants if any(key[0] == one.id for key in values)]
-    return MetricHeats(quantity.name, tuple(heat(one) for one in planned), _legend(quantity, scale))
+    planned = [variant for variant in variants if any(key[0] == variant.id for key in values)]
+    return MetricHeats(
+        quantity.name, tuple(heat(variant) for variant in planned), _legend(quantity, scale)
+    )
 
 
 def _magnitude(quantity: Quantity, cell: Cell, value: float, scale: tuple[float, float]) -> Datum:

@@ -107,5 +107,5 @@ def _metrics(launches: pd.DataFrame) -> tuple[str, ...]:
         and pd.api.types.is_numeric_dtype(launches[name])
         and launches[name].notna().any()
     ]
-    known = [name for name in CATALOGUE if name in numeric]
-    return tuple(dict.fromkeys([*known, *numeric]))
+    catalogued = [name for name in CATALOGUE if name in numeric]
+    return tuple(dict.fromkeys([*catalogued, *numeric]))

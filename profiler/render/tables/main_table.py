@@ -38,8 +38,7 @@ class CellRow:
     """Further names of its variant: the same machine code."""
     mark: int
     role: str
-    words: tuple[Datum, ...]
-    """Problem parameters."""
+    problem_params: tuple[Datum, ...]
     outcome: str
     outcome_css: str
     cause: str
@@ -82,7 +81,7 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         for key, value in problem.params.items()
         if key not in keys
     }
-    others = tuple(one for one in shown_metrics(findings) if one != findings.primary)
+    others = tuple(metric for metric in shown_metrics(findings) if metric != findings.primary)
     metrics = others[:MOST_COLUMNS]
     cells = [
         findings.cells[variant.id, problem.id]
@@ -116,7 +115,7 @@ def _cell_row(
         also=findings.aliases.get(cell.variant.id, ()),
         mark=findings.marks[cell.variant.id],
         role=findings.role(cell.variant),
-        words=tuple(_parameter(cell.problem, key) for key in keys),
+        problem_params=tuple(_parameter(cell.problem, key) for key in keys),
         outcome=OUTCOME_WORDS[status.outcome],
         outcome_css=outcome_css(status.outcome),
         cause=status.cause,
@@ -165,7 +164,7 @@ class Facet:
 
 def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]]:
     """Groups to filter by, and for every cell of the plan its value in each group."""
-    found: list[Facet] = []
+    groups: list[Facet] = []
     columns: list[list[int]] = []
     for label, items, side in (
         ("problem", findings.problems, "problem"),
@@ -176,7 +175,7 @@ def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
             if len(values) > _MOST_FACET_VALUES:
                 continue
             index = {value: number for number, value in enumerate(values)}
-            found.append(Facet(f"{label} \u00b7 {key}", values, index))
+            groups.append(Facet(f"{label} \u00b7 {key}", values, index))
             columns.append(
                 [
                     index[str(getattr(cell, side).params.get(key))]
@@ -186,6 +185,6 @@ def facets(findings: Findings) -> tuple[tuple[Facet, ...], tuple[tuple[int, ...]
     of_cells = [findings.status(cell).outcome for cell in findings.distinct_cells]
     outcomes = tuple(OUTCOME_WORDS[outcome] for outcome in Outcome if outcome in of_cells)
     index = {word: number for number, word in enumerate(outcomes)}
-    found.append(Facet("outcome", outcomes, index))
+    groups.append(Facet("outcome", outcomes, index))
     columns.append([index[OUTCOME_WORDS[outcome]] for outcome in of_cells])
-    return tuple(found), tuple(zip(*columns, strict=True))
+    return tuple(groups), tuple(zip(*columns, strict=True))

@@ -193,8 +193,8 @@ class MetricColumn:
 
 def with_unit(metric: Label, unit: str) -> str:
     """Name and unit of a metric for a head; the name alone where it says the unit."""
-    said = metric.label.lower().startswith(unit.lower())
-    return metric.label if said else f"{metric.label} ({unit})"
+    has_unit = metric.label.lower().startswith(unit.lower())
+    return metric.label if has_unit else f"{metric.label} ({unit})"
 
 
 def metric_column(

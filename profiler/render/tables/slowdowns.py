@@ -42,17 +42,17 @@ def slowdown_heats(findings: Findings) -> tuple[SlowdownHeat, ...]:
         planned = (
             findings.planned[rows[0].variant.id] if rows else frozenset(findings.problem_numbers)
         )
-        own = [problem for problem in findings.problems if problem.id in planned]
-        name = _common(findings.problems, own) if several else ""
-        heats.append(SlowdownHeat(name, _heat(findings, [*rows, *below], own)))
+        group_problems = [problem for problem in findings.problems if problem.id in planned]
+        name = _common(findings.problems, group_problems) if several else ""
+        heats.append(SlowdownHeat(name, _heat(findings, [*rows, *below], group_problems)))
     return tuple(heats)
 
 
-def _common(problems: Sequence[Problem], own: Sequence[Problem]) -> str:
+def _common(problems: Sequence[Problem], group: Sequence[Problem]) -> str:
     """The parameters that differ among the problems, but not among these."""
-    keys = [key for key in varying(problems) if key not in varying(own)]
-    same = ", ".join(f"{key} = {own[0].params.get(key)}" for key in keys)
-    return same or ", ".join(problem.name for problem in own)
+    keys = [key for key in varying(problems) if key not in varying(group)]
+    same = ", ".join(f"{key} = {group[0].params.get(key)}" for key in keys)
+    return same or ", ".join(problem.name for problem in group)
 
 
 def _heat(findings: Findings, rows: Sequence[VariantRank], problems: Sequence[Problem]) -> Heat:
@@ -109,24 +109,28 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
     if variant.id not in findings.references:
         percent = max(0.0, percent)
     verdict = winner.all_others.get(cell.id, NO_VERDICT)
-    words = "the winner here" if winner.cell == cell else _words(slowdown, verdict, winner, cell)
+    text = (
+        "the winner here"
+        if winner.cell == cell
+        else _comparison_text(slowdown, verdict, winner, cell)
+    )
     return Datum(
         f"{_sign(winner, cell)}{percent:.1f}",
         numbers.raw(percent),
-        f"{problem.name}: {shown}, {words}",
+        f"{problem.name}: {shown}, {text}",
         slowdown_class(percent, _mark(winner, cell)),
     )
 
 
-def _words(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
-    words = (
+def _comparison_text(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
+    text = (
         f"{100 * (1 - slowdown):.1f}\u202f% faster than the best of these"
         if slowdown < 1
         else f"{slowdown_words(slowdown)} than the best"
     )
     if verdict.verdict is not None:
-        return f"{words}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
-    return f"{words}, but the intervals overlap" if cell in winner.not_told_apart else words
+        return f"{text}; {word_of(verdict)} ({reason_and_blocks(verdict)})"
+    return f"{text}, but the intervals overlap" if cell in winner.not_told_apart else text
 
 
 def _sign(winner: Winner, cell: Cell) -> str:

@@ -114,21 +114,21 @@ def timer_name(collector: str) -> str:
 def _rows(
     findings: Findings, compared: pd.DataFrame, timers: Sequence[str]
 ) -> tuple[TimerRow, ...]:
-    found = {
+    times = {
         (row["cell"], row["collector"]): (row["median"], row["reference"], row["ratio"])
         for row in compared.to_dict("records")
     }
     cells = set(compared["cell"])
     return tuple(
-        _row(findings, cell, [found.get((cell.id, one), (NAN, NAN, NAN)) for one in timers])
+        _row(findings, cell, [times.get((cell.id, timer), (NAN, NAN, NAN)) for timer in timers])
         for cell in findings.distinct_cells
         if cell.id in cells
     )
 
 
 def _row(findings: Findings, cell: Cell, values: Sequence[tuple[float, float, float]]) -> TimerRow:
-    known = (reference for _, reference, _ in values if not numbers.is_missing(reference))
-    data = [_time(next(known, NAN))]
+    references = (reference for _, reference, _ in values if not numbers.is_missing(reference))
+    data = [_time(next(references, NAN))]
     for median, _, ratio in values:
         data += [_time(median), _ratio(ratio)]
     mark = findings.marks[cell.variant.id]
@@ -145,7 +145,7 @@ def _ratio(value: float) -> Datum:
 
 def _plain_rows(findings: Findings, plain: pd.DataFrame) -> tuple[TimerRow, ...]:
     cells = {cell.id: cell for cell in findings.distinct_cells}
-    found = []
+    rows = []
     for row in plain.to_dict("records"):
         cell = cells[row["cell"]]
         error = row["plain"] - row["reference"]
@@ -157,8 +157,8 @@ def _plain_rows(findings: Findings, plain: pd.DataFrame) -> tuple[TimerRow, ...]
             Datum(f"{100 * (row['ratio'] - 1):+.0f}\u202f%", numbers.raw(row["ratio"])),
         )
         mark = findings.marks[cell.variant.id]
-        found.append(TimerRow(cell.problem.name, cell.variant.name, mark, data))
-    return tuple(found)
+        rows.append(TimerRow(cell.problem.name, cell.variant.name, mark, data))
+    return tuple(rows)
 
 
 def _part(value: float) -> Datum:

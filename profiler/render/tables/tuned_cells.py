@@ -28,8 +28,8 @@ class ChosenRow:
     variant: str
     problem: str
     operation: str
-    chosen: str
-    """The configuration; empty where none was chosen."""
+    choice: str
+    """The best configuration; empty where none was chosen."""
     join: Datum
     """Whether this kernel is among those that were seen in the cell."""
     data: tuple[Datum, ...]
@@ -93,18 +93,18 @@ def tuned_cells(findings: Findings) -> TunedCells | None:
 
 
 def _was_a_choice(tuned: Sequence[TunedConfig]) -> bool:
-    return len({each.operation for each in tuned}) < len(tuned)
+    return len({candidate.operation for candidate in tuned}) < len(tuned)
 
 
 def _fitting(findings: Findings, cells: Sequence[Cell]) -> list[Cell]:
     """The first cells whose configurations have room together."""
-    room, found = MOST_TRIED, []
+    room, fitting = MOST_TRIED, []
     for cell in cells:
         room -= len(findings.status(cell).tuned)
         if room < 0:
             break
-        found.append(cell)
-    return found
+        fitting.append(cell)
+    return fitting
 
 
 def _kernel_names(findings: Findings) -> Mapping[str, tuple[str, ...]]:
@@ -113,11 +113,11 @@ def _kernel_names(findings: Findings) -> Mapping[str, tuple[str, ...]]:
     if "kernel_names" not in frame.columns:
         return {}
     pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
-    found: dict[str, tuple[str, ...]] = {}
+    names_by_cell: dict[str, tuple[str, ...]] = {}
     for cell, names in pairs.itertuples(index=False):
-        if str(cell) not in found and (listed := kernel_list(names)):
-            found[str(cell)] = tuple(map(_plain, listed))
-    return found
+        if str(cell) not in names_by_cell and (listed := kernel_list(names)):
+            names_by_cell[str(cell)] = tuple(map(_plain, listed))
+    return names_by_cell
 
 
 def _plain(name: str) -> str:
@@ -126,8 +126,8 @@ def _plain(name: str) -> str:
 
 def _rows(findings: Findings, cell: Cell, names: Sequence[str]) -> list[ChosenRow]:
     groups: dict[str, list[TunedConfig]] = {}
-    for each in findings.status(cell).tuned:
-        groups.setdefault(each.operation, []).append(each)
+    for candidate in findings.status(cell).tuned:
+        groups.setdefault(candidate.operation, []).append(candidate)
     return [_row(findings, cell, names, group) for group in groups.values()]
 
 
@@ -135,19 +135,19 @@ def _row(
     findings: Findings, cell: Cell, names: Sequence[str], group: Sequence[TunedConfig]
 ) -> ChosenRow:
     operation = group[0].operation
-    chosen = next((each for each in group if each.best), None)
-    words = "" if chosen is None else f"{chosen.choice} {config_words(chosen.config)}".strip()
+    best = next((candidate for candidate in group if candidate.best), None)
+    choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
     return ChosenRow(
         findings.marks[cell.variant.id],
         cell.variant.name,
         cell.problem.name,
         operation,
-        words,
+        choice,
         _join(operation, names),
         (
             Datum(str(len(group)), str(len(group))),
-            *_chosen_data(chosen, group),
-            *_measured_data(findings, cell, chosen, alone=tuple(set(names)) == (operation,)),
+            *_chosen_data(best, group),
+            *_measured_data(findings, cell, best, alone=tuple(set(names)) == (operation,)),
         ),
     )
 
@@ -167,22 +167,22 @@ def _join(operation: str, names: Sequence[str]) -> Datum:
     )
 
 
-def _chosen_data(chosen: TunedConfig | None, group: Sequence[TunedConfig]) -> tuple[Datum, ...]:
-    if chosen is None:
+def _chosen_data(best: TunedConfig | None, group: Sequence[TunedConfig]) -> tuple[Datum, ...]:
+    if best is None:
         return tuple(_number(None, "") for _ in range(5))
-    times = [each.time_ns for each in group if each.time_ns is not None]
-    worst = max(times) / chosen.time_ns if chosen.time_ns and len(times) > 1 else None
+    times = [candidate.time_ns for candidate in group if candidate.time_ns is not None]
+    worst = max(times) / best.time_ns if best.time_ns and len(times) > 1 else None
     return (
-        _number(chosen.time_ns, "ns"),
+        _number(best.time_ns, "ns"),
         _ratio(worst, "one configuration only, or no times"),
-        _number(chosen.registers, ""),
-        _number(chosen.spills, ""),
-        _number(chosen.shared_bytes, "byte"),
+        _number(best.registers, ""),
+        _number(best.spills, ""),
+        _number(best.shared_bytes, "byte"),
     )
 
 
 def _measured_data(
-    findings: Findings, cell: Cell, chosen: TunedConfig | None, *, alone: bool
+    findings: Findings, cell: Cell, best: TunedConfig | None, *, alone: bool
 ) -> tuple[Datum, ...]:
     """Launches of the cell, its time, and that time by the tuner's where it is the same kernel."""
     if not findings.correct(cell):
@@ -190,7 +190,7 @@ def _measured_data(
         return (Datum(css="none"), Datum(outcome, css="words"), Datum(css="none"))
     time = findings.value(cell, "duration_ns").median
     launches = findings.value(cell, "kernels").median
-    tuner = None if chosen is None else chosen.time_ns
+    tuner = None if best is None else best.time_ns
     once = alone and launches == 1
     ratio = time / tuner if once and tuner and not numbers.is_missing(time) else None
     return (

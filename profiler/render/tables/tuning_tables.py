@@ -36,34 +36,39 @@ class TuningTable:
 def tuning_tables(tuned: Sequence[TunedConfig]) -> tuple[TuningTable, ...]:
     """Group configurations by operation, in the order of the text."""
     groups: dict[str, list[TunedConfig]] = {}
-    for each in tuned:
-        groups.setdefault(each.operation, []).append(each)
+    for candidate in tuned:
+        groups.setdefault(candidate.operation, []).append(candidate)
     return tuple(
         TuningTable(operation, _rows(sorted(group, key=_time)))
         for operation, group in groups.items()
     )
 
 
-def _time(each: TunedConfig) -> float:
-    return math.inf if each.time_ns is None else each.time_ns
+def _time(candidate: TunedConfig) -> float:
+    return math.inf if candidate.time_ns is None else candidate.time_ns
 
 
 def _rows(group: Sequence[TunedConfig]) -> tuple[TuningRow, ...]:
     quickest = _time(group[0])
     return tuple(
-        TuningRow(each.choice, config_words(each.config), each.best, _data(each, quickest))
-        for each in group
+        TuningRow(
+            candidate.choice,
+            config_words(candidate.config),
+            candidate.best,
+            _data(candidate, quickest),
+        )
+        for candidate in group
     )
 
 
-def _data(each: TunedConfig, quickest: float) -> tuple[Datum, ...]:
-    ratio = None if each.time_ns is None or quickest == 0 else each.time_ns / quickest
+def _data(candidate: TunedConfig, quickest: float) -> tuple[Datum, ...]:
+    ratio = None if candidate.time_ns is None or quickest == 0 else candidate.time_ns / quickest
     return (
-        _number(each.time_ns, "ns"),
+        _number(candidate.time_ns, "ns"),
         _missing() if ratio is None else Datum(numbers.ratio(ratio), numbers.raw(ratio)),
-        _number(each.registers, ""),
-        _number(each.spills, ""),
-        _number(each.shared_bytes, "byte"),
+        _number(candidate.registers, ""),
+        _number(candidate.spills, ""),
+        _number(candidate.shared_bytes, "byte"),
     )
 
 

@@ -30,20 +30,20 @@ def verdict_datum(pair: PairVerdict, without: str = "no verdict") -> Datum:
 
 def counts_datum(pairs: Sequence[PairVerdict]) -> Datum:
     """The verdicts of several problems: one word where all agree, else how often each was given."""
-    known = [pair for pair in pairs if pair.verdict is not None]
-    if not known:
+    judged = [pair for pair in pairs if pair.verdict is not None]
+    if not judged:
         return Datum(title="no verdict", css="verdict none")
-    verdicts = list(dict.fromkeys(pair.verdict for pair in known if pair.verdict))
-    title = "; ".join(part for part in (counts(known), _worst(known)) if part)
+    verdicts = list(dict.fromkeys(pair.verdict for pair in judged if pair.verdict))
+    title = "; ".join(part for part in (counts(judged), _worst(judged)) if part)
     if len(verdicts) == 1:
         return Datum(word(verdicts[0]), None, title, f"verdict {CSS[verdicts[0]]}")
-    return Datum(counted(known), None, title, "verdict")
+    return Datum(counted(judged), None, title, "verdict")
 
 
 def _worst(pairs: Sequence[PairVerdict]) -> str:
     """The comparison with the highest ratio: what a mean hides."""
-    known = [pair for pair in pairs if not numbers.is_missing(pair.ratio)]
-    if not known:
+    with_ratio = [pair for pair in pairs if not numbers.is_missing(pair.ratio)]
+    if not with_ratio:
         return ""
-    worst = max(known, key=lambda pair: pair.ratio)
+    worst = max(with_ratio, key=lambda pair: pair.ratio)
     return f"worst: {numbers.ratio(worst.ratio)}, {word_of(worst)} ({reason_and_blocks(worst)})"

@@ -51,8 +51,8 @@ class Moved:
     @property
     def name(self) -> str:
         """Name of the counter, with its unit where the values do not say it."""
-        said = numbers.says_unit(self.label.unit)
-        return self.label.label if said else with_unit(self.label, self.label.unit)
+        unit_in_value = numbers.says_unit(self.label.unit)
+        return self.label.label if unit_in_value else with_unit(self.label, self.label.unit)
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def _most_moved(findings: Findings, problem: Problem) -> tuple[Moved, ...]:
         and not metric.name.startswith(STALL_PREFIX)
     ]
     pairs = counter_pairs(findings, metrics, problem)
-    moved = sorted((pair for pair in pairs if pair.size > STILL_UNDER), key=lambda one: -one.size)
+    moved = sorted((pair for pair in pairs if pair.size > STILL_UNDER), key=lambda pair: -pair.size)
     return tuple(map(_moved, moved[:MOST_MOVED]))
 
 

@@ -378,7 +378,7 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
         (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
         lines,
         len(bars) - len(longest),
-        words=("where", "in"),
+        text_heads=("where", "in"),
         long_names=True,
     )
 

@@ -49,8 +49,8 @@ class SmallTable:
     heads: tuple[tuple[str, str], ...]
     lines: tuple[Line, ...]
     left_out: int = 0
-    words: tuple[str, ...] = ()
-    """Heads of columns that hold words."""
+    text_heads: tuple[str, ...] = ()
+    """Heads of columns that hold text."""
     long_names: bool = False
     """Whether the names of its rows need several lines."""
 
@@ -107,7 +107,7 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
     rows = tuple(
         Line(
             cell.variant,
-            (_words(cell.units), *(_share_datum(phases.get(key)) for key in ordered)),
+            (_text_datum(cell.units), *(_share_datum(phases.get(key)) for key in ordered)),
             title=cell.problem,
             mark=cell.mark,
         )
@@ -186,7 +186,7 @@ def phase_table(named: NamedTimelines) -> SmallTable:
             ("host time", "How long its ranges were open on the host"),
         ),
         lines,
-        words=("problem", "phase", "of", "lowest to highest", "lowest to highest "),
+        text_heads=("problem", "phase", "of", "lowest to highest", "lowest to highest "),
     )
 
 
@@ -194,9 +194,9 @@ def _phase_lines(cell: NamedTimeline) -> Iterator[Line]:
     unit = cell.timeline.unit
     for phase in cell.timeline.phases:
         data = (
-            _words(cell.problem),
-            _words(_phase_name(phase.part, phase.name, f"whole {unit}".rstrip())),
-            _words(_counted(phase.units, unit)),
+            _text_datum(cell.problem),
+            _text_datum(_phase_name(phase.part, phase.name, f"whole {unit}".rstrip())),
+            _text_datum(_counted(phase.units, unit)),
             _number(phase.operations),
             _time(phase.gpu_ns),
             _span(phase.gpu_ns_low, phase.gpu_ns_high),
@@ -223,7 +223,7 @@ def call_table(named: NamedTimelines) -> SmallTable | None:
     lines = tuple(
         Line(
             cell.variant,
-            (_words(cell.problem), *_calls_of(cell.timeline.calls, names)),
+            (_text_datum(cell.problem), *_calls_of(cell.timeline.calls, names)),
             mark=cell.mark,
         )
         for cell in named.cells
@@ -234,7 +234,7 @@ def call_table(named: NamedTimelines) -> SmallTable | None:
         "variant",
         (("problem", ""), *heads),
         lines,
-        words=("problem",),
+        text_heads=("problem",),
     )
 
 
@@ -356,7 +356,7 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         lines,
         max(0, len(groups) - MOST_GAPS),
         long_names=True,
-        words=("in",),
+        text_heads=("in",),
     )
 
 
@@ -476,7 +476,7 @@ def _as_lines(stack: object) -> Iterable[object]:
 # ---- data ----------------------------------------------------------------------------------------
 
 
-def _words(text: str) -> Datum:
+def _text_datum(text: str) -> Datum:
     return Datum(text, css="words")
 
 
@@ -503,10 +503,10 @@ def _percent(share: float | None, without: str = "nothing ran in it") -> Datum:
 def _span(low: float, high: float) -> Datum:
     if numbers.is_missing(low) or numbers.is_missing(high):
         return Datum(title="nothing ran in it", css="none")
-    return _words(f"{numbers.show(low, 'ns')} to {numbers.show(high, 'ns')}")
+    return _text_datum(f"{numbers.show(low, 'ns')} to {numbers.show(high, 'ns')}")
 
 
 def _percent_span(low: float, high: float) -> Datum:
     if numbers.is_missing(low) or numbers.is_missing(high):
         return Datum(title="nothing ran in it", css="none")
-    return _words(f"{percent(low)} to {percent(high)}")
+    return _text_datum(f"{percent(low)} to {percent(high)}")

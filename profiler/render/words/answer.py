@@ -68,14 +68,14 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
     else:
         general.append(everywhere_sentence(findings, findings.leader))
     general.append(_timer_sentence(findings))
-    return (*(one for one in general if one), coverage_sentence(findings))
+    return (*(sentence for sentence in general if sentence), coverage_sentence(findings))
 
 
 def answer_of(findings: Findings) -> tuple[Sentence, ...]:
     """The sentences of the answer, as the kind of page has them."""
     reference = findings.report.page_kind.answer
-    own: tuple[Sentence, ...] = load_part(reference)(findings) if reference else ()
-    return own or sentences(findings)
+    kind_sentences: tuple[Sentence, ...] = load_part(reference)(findings) if reference else ()
+    return kind_sentences or sentences(findings)
 
 
 def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
@@ -83,14 +83,14 @@ def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
     steps = findings.parameter_steps
     if not steps:
         return sentences(findings)
-    found: list[Sentence] = [
-        (Part(step_name(one.step), strong=True), Part(f": {step_summary(findings, one)}"))
-        for one in steps[:_MOST_STEPS]
+    of_steps: list[Sentence] = [
+        (Part(step_name(effect.step), strong=True), Part(f": {step_summary(findings, effect)}"))
+        for effect in steps[:_MOST_STEPS]
     ]
-    more = len(steps) - len(found)
+    more = len(steps) - len(of_steps)
     if more > 0:
-        found.append((Part(f"{more} more steps stand below."),))
-    return (*found, coverage_sentence(findings))
+        of_steps.append((Part(f"{more} more steps stand below."),))
+    return (*of_steps, coverage_sentence(findings))
 
 
 def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
@@ -133,8 +133,8 @@ def _led(findings: Findings, ladder: tuple[Rung, ...]) -> str:
 
 def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
     """The verdicts of several problems, after a comma; empty without any."""
-    words = counts(verdicts)
-    return f", {words}" if words else ""
+    text = counts(verdicts)
+    return f", {text}" if text else ""
 
 
 def _overall_sentence(findings: Findings) -> Sentence:
@@ -194,7 +194,7 @@ def _largest_words(findings: Findings) -> str:
     if len(findings.problems) == 1:
         return ""
     keys = telling(findings.problems)
-    sizes = any(is_number(one.params.get(key)) for one in findings.problems for key in keys)
+    sizes = any(is_number(problem.params.get(key)) for problem in findings.problems for key in keys)
     return "the largest problem, " if sizes else "the problem that takes longest, "
 
 
@@ -255,8 +255,8 @@ def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
     """
     if findings.tunes:
         return ""
-    own = findings.contenders.get(row.variant.id, frozenset())
-    lost = [problem for problem in findings.problems if problem.id in row.planned - own]
+    won = findings.contenders.get(row.variant.id, frozenset())
+    lost = [problem for problem in findings.problems if problem.id in row.planned - won]
     if not lost:
         return ""
     first = [findings.deciding_winners[problem.id].cell.variant.name for problem in lost]

@@ -52,17 +52,25 @@ def _place(findings: Findings, row: VariantRank) -> str:
     """What the first may be called: best only where it is so at each of its problems."""
     if not row.planned <= findings.contenders.get(row.variant.id, frozenset()):
         return "Leader"
-    own = [one for one in findings.deciding_winners.values() if one.cell.variant == row.variant]
-    alone = len(own) == len(row.planned) and all(one.best for one in own)
+    winners = [
+        winner
+        for winner in findings.deciding_winners.values()
+        if winner.cell.variant == row.variant
+    ]
+    alone = len(winners) == len(row.planned) and all(winner.best for winner in winners)
     return "Best" if alone else "Best, or not told apart"
 
 
 def _ties(findings: Findings, row: VariantRank) -> str:
     """Who is the same as the leader at its only problem, or not told apart from it."""
-    own = [one for one in findings.deciding_winners.values() if one.cell.variant == row.variant]
-    if len(row.planned) != 1 or not own or not ties_words(own[0]):
+    winners = [
+        winner
+        for winner in findings.deciding_winners.values()
+        if winner.cell.variant == row.variant
+    ]
+    if len(row.planned) != 1 or not winners or not ties_words(winners[0]):
         return ""
-    return f"; {ties_words(own[0])}"
+    return f"; {ties_words(winners[0])}"
 
 
 def _difference_card(findings: Findings) -> Card:
@@ -87,15 +95,15 @@ def _difference_card(findings: Findings) -> Card:
 
 def _source(verdicts: Sequence[PairVerdict]) -> str:
     """Which blocks a ratio is from: those of the final, which flatter nobody, or of the timing."""
-    known = [pair for pair in verdicts if pair.verdict is not None]
-    if not known:
+    judged = [pair for pair in verdicts if pair.verdict is not None]
+    if not judged:
         return ""
-    final = sum(pair.final for pair in known)
+    final = sum(pair.final for pair in judged)
     if not final:
         return "; from the timing blocks, there was no final"
-    if final == len(known):
+    if final == len(judged):
         return "; measured again in the final"
-    return f"; measured again in the final at {final} of {len(known)}"
+    return f"; measured again in the final at {final} of {len(judged)}"
 
 
 def _reality_card(findings: Findings) -> Card:
@@ -103,9 +111,9 @@ def _reality_card(findings: Findings) -> Card:
     question = "Is it real"
     if row is None or not row.ratios:
         return Card(question, numbers.MISSING, "no ratio to a baseline")
-    known = [pair for pair in row.planned_verdicts if pair.verdict is not None]
-    if known and any(pair.verdict is not Verdict.NO_DATA for pair in known):
-        return _verdict_card(question, known)
+    judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
+    if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
+        return _verdict_card(question, judged)
     if findings.gives_verdicts:
         return Card(question, numbers.MISSING, "nothing but the baseline was measured")
     return _interval_card(question, findings, row)
@@ -139,7 +147,7 @@ def _spans(verdicts: Sequence[PairVerdict]) -> str:
         ("margin \u00b1", [pair.margin for pair in verdicts], ""),
         ("noise floor ", [pair.noise_floor for pair in verdicts], "noise floor not known"),
     ]
-    spans = [_span(words, values, without) for words, values, without in parts]
+    spans = [_span(prefix, values, without) for prefix, values, without in parts]
     blocks = sorted({pair.blocks for pair in verdicts if pair.blocks})
     if blocks:
         ends = dict.fromkeys((blocks[0], blocks[-1]))
@@ -148,17 +156,19 @@ def _spans(verdicts: Sequence[PairVerdict]) -> str:
     return ", ".join(part for part in spans if part)
 
 
-def _span(words: str, values: Sequence[float], without: str) -> str:
-    known = [value for value in values if not numbers.is_missing(value)]
-    if not known:
+def _span(prefix: str, values: Sequence[float], without: str) -> str:
+    present = [value for value in values if not numbers.is_missing(value)]
+    if not present:
         return without
-    ends = dict.fromkeys(percent(value) for value in (min(known), max(known)))
-    return f"{words}{' to '.join(ends)}"
+    ends = dict.fromkeys(percent(value) for value in (min(present), max(present)))
+    return f"{prefix}{' to '.join(ends)}"
 
 
 def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
     """For metrics that no verdict is given on."""
-    sizes = [findings.at(row.variant, one, findings.report.primary).n for one, _ in row.ratios]
+    sizes = [
+        findings.at(row.variant, problem, findings.report.primary).n for problem, _ in row.ratios
+    ]
     blocks = f"{min(sizes)}" if min(sizes) == max(sizes) else f"{min(sizes)} to {max(sizes)}"
     detail = (
         f"95\u202f% intervals of the ratio exclude 1; {blocks} blocks a cell; no verdict is given "

@@ -65,11 +65,11 @@ def method(findings: Findings) -> Method:
 
 
 def _environment(environment: Environment) -> Iterator[tuple[str, str]]:
-    for name, words, unit in _ENVIRONMENT_WORDS:
+    for name, heading, unit in _ENVIRONMENT_WORDS:
         value = getattr(environment, name)
         if value is None:
             continue
         text = numbers.show(float(value), unit) if unit else str(value)
         if name == "git_commit" and environment.git_dirty:
             text += " with uncommitted changes"
-        yield words, text
+        yield heading, text

@@ -71,8 +71,8 @@ def show(value: float | None, unit: str = "") -> str:
         return f"{value:.1f}{_NARROW_SPACE}%"
     if unit in _SCALES:
         size, name = scale(abs(rounded(value)), unit)
-        whole = size == 1 and value == int(value)
-        text = str(int(value)) if whole else significant(value / size)
+        is_integer = size == 1 and value == int(value)
+        text = str(int(value)) if is_integer else significant(value / size)
         return f"{text}{_NARROW_SPACE}{name}"
     return _count(value)
 

@@ -43,26 +43,28 @@ def best_word(findings: Findings) -> str:
     row = findings.best_rank
     if row is None or not row.planned:
         return "leader"
-    own = [findings.deciding_winners.get(problem) for problem in row.planned]
-    sole = (winner and winner.best and winner.cell.variant == row.variant for winner in own)
+    winners = [findings.deciding_winners.get(problem) for problem in row.planned]
+    sole = (winner and winner.best and winner.cell.variant == row.variant for winner in winners)
     return "best" if all(sole) else "leader"
 
 
 def contender_words(findings: Findings, row: VariantRank) -> str:
     """At how many problems a variant wins, or is not shown to be worse than the winner."""
     total = len(row.planned)
-    own = [
+    winners = [
         findings.deciding_winners[problem]
         for problem in row.planned
         if problem in findings.deciding_winners
     ]
     problems = f"{total} problem{'s' if total > 1 else ''}"
-    if not all(winner.judged for winner in own):
+    if not all(winner.judged for winner in winners):
         first = len(findings.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
-    wins = sum(winner.cell.variant == row.variant for winner in own)
-    same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in own)
-    apart = sum(any(cell.variant == row.variant for cell in one.not_told_apart) for one in own)
+    wins = sum(winner.cell.variant == row.variant for winner in winners)
+    same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in winners)
+    apart = sum(
+        any(cell.variant == row.variant for cell in winner.not_told_apart) for winner in winners
+    )
     parts = [f"has the lowest number at {wins} of {problems}"]
     if same:
         parts.append(f"the same as the winner at {same}")

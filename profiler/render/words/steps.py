@@ -17,16 +17,16 @@ def noun(findings: Findings) -> str:
     return "time" if named else findings.primary.label.lower()
 
 
-def step_summary(findings: Findings, found: StepEffect) -> str:
+def step_summary(findings: Findings, step_effect: StepEffect) -> str:
     """Effect over all problems: mean, extremes with their problems, verdicts."""
     measured = [
         (problem.name, effect, verdict)
         for problem, effect, verdict in zip(
-            findings.problems, found.effects, found.verdicts, strict=True
+            findings.problems, step_effect.effects, step_effect.verdicts, strict=True
         )
         if effect.pairs
     ]
-    mean = numbers.ratio(found.overall.ratio)
+    mean = numbers.ratio(step_effect.overall.ratio)
     verdicts = _verdict_words(
         [effect for _, effect, _ in measured], [verdict for *_, verdict in measured]
     )
@@ -45,22 +45,22 @@ def step_summary(findings: Findings, found: StepEffect) -> str:
 
 def _verdict_words(effects: Sequence[Effect], verdicts: Sequence[PairVerdict]) -> str:
     """Verdicts; of metrics without any, what the intervals say."""
-    words = counts(verdicts)
-    if not words:
+    text = counts(verdicts)
+    if not text:
         return _interval_words(effects)
     if len(verdicts) == 1:
-        return f", {words} ({reason_and_blocks(verdicts[0])})"
-    return f", {words}"
+        return f", {text} ({reason_and_blocks(verdicts[0])})"
+    return f", {text}"
 
 
 def _interval_words(effects: Sequence[Effect]) -> str:
-    known = [effect for effect in effects if not numbers.is_missing(effect.low)]
-    if not known:
+    with_interval = [effect for effect in effects if not numbers.is_missing(effect.low)]
+    if not with_interval:
         return "; without intervals"
-    count = sum(effect_excludes_one(effect) for effect in known)
-    if len(known) == 1:
+    count = sum(effect_excludes_one(effect) for effect in with_interval)
+    if len(with_interval) == 1:
         return f"; the 95\u202f% interval {'excludes' if count else 'includes'} 1"
-    return f"; the 95\u202f% interval excludes 1 at {count} of {len(known)}"
+    return f"; the 95\u202f% interval excludes 1 at {count} of {len(with_interval)}"
 
 
 def effect_excludes_one(effect: Effect) -> bool:

@@ -51,7 +51,7 @@ def reason_words(pair: PairVerdict) -> str:
     unknown = " (noise floor not known)" if missing(pair.noise_floor) else ""
     limits = "the margin" if missing(pair.margin) else f"\u00b1{percent(pair.margin)}{unknown}"
     seen = "" if missing(pair.detectable) else f"; would likely see {percent(pair.detectable)}"
-    words = {
+    clauses = {
         Reason.DECIDED: f"beyond {limits} in time and in cycles",
         Reason.DECIDED_BY_TIME: f"beyond {limits} in time; cycles were not counted",
         Reason.WITHIN_MARGIN: f"within {limits}{seen}",
@@ -65,14 +65,14 @@ def reason_words(pair: PairVerdict) -> str:
         Reason.CLOCK: "time and cycles disagree: the clock moved",
         Reason.NOT_MEASURED: "not measured",
     }
-    return words[pair.reason]
+    return clauses[pair.reason]
 
 
 def reason_and_blocks(pair: PairVerdict) -> str:
     """The reason and the number of blocks that it rests on; empty without a verdict."""
-    words = reason_words(pair)
-    counted = not pair.blocks or f"{pair.blocks} blocks" in words
-    return f"{words}{'' if counted else f'; {pair.blocks} blocks'}{_final_words(pair)}"
+    reason = reason_words(pair)
+    counted = not pair.blocks or f"{pair.blocks} blocks" in reason
+    return f"{reason}{'' if counted else f'; {pair.blocks} blocks'}{_final_words(pair)}"
 
 
 def details(pair: PairVerdict) -> str:
@@ -85,8 +85,8 @@ def limits(pair: PairVerdict) -> str:
     """Margin, noise floor, number of blocks and detectable effect; empty without data."""
     if pair.verdict is None or not pair.blocks:
         return ""
-    known = not numbers.is_missing(pair.noise_floor)
-    floor = f"noise floor {percent(pair.noise_floor)}" if known else "noise floor not known"
+    has_floor = not numbers.is_missing(pair.noise_floor)
+    floor = f"noise floor {percent(pair.noise_floor)}" if has_floor else "noise floor not known"
     parts = [f"margin \u00b1{percent(pair.margin)}", floor, f"{pair.blocks} blocks"]
     if not numbers.is_missing(pair.detectable):
         parts.append(f"would likely see {percent(pair.detectable)}")

@@ -66,7 +66,7 @@ def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:
     compared = 0
     for place, cell in enumerate(findings.distinct_cells):
         value = findings.value(cell, JUDGED)
-        if not value.known or duration is None:
+        if not value.present or duration is None:
             continue
         compared += 1
         count = len(findings.distinct_cells)

@@ -164,8 +164,8 @@ def test_json_has_every_cell_with_its_metrics(
             assert shown["against"]["reference"]["verdict"] == said.verdict.value
         for metric in findings.metrics:
             value = findings.value(cell, metric.name)
-            assert (metric.name in shown["metrics"]) == value.known
-            if value.known:
+            assert (metric.name in shown["metrics"]) == value.present
+            if value.present:
                 found = shown["metrics"][metric.name]
                 assert found["median"] == pytest.approx(value.median, rel=1e-5)
                 assert found["n"] == value.n

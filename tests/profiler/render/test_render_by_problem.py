@@ -119,10 +119,10 @@ def test_rows_stand_by_rank_with_their_one_number(monkeypatch):
         values = [
             findings.correct_at(variants[row.variant], problem, "duration_ns") for row in rows
         ]
-        ranks = [value.rank for value in values if value.known]
+        ranks = [value.rank for value in values if value.present]
         assert ranks == sorted(ranks)
         assert ranks[0] == 1
-        known = [(row, value) for row, value in zip(rows, values, strict=True) if value.known]
+        known = [(row, value) for row, value in zip(rows, values, strict=True) if value.present]
         assert [row.data[0].raw for row, _ in known] == [raw(value.median) for _, value in known]
         of_final = [row.data[0].title.startswith("of the final; ") for row, _ in known]
         assert of_final == [value.source == "final" for _, value in known]

@@ -67,7 +67,7 @@ def test_the_choice_stands_beside_the_measured_time(findings):
         if each.variant.id == "compile" and findings.status(each).outcome is Outcome.MEASURED
     )
     row = next(each for each in rows if each.problem == cell.problem.name)
-    assert row.chosen == "XBLOCK=512, num_warps=8"
+    assert row.choice == "XBLOCK=512, num_warps=8"
     assert (row.join.text, row.operation) == ("by name", KERNEL)
     measured = findings.value(cell, "duration_ns").median
     assert float(row.data[7].raw) == pytest.approx(measured, rel=1e-4)

@@ -189,7 +189,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: R
     assert before.median != value.median
     assert "in the final" in say(again)
     slowest = findings.sorted_at(problem, "duration_ns")
-    loser = next(one for one, value in reversed(slowest) if value.known)
+    loser = next(one for one, value in reversed(slowest) if value.present)
     assert not findings.verdict(loser, problem).final
 
 
