@@ -49,7 +49,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_noise(_usable(samples, statuses), cells, baseline, delta),
         *_shift(_usable(samples, statuses), cells, baseline, delta),
         *_clocks(environment),
-        *_twins(cells, builds),
+        *_aliases(cells, builds),
     )
 
 
@@ -227,7 +227,7 @@ def _clocks(environment: Environment) -> Iterable[Notice]:
         yield Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"})
 
 
-def _twins(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:
+def _aliases(cells: Sequence[Cell], builds: Sequence[BuildResult]) -> Iterable[Notice]:
     names = {cell.variant.id: cell.variant.name for cell in cells}
     pairs = [
         f"{names.get(build.variant, build.variant)} = "

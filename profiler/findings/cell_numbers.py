@@ -94,4 +94,7 @@ def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:
     frame = numbers.reindex(columns=["cell", "metric", *names])
     frame["n"] = frame["n"].fillna(0).astype(int)
     rows = zip(*(frame[column].tolist() for column in frame.columns), strict=True)
-    return {(str(cell), str(metric)): Value(*rest) for cell, metric, *rest in rows}
+    return {
+        (str(cell), str(metric)): Value(**dict(zip(names, numbers_of_cell, strict=True)))
+        for cell, metric, *numbers_of_cell in rows
+    }

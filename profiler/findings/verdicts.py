@@ -35,10 +35,11 @@ JUDGED = "duration_ns"
 """The one metric that verdicts are given on."""
 
 _REVERSED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
-_COLUMNS = (
-    *("verdict", "reason", "ratio", "ratio_low", "ratio_high"),
-    *("margin", "noise_floor", "detectable", "blocks"),
-)
+_FIELD_OF_COLUMN = {
+    **{name: name for name in ("verdict", "reason", "ratio")},
+    **{"ratio_low": "low", "ratio_high": "high"},
+    **{name: name for name in ("margin", "noise_floor", "detectable", "blocks")},
+}
 
 
 @dataclass(frozen=True)
@@ -175,5 +176,6 @@ def _judged(
 
 def read_verdicts(frame: pd.DataFrame, looks: int) -> list[PairVerdict]:
     """Verdicts from rows with the columns of `profiler.analyse.verdicts.compare`."""
-    rows = zip(*(frame[name].tolist() for name in _COLUMNS), strict=True)
-    return [replace(PairVerdict(*row), looks=looks) for row in rows]
+    fields = list(_FIELD_OF_COLUMN.values())
+    rows = zip(*(frame[name].tolist() for name in _FIELD_OF_COLUMN), strict=True)
+    return [PairVerdict(**dict(zip(fields, row, strict=True)), looks=looks) for row in rows]

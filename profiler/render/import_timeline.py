@@ -174,29 +174,29 @@ def _summary_table(
 ) -> TimelineTable:
     rows = frame.head(MOST_ROWS).to_dict("records")
     return TimelineTable(
-        key,
-        title,
-        reading,
-        first,
-        (),
-        _SUMMARY,
-        tuple(TableRow(_name(row["name"]), (), _data(row, _SUMMARY)) for row in rows),
-        max(0, len(frame) - MOST_ROWS),
+        id=key,
+        title=title,
+        reading=reading,
+        first=first,
+        text_heads=(),
+        columns=_SUMMARY,
+        rows=tuple(TableRow(_name(row["name"]), (), _data(row, _SUMMARY)) for row in rows),
+        left_out=max(0, len(frame) - MOST_ROWS),
     )
 
 
 def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
     rows = frame.head(MOST_ROWS).to_dict("records")
     return TimelineTable(
-        "ranges",
-        "Ranges",
-        "GPU time of the operations that were launched inside each range."
+        id="ranges",
+        title="Ranges",
+        reading="GPU time of the operations that were launched inside each range."
         if on_gpu
         else "CPU time of the operators that began inside each range.",
-        "range",
-        ("domain",),
-        _TREE if on_gpu else _TREE_ON_CPU,
-        tuple(
+        first="range",
+        text_heads=("domain",),
+        columns=_TREE if on_gpu else _TREE_ON_CPU,
+        rows=tuple(
             TableRow(
                 _name(row["name"]),
                 (str(row["domain"] or "default"),),
@@ -205,7 +205,7 @@ def _tree_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
             )
             for row in rows
         ),
-        max(0, len(frame) - MOST_ROWS),
+        left_out=max(0, len(frame) - MOST_ROWS),
     )
 
 
@@ -214,14 +214,14 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
     total = numbers.show(float(frame["idle_ns"].sum()), "ns")
     idle = "a device ran nothing" if on_gpu else "no operator ran"
     return TimelineTable(
-        "gaps",
-        "Idle gaps",
-        f"{len(frame)} stretches between two operations in which {idle}, {total} "
+        id="gaps",
+        title="Idle gaps",
+        reading=f"{len(frame)} stretches between two operations in which {idle}, {total} "
         "together; the longest first.",
-        "between",
-        ("range", "launch") if on_gpu else ("range",),
-        _GAPS,
-        tuple(
+        first="between",
+        text_heads=("range", "launch") if on_gpu else ("range",),
+        columns=_GAPS,
+        rows=tuple(
             TableRow(
                 f"{_name(row['before_name'])} \N{RIGHTWARDS ARROW} {_name(row['after_name'])}",
                 (_word(row["range"]), *((_late(row["host_late"]),) if on_gpu else ())),
@@ -229,22 +229,22 @@ def _gap_table(frame: pd.DataFrame, on_gpu: bool) -> TimelineTable:
             )
             for row in rows
         ),
-        max(0, len(frame) - MOST_ROWS),
+        left_out=max(0, len(frame) - MOST_ROWS),
     )
 
 
 def _latency_table(frame: pd.DataFrame) -> TimelineTable:
     rows = frame.head(MOST_ROWS).to_dict("records")
     return TimelineTable(
-        "latency",
-        "Launch latency",
-        "From the beginning of the launching call to the start on the GPU; work that is queued "
+        id="latency",
+        title="Launch latency",
+        reading="From the beginning of the launching call to the start on the GPU; work that is queued "
         "behind other work waits, too.",
-        "operation",
-        (),
-        _LATENCY,
-        tuple(TableRow(_name(row["name"]), (), _data(row, _LATENCY)) for row in rows),
-        max(0, len(frame) - MOST_ROWS),
+        first="operation",
+        text_heads=(),
+        columns=_LATENCY,
+        rows=tuple(TableRow(_name(row["name"]), (), _data(row, _LATENCY)) for row in rows),
+        left_out=max(0, len(frame) - MOST_ROWS),
     )
 
 

@@ -139,13 +139,15 @@ def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
     )
     return tuple(
         NoticeRow(
-            str(notice.severity),
-            *_SEVERITY_WORDS[notice.severity],
-            notice.text,
-            notice.remedy,
-            tuple(map(notices.text, notice.parts)) if len(notice.parts) > 1 else (),
+            severity=str(notice.severity),
+            symbol=symbol,
+            word=word,
+            text=notice.text,
+            remedy=notice.remedy,
+            parts=tuple(map(notices.text, notice.parts)) if len(notice.parts) > 1 else (),
         )
         for notice in folded
+        for symbol, word in (_SEVERITY_WORDS[notice.severity],)
     )
 
 

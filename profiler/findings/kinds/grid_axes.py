@@ -87,12 +87,12 @@ def _axes(problems: Sequence[Problem], wanted: Sequence[str]) -> tuple[str, str]
 def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: str) -> Grid:
     name = _name(problems[0].params, keys)
     return Grid(
-        name or f" {TIMES} ".join(key for key in (rows, columns) if key),
-        rows,
-        columns,
-        distinct(problems, rows) if rows else ("",),
-        distinct(problems, columns),
-        {
+        name=name or f" {TIMES} ".join(key for key in (rows, columns) if key),
+        rows=rows,
+        columns=columns,
+        row_values=distinct(problems, rows) if rows else ("",),
+        column_values=distinct(problems, columns),
+        problems={
             (problem.params.get(rows, ""), problem.params.get(columns)): problem
             for problem in problems
         },

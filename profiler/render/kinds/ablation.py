@@ -79,12 +79,14 @@ def _ablation(
     table = problem_effect_table(findings.problems, step_effect)
     figure = effect_figures.effect_dots(table, f"{metric}, after \u00f7 before")
     return Ablation(
-        name,
-        step_summary(findings, step_effect),
-        counts_datum(step_effect.verdicts),
-        make_chart(f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure),
-        tuple(_rows(findings.problems, step_effect)),
-        moved_table(findings, step, medians),
+        name=name,
+        summary=step_summary(findings, step_effect),
+        verdict=counts_datum(step_effect.verdicts),
+        chart=make_chart(
+            f"ablation-{number}", f"{name}: {metric.lower()} by problem", reading, figure
+        ),
+        rows=tuple(_rows(findings.problems, step_effect)),
+        moved=moved_table(findings, step, medians),
     )
 
 

@@ -18,8 +18,8 @@ from profiler.render.kinds.versions import View, metric_parts, problem_parts, ra
 from profiler.render.tables.effects import parameter_effects
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.tables.slowdowns import (
-    ONE_FOR_ALL_HEADS,
-    one_for_all_rows,
+    SINGLE_CHOICE_HEADS,
+    single_choice_rows,
     slowdown_heats,
     slowdown_legend,
 )
@@ -47,8 +47,8 @@ def autotune_view(findings: Findings) -> View:
         "heats": slowdown_heats(findings),
         "heat_legend": slowdown_legend(),
         "ratio_legend": ratio_legend(),
-        "one_for_all_heads": ONE_FOR_ALL_HEADS,
-        "one_for_all": one_for_all_rows(findings),
+        "single_choice_heads": SINGLE_CHOICE_HEADS,
+        "single_choice": single_choice_rows(findings),
         "effects": parameter_effects(findings),
         "needs": needs(findings),
         "funnel": funnel(report.plan.cells, report.statuses, report.plan.excluded),

@@ -96,11 +96,11 @@ def grid_view(findings: Findings) -> View:
     quantities = _quantities(findings, pairs, kernels)
     blocks = tuple(
         GridBlock(
-            grid,
-            _pair_heats(findings, grid, edges),
-            _metric_heats(findings, grid, quantities),
-            saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
-            _slices(findings, grid, number) if number < MOST_DRAWN else (),
+            grid=grid,
+            pairs=_pair_heats(findings, grid, edges),
+            metrics=_metric_heats(findings, grid, quantities),
+            saved=saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
+            slices=_slices(findings, grid, number) if number < MOST_DRAWN else (),
         )
         for number, grid in enumerate(grids)
     )

@@ -145,12 +145,12 @@ def _percent(value: float, title: str = "") -> Datum:
 
 def _rung_row(findings: Findings, rung: Rung, data: Sequence[Datum]) -> Row:
     return Row(
-        rung_name(rung),
-        findings.marks[rung.variant.id],
-        "other",
-        tuple(data),
-        rung.variant.note,
-        findings.aliases.get(rung.variant.id, ()),
+        name=rung_name(rung),
+        mark=findings.marks[rung.variant.id],
+        role="other",
+        data=tuple(data),
+        note=rung.variant.note,
+        also=findings.aliases.get(rung.variant.id, ()),
     )
 
 

@@ -30,7 +30,7 @@ class ProblemRow:
     variant: str
     mark: int
     role: str
-    standing: Datum
+    rank: Datum
     data: tuple[Datum, ...]
 
 
@@ -82,12 +82,12 @@ def _rows(
         if kernels:
             data.append(_number(findings, cell, "kernels"))
         yield ProblemRow(
-            problem.name,
-            cell.variant.name,
-            findings.marks[cell.variant.id],
-            findings.role(cell.variant),
-            _rank_datum(findings, cell, winner),
-            tuple(data),
+            problem=problem.name,
+            variant=cell.variant.name,
+            mark=findings.marks[cell.variant.id],
+            role=findings.role(cell.variant),
+            rank=_rank_datum(findings, cell, winner),
+            data=tuple(data),
         )
 
 

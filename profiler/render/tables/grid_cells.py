@@ -70,9 +70,9 @@ class Kernels:
         first = pairs.drop_duplicates("cell").itertuples(index=False)
         names_by_cell = {str(cell): kernel_list(names) for cell, names in first}
         for cell in self.findings.distinct_cells:
-            twin = self.findings.status(cell).duplicate_of
-            if cell.id not in names_by_cell and twin in names_by_cell:
-                names_by_cell[cell.id] = names_by_cell[twin]
+            owner = self.findings.status(cell).duplicate_of
+            if cell.id not in names_by_cell and owner in names_by_cell:
+                names_by_cell[cell.id] = names_by_cell[owner]
         return {cell: names for cell, names in names_by_cell.items() if names}
 
     @cached_property
@@ -124,16 +124,16 @@ def _line(
 ) -> CellLine:
     status = findings.status(cell)
     return CellLine(
-        anchor(cell),
-        findings.cell_numbers[cell.id],
-        findings.marks[cell.variant.id],
-        cell.variant.name,
-        str(row),
-        str(column),
-        OUTCOME_WORDS[status.outcome],
-        outcome_css(status.outcome),
-        status.cause,
-        kernels.letter(cell),
+        anchor=anchor(cell),
+        number=findings.cell_numbers[cell.id],
+        mark=findings.marks[cell.variant.id],
+        variant=cell.variant.name,
+        row=str(row),
+        column=str(column),
+        outcome=OUTCOME_WORDS[status.outcome],
+        outcome_css=outcome_css(status.outcome),
+        cause=status.cause,
+        letter=kernels.letter(cell),
     )
 
 

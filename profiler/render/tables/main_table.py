@@ -95,7 +95,13 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         for row, cell in enumerate(cells)
     )
     fixed = tuple(f"{key} = {value}" for key, value in constants.items())
-    return MainTable(keys, fixed, tuple(columns), len(others) - len(metrics), rows)
+    return MainTable(
+        parameters=keys,
+        constants=fixed,
+        columns=tuple(columns),
+        left_out=len(others) - len(metrics),
+        rows=rows,
+    )
 
 
 def _cell_row(

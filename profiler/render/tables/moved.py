@@ -36,7 +36,7 @@ def moved_table(
 def _row(counter: CounterMove) -> Row:
     metric = counter.metric
     data = tuple(move_datum(metric, move) for move in counter.moves)
-    return Row(metric.label, _NO_VARIANT, "other", data, metric.definition)
+    return Row(name=metric.label, mark=_NO_VARIANT, role="other", data=data, note=metric.definition)
 
 
 def move_datum(metric: Label, move: Move) -> Datum:

@@ -86,17 +86,24 @@ def heat(findings: Findings) -> Heat:
         data = [_heat_datum(findings, variant, problem) for problem in findings.problems]
         rows.append(
             Row(
-                variant.name,
-                findings.marks[variant.id],
-                findings.role(variant),
-                (first, *data),
-                variant.note,
-                findings.aliases.get(variant.id, ()),
+                name=variant.name,
+                mark=findings.marks[variant.id],
+                role=findings.role(variant),
+                data=(first, *data),
+                note=variant.note,
+                also=findings.aliases.get(variant.id, ()),
             )
         )
     caption = f"{findings.primary.label} relative to {against}, variants by problems"
     names = tuple(problem.name for problem in findings.problems)
-    return Heat(against, caption, ("mean",), heat_heads(findings.problems), names, tuple(rows))
+    return Heat(
+        against=against,
+        caption=caption,
+        leads=("mean",),
+        heads=heat_heads(findings.problems),
+        problems=names,
+        rows=tuple(rows),
+    )
 
 
 def heat_heads(
@@ -294,14 +301,24 @@ def _build_rows(findings: Findings, build: BuildResult) -> list[BuildRow]:
     state = build_state(build, names)
     empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
     if not build.kernels:
-        return [BuildRow(name, mark, "", "", empty, state, build.error)]
+        return [
+            BuildRow(
+                variant=name,
+                mark=mark,
+                kernel="",
+                mangled="",
+                facts=empty,
+                state=state,
+                error=build.error,
+            )
+        ]
     return [
         BuildRow(
-            name,
-            mark,
-            readable_kernel(kernel.name),
-            kernel.name,
-            tuple(
+            variant=name,
+            mark=mark,
+            kernel=readable_kernel(kernel.name),
+            mangled=kernel.name,
+            facts=tuple(
                 _fact(fact)
                 for fact in (
                     kernel.registers,
@@ -312,8 +329,8 @@ def _build_rows(findings: Findings, build: BuildResult) -> list[BuildRow]:
                     kernel.constant_bytes,
                 )
             ),
-            state,
-            build.error,
+            state=state,
+            error=build.error,
         )
         for kernel in build.kernels
     ]

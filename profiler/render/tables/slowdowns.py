@@ -70,12 +70,12 @@ def _row(findings: Findings, rank: VariantRank, problems: Sequence[Problem]) -> 
     variant = rank.variant
     data = [_datum(findings, variant, problem) for problem in problems]
     return Row(
-        variant.name,
-        findings.marks[variant.id],
-        findings.role(variant),
-        (*_worst_and_mean(rank), *data),
-        variant.note,
-        findings.aliases.get(variant.id, ()),
+        name=variant.name,
+        mark=findings.marks[variant.id],
+        role=findings.role(variant),
+        data=(*_worst_and_mean(rank), *data),
+        note=variant.note,
+        also=findings.aliases.get(variant.id, ()),
     )
 
 
@@ -162,11 +162,17 @@ def slowdown_legend() -> tuple[str, ...]:
     return (f"<{SLOWDOWN_EDGES[0]:g}", *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES))
 
 
-ONE_FOR_ALL_HEADS = ("at most", "at", "on average", "not shown slower at", "ratio to the baseline")
+SINGLE_CHOICE_HEADS = (
+    "at most",
+    "at",
+    "on average",
+    "not shown slower at",
+    "ratio to the baseline",
+)
 
 
-def one_for_all_rows(findings: Findings) -> tuple[Row, ...]:
-    """Each configuration as the only one, smallest worst slowdown first: `ONE_FOR_ALL_HEADS`."""
+def single_choice_rows(findings: Findings) -> tuple[Row, ...]:
+    """Each configuration as the only one, smallest worst slowdown first: `SINGLE_CHOICE_HEADS`."""
     names = {problem.id: problem.name for problem in findings.problems}
     rows = []
     for rank in findings.ranks:
@@ -188,5 +194,14 @@ def one_for_all_rows(findings: Findings) -> tuple[Row, ...]:
         )
         mark = findings.marks[variant.id]
         also = findings.aliases.get(variant.id, ())
-        rows.append(Row(variant.name, mark, findings.role(variant), data, variant.note, also))
+        rows.append(
+            Row(
+                name=variant.name,
+                mark=mark,
+                role=findings.role(variant),
+                data=data,
+                note=variant.note,
+                also=also,
+            )
+        )
     return tuple(rows)

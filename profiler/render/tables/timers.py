@@ -97,12 +97,12 @@ def timer_table(findings: Findings) -> TimerTable | None:
     if timers is None:
         return None
     return TimerTable(
-        timer_name(timers.reference),
-        tuple(map(timer_name, timers.collectors)),
-        _rows(findings, timers.medians, timers.collectors),
-        _overall(findings, timers),
-        _plain_rows(findings, timers.plain),
-        None if timers.furthest is None else _furthest(findings, timers.furthest),
+        reference=timer_name(timers.reference),
+        timers=tuple(map(timer_name, timers.collectors)),
+        rows=_rows(findings, timers.medians, timers.collectors),
+        overall=_overall(findings, timers),
+        plain=_plain_rows(findings, timers.plain),
+        furthest=None if timers.furthest is None else _furthest(findings, timers.furthest),
     )
 
 
@@ -180,11 +180,11 @@ def _furthest(findings: Findings, error: TimerError) -> Furthest:
             f"{_signed(error.caches)} come of caches, clocks and the recording"
         )
     return Furthest(
-        timer_name(error.collector),
-        numbers.ratio(error.ratio),
-        f"{cell.variant.name} at {cell.problem.name}",
-        f"{numbers.show(error.median, 'ns')} for {numbers.show(error.reference, 'ns')}",
-        parts,
+        timer=timer_name(error.collector),
+        ratio=numbers.ratio(error.ratio),
+        where=f"{cell.variant.name} at {cell.problem.name}",
+        times=f"{numbers.show(error.median, 'ns')} for {numbers.show(error.reference, 'ns')}",
+        parts=parts,
     )
 
 
@@ -194,13 +194,13 @@ def _overall(findings: Findings, timers: TimerComparison) -> tuple[Overall, ...]
     }
     return tuple(
         Overall(
-            timer_name(row["collector"]),
-            numbers.ratio(row["mean"]),
-            numbers.ratio(row["least"]),
-            names[row["least_at"]],
-            numbers.ratio(row["most"]),
-            names[row["most_at"]],
-            row["cells"],
+            timer=timer_name(row["collector"]),
+            mean=numbers.ratio(row["mean"]),
+            least=numbers.ratio(row["least"]),
+            least_at=names[row["least_at"]],
+            most=numbers.ratio(row["most"]),
+            most_at=names[row["most_at"]],
+            cells=row["cells"],
         )
         for row in timers.overall.to_dict("records")
     )

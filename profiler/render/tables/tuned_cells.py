@@ -138,13 +138,13 @@ def _row(
     best = next((candidate for candidate in group if candidate.best), None)
     choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
     return ChosenRow(
-        findings.marks[cell.variant.id],
-        cell.variant.name,
-        cell.problem.name,
-        operation,
-        choice,
-        _join(operation, names),
-        (
+        mark=findings.marks[cell.variant.id],
+        variant=cell.variant.name,
+        problem=cell.problem.name,
+        operation=operation,
+        choice=choice,
+        join=_join(operation, names),
+        data=(
             Datum(str(len(group)), str(len(group))),
             *_chosen_data(best, group),
             *_measured_data(findings, cell, best, alone=tuple(set(names)) == (operation,)),

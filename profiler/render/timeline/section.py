@@ -345,7 +345,7 @@ def _panel(
     filled = [frame for frame in frames if len(frame)]
     bars = pd.concat(filled, ignore_index=True) if filled else frames[0]
     rows = tuple(picture.rows[place] for place in places)
-    return Panel(title, rows, places[0], bars, window)
+    return Panel(title=title, rows=rows, first=places[0], bars=bars, window=window)
 
 
 def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTable:
@@ -373,11 +373,16 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
         for row in longest.to_dict("records")
     )
     return SmallTable(
-        f"{cell.name}: ranges and operations of {_unit_name(window)}",
-        "what",
-        (("where", ""), ("begins", "After the beginning of the figure"), ("takes", ""), ("in", "")),
-        lines,
-        len(bars) - len(longest),
+        caption=f"{cell.name}: ranges and operations of {_unit_name(window)}",
+        first="what",
+        heads=(
+            ("where", ""),
+            ("begins", "After the beginning of the figure"),
+            ("takes", ""),
+            ("in", ""),
+        ),
+        lines=lines,
+        left_out=len(bars) - len(longest),
         text_heads=("where", "in"),
         long_names=True,
     )

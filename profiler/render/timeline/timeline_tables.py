@@ -290,11 +290,11 @@ def tree_table(timeline: CellTimelineFindings) -> SmallTable | None:
         *((f"{label(name).label}, ncu, one launch", _COUNTER_HINT) for name in metrics),
     )
     return SmallTable(
-        "Ranges: time of all instances together",
-        "range",
-        heads,
-        lines[:MOST_TREE_ROWS],
-        max(0, len(lines) - MOST_TREE_ROWS),
+        caption="Ranges: time of all instances together",
+        first="range",
+        heads=heads,
+        lines=lines[:MOST_TREE_ROWS],
+        left_out=max(0, len(lines) - MOST_TREE_ROWS),
     )
 
 
@@ -343,9 +343,9 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
         for row in groups.head(MOST_GAPS).to_dict("records")
     )
     return SmallTable(
-        f"Idle gaps of the {timeline.device}, most time together first",
-        "between",
-        (
+        caption=f"Idle gaps of the {timeline.device}, most time together first",
+        first="between",
+        heads=(
             ("in", "Ranges of the operation before the gap, and of the one after it"),
             ("together", "All gaps between these two"),
             ("gaps", ""),
@@ -353,8 +353,8 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
             ("longest", ""),
             *(() if timeline.on_cpu else (("host late", _HOST_LATE_HINT),)),
         ),
-        lines,
-        max(0, len(groups) - MOST_GAPS),
+        lines=lines,
+        left_out=max(0, len(groups) - MOST_GAPS),
         long_names=True,
         text_heads=("in",),
     )
@@ -393,11 +393,11 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
         for row in shown
     )
     return SmallTable(
-        "Operators of the CPU"
+        caption="Operators of the CPU"
         if timeline.on_cpu
         else "Kernels; then copies and memsets, percent of their own",
-        "operator" if timeline.on_cpu else "kernel",
-        (
+        first="operator" if timeline.on_cpu else "kernel",
+        heads=(
             ("time", "Percent of the time of all of its kind"),
             ("total", ""),
             ("instances", ""),
@@ -407,8 +407,8 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
             ("longest", ""),
             ("standard deviation", "Of a sample"),
         ),
-        lines,
-        max(0, len(kernels) - MOST_KERNELS),
+        lines=lines,
+        left_out=max(0, len(kernels) - MOST_KERNELS),
         long_names=True,
     )
 
@@ -429,17 +429,17 @@ def latency_table(timeline: CellTimelineFindings) -> SmallTable | None:
         for row in table.head(MOST_LATENCIES).to_dict("records")
     )
     return SmallTable(
-        "Launch latency",
-        "operation",
-        (
+        caption="Launch latency",
+        first="operation",
+        heads=(
             ("launches", "Calls that launched it; of a graph only its first node has a latency"),
             ("median", ""),
             ("average", ""),
             ("shortest", ""),
             ("longest", ""),
         ),
-        lines,
-        max(0, len(table) - MOST_LATENCIES),
+        lines=lines,
+        left_out=max(0, len(table) - MOST_LATENCIES),
         long_names=True,
     )
 

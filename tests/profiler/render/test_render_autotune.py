@@ -18,7 +18,7 @@ from profiler.render.tables.effects import effect_table, parameter_effects
 from profiler.render.tables.rows import Heat
 from profiler.render.tables.slowdowns import (
     SLOWDOWN_EDGES,
-    one_for_all_rows,
+    single_choice_rows,
     slowdown_heats,
     slowdown_legend,
 )
@@ -102,15 +102,15 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findi
     (row,) = [row for row in whole_heat(apart).rows if row.name == best.name]
     assert row.data[0].raw is None
     assert any(one.css == "ahead" and "-" in one.text for one in row.data)
-    assert best.name not in [row.name for row in one_for_all_rows(apart)]
+    assert best.name not in [row.name for row in single_choice_rows(apart)]
 
 
 def test_classes_have_a_word_each() -> None:
     assert len(slowdown_legend()) == len(SLOWDOWN_EDGES) + 1
 
 
-def test_one_for_all_starts_with_the_best(tuning: Findings) -> None:
-    rows = one_for_all_rows(tuning)
+def test_single_choices_start_with_the_best(tuning: Findings) -> None:
+    rows = single_choice_rows(tuning)
     assert tuning.best is not None
     assert rows[0].name == tuning.best.name
     assert all(len(row.data) == 5 for row in rows)

@@ -52,7 +52,7 @@ def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(run,
     said = set()
     for problem in findings.problems:
         rows = [row for row in table.rows if row.problem == problem.name]
-        first, *others = (row.standing.text for row in rows)
+        first, *others = (row.rank.text for row in rows)
         winner = findings.winners[problem.id]
         assert rows[0].variant == winner.cell.variant.name
         assert (first == "fastest") == winner.best
@@ -65,7 +65,7 @@ def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(run,
 
 
 def test_a_failed_cell_says_its_outcome(run, table):
-    said = {row.standing.text for row in table.rows if row.data[0].raw is None}
+    said = {row.rank.text for row in table.rows if row.data[0].raw is None}
     assert said == {"out of memory", "fell back", "wrong result"}
 
 
