@@ -37,7 +37,7 @@ def test_the_same_cells_by_three_timers(profiler):
     assert report.code == 0, report.err
     page = (run / "index.html").read_text()
     assert 'id="timers"' in page
-    assert "plain timer \u00f7 event timer" in page
+    assert "wall clock \u00f7 CUDA events" in page
 
 
 def test_ncu_only_counts_and_the_timer_is_judged(profiler):

@@ -88,4 +88,4 @@ def _change_words(ratio: float, low: float, high: float) -> str:
     if ratio >= 2:
         return f"{ratio:.2f}\N{MULTIPLICATION SIGN} [{low:.2f}, {high:.2f}]"
     percent, lowest, highest = (f"{100 * (value - 1):+.1f}" for value in (ratio, low, high))
-    return f"{percent} % [{lowest}, {highest}]"
+    return f"{percent}\u202f% [{lowest}, {highest}]"

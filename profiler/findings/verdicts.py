@@ -37,7 +37,7 @@ JUDGED = "duration_ns"
 _REVERSED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 _FIELD_OF_COLUMN = {
     **{name: name for name in ("verdict", "reason", "ratio")},
-    **{"ratio_low": "low", "ratio_high": "high"},
+    "ratio_low": "low", "ratio_high": "high",
     **{name: name for name in ("margin", "noise_floor", "detectable", "blocks")},
 }
 

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
-from profiler.render.console.terminal import columns, plain, say_the_rest, table
+from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.page import render
 from profiler.render.tables.rows import Datum
 from profiler.render.timeline.section import TimelineSection, make_section
@@ -307,7 +307,7 @@ def _console_table(timeline_table: TimelineTable) -> RenderableType:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
         texts = (plain(shorten(word, _LONGEST_NAME)) for word in row.texts)
         shown.add_row(plain(name), *texts, *(row.data[place].text for place in places))
-    say_the_rest(
+    add_rest_caption(
         shown,
         len(timeline_table.rows) + timeline_table.left_out - _MOST_LINES,
         "rows are in the page",

@@ -25,7 +25,7 @@ from profiler.render.kinds.versions import View
 from profiler.render.tables import details, main_table
 from profiler.render.tables import rows as tables
 from profiler.render.tables.by_problem import by_problem
-from profiler.render.tables.timers import PLAIN_HEADS, timer_table
+from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tables.tuning_tables import HEADS
 from profiler.render.tables.why import why
@@ -81,7 +81,7 @@ def render_page(findings: Findings) -> str:
         "problem_table": by_problem(findings),
         "timers": timer_table(findings),
         **timeline_parts(findings),
-        "plain_heads": PLAIN_HEADS,
+        "wall_clock_heads": WALL_CLOCK_HEADS,
         "tuned": tuned_cells(findings),
         "tuned_heads": CHOSEN_HEADS,
         "tried_heads": HEADS,

@@ -14,8 +14,10 @@ from profiler.analyse.timers import (
     reference_collector,
     split_plain,
 )
+from profiler.collect import ncu, wall_clock
+from profiler.collect.registry import COLLECTORS
 
-_NCU, _PLAIN = "ncu", "plain_timer"
+_NCU, _WALL_CLOCK = ncu.KIND.name, wall_clock.KIND.name
 
 
 @dataclass(frozen=True)
@@ -28,14 +30,14 @@ class TimerError:
     reference: float
     ratio: float
     host: float | None
-    """Of the plain timer: what is no kernel time but the host's; None where it is not known."""
+    """Of the wall clock: host time in its error; None where it is not known."""
     caches: float | None
-    """Of the plain timer: what other caches and clocks, and the recording, have in it."""
+    """Of the wall clock: the part of its error that other caches, clocks and the recording have."""
 
 
 @dataclass(frozen=True, eq=False)
 class TimerComparison:
-    """What the timers of a run gave."""
+    """The timers of a run: medians by cell, ratios to the primary timer, the largest error."""
 
     reference: str
     """Collector of the primary timer."""
@@ -45,11 +47,17 @@ class TimerComparison:
     """`profiler.analyse.timers.TIMER_COLUMNS`: one row per correct cell and other timer."""
     overall: pd.DataFrame
     """`profiler.analyse.timers.OVERALL_COLUMNS`: one row per other timer."""
-    plain: pd.DataFrame
-    """`profiler.analyse.timers.PLAIN_COLUMNS`: the error of the plain timer against ncu and its
+    wall_clock: pd.DataFrame
+    """`profiler.analyse.timers.PLAIN_COLUMNS`: the error of the wall clock against ncu and its
     parts, of cells where these are known."""
     furthest: TimerError | None
     """Where any timer is off by the largest factor from ncu; None without ncu."""
+
+    @staticmethod
+    def title(collector: str) -> str:
+        """Name of a collector on pages; of one that is not registered its key."""
+        kind = COLLECTORS.get(collector)
+        return collector if kind is None else kind.title
 
 
 def find_timers(
@@ -68,7 +76,7 @@ def find_timers(
         collectors=tuple(dict.fromkeys(compared["collector"])),
         medians=compared,
         overall=overall(compared),
-        plain=plain[plain["traced"].notna()],
+        wall_clock=plain[plain["traced"].notna()],
         furthest=_furthest(compared, plain) if reference == _NCU else None,
     )
 
@@ -80,13 +88,13 @@ def _furthest(compared: pd.DataFrame, plain: pd.DataFrame) -> TimerError | None:
         return None
     row = max(with_ratio.to_dict("records"), key=lambda row: abs(math.log(row["ratio"])))
     parts = plain[(plain["cell"] == row["cell"]) & plain["traced"].notna()]
-    of_plain = row["collector"] == _PLAIN and len(parts) > 0
+    of_wall_clock = row["collector"] == _WALL_CLOCK and len(parts) > 0
     return TimerError(
         collector=row["collector"],
         cell=row["cell"],
         median=row["median"],
         reference=row["reference"],
         ratio=row["ratio"],
-        host=float(parts["host"].iloc[0]) if of_plain else None,
-        caches=float(parts["caches"].iloc[0]) if of_plain else None,
+        host=float(parts["host"].iloc[0]) if of_wall_clock else None,
+        caches=float(parts["caches"].iloc[0]) if of_wall_clock else None,
     )

@@ -182,7 +182,7 @@
     const unit = metric.unit ? ` ${metric.unit}` : "";
     return [
       `${metric.label}: median ${median}${unit}`,
-      low === null || low === high ? "" : `95 % interval ${low} to ${high}`,
+      low === null || low === high ? "" : `95 % interval ${low} to ${high}`,
       min === max ? "" : `from ${min} to ${max}`,
       `n = ${n}`,
     ].filter(Boolean).join("; ");

@@ -14,7 +14,7 @@ from profiler.findings.winners import Winner
 from profiler.model import Cell, Outcome, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
-from profiler.render.console.terminal import columns, plain, say_the_rest, table
+from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.console.timeline import timeline_tables
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -72,7 +72,7 @@ def _winners_table(findings: Findings) -> Table:
             *([_verdict(pair)] if given else []),
             plain(_rest(winner)),
         )
-    say_the_rest(
+    add_rest_caption(
         rich_table, len(findings.problems) - len(best.keys() | tried), "problems: not measured"
     )
     if given:
@@ -97,7 +97,7 @@ def _verdict(pair: PairVerdict) -> Text:
 
 
 def _rest(winner: Winner) -> str:
-    """What is said of a winner against the other variants of its problem."""
+    """Comparison of a winner with the other variants of its problem."""
     if winner.best:
         return "best"
     if ties := ties_words(winner):
@@ -106,15 +106,15 @@ def _rest(winner: Winner) -> str:
 
 
 def _caption(winners: Sequence[Winner]) -> str:
-    """Where the numbers are from, and what the verdicts go by."""
+    """Source of the numbers: confirmation or timing blocks, with the number of blocks."""
     final = sum(winner.final for winner in winners)
     if not final:
-        return "Numbers of the timing blocks: there was no final."
+        return "Numbers of the timing blocks: nothing was confirmed."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
     return (
-        f"Numbers of the final{of} ({' to '.join(map(str, blocks[:: max(1, len(blocks) - 1)]))} "
-        "blocks, apart from those that chose the finalists)."
+        f"Numbers of the confirmation{of} ({' to '.join(map(str, blocks[:: max(1, len(blocks) - 1)]))} "
+        "blocks, separate from those that selected the variants)."
     )
 
 
@@ -139,7 +139,7 @@ def _top_table(findings: Findings) -> Table:
             f"{len(findings.contenders.get(row.variant.id, ()))} of {len(row.planned)}",
             worst,
         )
-    say_the_rest(rich_table, len(rows) - len(shown), "variants are in the page")
+    add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
     if given:
         margin = percent(findings.report.rules.delta)
         caption = f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
@@ -158,5 +158,5 @@ def _failed_table(findings: Findings, failed: Sequence[Cell]) -> Table:
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             plain(next(iter(status.cause.strip().splitlines()), "")),
         )
-    say_the_rest(rich_table, len(failed) - _MOST_FAILED, "failed cells are in the page")
+    add_rest_caption(rich_table, len(failed) - _MOST_FAILED, "failed cells are in the page")
     return rich_table

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
-from profiler.render.console.terminal import columns, plain, say_the_rest, table
+from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.runs.answer import sentences
 from profiler.render.runs.grids import grid_sentences, machine_label
 from profiler.render.runs.history import history_rows, run_heads
@@ -79,7 +79,7 @@ def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> Table:
             plain(row.reason),
             plain(row.changes),
         )
-    say_the_rest(shown, len(rows) - len(first_rows), "cells are in the page")
+    add_rest_caption(shown, len(rows) - len(first_rows), "cells are in the page")
     return shown
 
 
@@ -103,7 +103,7 @@ def _history(comparison: RunComparison, names: Names) -> Table:
     for row in rows[:_MOST_IN_HISTORY]:
         cells = [text for number, data in enumerate(row.data) for text in _texts(number, data)]
         shown.add_row(plain(row.variant), plain(row.problem), *cells)
-    say_the_rest(shown, len(rows) - _MOST_IN_HISTORY, "cells are in the page")
+    add_rest_caption(shown, len(rows) - _MOST_IN_HISTORY, "cells are in the page")
     return shown
 
 

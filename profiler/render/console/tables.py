@@ -19,9 +19,9 @@ from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.planning.problem_names import distinct
 from profiler.render.console.run import run_tables
+from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
-from profiler.render.console.terminal import say_the_rest as _say_the_rest
 from profiler.render.console.terminal import table as _table
 from profiler.render.tables.launches import group_launches
 from profiler.render.tables.rows import build_state
@@ -229,5 +229,5 @@ def import_table(launches: pd.DataFrame) -> RenderableType:
             str(row.count),
             *values,
         )
-    _say_the_rest(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
+    _add_rest_caption(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
     return table

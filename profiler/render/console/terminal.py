@@ -37,7 +37,7 @@ def _harmless(char: str) -> bool:
     return char.isprintable() or unicodedata.category(char) == "Zs"
 
 
-def say_the_rest(table: Table, count: int, description: str) -> None:
-    """Say under a table how many rows it left out."""
+def add_rest_caption(table: Table, count: int, description: str) -> None:
+    """Add the number of rows that were left out to a table as its caption."""
     if count > 0:
         table.caption = f"{count} more {description}."

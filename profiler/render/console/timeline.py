@@ -8,7 +8,7 @@ from rich.text import Text
 from profiler.findings.findings import Findings
 from profiler.model import SessionKind
 from profiler.planning.page_kinds import TIMELINES
-from profiler.render.console.terminal import columns, plain, say_the_rest, table
+from profiler.render.console.terminal import add_rest_caption, columns, plain, table
 from profiler.render.timeline.section import named_timelines
 from profiler.render.timeline.timeline_tables import phase_shares, slowed_words
 
@@ -35,5 +35,5 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])
         shown.add_row(plain(cell.name), plain(cell.units), *data)
-    say_the_rest(shown, len(named.cells) - _MOST_CELLS, "cells are in the page")
+    add_rest_caption(shown, len(named.cells) - _MOST_CELLS, "cells are in the page")
     return [shown]

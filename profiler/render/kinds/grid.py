@@ -56,7 +56,7 @@ KERNELS = "Kernels launched"
 TRAFFIC = "DRAM bytes, read and written"
 OTHERS = ("instructions", "tflops", "gbps", "compile_s", "buffer_bytes", "peak_bytes")
 ERRORS = ("max_abs_error", "max_rel_error")
-EXTREME_HEADS = ("grid", "cell", "ratio of times", "95 % interval", "verdict", "bytes saved")
+EXTREME_HEADS = ("grid", "cell", "ratio of times", "95\u202f% interval", "verdict", "bytes saved")
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def reason_words(change: CellChange) -> str:
     margin = f"\u00b1{percent(change.margin)}"
     blocks = f"{change.blocks_older} and {change.blocks_newer} blocks"
     seen = change.detectable
-    likely = "" if numbers.is_missing(seen) else f"; would likely see {_effect(seen)}"
+    likely = "" if numbers.is_missing(seen) else f"; would likely see {percent(seen)}"
     clauses = {
         Reason.DECIDED: f"beyond {margin}",
         Reason.DECIDED_BY_TIME: f"beyond {margin}; the clock is not known",
@@ -104,8 +104,3 @@ def reason_words(change: CellChange) -> str:
         Reason.CONTROL: "the baseline: its own shift between the runs",
     }
     return clauses[change.reason]
-
-
-def _effect(effect: float) -> str:
-    """A relative effect: in percent, as a factor where it is above 100 %."""
-    return percent(effect) if effect <= 1 else numbers.ratio(1 + effect)

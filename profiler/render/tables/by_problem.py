@@ -135,7 +135,7 @@ def _time(findings: Findings, cell: Cell) -> Datum:
         return shown
     before = findings.block_value(cell, findings.report.primary).median
     block_time = numbers.show(before, findings.primary.unit)
-    return replace(shown, title=f"of the final; {block_time} in the timing blocks")
+    return replace(shown, title=f"of the confirmation; {block_time} in the timing blocks")
 
 
 def _traffic(findings: Findings, cell: Cell) -> Datum:

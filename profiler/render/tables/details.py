@@ -68,7 +68,7 @@ class Detail:
     aliases: tuple[str, ...]
     """Names of the variants that have the same machine code."""
     blocks: str
-    """What the blocks before the final gave, where its numbers are of the final."""
+    """Duration by the timing blocks, where its numbers are of the confirmation."""
     data: tuple[Datum, ...]
     """Medians in the order of the columns; empty where nothing was measured."""
     kernels: tuple[int, ...]
@@ -250,13 +250,13 @@ def _outcome_words(findings: Findings, status: CellStatus) -> str:
 
 
 def _blocks_words(findings: Findings, cell: Cell) -> str:
-    """Duration by the timing blocks beside that of the final; empty where it was not in it."""
+    """Duration by the timing blocks beside that of the confirmation; empty where there is none."""
     metric = findings.primary
     if findings.value(cell, metric.name).source != FINAL:
         return ""
     value = findings.block_value(cell, metric.name)
     shown = numbers.show(value.median, metric.unit)
-    return f"of the final; {shown} in the {value.n} timing blocks"
+    return f"of the confirmation; {shown} in the {value.n} timing blocks"
 
 
 def _against(findings: Findings, baseline: NamedBaseline, cell: Cell) -> Datum:

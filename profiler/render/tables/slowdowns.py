@@ -89,9 +89,16 @@ def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
     over = f"over {regret.problems} problems{lacking}"
     worst, mean = (100 * (factor - 1) for factor in (regret.worst, regret.mean))
     return (
-        Datum(f"{worst:.1f}", numbers.raw(worst), f"worst slowdown {over}"),
-        Datum(f"{mean:.1f}", numbers.raw(mean), f"mean slowdown {over}"),
+        Datum(_percent_text(worst), numbers.raw(worst), f"worst slowdown {over}"),
+        Datum(_percent_text(mean), numbers.raw(mean), f"mean slowdown {over}"),
     )
+
+
+def _percent_text(percent: float) -> str:
+    """Percent slower; from twice the time on a factor: 1286.2 is 13.9 times."""
+    if percent < SLOWDOWN_EDGES[-1]:
+        return f"{percent:.1f}"
+    return f"{1 + percent / 100:.1f}{numbers.TIMES}"
 
 
 def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
@@ -115,7 +122,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         else _comparison_text(slowdown, verdict, winner, cell)
     )
     return Datum(
-        f"{_sign(winner, cell)}{percent:.1f}",
+        f"{_sign(winner, cell)}{_percent_text(percent)}",
         numbers.raw(percent),
         f"{problem.name}: {shown}, {text}",
         slowdown_class(percent, _mark(winner, cell)),
@@ -134,7 +141,7 @@ def _comparison_text(slowdown: float, verdict: PairVerdict, winner: Winner, cell
 
 
 def _sign(winner: Winner, cell: Cell) -> str:
-    """What stands before a number: the same, or a question that more blocks have to answer."""
+    """Sign before a number: the same as the winner, or not told apart from it."""
     if cell in winner.same:
         return "\u2248"
     return "?" if cell in winner.not_told_apart else ""
@@ -159,13 +166,17 @@ def _mark(winner: Winner, cell: Cell) -> str:
 
 def slowdown_legend() -> tuple[str, ...]:
     """Words under the colours, by class."""
-    return (f"<{SLOWDOWN_EDGES[0]:g}", *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES))
+    return (
+        f"<{SLOWDOWN_EDGES[0]:g}",
+        *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES[:-1]),
+        f"\u22652{numbers.TIMES}",
+    )
 
 
 SINGLE_CHOICE_HEADS = (
-    "at most",
+    "worst case",
     "at",
-    "on average",
+    "mean",
     "not shown slower at",
     "ratio to the baseline",
 )

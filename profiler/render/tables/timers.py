@@ -1,8 +1,8 @@
-"""The same cells by several timers, side by side: what each says, and how far they are apart."""
+"""The same cells by several timers, side by side: their times, and their ratios."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -14,26 +14,9 @@ from profiler.model import Cell
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 
-_NAMES: Mapping[str, str] = {
-    "ncu": "ncu",
-    "timer": "event timer",
-    "torch_kernels": "torch.profiler",
-    "plain_timer": "plain timer",
-    "nsys": "nsys timeline",
-    "torch": "torch.profiler timeline",
-}
-
-
-PLAIN_HEADS = (
-    *(
-        "plain timer",
-        "kernels by nsys",
-        "ncu",
-        "error",
-        "of the host",
-        "of caches, clocks, recording",
-    ),
-    "error in percent",
+WALL_CLOCK_HEADS = (
+    *("wall clock", "kernels by nsys", "ncu", "error"),
+    *("host time", "caches, clocks, recording", "wall clock \u00f7 ncu"),
 )
 
 
@@ -73,8 +56,8 @@ class Furthest:
     times: str
     """Both times."""
     parts: str
-    """Of the plain timer: what the host and what caches, clocks and recording have in it; empty
-    where that is not known."""
+    """Of the wall clock: how much of its error is host time, and how much is due to caches, clocks
+    and recording; empty where that is not known."""
 
 
 @dataclass(frozen=True)
@@ -85,8 +68,8 @@ class TimerTable:
     timers: tuple[str, ...]
     rows: tuple[TimerRow, ...]
     overall: tuple[Overall, ...]
-    plain: tuple[TimerRow, ...]
-    """The plain timer's error and its parts, for `PLAIN_HEADS`; empty where they are not known."""
+    wall_clock: tuple[TimerRow, ...]
+    """Error of the wall clock and its parts, for `WALL_CLOCK_HEADS`; empty where not known."""
     furthest: Furthest | None
     """None where nothing was timed beside ncu."""
 
@@ -97,18 +80,13 @@ def timer_table(findings: Findings) -> TimerTable | None:
     if timers is None:
         return None
     return TimerTable(
-        reference=timer_name(timers.reference),
-        timers=tuple(map(timer_name, timers.collectors)),
+        reference=timers.title(timers.reference),
+        timers=tuple(map(timers.title, timers.collectors)),
         rows=_rows(findings, timers.medians, timers.collectors),
         overall=_overall(findings, timers),
-        plain=_plain_rows(findings, timers.plain),
-        furthest=None if timers.furthest is None else _furthest(findings, timers.furthest),
+        wall_clock=_wall_clock_rows(findings, timers.wall_clock),
+        furthest=None if timers.furthest is None else _furthest(findings, timers, timers.furthest),
     )
-
-
-def timer_name(collector: str) -> str:
-    """What a collector's timer is called on the page."""
-    return _NAMES.get(collector, collector)
 
 
 def _rows(
@@ -143,10 +121,10 @@ def _ratio(value: float) -> Datum:
     return Datum.times(value, "not measured")
 
 
-def _plain_rows(findings: Findings, plain: pd.DataFrame) -> tuple[TimerRow, ...]:
+def _wall_clock_rows(findings: Findings, errors: pd.DataFrame) -> tuple[TimerRow, ...]:
     cells = {cell.id: cell for cell in findings.distinct_cells}
     rows = []
-    for row in plain.to_dict("records"):
+    for row in errors.to_dict("records"):
         cell = cells[row["cell"]]
         error = row["plain"] - row["reference"]
         times = (row["plain"], row["traced"], row["reference"])
@@ -154,7 +132,7 @@ def _plain_rows(findings: Findings, plain: pd.DataFrame) -> tuple[TimerRow, ...]
         data = (
             *map(_time, times),
             *map(_part, parts),
-            Datum(f"{100 * (row['ratio'] - 1):+.0f}\u202f%", numbers.raw(row["ratio"])),
+            _ratio(row["ratio"]),
         )
         mark = findings.marks[cell.variant.id]
         rows.append(TimerRow(cell.problem.name, cell.variant.name, mark, data))
@@ -171,19 +149,19 @@ def _signed(value: float) -> str:
     return f"{sign}{numbers.show(abs(value), 'ns')}"
 
 
-def _furthest(findings: Findings, error: TimerError) -> Furthest:
+def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) -> Furthest:
     cell = findings.correct_cells[error.cell]
     parts = ""
     if error.host is not None and error.caches is not None:
         parts = (
-            f"{_signed(error.host)} are no kernel time but the host's, "
-            f"{_signed(error.caches)} come of caches, clocks and the recording"
+            f"{_signed(error.host)} is host time, "
+            f"{_signed(error.caches)} is due to caches, clocks and recording"
         )
     return Furthest(
-        timer=timer_name(error.collector),
+        timer=timers.title(error.collector),
         ratio=numbers.ratio(error.ratio),
         where=f"{cell.variant.name} at {cell.problem.name}",
-        times=f"{numbers.show(error.median, 'ns')} for {numbers.show(error.reference, 'ns')}",
+        times=f"{numbers.show(error.median, 'ns')} against {numbers.show(error.reference, 'ns')}",
         parts=parts,
     )
 
@@ -194,7 +172,7 @@ def _overall(findings: Findings, timers: TimerComparison) -> tuple[Overall, ...]
     }
     return tuple(
         Overall(
-            timer=timer_name(row["collector"]),
+            timer=timers.title(row["collector"]),
             mean=numbers.ratio(row["mean"]),
             least=numbers.ratio(row["least"]),
             least_at=names[row["least_at"]],

@@ -204,7 +204,7 @@ def winner_words(findings: Findings, winner: Winner) -> Sentence:
     variant = winner.cell.variant
     name = Part(variant.name, strong=True)
     if winner.final:
-        shown += " in the final"
+        shown += " in the confirmation"
     aside = _aside(findings, winner)
     if winner.best:
         outside = variant.id in findings.references and variant != findings.baseline
@@ -277,17 +277,16 @@ def where(row: VariantRank) -> str:
 
 
 def _timer_sentence(findings: Findings) -> Sentence:
-    """How far a quick benchmark would be off, where one was made beside ncu."""
+    """Largest error of a timer against ncu; empty without a second timer."""
     table = timer_table(findings)
     if table is None or table.furthest is None:
         return ()
     furthest = table.furthest
-    rest = f": {furthest.parts}." if furthest.parts else "."
+    parts = f"; {furthest.parts}" if furthest.parts else ""
     return (
-        Part(f"Of the timers, {furthest.timer} is furthest off, at "),
-        Part(f"{furthest.where}: "),
+        Part(f"Of the timers, {furthest.timer} differs most from {table.reference}: "),
         Part(furthest.ratio, strong=True),
-        Part(f" the time of {table.reference}, {furthest.times}{rest}"),
+        Part(f" at {furthest.where} ({furthest.times}{parts})."),
     )
 
 

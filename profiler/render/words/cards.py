@@ -79,7 +79,7 @@ def _difference_card(findings: Findings) -> Card:
     if baseline is None or row is None or row.best is None or row.worst is None:
         return Card(question, numbers.MISSING, "no baseline to compare with")
     if row.variant == baseline:
-        return Card(question, numbers.MISSING, "nothing but the baseline was measured")
+        return Card(question, numbers.MISSING, "only the baseline was measured")
     against = f"the {noun(findings)} of {baseline.name}"
     if findings.baseline_rank:
         against += f" in {row.variant.name}, first of the rest"
@@ -94,16 +94,16 @@ def _difference_card(findings: Findings) -> Card:
 
 
 def _source(verdicts: Sequence[PairVerdict]) -> str:
-    """Which blocks a ratio is from: those of the final, which flatter nobody, or of the timing."""
+    """Source of a ratio: the confirmation, free of selection bias, or the timing blocks."""
     judged = [pair for pair in verdicts if pair.verdict is not None]
     if not judged:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; from the timing blocks, there was no final"
+        return "; from the timing blocks, not confirmed"
     if final == len(judged):
-        return "; measured again in the final"
-    return f"; measured again in the final at {final} of {len(judged)}"
+        return "; confirmed by a second measurement"
+    return f"; confirmed by a second measurement at {final} of {len(judged)}"
 
 
 def _reality_card(findings: Findings) -> Card:
@@ -115,7 +115,7 @@ def _reality_card(findings: Findings) -> Card:
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
         return _verdict_card(question, judged)
     if findings.gives_verdicts:
-        return Card(question, numbers.MISSING, "nothing but the baseline was measured")
+        return Card(question, numbers.MISSING, "only the baseline was measured")
     return _interval_card(question, findings, row)
 
 

@@ -12,7 +12,7 @@ _NARROW_SPACE = "\u202f"
 _DIGITS = 4
 _EXACT_BELOW = 1_000_000
 _FEWER = 0.01
-"""A ratio below this would lose its digits."""
+"""A ratio below this would lose its digits in three decimals."""
 
 _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns")),
@@ -124,6 +124,8 @@ def ratio(value: float | None) -> str:
         return MISSING
     if abs(value) >= 1000:
         return f"{value:.0f}{TIMES}"
+    if abs(value) < _FEWER:
+        return significant(value, 3) + TIMES
     return (f"{value:.3f}" if abs(value) < 10 else significant(value, 3)) + TIMES
 
 

@@ -39,7 +39,7 @@ def word_of(pair: PairVerdict) -> str:
 def word_with_margin(pair: PairVerdict) -> str:
     """Symbol and word; of SAME also within which margin, which may be a wide one."""
     if pair.verdict is Verdict.SAME and math.isfinite(pair.margin):
-        return f"{word_of(pair)} within \u00b1{100 * pair.margin:.3g}\u202f%"
+        return f"{word_of(pair)} within \u00b1{percent(pair.margin)}"
     return word_of(pair)
 
 
@@ -94,12 +94,12 @@ def limits(pair: PairVerdict) -> str:
 
 
 def _final_words(pair: PairVerdict) -> str:
-    """That it is of the final, and what the blocks before said where that differs."""
+    """Mark of the confirmation, with the verdict of the timing blocks where that differs."""
     if not pair.final:
         return ""
     agrees = pair.before in (None, pair.verdict)
     before = "" if pair.before is None else WORDS[pair.before]
-    return "; the final" if agrees else f"; the final (the timing blocks: {before})"
+    return "; confirmation" if agrees else f"; confirmation (timing blocks: {before})"
 
 
 def after_number(pair: PairVerdict) -> str:
@@ -118,7 +118,9 @@ def verdict_key() -> str:
 
 
 def percent(effect: float) -> str:
-    """A relative effect: 0.0123 is `1.23 %`."""
+    """A relative effect: 0.0123 is `1.23 %`; above 100 % a factor: 1.5 is 2.50 times."""
+    if effect > 1:
+        return f"{1 + effect:.2f}{numbers.TIMES}"
     return f"{100 * effect:.2f}\u202f%"
 
 

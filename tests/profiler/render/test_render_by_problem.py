@@ -124,7 +124,7 @@ def test_rows_stand_by_rank_with_their_one_number(monkeypatch):
         assert ranks[0] == 1
         known = [(row, value) for row, value in zip(rows, values, strict=True) if value.present]
         assert [row.data[0].raw for row, _ in known] == [raw(value.median) for _, value in known]
-        of_final = [row.data[0].title.startswith("of the final; ") for row, _ in known]
+        of_final = [row.data[0].title.startswith("of the confirmation; ") for row, _ in known]
         assert of_final == [value.source == "final" for _, value in known]
         assert sum(of_final) == 4
         assert rows[0].variant == findings.winners[problem.id].cell.variant.name

@@ -187,7 +187,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: R
     before = findings.block_value(winner, "duration_ns")
     assert before.ratio != pair.ratio
     assert before.median != value.median
-    assert "in the final" in say(again)
+    assert "in the confirmation" in say(again)
     slowest = findings.sorted_at(problem, "duration_ns")
     loser = next(one for one, value in reversed(slowest) if value.present)
     assert not findings.verdict(loser, problem).final
@@ -236,20 +236,20 @@ def test_a_final_that_differs_from_the_timing_says_so() -> None:
         final=True,
         before=Verdict.FASTER,
     )
-    assert reason_and_blocks(pair).endswith("; the final (the timing blocks: FASTER)")
+    assert reason_and_blocks(pair).endswith("; confirmation (timing blocks: FASTER)")
     assert reason_and_blocks(dataclasses.replace(pair, before=Verdict.UNCLEAR)).endswith(
-        "; the final"
+        "; confirmation"
     )
 
 
 def test_the_card_says_where_its_ratio_is_from(again: Findings, report: Report) -> None:
-    assert "final" in cards(again)[1].detail
-    assert "there was no final" in cards(find(report))[1].detail
+    assert "confirmed by a second measurement" in cards(again)[1].detail
+    assert "not confirmed" in cards(find(report))[1].detail
 
 
 def test_the_console_shows_the_number_of_the_final(measured_again: Report) -> None:
     text = shown(measured_again)
-    assert "Numbers of the final (8 blocks" in text
+    assert "Numbers of the confirmation (8 blocks" in text
     assert "\u25bc FASTER" in text
 
 
