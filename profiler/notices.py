@@ -174,9 +174,9 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.BASELINE_SHIFTED: NoticeTemplate(
         Severity.WARNING,
-        "The baseline took {longer} when it was measured again in the final, by {shift} at {worst} "
+        "The baseline took {longer} when it was measured again for confirmation, by {shift} at {worst} "
         "(beyond the margin of {margin} at {problems}).",
-        "Compare ratios within the final only, not its durations with those of the timing blocks; "
+        "Compare ratios within the confirmation only, not its durations with those of the timing blocks; "
         "check clock and temperature.",
     ),
     NoticeKind.ORDER_REVERSED: NoticeTemplate(
@@ -197,7 +197,7 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.CLOCK_MOVED: NoticeTemplate(
         Severity.WARNING,
-        "The SM clock differs by {percent} % between {older} and {newer}; margins are at least "
+        "The SM clock differs by {percent}\u202f% between {older} and {newer}; margins are at least "
         "that wide.",
         "Set collect.clock_control to base where that is allowed, or measure again.",
     ),

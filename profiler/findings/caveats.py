@@ -184,7 +184,7 @@ def _shift(
     values: Values = {
         "problems": _all_or_some([names[str(problem)] for problem in beyond.index], shifts),
         "longer": "longer" if float(beyond[worst]) > 0 else "less time",
-        "shift": f"{abs(float(beyond[worst])):.2%}",
+        "shift": _percent(abs(float(beyond[worst]))),
         "worst": names[worst],
         "margin": _percent(delta),
     }
@@ -200,7 +200,10 @@ def _baseline_medians(
 
 
 def _percent(effect: float) -> str:
-    return f"{effect:.2%}"
+    """A relative effect with its unit; above 100 % a factor."""
+    if effect > 1:
+        return f"{1 + effect:.2f}\N{MULTIPLICATION SIGN}"
+    return f"{100 * effect:.2f}\u202f%"
 
 
 def _names(cells: Sequence[Cell]) -> Mapping[str, str]:

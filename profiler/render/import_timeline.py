@@ -238,8 +238,8 @@ def _latency_table(frame: pd.DataFrame) -> TimelineTable:
     return TimelineTable(
         id="latency",
         title="Launch latency",
-        reading="From the beginning of the launching call to the start on the GPU; work that is queued "
-        "behind other work waits, too.",
+        reading="From the beginning of the launching call to the start on the GPU; work that is "
+        "queued behind other work waits, too.",
         first="operation",
         text_heads=(),
         columns=_LATENCY,

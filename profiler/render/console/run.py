@@ -112,8 +112,9 @@ def _caption(winners: Sequence[Winner]) -> str:
         return "Numbers of the timing blocks: nothing was confirmed."
     blocks = sorted({winner.value.n for winner in winners if winner.final})
     of = "" if final == len(winners) else f" at {final} of {len(winners)} problems"
+    span = " to ".join(map(str, blocks[:: max(1, len(blocks) - 1)]))
     return (
-        f"Numbers of the confirmation{of} ({' to '.join(map(str, blocks[:: max(1, len(blocks) - 1)]))} "
+        f"Numbers of the confirmation{of} ({span} "
         "blocks, separate from those that selected the variants)."
     )
 

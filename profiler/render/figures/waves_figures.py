@@ -66,7 +66,7 @@ def efficiencies(table: pd.DataFrame, x: str, x_label: str, good: float) -> Figu
             Line2D([], [], color=svg.BEST, marker="o", markersize=4),
             Line2D([], [], color=svg.BASELINE, linestyle=_DASHED),
         ]
-        legend(figure, handles, ["ideal time \u00f7 measured time", f"{good:.0%}"])
+        legend(figure, handles, ["ideal time \u00f7 measured time", f"{100 * good:.0f}\u202f%"])
     return figure
 
 

@@ -67,7 +67,7 @@ def test_nothing_to_say(found):
 
 
 def test_without_a_second_arm_the_noise_floor_is_not_known(found):
-    values = {"problems": "both problems", "margin": "1.00%"}
+    values = {"problems": "both problems", "margin": "1.00\u202f%"}
     assert found(baseline="a") == {NoticeKind.NOISE_FLOOR_UNKNOWN: values}
     samples = twice(ENOUGH)
     lacking = samples[(samples["arm"] == 0) | (samples["cell"] != "a..q")]
@@ -87,8 +87,8 @@ def test_a_noise_floor_above_the_margin_says_what_cannot_be_seen(found):
     notices = found(baseline="a", samples=samples)
     values = notices[NoticeKind.NOISE_FLOOR_ABOVE_MARGIN]
     assert values == {
-        "floor": "3.00%",
-        "margin": "1.00%",
+        "floor": "3.00\u202f%",
+        "margin": "1.00\u202f%",
         "most": ", most at p",
         "problems": "both problems",
     }
@@ -100,9 +100,9 @@ def test_a_baseline_that_shifted_before_the_final_is_told(found, factor):
     finals = twice([factor] * FEWEST_BLOCKS, kind="final")
     samples = pd.concat([twice(ENOUGH), finals], ignore_index=True)
     values = found(baseline="a", samples=samples)[NoticeKind.BASELINE_SHIFTED]
-    assert values["shift"] == f"{abs(factor - 1):.2%}"
+    assert values["shift"] == f"{100 * abs(factor - 1):.2f}\u202f%"
     assert values["longer"] == ("longer" if factor > 1 else "less time")
-    assert values["margin"] == "1.00%"
+    assert values["margin"] == "1.00\u202f%"
     assert found(baseline="a", samples=samples, delta=0.05) == {}
 
 
