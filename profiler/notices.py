@@ -174,10 +174,10 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.BASELINE_SHIFTED: NoticeTemplate(
         Severity.WARNING,
-        "The baseline took {longer} when it was measured again for confirmation, by {shift} at {worst} "
-        "(beyond the margin of {margin} at {problems}).",
-        "Compare ratios within the confirmation only, not its durations with those of the timing blocks; "
-        "check clock and temperature.",
+        "The baseline took {longer} when it was measured again for confirmation, by {shift} at "
+        "{worst} (beyond the margin of {margin} at {problems}).",
+        "Compare ratios within the confirmation only, not its durations with those of the timing "
+        "blocks; check clock and temperature.",
     ),
     NoticeKind.ORDER_REVERSED: NoticeTemplate(
         Severity.WARNING,
@@ -197,8 +197,8 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
     ),
     NoticeKind.CLOCK_MOVED: NoticeTemplate(
         Severity.WARNING,
-        "The SM clock differs by {percent}\u202f% between {older} and {newer}; margins are at least "
-        "that wide.",
+        "The SM clock differs by {percent}\u202f% between {older} and {newer}; margins are at "
+        "least that wide.",
         "Set collect.clock_control to base where that is allowed, or measure again.",
     ),
     NoticeKind.ANOTHER_GPU: NoticeTemplate(

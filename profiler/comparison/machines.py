@@ -8,7 +8,7 @@ from profiler.model import Environment
 
 
 class Machines(StrEnum):
-    """What is known of the machines of two runs."""
+    """Relation of the machines of two runs."""
 
     SAME = "same_gpu"
     OTHER_CHIP = "another_gpu_of_the_same_model"

@@ -11,7 +11,7 @@ from profiler.model import BuildResult, Cell
 
 
 class Program(StrEnum):
-    """What is known about a cell's program in two runs."""
+    """Relation of a cell's program in two runs."""
 
     SAME_KEY = "same_key"
     """Everything that could change a number is the same: sources, machine code, machine, tools."""
@@ -31,7 +31,7 @@ class Program(StrEnum):
 
 
 def programs(older: ComparedRun, newer: ComparedRun, cells: Sequence[Cell]) -> dict[str, Program]:
-    """What is known about each cell that both runs have, by its id."""
+    """Relation of the programs of each cell that both runs have, by its id."""
     before = {cell.id: cell for cell in older.report.plan.cells}
     builds = [{build.variant: build for build in run.report.builds} for run in (older, newer)]
     return {

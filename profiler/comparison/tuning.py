@@ -1,4 +1,4 @@
-"""What a compiler's autotuner chose in two runs: the same source may become another program."""
+"""Choices of a compiler's autotuner in two runs: the same source may become another program."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from profiler.model import Cell, Variant, Verdict
 
 @dataclass(frozen=True)
 class ReferenceLead:
-    """How the best reference compares with the best of the others, over their problems."""
+    """Ratio of the best reference to the best of the others, over their problems."""
 
     variant: Variant
     ratio: float
@@ -28,7 +28,7 @@ class ReferenceLead:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a run says, over all problems."""
+    """The four answers of a run, over all problems."""
 
     rank: VariantRank | None
     """Of the variant to recommend."""
@@ -106,7 +106,7 @@ def _lead(findings: Findings, reference: Variant) -> ReferenceLead | None:
 
 
 def verdict_counts(verdicts: Sequence[PairVerdict]) -> dict[str, int]:
-    """How often each verdict was given, by its word, in the order of `Verdict`."""
+    """Count of each verdict by its word, in the order of `Verdict`."""
     counts = Counter(pair.verdict for pair in verdicts if pair.verdict is not None)
     return {verdict.value: counts[verdict] for verdict in Verdict if counts[verdict]}
 

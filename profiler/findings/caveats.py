@@ -1,4 +1,4 @@
-"""What a reader must know before believing the numbers, as typed notices."""
+"""Caveats of a run's numbers, as typed notices."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
 
 
 def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
-    """What measured cells lack; one that failed half-way has a notice already.
+    """Metrics that measured cells lack; one that failed half-way has a notice already.
 
     What the runner says of a cell is left out: a version that compiles nothing has no compile time,
     and on a CPU nobody counts buffers. The cell names it all the same.

@@ -1,4 +1,4 @@
-"""Which counters moved between two variants, and by how much; nothing here says why."""
+"""Counters that moved between two variants, and by how much; not their cause."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class CounterPair:
 
     @property
     def size(self) -> float:
-        """How far it moved on a log scale; appearing from or falling to 0 is infinite."""
+        """Size of the move on a log scale; appearing from or falling to 0 is infinite."""
         return movement(self.best, self.baseline)
 
 
@@ -123,7 +123,7 @@ def move_size(metric: Label, move: Move) -> float:
 
 
 def movement(value: float, other: float) -> float:
-    """How far apart two counters are on a log scale; infinite where one of them is 0."""
+    """Distance of two counters on a log scale; infinite where one of them is 0."""
     if not (math.isfinite(value) and math.isfinite(other)) or value == other:
         return 0.0
     if value <= 0 or other <= 0:
@@ -152,7 +152,7 @@ def _median(findings: Findings, variant: Variant | None, problem: Problem, metri
 
 
 def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[CounterPair, ...]:
-    """What warps of the best variant and of the baseline wait for, the longest waiting first."""
+    """Stall reasons of the best variant and of the baseline, the most frequent first."""
     reasons = [
         metric
         for metric in findings.metrics
@@ -170,7 +170,7 @@ def _or_zero(value: float) -> float:
 
 
 def limit_at(findings: Findings, variant: Variant, problem: Problem) -> Limit | None:
-    """What limits a correct cell; None where it is not planned or not correct."""
+    """Limit of a correct cell; None where it is not planned or not correct."""
     cell = findings.cells.get((variant.id, problem.id))
     if cell is None or not findings.correct(cell):
         return None

@@ -24,7 +24,7 @@ _NUMBERS = tuple(name for name in NUMBER_COLUMNS if name not in _IDENTITY)
 
 
 def findings_document(findings: Findings) -> Document:
-    """What the findings add to the JSON of a run: `answer`, and what its kind of page has."""
+    """Part of a run's JSON that findings give: `answer`, and that of its kind of page."""
     kind = findings.report.page_kind
     kind_document: Document = load_part(kind.document)(findings) if kind.document else {}
     return {"answer": answer_document(findings), **kind_document}

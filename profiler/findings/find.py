@@ -95,7 +95,7 @@ Values = Mapping[tuple[str, str], Value]
 
 
 def find(report: Report) -> Findings:
-    """Everything that is true of a run, as data."""
+    """Findings of a run, as data."""
     programs = _Programs(_named_for_people(report))
     numbers = _Numbers(programs)
     leaders = _Leaders(programs, numbers)
@@ -227,7 +227,7 @@ class _Numbers:
         return self.values.get((cell.id, self.programs.report.primary), NOTHING)
 
     def slowdown(self, cell: Cell, best: Cell) -> float:
-        """How many times worse a cell is than another of its problem."""
+        """Ratio by which a cell is worse than another of its problem."""
         primary = self.programs.report.primary
         return slowdown(
             self.primary(cell),
@@ -311,7 +311,7 @@ class _Verdicts:
 
     @cached_property
     def families(self) -> tuple[Family, ...]:
-        """What asks for verdicts, in the order in which pairs belong to families."""
+        """Families of pairs to judge, in the order in which pairs belong to them."""
         correct = self.programs.correct_by_place
         problems = self.programs.problem_ids
         others = (Family(key, pairs_with(other)) for key, other in self.others.items())
@@ -329,7 +329,7 @@ class _Verdicts:
 
     @cached_property
     def with_baseline(self) -> Mapping[str, tuple[str, str]]:
-        """By id of each correct cell that is not the baseline's: that pair."""
+        """Pair with the baseline by id of each correct cell that is not the baseline's."""
         baseline, correct = self.programs.baseline, self.programs.correct_by_place
         if baseline is None:
             return {}
@@ -376,7 +376,7 @@ class _Verdicts:
 
     @cached_property
     def others(self) -> Mapping[str, Mapping[str, Cell | None]]:
-        """By name of each baseline to switch between: the cell that each is compared with."""
+        """Cells to compare with, by name of each baseline to switch between."""
         programs = self.programs
         order = {variant.id: index for index, variant in enumerate(programs.variants)}
         correct = programs.correct_by_place
@@ -515,7 +515,7 @@ def _winners(
 def _slowdowns(
     programs: _Programs, numbers: _Numbers, winners: Mapping[str, Winner]
 ) -> dict[tuple[str, str], float]:
-    """How many times worse each cell is than the winner of its problem.
+    """Slowdown of each cell relative to the winner of its problem.
 
     Of durations it is the ratio that the verdict against the winner was given on, so that no
     number contradicts a verdict; of others, and without blocks in common, that of the medians.
@@ -637,7 +637,7 @@ def _waves(programs: _Programs, values: Values) -> WaveFindings | None:
 
 
 def _notices(report: Report) -> tuple[Notice, ...]:
-    """What was noticed when the run was read, and what its numbers say of themselves."""
+    """Notices of reading the run, and caveats of its numbers."""
     run_caveats = caveats(
         cells=report.plan.cells,
         statuses=report.statuses,
@@ -654,7 +654,7 @@ def _notices(report: Report) -> tuple[Notice, ...]:
 
 
 def _of_recording(notice: Notice) -> Notice:
-    """Who replays cannot measure what is missing by running the command again."""
+    """A notice with the remedy of a replay, which cannot measure what is missing."""
     if notice.kind is not NoticeKind.NOT_MEASURED:
         return notice
     return Notice(NoticeKind.NOT_RECORDED, notice.values)

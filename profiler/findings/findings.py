@@ -1,4 +1,4 @@
-"""What is true of a run: found once, in a stated order, as data that everything else prints."""
+"""Findings of a run: computed once, in a stated order, as data that everything else prints."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Findings:
 
     @cached_property
     def timelines(self) -> TimelineFindings:
-        """What the timelines show; whatever takes long is found when it is asked for."""
+        """Findings of the timelines; what takes long is computed on first use."""
         return find_timelines(self.report)
 
     # ---- look-ups --------------------------------------------------------------------------------
@@ -252,5 +252,5 @@ class Findings:
 
 
 def _order(value: Value) -> tuple[float, float]:
-    """By rank; metrics without a direction have none and go by value."""
+    """Sort key: rank, or the value for metrics without a direction."""
     return (value.rank if math.isfinite(value.rank) else math.inf, value.median)

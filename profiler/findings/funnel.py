@@ -1,4 +1,4 @@
-"""How much of what was possible came through: planned, built, distinct, correct, measured."""
+"""Cells left after each stage: planned, built, distinct, correct, measured."""
 
 from __future__ import annotations
 

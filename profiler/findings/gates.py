@@ -61,7 +61,7 @@ def regressions(cells: pd.DataFrame, gate: Gate) -> pd.DataFrame:
 
 
 def not_judged(cells: pd.DataFrame, gate: Gate) -> str:
-    """What a gate could not judge, in words; empty where every row has a verdict."""
+    """Sentence on the rows that a gate could not judge; empty where every row has a verdict."""
     if not can_judge(cells) or cells["verdict"].isna().all():
         return f"--fail-on {gate}: there are no verdicts here; nothing was judged."
     decided = cells["verdict"].isin([Verdict.FASTER, Verdict.SLOWER, Verdict.SAME])

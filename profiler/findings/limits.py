@@ -1,4 +1,4 @@
-"""What limits a kernel: which part of the GPU is busy, and what warps wait for."""
+"""Limit of a kernel: which part of the GPU is busy, and what warps wait for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NOT_WAITING = frozenset({"selected", "not_selected"})
 
 
 class LimitKind(StrEnum):
-    """What a kernel runs against."""
+    """Kind of limit that a kernel reaches."""
 
     COMPUTE = "compute"
     MEMORY = "memory"
@@ -47,7 +47,7 @@ class Stall:
 
 @dataclass(frozen=True)
 class Limit:
-    """What limits one cell, as data; None where a metric was not measured."""
+    """Limit of one cell, as data; None where a metric was not measured."""
 
     cell: str
     kind: LimitKind
@@ -62,7 +62,7 @@ class Limit:
 
 
 def limit(summary: pd.DataFrame, cell: str) -> Limit:
-    """What limits a cell, from the medians of its throughputs and stall reasons."""
+    """Limit of a cell, from the medians of its throughputs and stall reasons."""
     rows = summary[summary["cell"] == cell]
     medians = {
         str(metric): float(median)

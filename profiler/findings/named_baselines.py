@@ -32,7 +32,7 @@ class NamedBaseline:
 def others_of(
     cells: Sequence[Cell], correct: Mapping[str, Cell], other_of: OtherOf
 ) -> dict[str, Cell | None]:
-    """By cell id, the cell that it is compared with, where both have a correct result."""
+    """Cell to compare with by cell id, where both have a correct result."""
     others = {}
     for cell in cells:
         other = other_of(cell) if cell.id in correct else None

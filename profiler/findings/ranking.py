@@ -1,4 +1,4 @@
-"""How variants rank: at each problem, over all problems, and as the only one for everything."""
+"""Ranks of variants: at each problem, over all problems, and as the best single choice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ProblemValue = tuple[Problem, Value]
 
 @dataclass(frozen=True)
 class Regret:
-    """How much slower one variant is than the winner of each problem, used for all of them.
+    """Slowdown of one variant used for all problems, relative to the winner of each.
 
     Slowdowns are factors of the metric that decides: 1.23 is 23 % worse than the winner.
     """
@@ -33,7 +33,7 @@ class Regret:
 
 @dataclass(frozen=True)
 class VariantRank:
-    """How one variant does against the baseline, and as the only one for everything."""
+    """Ratios of one variant to the baseline, and its regret as the single choice."""
 
     variant: Variant
     ratios: tuple[ProblemValue, ...]
@@ -71,7 +71,7 @@ def excludes_one(value: Value) -> bool:
 def slowdown(
     value: Value, blocks: Value, best: Value, best_blocks: Value, *, higher_is_better: bool = False
 ) -> float:
-    """How many times worse a number is than the winner's; below 1 it is better.
+    """Ratio by which a number is worse than the winner's; below 1 it is better.
 
     Two numbers of one kind are compared: both of the final, or both of the blocks before it, since
     the GPU's clock may have been another. `blocks` and `best_blocks` are of the latter.

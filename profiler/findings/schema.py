@@ -69,7 +69,7 @@ class Case(_Part):
 
 
 class Difference(_Part):
-    """By how much: ratios to the baseline; a geometric mean of several has no interval."""
+    """Ratios to the baseline; a geometric mean of several has no interval."""
 
     baseline: str
     ratio: Number
@@ -114,7 +114,7 @@ class Winner(_Part):
 
 
 class ProblemAnswer(_Part):
-    """Who wins a problem, among all and among those that are no references."""
+    """Winner of a problem, among all and among those that are no references."""
 
     problem: str
     winner: Winner | None

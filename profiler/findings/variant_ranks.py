@@ -15,7 +15,7 @@ from profiler.model import Cell, Problem, Variant
 
 @dataclass(frozen=True, eq=False)
 class RankInputs:
-    """What ranks are made from."""
+    """Inputs of the ranks."""
 
     variants: tuple[Variant, ...]
     problems: tuple[Problem, ...]

@@ -37,7 +37,8 @@ JUDGED = "duration_ns"
 _REVERSED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 _FIELD_OF_COLUMN = {
     **{name: name for name in ("verdict", "reason", "ratio")},
-    "ratio_low": "low", "ratio_high": "high",
+    "ratio_low": "low",
+    "ratio_high": "high",
     **{name: name for name in ("margin", "noise_floor", "detectable", "blocks")},
 }
 
@@ -78,7 +79,7 @@ class PairVerdict:
 
     @property
     def reversed(self) -> PairVerdict:
-        """The same, seen from the other side."""
+        """The verdict on the mirrored pair."""
         before = None if self.before is None else _REVERSED.get(self.before, self.before)
         return replace(
             self,

@@ -102,7 +102,7 @@ def make_winner(
 
 
 def _not_shown_worse(verdict: PairVerdict, value: Value, best: Value) -> bool:
-    """By the test; where none could decide, by whether the intervals overlap."""
+    """Whether the test does not show it worse; without a test, whether the intervals overlap."""
     if verdict.tested:
         return verdict.verdict is not Verdict.SLOWER
     return intervals_overlap(value, best)

@@ -53,7 +53,7 @@ def payload(
     findings: Findings,
     facets: tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]],
 ) -> dict[str, Any]:
-    """Everything that the page's script reads; numbers are raw, missing is null."""
+    """Data for the page's script; numbers are raw, missing is null."""
     report = findings.report
     groups, membership = facets
     return {

@@ -71,7 +71,7 @@ class TimelineTable:
 
 @dataclass(frozen=True)
 class TimelinePart:
-    """Everything that is shown of one file."""
+    """Tables of one file, with its sentence."""
 
     file: str
     sentence: str

@@ -94,7 +94,7 @@ def render_page(findings: Findings) -> str:
 
 
 def _banner(findings: Findings) -> NoticeRow | None:
-    """Put into words, for the very top of the page, that nothing was measured here."""
+    """Notice of a replay for the top of the page; None for a live run."""
     replay = findings.report.replay
     if replay is None:
         return None
@@ -103,7 +103,7 @@ def _banner(findings: Findings) -> NoticeRow | None:
 
 
 def _beside_banner(findings: Findings) -> list[Notice]:
-    """Leave out of the list what the banner says already."""
+    """Notices without those of the banner."""
     return [
         notice
         for notice in findings.notices

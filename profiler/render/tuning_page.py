@@ -1,4 +1,4 @@
-"""What an autotuner tried, as a page and on the console: one table per operation."""
+"""Configurations that an autotuner tried, as a page and on the console: one table per operation."""
 
 from __future__ import annotations
 

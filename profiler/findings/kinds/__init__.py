@@ -1,1 +1,1 @@
-"""What the questions of some kinds of page are about: steps, grids, waves, timers."""
+"""Findings for the questions of some kinds of page: steps, grids, waves, timers."""

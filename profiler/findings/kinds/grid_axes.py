@@ -26,7 +26,7 @@ class Grid:
     """By row and column; not every place need be planned."""
 
     def place(self, row: Any, column: Any) -> str:
-        """Say where a cell stands: `dim0 = 128, dim1 = 4096`."""
+        """Row and column of a cell: `dim0 = 128, dim1 = 4096`."""
         return ", ".join(f"{key} = {value}" for key, value in self._places(row, column) if key)
 
     def short_place(self, row: Any, column: Any) -> str:
@@ -100,7 +100,7 @@ def _grid(problems: Sequence[Problem], keys: Sequence[str], rows: str, columns: 
 
 
 def _name(params: Mapping[str, Any], keys: Sequence[str]) -> str:
-    """What the grid's problems have in common: words say what they are, numbers need their key."""
+    """Parameters that the grid's problems share: words alone, numbers with their key."""
     return ", ".join(
         str(params[key]) if isinstance(params[key], str) else f"{key} = {params[key]}"
         for key in keys

@@ -1,4 +1,4 @@
-"""What steps change: of one parameter among variants that differ in nothing else, or of a ladder.
+"""Effects of steps: of one parameter with all else equal, or from version to version of a ladder.
 
 A step that a single pair of variants makes has the ratio and the verdict of that pair; one of
 several pairs is judged by their mean, block by block.

@@ -1,4 +1,4 @@
-"""The same cells by several timers: what each gives, and how far each is from the primary one."""
+"""The same cells by several timers: their times and their ratios to the primary one."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What is true of two or more runs side by side: found once, printed by all."""
+"""Findings of two or more runs side by side: computed once, printed by all."""

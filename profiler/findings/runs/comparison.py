@@ -80,7 +80,7 @@ class RunComparison:
 
     @property
     def judged(self) -> pd.DataFrame:
-        """What a gate judges: the cells of the last step but the control, `cell` being a column."""
+        """Rows for a gate: the cells of the last step but the control, `cell` being a column."""
         changes = [
             change for change in self.last.cells.values() if change.reason is not Reason.CONTROL
         ]

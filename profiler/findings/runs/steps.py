@@ -93,7 +93,7 @@ class RunStep:
 
     @cached_property
     def control_shift(self) -> MeanRatio | None:
-        """How far the durations of the control itself moved; None without a control."""
+        """Shift of the control's own durations; None without a control."""
         return mean_ratio(change.raw_ratio for change in self.cells.values() if change.is_control)
 
     @cached_property
@@ -135,7 +135,7 @@ class RunStep:
 
     @cached_property
     def clock_moved(self) -> float:
-        """How far the SM clock of a typical cell differs between the runs, as a relative effect."""
+        """Difference of a typical cell's SM clock between the runs, as a relative effect."""
         ratios = np.array([change.clock_ratio for change in self.cells.values()])
         ratios = ratios[np.isfinite(ratios)]
         return float(np.expm1(np.median(np.abs(np.log(ratios))))) if len(ratios) else 0.0

@@ -1,1 +1,1 @@
-"""What timelines show: units, phases, gaps, kernels and calls of each cell, found once."""
+"""Findings of timelines: units, phases, gaps, kernels and calls of each cell."""

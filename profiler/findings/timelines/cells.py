@@ -1,4 +1,4 @@
-"""What the timelines of a report show: units, phases, gaps, kernels, calls; each found once.
+"""Findings of a report's timelines: units, phases, gaps, kernels, calls; each computed once.
 
 A frame that stands here is never changed by a reader. Times are nanoseconds.
 """
@@ -106,7 +106,7 @@ class VisitTimes:
 
 @dataclass(frozen=True, eq=False)
 class CellTimelineFindings:
-    """What the timeline of one cell shows."""
+    """Findings of the timeline of one cell."""
 
     timeline: CellTimeline
     timed_ns: float = NAN
@@ -185,7 +185,7 @@ class CellTimelineFindings:
 
     @property
     def device(self) -> str:
-        """What its operations ran on: `GPU` or `CPU`."""
+        """Device of its operations: `GPU` or `CPU`."""
         return "CPU" if self.on_cpu else "GPU"
 
     @property
@@ -311,7 +311,7 @@ class TimelineFindings:
 
     @cached_property
     def by_cell(self) -> Mapping[str, CellTimelineFindings]:
-        """By cell id."""
+        """Findings by cell id."""
         return {timeline.cell: timeline for timeline in self.cells}
 
     def of_cells(self, cells: Collection[str]) -> TimelineFindings:
@@ -322,7 +322,7 @@ class TimelineFindings:
 
     @cached_property
     def device(self) -> str:
-        """What all operations ran on: `CPU` only where none ran on a GPU."""
+        """Device of all operations: `CPU` only where none ran on a GPU."""
         busy = [timeline for timeline in self.cells if timeline.has_operations]
         return "CPU" if busy and all(timeline.on_cpu for timeline in busy) else "GPU"
 

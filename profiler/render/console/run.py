@@ -1,4 +1,4 @@
-"""What a run came to, as tables for the terminal: winners, all problems together, failures."""
+"""Results of a run as tables for the terminal: winners, all problems together, failures."""
 
 from __future__ import annotations
 

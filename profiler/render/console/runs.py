@@ -108,6 +108,6 @@ def _history(comparison: RunComparison, names: Names) -> Table:
 
 
 def _texts(number: int, data: Sequence[Datum]) -> tuple[str, ...]:
-    """What stands in the columns of one run: its duration, and from the second on the verdict."""
+    """Texts of the columns of one run: its duration, and from the second on the verdict."""
     time, _, verdict = data
     return (time.text,) if number == 0 else (time.text, verdict.text)

@@ -38,7 +38,7 @@ _STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
 class LaunchCount(Protocol):
-    """How many launches a part of a plan takes."""
+    """Number of launches of a part of a plan."""
 
     @property
     def part(self) -> str: ...  # noqa: D102 - the name says it
@@ -146,7 +146,7 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
 
 
 def _launches_table(launches: Iterable[LaunchCount], note: str) -> Table:
-    """How many launches each part takes: as expected, and at most."""
+    """Number of launches of each part: as expected, and at most."""
     table = _table("Launches")
     _columns(table, "part")
     _columns(table, "expected", "at most", right=True)

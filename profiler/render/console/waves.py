@@ -11,7 +11,7 @@ from profiler.render.kinds.waves import NEED_HEADS, need_rows
 
 
 def waves_tables(findings: Findings) -> list[RenderableType]:
-    """What each variant needs: the question is about grids, not about a winner."""
+    """Table of what each variant needs: the question is about grids, not about a winner."""
     return [needs_table(findings)]
 
 

@@ -1,4 +1,4 @@
-"""What figures are drawn on: sizes, scales, colours by role, legends; nothing of any one figure."""
+"""Canvas of figures: sizes, scales, colours by role, legends."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ MARKERS = {"best": "o", "baseline": "s", "series-1": "^", "series-2": "D", "seri
 
 @dataclass(frozen=True)
 class Axis:
-    """What an axis shows: its words and the unit of the values in the table."""
+    """Label of an axis, and the unit of the values in the table."""
 
     label: str
     unit: str

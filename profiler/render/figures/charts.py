@@ -46,8 +46,8 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Words:
-    """What stands around a figure, before its problem is known."""
+class ChartText:
+    """Id, title and reading of a figure, without its problem."""
 
     id: str
     title: str
@@ -213,7 +213,7 @@ def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Probl
 
 
 def pair_chart(
-    findings: Findings, text: Words, pairs: Sequence[CounterPair], problem: Problem
+    findings: Findings, text: ChartText, pairs: Sequence[CounterPair], problem: Problem
 ) -> Chart | None:
     """Compare several metrics of the best variant and the baseline at one problem."""
     best, baseline = findings.best, findings.baseline
@@ -273,7 +273,7 @@ def pole(findings: Findings, variant: Variant) -> str:
 
 
 def colours(findings: Findings) -> str:
-    """Say what the two colours mean."""
+    """Sentence on the meaning of the two colours."""
     best, baseline = findings.best, findings.baseline
     where = "as the only one" if findings.tunes else "over all problems"
     meaning = f"Blue: {best.name}, the {best_word(findings)} {where}." if best else ""

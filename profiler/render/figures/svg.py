@@ -118,7 +118,7 @@ def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
 
 
 def _strip(root: ElementTree.Element) -> None:
-    """Leave out what only a file needs: namespaces, metadata, clips, style sheets, white space."""
+    """Remove what only a file needs: namespaces, metadata, clips, style sheets, white space."""
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
         element.tail = None
@@ -133,7 +133,7 @@ def _strip(root: ElementTree.Element) -> None:
 
 
 def _flatten(parent: ElementTree.Element) -> None:
-    """Leave out what is not seen and groups that only hold others together."""
+    """Remove invisible elements, and replace groups that only hold others by their children."""
     children: list[ElementTree.Element] = []
     for child in parent:
         _flatten(child)

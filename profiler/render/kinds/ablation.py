@@ -44,7 +44,7 @@ class Ablation:
 
 
 def ablation_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """What each step changes."""
+    """Sentences on the effect of each step."""
     return step_sentences(findings)
 
 
@@ -116,7 +116,7 @@ def _data(effect: Effect, pair: PairVerdict) -> tuple[Datum, ...]:
 
 
 def _certainty(effect: Effect) -> Datum:
-    """What the interval says of a metric that no verdict is given on."""
+    """Whether the interval of a metric without verdicts includes 1, as text."""
     if numbers.is_missing(effect.low):
         return Datum(title="no interval", css="none")
     verb = "excludes" if effect_excludes_one(effect) else "includes"

@@ -60,7 +60,7 @@ EXTREME_HEADS = ("grid", "cell", "ratio of times", "95\u202f% interval", "verdic
 
 
 @dataclass(frozen=True)
-class Line:
+class GridLine:
     """One row of a table: head cell and data."""
 
     name: str
@@ -73,12 +73,12 @@ class Drawn:
     """A figure and the rows of its table."""
 
     chart: Chart
-    lines: tuple[Line, ...]
+    lines: tuple[GridLine, ...]
 
 
 @dataclass(frozen=True)
 class GridBlock:
-    """Everything that the page shows of one grid."""
+    """Heat maps and figures of one grid."""
 
     grid: Grid
     pairs: tuple[PairHeats, ...]
@@ -130,7 +130,7 @@ def grid_pairs_of(findings: Findings) -> GridPairs:
 
 
 def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]:
-    """What the grids of the page differ in, for the label of the choice."""
+    """Parameters in which the grids of the page differ, for the label of the choice."""
     return tuple(split) or ("grid",) if len(grids) > 1 else ()
 
 
@@ -173,7 +173,7 @@ def _quantities(findings: Findings, pairs: GridPairs, kernels: Kernels) -> tuple
 
 
 def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """Who leads, a sentence for each pair with the baseline, how many cells were measured."""
+    """Sentences: the leader, each pair with the baseline, the number of measured cells."""
     pairs = grid_pairs_of(findings)
     leads = answer.everywhere_sentence(findings, findings.leader)
     sentences: list[Sentence] = [leads] if leads else []
@@ -190,7 +190,7 @@ def grid_answer(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def count_words(findings: Findings, cells: Sequence[GridCell]) -> str:
-    """How often each verdict was given, of the problems at which both were tried."""
+    """Count of each verdict, of the problems at which both were tried."""
     tried = (cell for cell in cells if findings.tried(cell.over) and findings.tried(cell.under))
     return counts(cell.verdict for cell in tried)
 
@@ -213,7 +213,7 @@ def _where(findings: Findings, cell: GridCell) -> str:
     return f"{cell.grid.name}, {cell.grid.place(cell.row, cell.column)}"
 
 
-def overview(findings: Findings) -> tuple[Line, ...]:
+def overview(findings: Findings) -> tuple[GridLine, ...]:
     """For every grid and pair: counts of verdicts, the lowest and the highest ratio."""
     pairs, lines = grid_pairs_of(findings), []
     for grid in pairs.grids:
@@ -228,7 +228,7 @@ def overview(findings: Findings) -> tuple[Line, ...]:
                 Datum(count_words(findings, cells), css="words"),
                 *ends,
             )
-            lines.append(Line(grid.name, findings.marks[pair.over.id], data))
+            lines.append(GridLine(grid.name, findings.marks[pair.over.id], data))
     return tuple(lines)
 
 
@@ -238,7 +238,7 @@ def _end(cell: GridCell) -> Datum:
     return Datum(text, numbers.raw(cell.verdict.ratio), word_with_margin(cell.verdict))
 
 
-def extremes(findings: Findings) -> tuple[tuple[str, tuple[Line, ...]], ...]:
+def extremes(findings: Findings) -> tuple[tuple[str, tuple[GridLine, ...]], ...]:
     """The cells with the lowest and the highest ratios to the baseline, for `EXTREME_HEADS`."""
     ranked = with_ratio(grid_pairs_of(findings).with_baseline())
     most = min(MOST_EXTREME, len(ranked) // 2 or len(ranked))
@@ -251,7 +251,7 @@ def extremes(findings: Findings) -> tuple[tuple[str, tuple[Line, ...]], ...]:
     )
 
 
-def _extreme(findings: Findings, cell: GridCell) -> Line:
+def _extreme(findings: Findings, cell: GridCell) -> GridLine:
     verdict = cell.verdict
     saved = (
         Datum(title="DRAM bytes were not collected", css="none")
@@ -266,7 +266,7 @@ def _extreme(findings: Findings, cell: GridCell) -> Line:
         replace(verdict_datum(verdict), text=word_with_margin(verdict), raw=None),
         saved,
     )
-    return Line(cell.pair.name, findings.marks[cell.pair.over.id], data)
+    return GridLine(cell.pair.name, findings.marks[cell.pair.over.id], data)
 
 
 # ---- figures -------------------------------------------------------------------------------------
@@ -311,7 +311,7 @@ def saved_chart(findings: Findings, grid: Grid, number: int) -> Drawn | None:
     )
     columns = [table[name].tolist() for name in ("name", "mark", "place", "bytes", "speed")]
     lines = tuple(
-        Line(
+        GridLine(
             name,
             mark,
             (

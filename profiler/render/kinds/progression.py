@@ -44,7 +44,7 @@ _MOST_STALLS = 2
 
 @dataclass(frozen=True)
 class ChartWithTable:
-    """A figure and the table that says the same."""
+    """A figure and its table."""
 
     chart: Chart
     heads: tuple[str, ...]
@@ -68,7 +68,7 @@ LEDGER_HEADS = (
 
 
 def progression_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """From where the ladder led to where, then the general answer."""
+    """Sentence on the first and last version of the ladder, then the general answer."""
     return ladder_sentences(findings)
 
 

@@ -15,7 +15,7 @@ from profiler.render.timeline.timeline_tables import NamedTimelines
 
 @dataclass(frozen=True)
 class OriginalFile:
-    """What a tool itself wrote."""
+    """A file that a tool itself wrote."""
 
     path: str
     """Relative to the run folder."""
@@ -33,7 +33,7 @@ def timeline_view(findings: Findings) -> View:
 
 
 def timeline_parts(findings: Findings) -> dict[str, Any]:
-    """What the template of timelines needs; `timeline` is None where there is none."""
+    """Variables of the template of timelines; `timeline` is None where there is none."""
     named = named_timelines(findings)
     return {"timeline": make_section(named), "timeline_files": tuple(_files(named))}
 

@@ -16,7 +16,7 @@ from profiler.render.words.metrics import shown_metrics
 
 @dataclass(frozen=True)
 class View:
-    """What one kind of page shows, and the template that shows it."""
+    """Variables and template of one kind of page."""
 
     template: str
     heading: str

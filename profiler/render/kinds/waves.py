@@ -46,14 +46,14 @@ def waves_view(findings: Findings) -> View:
 
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
-    """What each variant needs and how many cells were measured; empty without an efficiency."""
+    """Sentences on what each variant needs and on coverage; empty without an efficiency."""
     needs = findings.waves.needs[:_MOST_SENTENCES] if findings.waves else ()
     sentences = tuple(_sentence(findings, need) for need in needs)
     return (*sentences, answer.coverage_sentence(findings)) if sentences else ()
 
 
 def need_rows(findings: Findings) -> tuple[Row, ...]:
-    """What each variant needs, in the columns of `NEED_HEADS`."""
+    """Row of each variant's needs, in the columns of `NEED_HEADS`."""
     needs = findings.waves.needs if findings.waves else ()
     return tuple(_need_row(findings, need) for need in needs)
 

@@ -73,7 +73,7 @@ def _rest_sentence(step: RunStep) -> Sentence:
 
 
 def _retuned_sentence(step: RunStep) -> tuple[Sentence, ...]:
-    """At how many cells a compiler's autotuner chose differently; none where it never did."""
+    """Sentence on the cells that a compiler's autotuner tuned differently; empty without any."""
     if not step.retuned:
         return ()
     opening = Part("The compiler's autotuner chose differently at ")

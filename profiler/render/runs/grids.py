@@ -74,7 +74,7 @@ class GridOfRuns:
 
 @dataclass(frozen=True)
 class GridParts:
-    """Everything that the page of a comparison shows of grids."""
+    """Heat maps of grids on the page of a comparison."""
 
     label: str
     direction: str
@@ -85,7 +85,7 @@ class GridParts:
 
 
 def machine_label(comparison: RunComparison) -> str:
-    """Say whether the last two runs were made on one machine."""
+    """Label of the machines of the last two runs."""
     return MACHINE_WORDS[comparison.last.machines]
 
 
@@ -117,7 +117,7 @@ def grid_parts(comparison: RunComparison, names: Names) -> GridParts | None:
 
 @dataclass(frozen=True, eq=False)
 class _Drawing:
-    """What all heat maps of a page share."""
+    """Shared settings of all heat maps of a page."""
 
     grids: RunGrids
     names: Names

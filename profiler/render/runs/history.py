@@ -150,7 +150,7 @@ def history_table(comparison: RunComparison, names: Names) -> pd.DataFrame:
 
 
 def _varied(cells: Sequence[str], names: Names) -> list[str]:
-    """Put off all but the first cells of each variant: one that moved everywhere hides no other."""
+    """Cells with the first of each variant in front: one that moved everywhere hides no other."""
     seen: Counter[str] = Counter()
     ranked: list[tuple[int, str]] = []
     for cell in cells:

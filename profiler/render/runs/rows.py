@@ -58,7 +58,7 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class Names:
-    """What cells are called."""
+    """Names of cells."""
 
     cells: Mapping[str, Cell]
     marks: Mapping[str, int]
@@ -159,7 +159,7 @@ def _retuned_of(change: CellChange) -> Iterator[str]:
 
 
 def _retuned_words(operation: Retuned, *, alone: bool) -> str:
-    """What was chosen: `autotuner: num_warps 4 → 8`; with its kernel, if it is not the only one."""
+    """Changed choices: `autotuner: num_warps 4 → 8`; with the kernel, if there are several."""
     if operation.differing:
         settings = ", ".join(
             f"{name} {_setting(before)} \u2192 {_setting(after)}"
@@ -176,7 +176,7 @@ def _setting(value: object) -> str:
 
 
 def _choices(choices: Sequence[TunedChoice]) -> str:
-    """What ran, by the name of its maker where it has one, and its settings."""
+    """Chosen configuration: the name of its maker where it has one, and its settings."""
     names = (" ".join((choice.choice, config_words(choice.config))).strip() for choice in choices)
     return " and ".join(name or "one configuration" for name in names) or "no such kernel"
 

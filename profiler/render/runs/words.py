@@ -64,7 +64,7 @@ MACHINE_WORDS: Mapping[Machines, str] = {
 
 
 def field_word(field: str) -> str:
-    """What a field that differs between runs is called."""
+    """Label of a field that differs between runs."""
     return FIELD_WORDS.get(field, field)
 
 

@@ -92,7 +92,7 @@ def _rows(
 
 
 def _rank_datum(findings: Findings, cell: Cell, winner: Winner | None) -> Datum:
-    """Who is the fastest, in the words that the verdicts allow; the outcome of what failed."""
+    """Rank as verdicts allow: fastest, lowest, same, not told apart; the outcome of a failure."""
     status = findings.status(cell)
     if not findings.correct(cell):
         css = f"outcome {outcome_css(status.outcome)}"

@@ -109,7 +109,7 @@ class Details:
 
 @dataclass(frozen=True)
 class _Samples:
-    """What the samples of a cell were, by cell and metric, where they are not all the same."""
+    """Samples by cell and metric, where they are not all the same."""
 
     texts: Mapping[tuple[str, str], str]
     kernels: Mapping[str, tuple[str, ...]]
@@ -242,7 +242,7 @@ def _detail(
 
 
 def _outcome_words(findings: Findings, status: CellStatus) -> str:
-    """What became of a cell; of one that shares its machine code, with whom."""
+    """Outcome of a cell; of an alias with the name of its owner."""
     text, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(_source_of(status))
     if status.duplicate_of is None or number is None:
         return text
@@ -291,7 +291,7 @@ def _span(counts: Sequence[int]) -> str:
 
 
 def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:
-    """Say what the workload and the check against its reference gave for the cells of a problem."""
+    """Sentences on the workload's operations and traffic, and on errors against its reference."""
     for fact, unit, name in (
         ("Operations stated by the workload", "FLOP", "flops"),
         ("Least traffic stated by the workload", "byte", "bytes"),
@@ -339,7 +339,7 @@ def _samples(frame: pd.DataFrame, metrics: Sequence[str]) -> Iterator[tuple[tupl
 
 
 def _written(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
-    """Write samples; equal ones once, as the median of the table above says them already."""
+    """Samples as text; equal ones once."""
     if (values == values[0]).all():
         return numbers.raw(float(values[0]))
     return " ".join(

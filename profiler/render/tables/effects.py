@@ -1,4 +1,4 @@
-"""What each parameter does, as a table and a figure: variants that differ in nothing else."""
+"""Effect of each parameter, as a table and a figure: variants that differ in nothing else."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) 
 def _ratio_datum(
     findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
 ) -> Datum:
-    """A cell of a heat map of ratios; its colour is that of the time, whichever way it is told."""
+    """A cell of a heat map of ratios; its colour is that of the time, in either direction."""
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
     failed = next(
@@ -145,7 +145,7 @@ def _ratio_datum(
 
 
 def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
-    """What stands where a cell has no correct result: crossed, with the word of its outcome."""
+    """Datum of a cell without a correct result: crossed, with the word of its outcome."""
     status = findings.status(cell)
     word = OUTCOME_WORDS[status.outcome].upper()
     if not status.outcome.failed:

@@ -35,14 +35,14 @@ class Datum:
 
     @classmethod
     def quantity(cls, value: float | None, unit: str, without: str, title: str = "") -> Self:
-        """A number with its unit; `without` says why there is none."""
+        """A number with its unit; `without` is the reason for none."""
         if value is None or numbers.is_missing(value):
             return cls(title=without, css="none")
         return cls(numbers.show(value, unit), numbers.raw(value), title)
 
     @classmethod
     def times(cls, value: float | None, without: str, title: str = "") -> Self:
-        """A ratio, as how many times; `without` says why there is none."""
+        """A ratio with the sign of multiplication; `without` is the reason for none."""
         if value is None or numbers.is_missing(value):
             return cls(title=without, css="none")
         return cls(numbers.ratio(value), numbers.raw(value), title)
@@ -157,7 +157,7 @@ def _verdict_in_heat(findings: Findings, cell: Cell) -> PairVerdict:
 
 
 def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
-    """What stands in a heat map where a cell has no correct result."""
+    """Datum of a cell without a correct result in a heat map."""
     reason = why_missing(findings, cell, findings.report.primary)
     failed = cell is not None and findings.status(cell).outcome.failed
     if cell is None:  # nothing went wrong: it was never asked for
@@ -199,7 +199,7 @@ class MetricColumn:
 
 
 def with_unit(metric: Label, unit: str) -> str:
-    """Name and unit of a metric for a head; the name alone where it says the unit."""
+    """Name and unit of a metric for a head; the name alone where it contains the unit."""
     has_unit = metric.label.lower().startswith(unit.lower())
     return metric.label if has_unit else f"{metric.label} ({unit})"
 
@@ -267,7 +267,7 @@ def metric_table(findings: Findings, metric: Label) -> MetricTable:
 
 @dataclass(frozen=True)
 class BuildRow:
-    """What the build of one variant gave, for one of its kernels."""
+    """Static facts of one kernel from the build of its variant."""
 
     variant: str
     mark: int
@@ -343,7 +343,7 @@ def _fact(fact: int | None) -> Datum:
 
 
 def build_state(build: BuildResult, names: Mapping[str, str]) -> str:
-    """Say what became of the build of a variant; `names` gives the variants' names by id."""
+    """State of the build of a variant; `names` gives the variants' names by id."""
     if not build.ok:
         return "compile failed"
     if build.duplicate_of:

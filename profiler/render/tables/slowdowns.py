@@ -1,4 +1,4 @@
-"""How much slower every configuration is than the best of each problem, and as the only one."""
+"""Slowdown of every configuration at each problem, and as the single choice for all."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def _mark(winner: Winner, cell: Cell) -> str:
 
 
 def slowdown_legend() -> tuple[str, ...]:
-    """Words under the colours, by class."""
+    """Labels of the colours, by class."""
     return (
         f"<{SLOWDOWN_EDGES[0]:g}",
         *(f"\u2265{edge:g}" for edge in SLOWDOWN_EDGES[:-1]),

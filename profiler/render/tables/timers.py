@@ -62,7 +62,7 @@ class Furthest:
 
 @dataclass(frozen=True)
 class TimerTable:
-    """What the section of timers shows."""
+    """Contents of the section of timers."""
 
     reference: str
     timers: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What a compiler's autotuner chose for each cell, beside what was measured of that cell."""
+"""Choices of a compiler's autotuner for each cell, beside the measured numbers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TriedCell:
 
 @dataclass(frozen=True)
 class TunedCells:
-    """What the section of the autotuner shows."""
+    """Contents of the section of the autotuner."""
 
     rows: tuple[ChosenRow, ...]
     left_out: int
@@ -153,7 +153,7 @@ def _row(
 
 
 def _join(operation: str, names: Sequence[str]) -> Datum:
-    """How the tuned kernel is known to be one of the cell's: by its name, or not at all."""
+    """How the tuned kernel was matched to the cell's kernels: by its name, or not at all."""
     if _CALL in operation:
         return Datum(
             "by cell only", title="an operation: what it launches is called otherwise", css="words"

@@ -1,4 +1,4 @@
-"""What an autotuner tried, as one table per operation, the quickest first."""
+"""Configurations that an autotuner tried, one table per operation, fastest first."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TuningRow:
 
 @dataclass(frozen=True)
 class TuningTable:
-    """One operation with everything that was tried for it, the quickest first."""
+    """One operation with all its tried configurations, fastest first."""
 
     operation: str
     rows: tuple[TuningRow, ...]

@@ -21,7 +21,7 @@ from profiler.render.words.verdicts import (
 
 
 def verdict_datum(pair: PairVerdict, without: str = "no verdict") -> Datum:
-    """The verdict of one comparison; `without` says why there is none. Sorts best first."""
+    """The verdict of one comparison; `without` is the reason for none. Sorts best first."""
     if pair.verdict is None:
         return Datum(title=without, css="verdict none")
     place = str(ORDER.index(pair.verdict)) if pair.verdict is not Verdict.NO_DATA else None

@@ -1,4 +1,4 @@
-"""What went with the difference between the best variant and the baseline: counters compared."""
+"""Counters of the best variant beside those of the baseline."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from profiler.findings.findings import Findings
 from profiler.metrics.catalogue import STALL_PREFIX
 from profiler.metrics.labels import Label
 from profiler.model import Problem
-from profiler.render.figures.charts import Chart, Words, pair_chart
+from profiler.render.figures.charts import Chart, ChartText, pair_chart
 from profiler.render.figures.roofline import Roofline, roofline
 from profiler.render.tables.moved import change_datum
 from profiler.render.tables.rows import Datum, with_unit
@@ -33,8 +33,8 @@ PEAKS = (
     "l1_hit_pct",
     "l2_hit_pct",
 )
-_PEAKS_WORDS = Words("peaks", "Percent of peak, occupancy and hit rates")
-_STALLS_WORDS = Words(
+_PEAKS_TEXT = ChartText("peaks", "Percent of peak, occupancy and hit rates")
+_STALLS_TEXT = ChartText(
     "stalls", "What warps wait on", "Warps that wait for each reason, per instruction issued."
 )
 
@@ -50,14 +50,14 @@ class Moved:
 
     @property
     def name(self) -> str:
-        """Name of the counter, with its unit where the values do not say it."""
+        """Name of the counter, with its unit where the values have none."""
         unit_in_value = numbers.says_unit(self.label.unit)
         return self.label.label if unit_in_value else with_unit(self.label, self.label.unit)
 
 
 @dataclass(frozen=True)
 class Why:
-    """Everything that the section shows; charts are None where their metrics were not collected."""
+    """Contents of the section; charts are None where their metrics were not collected."""
 
     problem: str
     best: str
@@ -90,10 +90,10 @@ def why(findings: Findings) -> Why | None:
         problem=problem.name,
         best=best.name,
         baseline=baseline.name,
-        peaks=pair_chart(findings, _PEAKS_WORDS, peaks, problem),
+        peaks=pair_chart(findings, _PEAKS_TEXT, peaks, problem),
         peak_rows=tuple(map(_moved, peaks)),
         roofline=roofline(findings, problem),
-        stalls=pair_chart(findings, _STALLS_WORDS, stalls, problem),
+        stalls=pair_chart(findings, _STALLS_TEXT, stalls, problem),
         stall_rows=tuple(map(_moved, stalls)),
         moved=_most_moved(findings, problem),
     )

@@ -33,12 +33,12 @@ from profiler.render.timeline.picture import (
 from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
 from profiler.render.timeline.timeline_tables import (
     OPERATOR_HEADS,
-    Line,
     NamedTimeline,
     NamedTimelines,
     Operator,
     PhaseShares,
     SmallTable,
+    TimelineRow,
     call_table,
     gap_table,
     kernel_table,
@@ -91,7 +91,7 @@ class CellPicture:
 
 @dataclass(frozen=True)
 class TimelineSection:
-    """Everything that the section shows."""
+    """Contents of the section."""
 
     cells: tuple[CellPicture, ...]
     shares: PhaseShares
@@ -210,7 +210,7 @@ def _keys(timeline: CellTimelineFindings) -> tuple[PhaseKey, ...]:
 
 
 def _sentence(timeline: CellTimelineFindings) -> str:
-    """What was recorded, and how much of the visit and of a unit the device was busy."""
+    """Sentence on the recording, and on the device's busy share of the visit and of a unit."""
     recorded = f"{timeline.launches} launches" if timeline.launches else "One run of the program"
     if timeline.units and timeline.units != timeline.launches:
         recorded += f", {timeline.units} times {timeline.unit}"
@@ -361,7 +361,7 @@ def _twin(cell: NamedTimeline, picture: Picture, window: UnitWindow) -> SmallTab
     longest = bars.loc[duration.nlargest(MOST_TWIN_ROWS).index]
     longest = longest.sort_values("start_ns", kind="stable")
     lines = tuple(
-        Line(
+        TimelineRow(
             str(row["name"]),
             (
                 Datum(cell.timeline.device if row["kind"] == GPU else "range", css="words"),

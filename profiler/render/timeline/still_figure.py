@@ -49,7 +49,7 @@ class Panel:
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """How much of each of equal stretches of a time was busy; `values` may be empty."""
+    """Busy share of equal stretches of a time; `values` may be empty."""
 
     title: str
     span: tuple[int, int]

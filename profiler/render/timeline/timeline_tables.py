@@ -29,7 +29,7 @@ _LAUNCH = "launch"
 
 
 @dataclass(frozen=True)
-class Line:
+class TimelineRow:
     """One row of a table whose heads are elsewhere."""
 
     name: str
@@ -47,7 +47,7 @@ class SmallTable:
     caption: str
     first: str
     heads: tuple[tuple[str, str], ...]
-    lines: tuple[Line, ...]
+    lines: tuple[TimelineRow, ...]
     left_out: int = 0
     text_heads: tuple[str, ...] = ()
     """Heads of columns that hold text."""
@@ -57,7 +57,7 @@ class SmallTable:
 
 @dataclass(frozen=True)
 class NamedTimeline:
-    """What a timeline shows, under the name of its cell."""
+    """Findings of a timeline, under the name of its cell."""
 
     variant: str
     problem: str
@@ -71,7 +71,7 @@ class NamedTimeline:
 
     @property
     def units(self) -> str:
-        """What repeats, and how often: `100 step_*`."""
+        """Repeating unit and its count: `100 step_*`."""
         timeline = self.timeline
         return _counted(timeline.units, timeline.unit) if timeline.unit else "nothing repeats"
 
@@ -92,7 +92,7 @@ class PhaseShares:
     """Busy share of each phase, cells as rows; first what repeats, and how often."""
 
     phases: tuple[str, ...]
-    rows: tuple[Line, ...]
+    rows: tuple[TimelineRow, ...]
 
 
 _PhaseKey = tuple[UnitPart, str]
@@ -105,7 +105,7 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
     keys: dict[_PhaseKey, None] = dict.fromkeys(key for phases in by_key for key in phases)
     ordered = sorted(keys, key=lambda key: _PART_ORDER.index(key[0]))
     rows = tuple(
-        Line(
+        TimelineRow(
             cell.variant,
             (_text_datum(cell.units), *(_share_datum(phases.get(key)) for key in ordered)),
             title=cell.problem,
@@ -117,13 +117,13 @@ def phase_shares(cells: Sequence[NamedTimeline]) -> PhaseShares:
 
 
 def _counted(number: int, name: str) -> str:
-    """So many of them, as English has it where they are launches."""
+    """Count and noun: `3 launches`, `100 step_*`."""
     plural = "es" if name == _LAUNCH and number != 1 else ""
     return f"{number} {name}{plural}".rstrip()
 
 
 def slowed_words(named: NamedTimelines) -> str:
-    """Say how far recording stretched the launches; empty where it did not, or nothing tells."""
+    """Sentence on the slowdown by recording; empty where there was none, or it is not known."""
     slowed = named.timelines.most_slowed
     if slowed is None:
         return ""
@@ -190,7 +190,7 @@ def phase_table(named: NamedTimelines) -> SmallTable:
     )
 
 
-def _phase_lines(cell: NamedTimeline) -> Iterator[Line]:
+def _phase_lines(cell: NamedTimeline) -> Iterator[TimelineRow]:
     unit = cell.timeline.unit
     for phase in cell.timeline.phases:
         data = (
@@ -206,7 +206,7 @@ def _phase_lines(cell: NamedTimeline) -> Iterator[Line]:
             _percent(phase.share_of_gpu),
             _time(phase.host_ns, "no range of its own"),
         )
-        yield Line(cell.variant, data, mark=cell.mark)
+        yield TimelineRow(cell.variant, data, mark=cell.mark)
 
 
 def call_table(named: NamedTimelines) -> SmallTable | None:
@@ -221,7 +221,7 @@ def call_table(named: NamedTimelines) -> SmallTable | None:
         for head in ((name, "Calls per launch"), (f"{name}: time", _CALL_HINT))
     ]
     lines = tuple(
-        Line(
+        TimelineRow(
             cell.variant,
             (_text_datum(cell.problem), *_calls_of(cell.timeline.calls, names)),
             mark=cell.mark,
@@ -307,7 +307,7 @@ def _counter(value: float, metric: str) -> Datum:
     return Datum.quantity(value, label(metric).unit, "not collected for this range")
 
 
-def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Line:
+def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> TimelineRow:
     some = row["operations"] > 0
     data = (
         _number(row["instances"]),
@@ -320,7 +320,7 @@ def _tree_line(row: Mapping[Any, Any], counters: Sequence[Datum]) -> Line:
         *counters,
     )
     domain = "" if row["domain"] in ("", NVTX_DOMAIN) else f"domain {row['domain']}"
-    return Line(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, title=domain)
+    return TimelineRow(str(row["name"] or ""), data, depth=int(row["depth"]) - 1, title=domain)
 
 
 def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
@@ -329,7 +329,7 @@ def gap_table(timeline: CellTimelineFindings) -> SmallTable | None:
     if groups.empty:
         return None
     lines = tuple(
-        Line(
+        TimelineRow(
             f"{row['before']} \u2192 {row['after']}",
             (
                 _prose(_between(str(row["before_path"]), str(row["after_path"]))),
@@ -380,7 +380,7 @@ def kernel_table(timeline: CellTimelineFindings) -> SmallTable | None:
         return None
     shown = [*kernels.head(MOST_KERNELS).to_dict("records"), *others.to_dict("records")]
     lines = tuple(
-        Line(
+        TimelineRow(
             "without a name" if pd.isna(row["name"]) else str(row["name"]),
             (
                 _percent(row["time_pct"] / 100),
@@ -419,7 +419,7 @@ def latency_table(timeline: CellTimelineFindings) -> SmallTable | None:
     if table.empty:
         return None
     lines = tuple(
-        Line(
+        TimelineRow(
             "without a name" if pd.isna(row["name"]) else str(row["name"]),
             (
                 _number(row["launches"]),

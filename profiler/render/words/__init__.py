@@ -1,1 +1,1 @@
-"""What is said: sentences, cards, names, numbers and units."""
+"""Text of pages: sentences, cards, names, numbers and units."""

@@ -79,7 +79,7 @@ def answer_of(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
-    """What each step of a parameter changes; without any, the general answer."""
+    """Sentences on the effect of each step of a parameter; without any, the general answer."""
     steps = findings.parameter_steps
     if not steps:
         return sentences(findings)
@@ -94,7 +94,7 @@ def step_sentences(findings: Findings) -> tuple[Sentence, ...]:
 
 
 def ladder_sentences(findings: Findings) -> tuple[Sentence, ...]:
-    """From where a ladder of versions led to where, then the general answer."""
+    """Sentence on the first and last version of a ladder, then the general answer."""
     ladder = _ladder_sentence(findings)
     return (ladder, *sentences(findings)) if ladder else sentences(findings)
 
@@ -190,7 +190,7 @@ def _largest_sentence(findings: Findings) -> Sentence:
 
 
 def _largest_words(findings: Findings) -> str:
-    """Why one problem speaks for all; of problems of different kinds none is the largest."""
+    """Apposition to the problem that is shown: the largest, or the one that takes longest."""
     if len(findings.problems) == 1:
         return ""
     keys = telling(findings.problems)
@@ -199,7 +199,7 @@ def _largest_words(findings: Findings) -> str:
 
 
 def winner_words(findings: Findings, winner: Winner) -> Sentence:
-    """Who wins a problem, with its number: the best only where verdicts show it."""
+    """Clause on the winner of a problem with its number: the best only where verdicts show it."""
     shown = numbers.show(winner.value.median, findings.primary.unit)
     variant = winner.cell.variant
     name = Part(variant.name, strong=True)
@@ -217,7 +217,7 @@ def winner_words(findings: Findings, winner: Winner) -> Sentence:
 
 
 def _aside(findings: Findings, winner: Winner) -> str:
-    """Say of a winner that it is no rival."""
+    """Apposition to a winner that is the baseline or a reference; else empty."""
     variant = winner.cell.variant
     if variant == findings.baseline:
         return ", the baseline,"
@@ -236,7 +236,7 @@ def _certainty(value: Value, verdict: PairVerdict) -> str:
 
 
 def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence:
-    """At how many problems a variant wins, and how much slower it is used for all of them."""
+    """Sentence on the problems that a variant wins, and its slowdown used for all of them."""
     total = 0 if row is None else len(row.planned)
     if row is None or row.regret is None or total < 2:
         return ()
@@ -249,7 +249,7 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
 
 
 def _first_elsewhere(findings: Findings, row: VariantRank) -> str:
-    """Who is first at the problems that a variant loses: each where they are few, else how often.
+    """Winners of the problems that a variant loses: each where they are few, else counts.
 
     Not where the run tunes: it asks for one configuration, and how much slower that is.
     """
@@ -272,7 +272,7 @@ def _problem(findings: Findings, identifier: str) -> Problem:
 
 
 def where(row: VariantRank) -> str:
-    """Where a variant is used when it is used at every problem that it can run on."""
+    """Adverb for all problems that a variant can run on: `everywhere` or `at all of them`."""
     return "everywhere" if row.complete else "at all of them"
 
 
@@ -291,7 +291,7 @@ def _timer_sentence(findings: Findings) -> Sentence:
 
 
 def coverage_sentence(findings: Findings) -> Sentence:
-    """How many cells were measured, and what became of the others."""
+    """Sentence on the number of measured cells, and the outcomes of the others."""
     total = len(findings.report.plan.cells)
     others = [
         f"{count} {OUTCOME_WORDS[outcome]}"

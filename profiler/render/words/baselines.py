@@ -8,7 +8,7 @@ from profiler.model import Cell
 
 
 def baseline_label(baseline: NamedBaseline) -> str:
-    """What a baseline to switch to is called."""
+    """Label of a baseline to switch to."""
     name = baseline.variant.name if baseline.variant else ""
     return {
         "reference": f"reference: {name}",

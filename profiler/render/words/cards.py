@@ -49,7 +49,7 @@ def _best_card(findings: Findings) -> Card:
 
 
 def _place(findings: Findings, row: VariantRank) -> str:
-    """What the first may be called: best only where it is so at each of its problems."""
+    """Heading for the first: best only where it is so at each of its problems."""
     if not row.planned <= findings.contenders.get(row.variant.id, frozenset()):
         return "Leader"
     winners = [
@@ -62,7 +62,7 @@ def _place(findings: Findings, row: VariantRank) -> str:
 
 
 def _ties(findings: Findings, row: VariantRank) -> str:
-    """Who is the same as the leader at its only problem, or not told apart from it."""
+    """Clause on variants the same as the leader at its only problem, or not told apart from it."""
     winners = [
         winner
         for winner in findings.deciding_winners.values()
@@ -198,12 +198,12 @@ _STALLS = {"wait": "fixed-latency dependencies"}
 
 
 def stall_words(reason: str) -> str:
-    """What warps wait for, from ncu's name of a stall reason."""
+    """Stall reason in words, from ncu's name of it."""
     return _STALLS.get(reason, reason.replace("_", " "))
 
 
 def _bandwidth_words(findings: Findings, row: VariantRank, problem: Problem) -> str:
-    """What to collect; before that how busy the device memory is, where that is known."""
+    """Metrics to collect, after the busy share of the device memory where that is known."""
     busy = findings.at(row.variant, problem, "peak_dram_pct").median
     if numbers.is_missing(busy):
         return _NO_LIMIT

@@ -1,4 +1,4 @@
-"""How a run was measured: machine, tools, what was left out, what was started, what words mean."""
+"""Method of a run: machine, tools, exclusions, sessions, glossary."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ENVIRONMENT_WORDS: tuple[tuple[str, str, str], ...] = (
 
 @dataclass(frozen=True)
 class Method:
-    """Everything that the last section shows."""
+    """Contents of the last section."""
 
     environment: tuple[tuple[str, str], ...]
     funnel: tuple[Stage, ...]

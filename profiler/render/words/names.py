@@ -1,4 +1,4 @@
-"""How names are cut where there is no room for them."""
+"""Shortened names."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ _AS_FACTOR = 2.0
 
 
 def ties_words(winner: Winner) -> str:
-    """Who is the same as a winner and who is not told apart from it; empty where nobody is."""
+    """Variants the same as a winner, or not told apart from it, as a clause; empty without any."""
     if not winner.judged:
         return ""
     parts = []
@@ -34,7 +34,7 @@ def _names(cells: Sequence[Cell]) -> str:
 
 
 def best_word(findings: Findings) -> str:
-    """What the variant to recommend is called: the best only where verdicts show it.
+    """Label of the variant to recommend: the best only where verdicts show it.
 
     Where the baseline has the better mean, it is only the first of the rest.
     """
@@ -49,7 +49,7 @@ def best_word(findings: Findings) -> str:
 
 
 def contender_words(findings: Findings, row: VariantRank) -> str:
-    """At how many problems a variant wins, or is not shown to be worse than the winner."""
+    """Clause on the number of problems at which a variant wins or is not shown to be worse."""
     total = len(row.planned)
     winners = [
         findings.deciding_winners[problem]
@@ -74,7 +74,7 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
 
 
 def slowdown_words(slowdown: float) -> str:
-    """How much slower something is: in percent, from twice on as a factor; of 1 `no slower`."""
+    """A slowdown in percent, from twice on as a factor; of 1 `no slower`."""
     if numbers.is_missing(slowdown):
         return numbers.MISSING
     if slowdown >= _AS_FACTOR:

@@ -12,7 +12,7 @@ from profiler.render.words.verdicts import counts, reason_and_blocks
 
 
 def noun(findings: Findings) -> str:
-    """What the primary metric is called in a sentence."""
+    """Noun for the primary metric in a sentence."""
     named = findings.report.primary == "duration_ns"
     return "time" if named else findings.primary.label.lower()
 
@@ -44,7 +44,7 @@ def step_summary(findings: Findings, step_effect: StepEffect) -> str:
 
 
 def _verdict_words(effects: Sequence[Effect], verdicts: Sequence[PairVerdict]) -> str:
-    """Verdicts; of metrics without any, what the intervals say."""
+    """Verdicts; of metrics without any, whether the intervals include 1."""
     text = counts(verdicts)
     if not text:
         return _interval_words(effects)

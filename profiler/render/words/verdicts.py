@@ -76,7 +76,7 @@ def reason_and_blocks(pair: PairVerdict) -> str:
 
 
 def details(pair: PairVerdict) -> str:
-    """Everything behind the verdict: reason, margin, noise floor, blocks, detectable effect."""
+    """Evidence of the verdict: reason, margin, noise floor, blocks, detectable effect."""
     parts = [reason_words(pair) + _final_words(pair), limits(pair)]
     return "; ".join(part for part in parts if part)
 
@@ -113,19 +113,19 @@ def verdict_choices() -> tuple[tuple[str, str], ...]:
 
 
 def verdict_key() -> str:
-    """What the symbols mean."""
+    """Key of the symbols."""
     return ", ".join(word(verdict) for verdict in ORDER if verdict is not Verdict.NO_DATA)
 
 
 def percent(effect: float) -> str:
-    """A relative effect: 0.0123 is `1.23 %`; above 100 % a factor: 1.5 is 2.50 times."""
+    """A relative effect: 0.0123 is `1.23 %`; above 100 % a factor: 12.9 is 13.9 times."""
     if effect > 1:
-        return f"{1 + effect:.2f}{numbers.TIMES}"
+        return numbers.ratio(1 + effect)
     return f"{100 * effect:.2f}\u202f%"
 
 
 def counts(pairs: Iterable[PairVerdict]) -> str:
-    """How often each verdict was given: `FASTER at 3, SAME at 1 of 4 problems`; "" without any."""
+    """Counts of verdicts: `FASTER at 3, SAME at 1 of 4 problems`; "" without any."""
     verdicts = [pair.verdict for pair in pairs if pair.verdict is not None]
     by_verdict = Counter(verdicts)
     if not verdicts:
@@ -146,7 +146,7 @@ def all_problems(count: int) -> str:
 
 
 def counted(pairs: Iterable[PairVerdict]) -> str:
-    """How often each verdict was given, in symbols: `▼ 4, = 1`."""
+    """Counts of verdicts in symbols: `▼ 4, = 1`."""
     by_verdict = Counter(pair.verdict for pair in pairs if pair.verdict is not None)
     return ", ".join(
         f"{SYMBOLS[verdict]} {by_verdict[verdict]}" for verdict in ORDER if by_verdict[verdict]

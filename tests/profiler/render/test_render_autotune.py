@@ -167,10 +167,10 @@ def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str])
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
     assert heads[:2] == [
         "Percent slower than the best of each problem",
-        "One configuration for all",
+        "Best single configuration",
     ]
     assert heads[2:4] == ["Duration with intervals, problem by problem", "What each parameter does"]
-    assert {"Time against what a launch needs", "How much came through"} <= set(heads)
+    assert {"Time against what a launch needs", "Coverage by stage"} <= set(heads)
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
     assert HOSTILE_NAME in heat.text_content()
     assert autotune_view(find(tuned)).template == "autotune.html"
