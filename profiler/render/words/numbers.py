@@ -132,7 +132,7 @@ def ratio(value: float | None) -> str:
 def change(value: float) -> str:
     """Write a factor by which a counter changed; of a tiny one how many times fewer."""
     if 0 < value < _FEWER:
-        return f"{significant(1 / value, 3)}{TIMES} fewer"
+        return f"{_count(rounded(1 / value, 3))}{TIMES} fewer"
     return ratio(value)
 
 

@@ -68,6 +68,16 @@ def test_each_problem_has_one_best_at_nought(tuning: Findings) -> None:
         assert [(one.text, one.raw) for one in best] == [("0.0", "0")]
 
 
+def test_twice_the_time_and_more_is_a_factor(tuning: Findings) -> None:
+    data = [datum for row in whole_heat(tuning).rows for datum in row.data if datum.raw]
+    slow = [datum for datum in data if float(datum.raw or 0) >= SLOWDOWN_EDGES[-1]]
+    assert slow
+    for datum in slow:
+        factor = 1 + float(datum.raw or "nan") / 100
+        assert datum.text.lstrip("?\u2248") == f"{factor:.1f}\u00d7"
+    assert not [datum for datum in data if datum not in slow and "\u00d7" in datum.text]
+
+
 def test_worst_and_mean_are_those_of_the_row(tuning: Findings) -> None:
     for row in whole_heat(tuning).rows:
         behind = [float(one.raw) for one in row.data[2:] if one.raw is not None]

@@ -174,7 +174,7 @@ def test_json_has_every_cell_with_its_metrics(
 def test_hover_tells_interval_extremes_and_samples(result: Any) -> None:
     for text in (result["behind"], result["detail"]):
         assert text.startswith("Duration: median ")
-        assert "95 % interval" in text
+        assert "95\u202f% interval" in text
         assert "n = 8" in text
 
 

@@ -51,6 +51,12 @@ def test_ratios_and_intervals() -> None:
     assert numbers.half_width(0, 0, 0) == ""
 
 
+def test_no_ratio_is_rounded_to_nothing() -> None:
+    assert numbers.ratio(0.00042) == "0.000420\u00d7"
+    assert numbers.change(1 / 1203) == f"1{SPACE}200\u00d7 fewer"
+    assert numbers.change(1 / 133) == "133\u00d7 fewer"
+
+
 def test_seconds_read_as_a_clock() -> None:
     assert numbers.seconds(3.21) == "3.2 s"
     assert numbers.seconds(245) == "4 min 05 s"
