@@ -1,4 +1,4 @@
-"""The page of many configurations on few problems: which one, what it costs, what parameters do."""
+"""The page of many configurations on few problems: best single choice, slowdowns, effects of parameters."""
 
 from __future__ import annotations
 
