@@ -1,4 +1,4 @@
-"""The page of many configurations on few problems: best single choice, slowdowns, effects of parameters."""
+"""The page of many configurations on few problems: best single choice, slowdowns, effects."""
 
 from __future__ import annotations
 
