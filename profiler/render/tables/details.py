@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -147,54 +147,48 @@ def _problem(
     kernels: Sequence[str],
 ) -> ProblemDetails:
     cells = _in_order(findings, problem)
-    measured = [
-        metric
-        for metric in findings.metrics
-        if any(findings.value(cell, metric.name).present for cell in cells)
-    ]
-    numbered = {metric: number for number, metric in enumerate(findings.metrics)}
-    columns, texts = [], []
-    for metric in measured:
-        values = [findings.value(cell, metric.name) for cell in cells]
-        unit, column = numbers.column([value.median for value in values], metric.unit)
-        counts = [value.n for value in values if value.present]
-        columns.append(Column(metric, numbered[metric], unit, _span(counts)))
-        texts.append(column)
-    sources = {cell.id: _source(findings, cell) for cell in cells}
+    columns, texts = _columns(findings, cells)
+    measured = [column.label for column in columns]
+    sources = [_source(findings, cell) for cell in cells]
     sampled = tuple(
         metric
         for metric in measured
-        if any((sources[cell.id], metric.name) in samples.texts for cell in cells)
+        if any((source, metric.name) in samples.texts for source in sources)
     )
     rows = tuple(
         _detail(
             findings,
             cell,
-            data=_data(findings, cell, measured, [column[row] for column in texts]),
-            kernels=tuple(
-                kernels.index(name) + 1 for name in samples.kernels.get(sources[cell.id], ())
-            ),
-            samples=tuple(
-                samples.texts.get((sources[cell.id], metric.name), "") for metric in sampled
-            ),
+            data=_data(findings, cell, measured, row),
+            kernels=tuple(kernels.index(name) + 1 for name in samples.kernels.get(source, ())),
+            samples=tuple(samples.texts.get((source, metric.name), "") for metric in sampled),
         )
-        for row, cell in enumerate(cells)
-    )
-    rows = tuple(
-        replace(
-            row,
-            verdicts=tuple(_against(findings, baseline, cell) for baseline in findings.baselines),
-        )
-        for row, cell in zip(rows, cells, strict=True)
+        for cell, row, source in zip(cells, texts, sources, strict=True)
     )
     return ProblemDetails(
         name=problem.name,
         command=rerun_command(findings.report.spec_path, problem),
         facts=tuple(_facts([findings.status(cell) for cell in cells])),
-        columns=tuple(columns),
+        columns=columns,
         sampled=sampled,
         cells=rows,
     )
+
+
+def _columns(
+    findings: Findings, cells: Sequence[Cell]
+) -> tuple[tuple[Column, ...], list[tuple[str, ...]]]:
+    """The metrics that any of these cells has, and the texts of each cell's row."""
+    columns: list[Column] = []
+    texts: list[Sequence[str]] = []
+    for number, metric in enumerate(findings.metrics):
+        values = [findings.value(cell, metric.name) for cell in cells]
+        counts = [value.n for value in values if value.present]
+        if counts:
+            unit, column = numbers.column([value.median for value in values], metric.unit)
+            columns.append(Column(metric, number, unit, _span(counts)))
+            texts.append(column)
+    return tuple(columns), [tuple(column[row] for column in texts) for row in range(len(cells))]
 
 
 def _in_order(findings: Findings, problem: Problem) -> list[Cell]:
@@ -237,7 +231,7 @@ def _detail(
         kernels=kernels,
         samples=samples,
         blocks=_blocks_words(findings, cell),
-        verdicts=(),
+        verdicts=tuple(_against(findings, baseline, cell) for baseline in findings.baselines),
     )
 
 
