@@ -97,7 +97,7 @@ def _finals(plan: Plan) -> Iterator[Launches]:
         expected += field.visits(min(_some(field.rivals), finalists), field.references)
         most += field.visits(finalists, field.references)
     if most:
-        title = f"finals, {plan.final_blocks} blocks of the finalists and references"
+        title = f"confirmation, {plan.final_blocks} blocks of the finalists and references"
         yield Launches(title, expected * plan.final_blocks, most * plan.final_blocks)
 
 

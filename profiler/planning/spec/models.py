@@ -463,7 +463,7 @@ class Experiment(SpecModel):
         "about them is open. `best`: which variant is the best at each problem, and whether it "
         "differs from the baseline; `baseline`: which others differ from the baseline; `steps`: "
         "whether each variant differs from the one before it; `effects`: whether variants that "
-        "differ in one parameter (of `page.parameters`) do. Only `best` has a final. Default: "
+        "differ in one parameter (of `page.parameters`) do. Only `best` has a confirmation. Default: "
         "`best` and `baseline`; with a page of kind `progression` also `steps`, of kind "
         "`ablation` also `effects`.",
     )
