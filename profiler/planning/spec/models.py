@@ -463,8 +463,8 @@ class Experiment(SpecModel):
         "about them is open. `best`: which variant is the best at each problem, and whether it "
         "differs from the baseline; `baseline`: which others differ from the baseline; `steps`: "
         "whether each variant differs from the one before it; `effects`: whether variants that "
-        "differ in one parameter (of `page.parameters`) do. Only `best` has a confirmation. Default: "
-        "`best` and `baseline`; with a page of kind `progression` also `steps`, of kind "
+        "differ in one parameter (of `page.parameters`) do. Only `best` has a confirmation. "
+        "Default: `best` and `baseline`; with a page of kind `progression` also `steps`, of kind "
         "`ablation` also `effects`.",
     )
     page: Page = Field(default_factory=Page, description="Which page to write.")

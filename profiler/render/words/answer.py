@@ -21,7 +21,7 @@ from profiler.planning.problem_names import is_number, telling
 from profiler.render.tables.timers import timer_table
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
-from profiler.render.words.ranks import contender_words, slowdown_words, ties_words
+from profiler.render.words.ranks import contender_words, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun, step_name, step_summary
 from profiler.render.words.verdicts import all_problems, counts, reason_and_blocks, word_of
 
@@ -243,8 +243,8 @@ def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence
     text = f" {contender_words(findings, row)}{_first_elsewhere(findings, row)}"
     if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere
         worst = _problem(findings, row.regret.worst_problem)
-        slower = slowdown_words(row.regret.worst)
-        text += f"; used {where(row)}, at most {slower} than the best (at {worst.name})"
+        slower = worst_slowdown_words(row.regret.worst)
+        text += f"; used {where(row)}, {slower} than the best (at {worst.name})"
     return (Part(row.variant.name, strong=True), Part(f"{text}."))
 
 

@@ -13,7 +13,7 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card, where
-from profiler.render.words.ranks import contender_words, slowdown_words, ties_words
+from profiler.render.words.ranks import contender_words, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
 from profiler.render.words.verdicts import CSS, counts, details, percent, reason_and_blocks, word_of
 
@@ -41,8 +41,8 @@ def _best_card(findings: Findings) -> Card:
     if not row.covers:
         detail += f"; measured at {len(row.ratios)}"
     elif findings.tunes and row.regret is not None and row.regret.worst > 1:
-        slower = slowdown_words(row.regret.worst)
-        detail += f"; used {where(row)}, at most {slower} than the best"
+        slower = worst_slowdown_words(row.regret.worst)
+        detail += f"; used {where(row)}, {slower} than the best"
     if row is findings.baseline_rank:
         detail = f"the baseline; {detail}"
     return Card(_place(findings, row), row.variant.name, f"{detail}{_ties(findings, row)}")

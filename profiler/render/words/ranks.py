@@ -14,6 +14,8 @@ _NAMED = 2
 """Variants that a sentence names; more are counted."""
 _AS_FACTOR = 2.0
 """Slowdowns from here on are said as factors, below as percent."""
+_SMALL = 0.0005
+"""Shares below this are 0.0 percent with one decimal."""
 
 
 def ties_words(winner: Winner) -> str:
@@ -80,4 +82,10 @@ def slowdown_words(slowdown: float) -> str:
     if slowdown >= _AS_FACTOR:
         return f"{slowdown:.2f}{numbers.TIMES} slower"
     percent = 100 * (slowdown - 1)
-    return f"{percent:.1f}\u202f% slower" if percent >= 0.05 else "no slower"
+    return f"{percent:.1f}\u202f% slower" if percent >= 100 * _SMALL else "no slower"
+
+
+def worst_slowdown_words(slowdown: float) -> str:
+    """How far from the best a variant is at the worst of the problems that it is used for."""
+    small = slowdown - 1 < _SMALL
+    return "less than 0.1\u202f% slower" if small else f"at most {slowdown_words(slowdown)}"
