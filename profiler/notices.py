@@ -33,6 +33,8 @@ class NoticeKind(StrEnum):
     JOURNAL_ODD = "journal_odd"
     KERNELS_UNCHECKED = "kernels_unchecked"
     ATTEMPT_LINKED = "attempt_linked"
+    ATTEMPT_DAMAGED = "attempt_damaged"
+    ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
     NO_BASELINE = "no_baseline"
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
@@ -154,6 +156,16 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{attempt} was not read: it is or holds a link, and links in a run folder are not "
         "followed.",
         "Put the file or folder itself in its place.",
+    ),
+    NoticeKind.ATTEMPT_DAMAGED: NoticeTemplate(
+        Severity.WARNING,
+        "{attempt} was not read: its session.json is damaged, and what it measured is not known.",
+        "Run the same command again: it measures what is missing.",
+    ),
+    NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
+        Severity.WARNING,
+        "{file} is damaged and was not used; the rest of its attempt was.",
+        "Run the same command again: it measures or checks what is missing.",
     ),
     NoticeKind.NO_BASELINE: NoticeTemplate(
         Severity.WARNING,

@@ -206,7 +206,7 @@ def _run_folder(
     request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter
 ) -> RunFolder:
     name = request.loaded.experiment.name
-    resumed = None if request.fresh else resumable(request.out, name, keys)
+    resumed = None if request.fresh else resumable(request.out, name, keys, reporter.warn)
     if resumed is not None:
         reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
         return resumed

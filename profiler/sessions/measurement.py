@@ -70,6 +70,8 @@ class Measurement:
     def save_what_was_left(self) -> None:
         """Recover results of tools that were killed together with an earlier profiler."""
         for attempt in self.run.attempts():
+            if attempt.record.collector not in COLLECTORS:  # damaged, or of a newer version
+                continue
             if attempt.result is None and attempt.record.kind == SessionKind.TIMELINE:
                 self._save_timeline(attempt)
                 continue

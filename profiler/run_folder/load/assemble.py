@@ -89,6 +89,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
                 Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name})
                 for name in run.linked_attempts()
             ),
+            *(
+                Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name})
+                for name in run.damaged_attempts()
+            ),
             *results.notices,
         ),
         spec_text=loaded.text,

@@ -149,10 +149,15 @@ def load_attempt(
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
     )
-    odd = _odd_records(attempt, journal.skipped)
+    clocks, clock_notices = _read_clocks(attempt)
+    odd = (
+        *clock_notices,
+        *_odd_records(attempt, journal.skipped),
+        *(Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name}) for name in attempt.damaged),
+    )
     if record.kind == SessionKind.TIMELINE:
         loaded = _load_timelines(attempt, records, current)
-        return replace(loaded, notices=(*loaded.notices, *odd))
+        return replace(loaded, notices=(*loaded.notices, *odd), clocks=clocks)
     table, notices = _read_csv(attempt)
     samples = _samples(attempt, records, table, compute_capability)
     return Loaded(
@@ -162,10 +167,18 @@ def load_attempt(
         current=frozenset(current),
         notices=(*notices, *odd),
         attributes=table.attributes if table is not None else {},
-        clocks=read_clocks(attempt.folder / CLOCKS_FILE),
+        clocks=clocks,
         ranges=_ranges(attempt, records, table, compute_capability, current),
         ncu_rules=_rules(attempt, table, current),
     )
+
+
+def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
+    """Clocks of an attempt; where they cannot be read none, and a notice."""
+    try:
+        return read_clocks(attempt.folder / CLOCKS_FILE), ()
+    except ParseError:
+        return empty_clocks(), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": CLOCKS_FILE}),)
 
 
 def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
@@ -189,7 +202,6 @@ def _load_timelines(
         records=records,
         current=frozenset(current),
         notices=notices,
-        clocks=read_clocks(attempt.folder / CLOCKS_FILE),
         timeline=timelines or VisitTimelines(),
     )
 
