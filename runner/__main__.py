@@ -13,6 +13,7 @@ from pathlib import Path
 
 from runner import protocol
 from runner.journal import Journal
+from runner.opened import OpenedFiles
 from runner.protocol import Job
 
 
@@ -32,8 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         _tell(f"cannot read the job or open its journal: {error}")
         return protocol.EXIT_BAD_JOB
+    opened = OpenedFiles(job.watched, job.unwatched)
+    opened.install()
     with stream:
-        return _run(job, Journal(stream))
+        return _run(job, Journal(stream, opened))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -104,6 +104,9 @@ class RunRecord:
     """`key=value` flags that were laid over the spec."""
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Collector of timelines → AttemptRecord.settings of today."""
+    opened: Mapping[str, str] = field(default_factory=dict)
+    """File that sessions opened (`runner.protocol.OPENED`) → digest of its content at the end of
+    the last execution: what an attempt measured with another content is not used."""
     recording: bool = False
     """Whether this is a copy by `profiler record`, which a newer one may replace."""
     schema_version: int = SCHEMA_VERSION

@@ -30,6 +30,7 @@ from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from runner import protocol
 
+NO_FILES: Mapping[str, str] = MappingProxyType({})
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 FINISHED = "finished"
@@ -136,16 +137,20 @@ def load_attempt(
     keys: Mapping[str, str],
     compute_capability: str | None,
     settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
+    opened: Mapping[str, str] = NO_FILES,
 ) -> Loaded:
     """Read one attempt; rows of cells whose key is another in `keys` are left out.
 
-    So is a whole attempt at timelines that was made otherwise than `settings` say of its collector.
+    So is a whole attempt at timelines that was made otherwise than `settings` say of its collector,
+    and one that opened a file whose content is another in `opened` (RunRecord.opened).
     """
     record = attempt.record
     current = {cell for cell, key in record.keys.items() if keys.get(cell) == key}
     if settings.get(record.collector, record.settings) != record.settings:
         current = set()
     journal = protocol.read_whole_journal(attempt.journal)
+    if _changed_since(journal.records, opened):
+        current = set()
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
     )
@@ -171,6 +176,12 @@ def load_attempt(
         ranges=_ranges(attempt, records, table, compute_capability, current),
         ncu_rules=_rules(attempt, table, current),
     )
+
+
+def _changed_since(records: Sequence[Mapping[str, Any]], opened: Mapping[str, str]) -> bool:
+    """Whether a file that an attempt opened has another content now."""
+    read = protocol.opened_files(records)
+    return any(opened.get(file, digest) != digest for file, digest in read.items())
 
 
 def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
