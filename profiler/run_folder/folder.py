@@ -107,6 +107,9 @@ class RunRecord:
     opened: Mapping[str, str] = field(default_factory=dict)
     """File that sessions opened (`runner.protocol.OPENED`) → digest of its content at the end of
     the last execution: what an attempt measured with another content is not used."""
+    number: int = 0
+    """Which run of its experiment in its folder it is, from 1; 0 of runs that were not counted.
+    Clocks step back: this orders runs before `created` does."""
     recording: bool = False
     """Whether this is a copy by `profiler record`, which a newer one may replace."""
     schema_version: int = SCHEMA_VERSION
@@ -474,9 +477,25 @@ def create_run(out: Path, experiment: str, created: str) -> RunFolder:
 
 
 def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
-    """The run folders under `out`, oldest first."""
-    folders = (file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}"))
-    return tuple(RunFolder(folder) for folder in sorted(folders, key=_began))
+    """The run folders under `out`, oldest first: by number, then by the time in UTC."""
+    folders = [file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}")]
+    return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
+
+
+def next_number(out: Path, experiment: str) -> int:
+    """RunRecord.number of a new run."""
+    return 1 + max((_order(run.path)[0] for run in runs(out, experiment)), default=0)
+
+
+def _order(folder: Path) -> tuple[int, float, tuple[str, int]]:
+    """Place of a run among the others; one whose run.json is damaged counts as an early one."""
+    try:
+        data = read_json(folder / RUN_FILE)
+        number = data.get("number", 0)
+        began = datetime.fromisoformat(data["created"]).timestamp()
+        return int(number), began, _began(folder)
+    except (UsageError, KeyError, TypeError, ValueError, OverflowError):
+        return 0, 0.0, _began(folder)
 
 
 def _began(folder: Path) -> tuple[str, int]:

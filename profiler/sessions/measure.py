@@ -17,7 +17,7 @@ from profiler.model import BuildResult, Plan, SessionPlan, Variant
 from profiler.planning.plan import timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment, LoadedSpec
-from profiler.run_folder.folder import RunFolder, RunRecord, create_run, resumable
+from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.launch_params import launch_params
@@ -257,9 +257,10 @@ def _run_folder(
 
 
 def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
+    name = request.loaded.experiment.name
     earlier = run.record() if run.exists() else None
     return RunRecord(
-        experiment=request.loaded.experiment.name,
+        experiment=name,
         created=earlier.created if earlier else request.created,
         seed=request.plan.seed,
         environment=request.machine.environment,
@@ -268,6 +269,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         spec_path=request.loaded.shown_path,
         overrides=request.loaded.flags,
         timelines=_timeline_settings(request, earlier),
+        number=earlier.number if earlier else next_number(request.out, name),
         opened=_opened_now(request, run),
     )
 
