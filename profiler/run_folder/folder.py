@@ -25,6 +25,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -59,17 +60,21 @@ TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
 """What nsys writes into the folder of an attempt."""
 PAGE_FILE = "index.html"
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _BLAME_PARTS = 2
 """Outcome and cause, in AttemptResult.failed."""
 _MOST_BLOCKS = 2**31
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees either the old content or the new, never a part."""
+    """Write a text file so that a reader sees either the old content or the new, never a part.
+
+    Halves of characters, as in names that are no UTF-8, are written as escapes.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -82,7 +87,11 @@ def write_atomic(path: Path, text: str) -> None:
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a JSON document atomically; NaN is refused, missing is null."""
-    write_atomic(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if "\\ud" in text:  # half of a character is no JSON: readers would call the file damaged
+        plain = json.dumps(document, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(json.loads(_HALF_CHARACTER.sub("?", plain)), indent=1)
+    write_atomic(path, text + "\n")
 
 
 @dataclass(frozen=True)
