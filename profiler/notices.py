@@ -32,6 +32,7 @@ class NoticeKind(StrEnum):
     SESSION_DIED = "session_died"
     JOURNAL_ODD = "journal_odd"
     KERNELS_UNCHECKED = "kernels_unchecked"
+    DURATIONS_IMPOSSIBLE = "durations_impossible"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
@@ -150,6 +151,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{session}: the kernels of {count} cells were not compared with what their variants should "
         "launch.",
         "Run the same command again: it checks them first.",
+    ),
+    NoticeKind.DURATIONS_IMPOSSIBLE: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: {count} of {total} durations are zero or below; they are no measurement and "
+        "were left out (of {cells}).",
+        "Measure again with --fresh; if it stays so, choose another timer or larger problems.",
     ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,
