@@ -8,10 +8,16 @@ from pathlib import Path
 
 from profiler.errors import ParseError
 
-MAX_UNPACKED_BYTES = 2 * 2**30
+MAX_UNPACKED_BYTES = 2**30
 """Largest content of a packed file. The largest recording has 3 MB, and the CSV of a run of 5,000
 cells 200 MB."""
 _PART_BYTES = 2**20
+_REMEDY = "Unpack the file yourself if it is meant to be so large."
+
+
+def beyond(limit: int) -> str:
+    """Words on content that is larger than a limit."""
+    return f"unpacks to more than {limit} bytes (limit MAX_UNPACKED_BYTES in profiler/parse/packed)"
 
 
 def read_packed(path: Path, limit: int | None = None) -> bytes:
@@ -28,11 +34,7 @@ def read_packed(path: Path, limit: int | None = None) -> bytes:
             while part := stream.read(_PART_BYTES):
                 size += len(part)
                 if size > limit:
-                    raise ParseError(
-                        f"{path}: unpacks to more than {limit} bytes "
-                        "(limit: profiler.parse.packed.MAX_UNPACKED_BYTES)",
-                        remedy="Take a whole copy of the file.",
-                    )
+                    raise ParseError(f"{path}: {beyond(limit)}", remedy=_REMEDY)
                 parts.append(part)
     except (EOFError, zlib.error) as error:
         raise OSError(f"damaged: {error}") from error
