@@ -16,6 +16,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from profiler.commands.streams import prepare_streams
 from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
 
 
@@ -385,6 +386,7 @@ def _own_fault() -> NoReturn:
 
 def main() -> None:
     """Entry point: `SPEC` alone means `run SPEC`; every known error becomes its exit code."""
+    prepare_streams()
     arguments = sys.argv[1:]
     if arguments and _is_spec(arguments[0]):
         arguments = ["run", *arguments]

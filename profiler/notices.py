@@ -32,7 +32,10 @@ class NoticeKind(StrEnum):
     SESSION_DIED = "session_died"
     JOURNAL_ODD = "journal_odd"
     KERNELS_UNCHECKED = "kernels_unchecked"
+    DURATIONS_IMPOSSIBLE = "durations_impossible"
     ATTEMPT_LINKED = "attempt_linked"
+    ATTEMPT_DAMAGED = "attempt_damaged"
+    ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
     NO_BASELINE = "no_baseline"
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
@@ -149,11 +152,27 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "launch.",
         "Run the same command again: it checks them first.",
     ),
+    NoticeKind.DURATIONS_IMPOSSIBLE: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: {count} of {total} durations are zero or below; they are no measurement and "
+        "were left out (of {cells}).",
+        "Measure again with --fresh; if it stays so, choose another timer or larger problems.",
+    ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,
         "{attempt} was not read: it is or holds a link, and links in a run folder are not "
         "followed.",
         "Put the file or folder itself in its place.",
+    ),
+    NoticeKind.ATTEMPT_DAMAGED: NoticeTemplate(
+        Severity.WARNING,
+        "{attempt} was not read: its session.json is damaged, and what it measured is not known.",
+        "Run the same command again: it measures what is missing.",
+    ),
+    NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
+        Severity.WARNING,
+        "{file} is damaged and was not used; the rest of its attempt was.",
+        "Run the same command again: it measures or checks what is missing.",
     ),
     NoticeKind.NO_BASELINE: NoticeTemplate(
         Severity.WARNING,

@@ -7,13 +7,19 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from runner import protocol
 from runner.journal import Journal
+from runner.opened import OpenedFiles
 from runner.protocol import Job
+
+GRACE_S = 3.0
+"""For threads that a workload left, and what it registered for the end of the process."""
 
 
 class TerminatedError(BaseException):
@@ -32,8 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         _tell(f"cannot read the job or open its journal: {error}")
         return protocol.EXIT_BAD_JOB
+    opened = OpenedFiles(job.watched, job.unwatched)
+    opened.install()
     with stream:
-        return _run(job, Journal(stream))
+        return _run(job, Journal(stream, opened))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -88,12 +96,27 @@ def _tell(line: str) -> None:
 
 
 def _leave(code: int) -> None:
-    """End the process; with a lost context at once, because destructors would only crash on it."""
+    """End the process; with a lost context at once, because destructors would only crash on it.
+
+    What a workload left running is waited for a few seconds: all that was asked for is done.
+    """
     if code == protocol.EXIT_CONTEXT_LOST:
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
+        _exit_now(code)
+    timer = threading.Timer(GRACE_S, _end_threads, [code])
+    timer.daemon = True
+    timer.start()
     sys.exit(code)
+
+
+def _end_threads(code: int) -> NoReturn:
+    _tell(f"what the workload left running was ended after {GRACE_S:g} s")
+    _exit_now(code)
+
+
+def _exit_now(code: int) -> NoReturn:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":

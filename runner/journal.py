@@ -1,19 +1,31 @@
-"""The journal as the runner writes it: every record stamped, appended and flushed."""
+"""The journal as the runner writes it: every record stamped, appended and flushed.
+
+Files that were opened since the last record are written down before the next one.
+"""
 
 from __future__ import annotations
 
 import time
 from typing import Any, TextIO
 
-from runner.protocol import append_record
+from runner import protocol
+from runner.opened import OpenedFiles
 
 
 class Journal:
     """Appends records to a stream; whatever kills the process, all written records are kept."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, opened: OpenedFiles | None = None) -> None:
         self._stream = stream
+        self._opened = opened
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one record with its event and the time in seconds since the epoch."""
-        append_record(self._stream, {"event": event, "time": time.time(), **fields})
+        # The first record says who we are: whoever ends a session looks for it there.
+        if self._opened is not None and event != protocol.SESSION_STARTED:
+            for file, digest in self._opened.drain():
+                self._append(protocol.OPENED, file=file, digest=digest)
+        self._append(event, **fields)
+
+    def _append(self, event: str, **fields: Any) -> None:
+        protocol.append_record(self._stream, {"event": event, "time": time.time(), **fields})

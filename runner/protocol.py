@@ -8,9 +8,11 @@ the process leaves a journal that names the failing cell.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import re
+import stat
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -95,6 +97,10 @@ class Job:
     capture: str = CAPTURE_VISITS
     """What `nsys` records. CAPTURE_VISITS: the runner calls cudaProfilerStart before its first
     visit and cudaProfilerStop after its last; anything else is none of the runner's business."""
+    watched: Mapping[str, str] = field(default_factory=dict)
+    """Label → folder: files in them that the workload opens to read stand in the journal."""
+    unwatched: tuple[str, ...] = ()
+    """Folders inside those that hold results."""
     version: int = PROTOCOL_VERSION
 
 
@@ -108,6 +114,8 @@ FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (l
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 SESSION_FINISHED = "session_finished"
+OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
+# empty where the session itself wrote the file later
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
 # max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
@@ -156,6 +164,10 @@ allocates in all and at one time."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _PART_BYTES = 64
+MAX_JOURNAL_BYTES = 2**28
+"""Most that is unpacked of a journal; that of 5,000 cells with 50 visits each has 75 MB."""
+_MAX_HASHED_BYTES = 2**30
+"""A file of data beyond this is not read whole (about a second) to see whether it is the same."""
 TUNED = "tuned"
 """Attribute that a launch may carry: what a compiler's autotuner tried for it, one mapping for each
 configuration, with the fields of `model.TunedConfig` (`description` in place of `config` where the
@@ -211,6 +223,7 @@ def _job(data: dict[str, Any]) -> Job:
             **data,
             "cells": tuple(JobCell(**cell) for cell in data["cells"]),
             "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
+            "unwatched": tuple(data.get("unwatched", ())),
             "tolerances": {key: Tolerance(**value) for key, value in data["tolerances"].items()},
         }
     )
@@ -220,6 +233,27 @@ def append_record(stream: TextIO, record: Mapping[str, Any]) -> None:
     """Append one record and flush it, so that a crash right after loses nothing."""
     stream.write(json.dumps(record, separators=(",", ":")) + "\n")
     stream.flush()
+
+
+def file_digest(path: Path) -> str:
+    """Hash of a file's content, of size and time for a very large one; empty where it is gone."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode):  # a FIFO or a device has no content of its own
+            return ""
+        with path.open("rb") as stream:
+            if facts.st_size > _MAX_HASHED_BYTES:
+                return f"{facts.st_size}:{facts.st_mtime_ns}"
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+    except (OSError, ValueError):
+        return ""
+
+
+def opened_files(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Digest of each file that a session opened and did not write, by its name in the journal."""
+    opened = [record for record in records if record.get("event") == OPENED]
+    digests = {record["file"]: record["digest"] for record in opened}
+    return {file: digest for file, digest in digests.items() if digest}
 
 
 def finished_visits(records: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, int, int]]:
@@ -242,15 +276,21 @@ def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
 def _unpacked(packed: bytes) -> bytes:
     """Content of a gzip file as far as it can be read: it may have been cut off, or damaged.
 
+    Of one that holds more than MAX_JOURNAL_BYTES about that much is read.
+
     It is fed in small parts: an error costs what the part gave in which it lies.
     """
     pieces: list[bytes] = []
+    size = 0
     stream = zlib.decompressobj(wbits=_GZIP)
     with contextlib.suppress(zlib.error):
         for start in range(0, len(packed), _PART_BYTES):
             part = packed[start : start + _PART_BYTES]
             while part:
                 pieces.append(stream.decompress(part))
+                size += len(pieces[-1])
+                if size > MAX_JOURNAL_BYTES:
+                    return b"".join(pieces)
                 if not stream.eof:
                     break
                 part, stream = stream.unused_data, zlib.decompressobj(wbits=_GZIP)
@@ -278,17 +318,20 @@ def read_whole_journal(path: Path) -> JournalContent:
     read as far as it goes.
     """
     packed = path.with_name(f"{path.name}.gz")
+    too_long = False
     if path.exists():
         content = path.read_bytes()
     elif packed.exists():
         content = _unpacked(packed.read_bytes())
+        too_long = len(content) > MAX_JOURNAL_BYTES
     else:
         return JournalContent((), 0)
     *lines, last = content.decode("utf-8", errors="replace").split("\n")
     records = [record_of(line) for line in lines if line.strip()]
     cut = record_of(last)
     complete = [record for record in (*records, cut) if record is not None]
-    return JournalContent(tuple(complete), sum(record is None for record in records))
+    left_out = sum(record is None for record in records) + too_long
+    return JournalContent(tuple(complete), left_out)
 
 
 def record_of(line: str | bytes) -> dict[str, Any] | None:
@@ -346,6 +389,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     STARTED: ("cell",),
     FINISHED: ("cell",),
     FAILED: ("cell", "outcome"),
+    OPENED: ("file", "digest"),
 }
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "time": _is_number,
@@ -356,6 +400,8 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "outcome": lambda value: isinstance(value, str) and value in OUTCOMES,
     "durations_ns": lambda value: value is None or _is_list_of(_is_number)(value),
     "trace": _is_text,
+    "file": _is_text,
+    "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
     TUNED: lambda value: isinstance(value, list),
     **dict.fromkeys(("flops", "bytes"), _is_fact),

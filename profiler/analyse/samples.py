@@ -39,6 +39,7 @@ SAMPLE_COLUMNS = (
 `kernels` is NaN where the collector does not see kernels (timer); it is a metric, too.
 """
 
+DURATION = "duration_ns"
 ALWAYS_IMPORTED = ("duration_ns", "cycles", "registers", "l2_hit_pct")
 """Metrics that an imported file is asked for even where it has none of them."""
 
@@ -305,6 +306,23 @@ def _timings(records: Iterable[Mapping[str, Any]]) -> Iterable[tuple[_Visit, Seq
 
 
 # ---- missing metrics and shared samples ----------------------------------------------------------
+
+
+def impossible_durations(samples: pd.DataFrame) -> pd.Series[bool]:
+    """Which samples have a duration of zero or below: no kernel takes that, so none was measured.
+
+    A clock that was set, or a tool that missed the kernel, gives such numbers.
+    """
+    if DURATION not in samples:
+        return pd.Series(False, index=samples.index)
+    return samples[DURATION] <= 0
+
+
+def without_durations(samples: pd.DataFrame, which: pd.Series[bool]) -> pd.DataFrame:
+    """Samples whose durations are missing where `which` is true; their counters stay."""
+    if not which.any():
+        return samples
+    return samples.assign(**{DURATION: samples[DURATION].mask(which)})
 
 
 def missing_metrics(

@@ -74,7 +74,9 @@ def find_ninja() -> Path:
 
 def _ask(nvcc: Path, option: str) -> str:
     try:
-        done = subprocess.run([nvcc, option], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [nvcc, option], capture_output=True, text=True, errors="replace", check=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         raise EnvironmentUnusable(
             f"{nvcc} {option} failed: {error}", remedy="Repair the CUDA toolkit."

@@ -259,6 +259,7 @@ def check_torch(machine: Machine) -> Check:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=_TORCH_TIMEOUT_S,
             check=False,
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import codecs
-import gzip
 import io
 import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
 from profiler.errors import ParseError
+from profiler.parse import packed
 
 EXPORT_REMEDY = "Export it first: ncu --import FILE --csv --page raw --print-units base > FILE.csv"
 
@@ -24,7 +24,10 @@ _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 
 def unpacked(content: bytes) -> bytes:
     """Content of a file, decompressed where it is gzip; raises OSError, EOFError or zlib.error."""
-    return gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
+    if not content.startswith(GZIP_MAGIC):
+        return content
+    inflater = _Inflater(io.BytesIO(content))
+    return b"".join(iter(lambda: inflater.read(_INFLATE_STEP), b""))
 
 
 class ByteStream(Protocol):
@@ -96,6 +99,7 @@ class _Inflater:
         self._stream = stream
         self._inflate = zlib.decompressobj(_GZIP_FORMAT)
         self._input = b""
+        self._size = 0
         self._between = False
 
     def read(self, size: int, /) -> bytes:
@@ -105,6 +109,9 @@ class _Inflater:
                 return self._end()
             # A damaged place takes with it what the same call has inflated so far: small steps.
             data = self._inflate.decompress(self._input, min(size, _INFLATE_STEP))
+            self._size += len(data)
+            if self._size > packed.MAX_UNPACKED_BYTES:
+                raise OSError(packed.beyond(packed.MAX_UNPACKED_BYTES))
             self._input = self._inflate.unconsumed_tail
             if self._inflate.eof:  # another member may follow
                 self._input = self._inflate.unused_data.lstrip(b"\0")

@@ -5,15 +5,14 @@ The file holds times and numbers, nothing that names the machine.
 
 from __future__ import annotations
 
-import gzip
 import io
-import zlib
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
+from profiler.parse.packed import read_packed
 
 CLOCKS_FILE = "clocks.csv"
 CLOCK_COLUMNS = ("time_s", "sm_mhz", "memory_mhz", "reasons", "temperature_c", "power_w")
@@ -38,7 +37,7 @@ def read_clocks(path: Path) -> pd.DataFrame:
     """
     try:
         text = _text(path)
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise ParseError(f"{path.name}: damaged: {error}") from error
     complete_lines = text[: text.rfind("\n") + 1]
     if not complete_lines:
@@ -59,7 +58,7 @@ def _text(path: Path) -> str:
     if plain.exists():
         content = plain.read_bytes()
     elif packed.exists():
-        content = gzip.decompress(packed.read_bytes())
+        content = read_packed(packed)
     else:
         content = b""
     return content.decode("utf-8", errors="replace")

@@ -21,6 +21,7 @@ import pandas as pd
 from profiler.errors import ParseError
 from profiler.model import SCHEMA_VERSION
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
+from profiler.parse.packed import read_packed
 
 OPERATIONS_FILE = "operations.csv"
 RANGES_FILE = "ranges.csv"
@@ -112,7 +113,7 @@ def _facts(path: Path) -> TimelineFacts:
 
 def _table(path: Path, columns: Sequence[str]) -> pd.DataFrame:
     try:
-        text = gzip.decompress(path.read_bytes()).decode("utf-8")
+        text = read_packed(path).decode("utf-8")
         frame = pd.read_csv(
             io.StringIO(text),
             dtype={name: _dtype(name) for name in columns},

@@ -13,6 +13,7 @@ from typing import Any
 
 from profiler.collect.kind import Records
 from profiler.collect.registry import kinds_of
+from profiler.errors import SpecError
 from profiler.metrics import queries as metrics
 from profiler.model import (
     SCHEMA_VERSION,
@@ -47,6 +48,9 @@ from profiler.planning.spec import (
     did_you_mean,
 )
 from profiler.planning.spec.source import FieldPath
+
+MAX_VISITS = 1_000_000
+"""Most visits of a session: about a day under ncu."""
 
 
 def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:
@@ -329,8 +333,16 @@ def block_visits(
     The variant `twice` (id) is visited a second time in each block where there is another to
     compare it with. The order of a block depends on nothing but the seed, the session, the problem,
     the block and which cells there are: more blocks leave those before them as they were.
+
+    Raises SpecError for more than MAX_VISITS.
     """
     numbers = tuple(blocks)
+    if len(numbers) * len(cells) > MAX_VISITS:
+        raise SpecError(
+            f"session {session}: {len(numbers)} blocks of {len(cells)} cells are more than "
+            f"{MAX_VISITS} visits (limit MAX_VISITS in profiler/planning/plan)",
+            remedy="Measure fewer blocks, or a part of the cells with --only.",
+        )
     by_problem: dict[str, list[tuple[str, int]]] = {}
     for cell in cells:
         visits = by_problem.setdefault(cell.problem.id, [])

@@ -25,31 +25,25 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import shutil
 import tempfile
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from profiler.errors import UsageError
 from profiler.model import (
     SCHEMA_VERSION,
     BuildResult,
-    Cell,
     Environment,
-    Exclusion,
-    KernelFacts,
+    Outcome,
     Plan,
-    Problem,
     SessionKind,
-    SessionPlan,
-    Variant,
-    Visit,
 )
+from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -66,14 +60,21 @@ TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
 """What nsys writes into the folder of an attempt."""
 PAGE_FILE = "index.html"
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+_BLAME_PARTS = 2
+"""Outcome and cause, in AttemptResult.failed."""
+_MOST_BLOCKS = 2**31
 
 
 def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees either the old content or the new, never a part."""
+    """Write a text file so that a reader sees either the old content or the new, never a part.
+
+    Halves of characters, as in names that are no UTF-8, are written as escapes.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -86,7 +87,11 @@ def write_atomic(path: Path, text: str) -> None:
 
 def write_json(path: Path, document: Mapping[str, Any]) -> None:
     """Write a JSON document atomically; NaN is refused, missing is null."""
-    write_atomic(path, json.dumps(document, indent=1, allow_nan=False) + "\n")
+    text = json.dumps(document, indent=1, allow_nan=False)
+    if "\\ud" in text:  # half of a character is no JSON: readers would call the file damaged
+        plain = json.dumps(document, allow_nan=False, ensure_ascii=False)
+        text = json.dumps(json.loads(_HALF_CHARACTER.sub("?", plain)), indent=1)
+    write_atomic(path, text + "\n")
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,12 @@ class RunRecord:
     """`key=value` flags that were laid over the spec."""
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Collector of timelines → AttemptRecord.settings of today."""
+    opened: Mapping[str, str] = field(default_factory=dict)
+    """File that sessions opened (`runner.protocol.OPENED`) → digest of its content at the end of
+    the last execution: what an attempt measured with another content is not used."""
+    number: int = 0
+    """Which run of its experiment in its folder it is, from 1; 0 of runs that were not counted.
+    Clocks step back: this orders runs before `created` does."""
     recording: bool = False
     """Whether this is a copy by `profiler record`, which a newer one may replace."""
     schema_version: int = SCHEMA_VERSION
@@ -145,6 +156,13 @@ class AttemptResult:
 
 
 @dataclass(frozen=True)
+class _Builds:
+    """The content of build.json."""
+
+    builds: tuple[BuildResult, ...]
+
+
+@dataclass(frozen=True)
 class KernelCheck:
     """Results of a workload's `check_kernels` for an attempt, decided when it was first read."""
 
@@ -166,6 +184,8 @@ class Attempt:
     result: AttemptResult | None
     kernel_check: KernelCheck | None = None
     """None where the profiler was stopped before it read the attempt's kernels."""
+    damaged: tuple[str, ...] = ()
+    """Names of its files that are there and cannot be used; what they held counts as not known."""
 
     @property
     def journal(self) -> Path:
@@ -174,8 +194,9 @@ class Attempt:
 
     def command(self) -> str:
         """The exact command line; empty where the profiler was stopped before it was known."""
-        file = self.folder / COMMAND_FILE
-        return file.read_text("utf-8").strip() if file.exists() else ""
+        if COMMAND_FILE in self.damaged:
+            return ""
+        return (_command(self.folder / COMMAND_FILE) or "").strip()
 
     def csv(self) -> Path | None:
         """The tool's CSV, compressed or not; None where it wrote none."""
@@ -199,7 +220,7 @@ class RunFolder:
     def spec_file(self) -> Path:
         """Path of the copy of the spec; raises UsageError where it is absent or a link."""
         path = self.path / SPEC_FILE
-        _refuse_link(path)
+        refuse_link(path)
         if not path.is_file():
             raise UsageError(f"{self.path}: damaged: no {SPEC_FILE}")
         return path
@@ -215,16 +236,18 @@ class RunFolder:
     def record(self) -> RunRecord:
         """Read run.json; raises UsageError where it is no run folder or of another version."""
         path = self.path / RUN_FILE
-        data = _read_json(path)
+        data = read_json(path)
         if data.get("schema_version") != SCHEMA_VERSION:
             raise UsageError(
                 f"{self.path}: written by another version (schema {data.get('schema_version')}, "
                 f"this one reads {SCHEMA_VERSION})"
             )
-        with _expected_content(path):
-            environment = Environment(**data["environment"])
-            overrides = tuple(data["overrides"])
-            return RunRecord(**{**data, "environment": environment, "overrides": overrides})
+        record = read_dataclass(path, RunRecord)
+        try:
+            datetime.fromisoformat(record.created)
+        except ValueError as error:
+            raise UsageError(f"{path}: damaged: created: {error}") from error
+        return record
 
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""
@@ -237,7 +260,7 @@ class RunFolder:
         """
         if not self.exists():
             return False
-        mark = _read_json(self.path / RUN_FILE).get("recording")
+        mark = read_json(self.path / RUN_FILE).get("recording")
         return mark is True or (mark is None and not (self.path / PLAN_FILE).exists())
 
     def write_plan(self, plan: Plan) -> None:
@@ -248,8 +271,7 @@ class RunFolder:
         """Read plan.json."""
         path = self.path / PLAN_FILE
         packed = path.with_name(f"{path.name}.gz")
-        with _expected_content(path):
-            return _plan(_read_json(packed if packed.exists() else path))
+        return read_dataclass(packed if packed.exists() else path, Plan)
 
     def write_builds(self, builds: Iterable[BuildResult]) -> None:
         """Write build.json."""
@@ -260,8 +282,7 @@ class RunFolder:
         path = self.path / BUILD_FILE
         if not path.exists():
             return ()
-        with _expected_content(path):
-            return tuple(_build(data) for data in _read_json(path)["builds"])
+        return read_dataclass(path, _Builds).builds
 
     def new_attempt(self, record: AttemptRecord) -> Path:
         """Make the folder of a new attempt and write its session.json."""
@@ -288,9 +309,23 @@ class RunFolder:
     def attempts(self) -> tuple[Attempt, ...]:
         """All attempts: by session, and of one session in the order in which they were made.
 
-        Those that are or hold links are not among them, but in `linked_attempts`.
+        Those that are or hold links are not among them, but in `linked_attempts`; nor are those
+        whose session.json is damaged, but in `damaged_attempts`.
         """
-        return tuple(_attempt(folder) for folder in self._attempt_folders() if not _linked(folder))
+        return tuple(each for each in self._read_attempts() if isinstance(each, Attempt))
+
+    def damaged_attempts(self) -> tuple[str, ...]:
+        """Names of the attempts of which nothing can be used: what they measured is not known."""
+        return tuple(each for each in self._read_attempts() if isinstance(each, str))
+
+    def _read_attempts(self) -> Iterator[Attempt | str]:
+        for folder in self._attempt_folders():
+            if _linked(folder):
+                continue
+            try:
+                yield _attempt(folder)
+            except UsageError:
+                yield folder.name
 
     def linked_attempts(self) -> tuple[str, ...]:
         """Names of the attempts that are links or hold some: what these name is not read."""
@@ -298,7 +333,7 @@ class RunFolder:
 
     def _attempt_folders(self) -> list[Path]:
         raw = self.path / "raw"
-        _refuse_link(raw)
+        refuse_link(raw)
         return sorted((file.parent for file in raw.glob(f"*/{SESSION_FILE}")), key=_age)
 
 
@@ -308,95 +343,73 @@ def _age(folder: Path) -> tuple[str, int]:
 
 
 def _attempt(folder: Path) -> Attempt:
-    with _expected_content(folder / SESSION_FILE):
-        data = _read_json(folder / SESSION_FILE)
-        record = AttemptRecord(**{**data, "metrics": tuple(data["metrics"])})
-    result = None
-    if (folder / RESULT_FILE).exists():
-        with _expected_content(folder / RESULT_FILE):
-            result = AttemptResult(**_read_json(folder / RESULT_FILE))
-    return Attempt(folder, record, result, _kernel_check(folder / KERNELS_FILE))
+    """Read what stands about an attempt; raises UsageError where its session.json is damaged."""
+    damaged: list[str] = []
+    record = read_dataclass(folder / SESSION_FILE, AttemptRecord)
+    _check_record(record, folder)
+    result = _if_whole(folder / RESULT_FILE, _result, damaged)
+    kernel_check = _if_whole(
+        folder / KERNELS_FILE, lambda path: read_dataclass(path, KernelCheck), damaged
+    )
+    _if_whole(folder / COMMAND_FILE, _command, damaged)
+    return Attempt(folder, record, result, kernel_check, tuple(damaged))
 
 
-def _kernel_check(path: Path) -> KernelCheck | None:
+def _check_record(record: AttemptRecord, folder: Path) -> None:
+    """Raise UsageError where the values of session.json are none that this program writes."""
+    path = folder / SESSION_FILE
+    if record.session != _age(folder)[0]:
+        raise UsageError(f"{path}: damaged: the session is {record.session}")
+    if record.kind not in frozenset(SessionKind):
+        raise UsageError(f"{path}: damaged: {record.kind} is no kind of session")
+    visit = record.visit
+    if visit is not None and not _is_visit(visit):
+        raise UsageError(f"{path}: damaged: visit {dict(visit)}")
+
+
+def _is_visit(values: Mapping[str, Any]) -> bool:
+    if not {"cell", "block"} <= values.keys() <= {"cell", "block", "arm"}:
+        return False
+    numbers = [values["block"], values.get("arm", 0)]
+    return isinstance(values["cell"], str) and all(
+        type(number) is int and 0 <= number < _MOST_BLOCKS for number in numbers
+    )
+
+
+def _result(path: Path) -> AttemptResult:
+    result = read_dataclass(path, AttemptResult)
+    for blame in result.failed.values():
+        if len(blame) != _BLAME_PARTS or blame[0] not in frozenset(Outcome):
+            raise UsageError(f"{path}: damaged: {list(blame)} is no outcome with its cause")
+    return result
+
+
+def _command(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: damaged: {error}") from error
+
+
+T = TypeVar("T")
+
+
+def _if_whole(path: Path, read: Callable[[Path], T], damaged: list[str]) -> T | None:
+    """What `read` makes of a file; None where it is absent or damaged, which is noted down."""
     if not path.exists():
         return None
-    with _expected_content(path):
-        data = _read_json(path)
-        return KernelCheck(
-            fell_back=dict(data["fell_back"]),
-            no_kernel=tuple(data.get("no_kernel", ())),
-            undecided=tuple(data["undecided"]),
-        )
+    try:
+        return read(path)
+    except UsageError:
+        damaged.append(path.name)
+        return None
 
 
 def _linked(folder: Path) -> bool:
     """Whether the folder of an attempt is a link, or one of the files that are read in it."""
     return folder.is_symlink() or any(path.is_symlink() for path in folder.iterdir())
-
-
-def _refuse_link(path: Path) -> None:
-    if path.is_symlink():
-        raise UsageError(
-            f"{path}: is a link, and links in a run folder are not followed",
-            remedy="Put the file or folder itself in its place.",
-        )
-
-
-def _plan(data: dict[str, Any]) -> Plan:
-    parts: dict[str, Any] = {
-        "cells": tuple(
-            Cell(cell["id"], Variant(**cell["variant"]), Problem(**cell["problem"]))
-            for cell in data["cells"]
-        ),
-        "excluded": tuple(
-            Exclusion(**{**exclusion, "examples": tuple(exclusion["examples"])})
-            for exclusion in data["excluded"]
-        ),
-        "sessions": tuple(_session(session) for session in data["sessions"]),
-        "pairs": tuple((later, earlier) for later, earlier in data.get("pairs", ())),
-    }
-    for name in ("references", "looks", "questions"):
-        if name in data:
-            parts[name] = tuple(data[name])
-    return Plan(**{**data, **parts})
-
-
-def _session(data: dict[str, Any]) -> SessionPlan:
-    visits = tuple(Visit(**visit) for visit in data["visits"])
-    parts = {"kind": SessionKind(data["kind"]), "metrics": tuple(data["metrics"]), "visits": visits}
-    return SessionPlan(**{**data, **parts})
-
-
-def _build(data: dict[str, Any]) -> BuildResult:
-    kernels = tuple(KernelFacts(**kernel) for kernel in data["kernels"])
-    return BuildResult(**{**data, "kernels": kernels})
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    _refuse_link(path)
-    try:
-        content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-        data = json.loads(content.decode("utf-8"))
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise UsageError(
-            f"{path.parent}: not a run folder (no {path.name})",
-            remedy="Give the folder of a live run, or a recording; a replay leaves results only.",
-        ) from error
-    except (json.JSONDecodeError, UnicodeDecodeError, OSError, EOFError, zlib.error) as error:
-        raise UsageError(f"{path}: damaged: {error}") from error
-    if not isinstance(data, dict):
-        raise UsageError(f"{path}: damaged: not a JSON object")
-    return data
-
-
-@contextmanager
-def _expected_content(path: Path) -> Iterator[None]:
-    """Name the file in the error where it lacks what this version writes."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError) as error:
-        raise UsageError(f"{path}: damaged, or of another version: {error!r}") from error
 
 
 def finish_attempt(folder: Path, result: AttemptResult) -> None:
@@ -473,9 +486,25 @@ def create_run(out: Path, experiment: str, created: str) -> RunFolder:
 
 
 def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
-    """The run folders under `out`, oldest first."""
-    folders = (file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}"))
-    return tuple(RunFolder(folder) for folder in sorted(folders, key=_began))
+    """The run folders under `out`, oldest first: by number, then by the time in UTC."""
+    folders = [file.parent for file in out.glob(f"{experiment or '*'}/*/{RUN_FILE}")]
+    return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
+
+
+def next_number(out: Path, experiment: str) -> int:
+    """RunRecord.number of a new run."""
+    return 1 + max((_order(run.path)[0] for run in runs(out, experiment)), default=0)
+
+
+def _order(folder: Path) -> tuple[int, float, tuple[str, int]]:
+    """Place of a run among the others; one whose run.json is damaged counts as an early one."""
+    try:
+        data = read_json(folder / RUN_FILE)
+        number = data.get("number", 0)
+        began = datetime.fromisoformat(data["created"]).timestamp()
+        return int(number), began, _began(folder)
+    except (UsageError, KeyError, TypeError, ValueError, OverflowError):
+        return 0, 0.0, _began(folder)
 
 
 def _began(folder: Path) -> tuple[str, int]:
@@ -485,15 +514,22 @@ def _began(folder: Path) -> tuple[str, int]:
     return f"{day}-{second}", int(number) if number.isdecimal() else 1
 
 
-def resumable(out: Path, experiment: str, keys: Mapping[str, str]) -> RunFolder | None:
+def resumable(
+    out: Path,
+    experiment: str,
+    keys: Mapping[str, str],
+    on_odd: Callable[[str], None] = lambda _: None,
+) -> RunFolder | None:
     """The newest run of the experiment, if at least one of its cells has the key of today.
 
-    Recordings are passed over: they are finished.
+    Recordings are passed over: they are finished; so are runs whose run.json is damaged, which
+    `on_odd` is told.
     """
     for run in reversed(runs(out, experiment)):
         try:
             record = run.record()
-        except UsageError:
+        except UsageError as error:
+            on_odd(f"Passed over: {error.message}")
             continue
         if record.recording:
             continue

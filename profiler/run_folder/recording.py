@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import shutil
 import tempfile
 from dataclasses import replace
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.parse.clock_file import CLOCKS_FILE
+from profiler.parse.packed import read_packed
 from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.run_folder.folder import (
     BUILD_FILE,
@@ -103,6 +103,8 @@ def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None
     for attempt in run.attempts():
         folder = target / "raw" / attempt.folder.name
         for name in RECORDED_NAMES:
+            if name in attempt.damaged:
+                continue
             _copy_text(attempt.folder / name, folder / name, private)
         for name in RECORDED_TABLES:
             _copy_text(attempt.folder / name, folder / name, private)
@@ -120,7 +122,7 @@ def _copy_text(source: Path, target: Path, private: PrivateTexts) -> None:
     if source.exists():
         content = source.read_bytes()
     elif packed.exists():
-        content = gzip.decompress(packed.read_bytes())
+        content = read_packed(packed)
     else:
         return
     write_atomic(target, without_private(content.decode("utf-8", errors="replace"), private))

@@ -1,7 +1,8 @@
 """Builds the variants: nvcc through ninja, the facts of each library, and which are aliases.
 
 Next to each library lies `facts.json`: what was read from it, and the hash of every file that it
-was compiled from. Where those hashes still hold, nothing is started and nothing is parsed.
+was compiled from, of its objects and of itself. Where those hashes still hold, nothing is started
+and nothing is parsed; what was cut off, edited or replaced is built again.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from pathlib import Path
 
 from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
 from kernels.recipe import Recipe
-from profiler.errors import ParseError
+from profiler.errors import EnvironmentUnusable, ParseError
 from profiler.machine.compilers import check_arch, find_compiler, find_ninja
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash
 from profiler.parse.ptxas import parse_ptxas_log
 
 FACTS_FILE = "facts.json"
-FACTS_VERSION = 1
+FACTS_VERSION = 2
 """To be raised when the parsers read something else from the same build."""
 ERROR_LINES = 30
 """Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
 
+_ELF = b"\x7fELF"
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
 _NINJA_STATUS = "[%f/%t] "
 
@@ -66,8 +68,7 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     compiler = find_compiler()
     check_arch(arch, compiler.path)
     folder = build_root.resolve() / arch
-    folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder / ".lock") as lock:
+    with _obstacles_named(), _locked(folder / ".lock") as lock:
         builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
         ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, lock_descriptor=lock)
         built = _build_libraries(_libraries(builds.values()), folder, ninja_)
@@ -97,9 +98,22 @@ def _locked(path: Path) -> Iterator[int]:
     Not a FileLock: compilers outlive a profiler that is killed, and the next one must not write
     the same objects beside them. The lock is free when the last of them has gone.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield stream.fileno()
+
+
+@contextmanager
+def _obstacles_named() -> Iterator[None]:
+    """Raise EnvironmentUnusable where a file stands for a folder of builds, or the reverse."""
+    try:
+        yield
+    except (FileExistsError, IsADirectoryError, NotADirectoryError) as error:
+        raise EnvironmentUnusable(
+            f"{error.filename}: in the way of builds: {error.strerror}",
+            remedy="Take it away, or give another folder with --out.",
+        ) from error
 
 
 def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:
@@ -141,7 +155,10 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
     for library in libraries:
         (folder / library.library).unlink(missing_ok=True)
         (folder / library.link_log).unlink(missing_ok=True)
+        made = _made(folder / library.recipe_hash)
         for compilation in library.compilations:
+            if not _is_as_made(folder / compilation.object, made):
+                (folder / compilation.object).unlink(missing_ok=True)
             if not (folder / compilation.object).exists():
                 (folder / compilation.log).unlink(missing_ok=True)
             if not depfile_paths(_read(folder / compilation.depfile)):
@@ -189,7 +206,9 @@ def _cached_facts(
     """Return the facts of a library whose sources and headers are still the same, or None."""
     try:
         data = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))
-        if data["version"] != FACTS_VERSION or not (folder.parent / library.library).exists():
+        if data["version"] != FACTS_VERSION:
+            return None
+        if _digests(library, folder.parent) != data["made"]:
             return None
         for name, digest in data["dependencies"].items():
             if hash_once(Path(name)) != digest:
@@ -201,7 +220,7 @@ def _cached_facts(
             kernels=kernels,
             cached=True,
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # Damaged or gone: built again.
 
 
@@ -221,8 +240,38 @@ def _new_facts(
         code_hash=code,
         kernels=tuple(kernel for log in logs for kernel in parse_ptxas_log(_read(log))),
     )
-    _write_facts(facts, folder / library.recipe_hash, _dependencies(library, folder, hash_once))
+    dependencies = _dependencies(library, folder, hash_once)
+    _write_facts(facts, folder / library.recipe_hash, dependencies, _digests(library, folder))
     return facts
+
+
+def _digests(library: Library, folder: Path) -> dict[str, str]:
+    """Hash of each file that was built, by its name in the folder of the library."""
+    files = (library.library, *(compilation.object for compilation in library.compilations))
+    return {str(file): content_hash(folder / file) for file in files}
+
+
+def _made(folder: Path) -> Mapping[str, str]:
+    """Hashes of what was built before; nothing where that is not known."""
+    try:
+        made = json.loads((folder / FACTS_FILE).read_text(encoding="utf-8"))["made"]
+        return {str(name): str(digest) for name, digest in made.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
+def _is_as_made(file: Path, made: Mapping[str, str]) -> bool:
+    """Whether an object is what the compiler wrote, as far as that is known.
+
+    ninja goes by time stamps: it would link one that was cut off or replaced.
+    """
+    if not file.exists():
+        return True
+    known = made.get(str(file.relative_to(file.parents[1])))
+    if known is not None:
+        return content_hash(file) == known
+    with file.open("rb") as stream:
+        return stream.read(len(_ELF)) == _ELF
 
 
 def _dependencies(
@@ -237,12 +286,15 @@ def _dependencies(
     return {str(name): hash_once(name) for name in sorted(names)}
 
 
-def _write_facts(facts: _Facts, folder: Path, dependencies: Mapping[str, str]) -> None:
+def _write_facts(
+    facts: _Facts, folder: Path, dependencies: Mapping[str, str], made: Mapping[str, str]
+) -> None:
     document = {
         "version": FACTS_VERSION,
         "code_hash": facts.code_hash,
         "kernels": [asdict(kernel) for kernel in facts.kernels],
         "dependencies": dependencies,
+        "made": made,
     }
     draft = folder / f"{FACTS_FILE}.new"
     draft.write_text(json.dumps(document, indent=1), encoding="utf-8")

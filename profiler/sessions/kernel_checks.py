@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from profiler.model import Cell, Plan
 from profiler.planning.space import Space
-from profiler.run_folder.folder import KernelCheck
+from profiler.run_folder.folder import KERNELS_FILE, KernelCheck
 from profiler.run_folder.load.attempts import Loaded
 
 
@@ -21,7 +21,9 @@ def check_kernels(loaded: Loaded, plan: Plan, space: Space) -> KernelCheck:
     planned = {cell.id: cell for cell in plan.cells if cell.id in loaded.current & open_cells}
     kernels = {cell: lists for cell, lists in loaded.kernels().items() if cell in planned}
     fell_back = _fell_back(planned, kernels, space)
-    no_kernel = loaded.finished_without_kernel() & planned.keys()
+    # What was said right after the attempt is lost: its CSV may have been damaged as well since.
+    late = KERNELS_FILE in loaded.attempt.damaged
+    no_kernel = set() if late else loaded.finished_without_kernel() & planned.keys()
     if earlier is None:
         earlier = KernelCheck()
     return KernelCheck(

@@ -17,7 +17,7 @@ from profiler.model import BuildResult, Plan, SessionPlan, Variant
 from profiler.planning.plan import timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment, LoadedSpec
-from profiler.run_folder.folder import RunFolder, RunRecord, create_run, resumable
+from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.launch_params import launch_params
@@ -29,7 +29,9 @@ from profiler.sessions.looks import (
 )
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
+from runner import protocol
 
 _LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
@@ -121,6 +123,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
         run.write_builds(builds)
         record = _record(request, run, keys)
         run.write_record(record)
+        _say_edited(run, record, reporter)
         measurement = Measurement(
             loaded=request.loaded,
             plan=request.plan,
@@ -131,25 +134,65 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             lock_file=lock.session_file,
             reporter=reporter,
             space=request.space,
+            opened=record.opened,
+            earlier=frozenset(attempt.folder for attempt in run.attempts()),
         )
         measurement.save_what_was_left()
         measurement.check_kernels_of_what_was_left()
         for session in request.plan.sessions:
-            with _stages_recorded(run, record, watch):
+            with _record_updated(measurement, record, watch):
                 _measure_session(request, measurement, session, watch)
         if request.timeline:
-            with _stages_recorded(run, record, watch):
+            with _record_updated(measurement, record, watch):
                 _measure_timeline(request, measurement, watch)
     return run
 
 
 @contextmanager
-def _stages_recorded(run: RunFolder, record: RunRecord, watch: Stopwatch) -> Iterator[None]:
-    """Add the seconds of the stages to run.json, whatever ends the body."""
+def _record_updated(
+    measurement: Measurement, record: RunRecord, watch: Stopwatch
+) -> Iterator[None]:
+    """Write down how long the stages took so far and what was opened, whatever ends the body."""
     try:
         yield
     finally:
-        run.write_record(_with_stages(record, watch))
+        opened = {**record.opened, **_opened_meanwhile(measurement)}
+        measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
+
+
+def _opened_meanwhile(measurement: Measurement) -> dict[str, str]:
+    """What the sessions of this execution opened; of two contents the later one."""
+    journals = [
+        tuple(protocol.read_journal(attempt.journal))
+        for attempt in measurement.run.attempts()
+        if attempt.folder not in measurement.earlier
+    ]
+    opened: dict[str, str] = {}
+    for records in sorted(filter(None, journals), key=lambda records: records[0].get("time", 0.0)):
+        opened |= protocol.opened_files(records)
+    return opened
+
+
+def _opened_now(request: MeasureRequest, run: RunFolder) -> dict[str, str]:
+    """Content of every file that a session of the run opened, as it is now."""
+    journals = (protocol.read_journal(attempt.journal) for attempt in run.attempts())
+    names = {name for records in journals for name in protocol.opened_files(records)}
+    return digests_now(names, watched_folders(request.loaded.experiment, request.loaded.base))
+
+
+def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -> None:
+    """Name the files on whose account earlier sessions do not count any more."""
+    edited = {
+        name.partition(":")[2]
+        for attempt in run.attempts()
+        for name, digest in protocol.opened_files(protocol.read_journal(attempt.journal)).items()
+        if record.opened.get(name, digest) != digest
+    }
+    if edited:
+        reporter.say(
+            f"Edited since they were read: {', '.join(sorted(edited))}. "
+            "What was measured with them does not count."
+        )
 
 
 def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
@@ -206,7 +249,7 @@ def _run_folder(
     request: MeasureRequest, keys: Mapping[str, str], reporter: ProgressReporter
 ) -> RunFolder:
     name = request.loaded.experiment.name
-    resumed = None if request.fresh else resumable(request.out, name, keys)
+    resumed = None if request.fresh else resumable(request.out, name, keys, reporter.warn)
     if resumed is not None:
         reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
         return resumed
@@ -214,9 +257,10 @@ def _run_folder(
 
 
 def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) -> RunRecord:
+    name = request.loaded.experiment.name
     earlier = run.record() if run.exists() else None
     return RunRecord(
-        experiment=request.loaded.experiment.name,
+        experiment=name,
         created=earlier.created if earlier else request.created,
         seed=request.plan.seed,
         environment=request.machine.environment,
@@ -225,6 +269,8 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         spec_path=request.loaded.shown_path,
         overrides=request.loaded.flags,
         timelines=_timeline_settings(request, earlier),
+        number=earlier.number if earlier else next_number(request.out, name),
+        opened=_opened_now(request, run),
     )
 
 

@@ -44,6 +44,7 @@ from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
+from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
 from profiler.sessions.watchdog import Limits
 from runner import protocol
@@ -65,11 +66,17 @@ class Measurement:
     reporter: ProgressReporter
     space: Space
     """The workload's, live: asked about the kernels of each attempt when it is first read."""
+    opened: Mapping[str, str] = field(default_factory=dict)
+    """Files that earlier sessions opened, as RunRecord.opened has them of today."""
+    earlier: Set[Path] = frozenset()
+    """Folders of the attempts that earlier executions made."""
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
 
     def save_what_was_left(self) -> None:
         """Recover results of tools that were killed together with an earlier profiler."""
         for attempt in self.run.attempts():
+            if attempt.record.collector not in COLLECTORS:  # damaged, or of a newer version
+                continue
             if attempt.result is None and attempt.record.kind == SessionKind.TIMELINE:
                 self._save_timeline(attempt)
                 continue
@@ -180,7 +187,9 @@ class Measurement:
         if loaded is None:
             capability = self.machine.environment.compute_capability
             settings = self._timelines.all_settings()
-            loaded = load_attempt(attempt, self.keys, capability, settings)
+            # What this execution measured counts until its end, whatever was edited meanwhile.
+            opened = self.opened if attempt.folder in self.earlier else {}
+            loaded = load_attempt(attempt, self.keys, capability, settings, opened)
         self._loaded[attempt.folder] = replace(loaded, attempt=attempt)
         return self._loaded[attempt.folder]
 
@@ -296,7 +305,19 @@ class Measurement:
             repeats=collect.repeats if "repeats" in kind.settings else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
+            watched={
+                label: str(folder)
+                for label, folder in watched_folders(
+                    self.loaded.experiment, self.loaded.base
+                ).items()
+            },
+            unwatched=tuple(map(str, self._result_folders())),
         )
+
+    def _result_folders(self) -> tuple[Path, ...]:
+        """Where runs of this experiment and built libraries are written."""
+        runs = self.run.path.resolve().parent
+        return runs, runs.parent / ".build"
 
     def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
         recorded = session.kind is SessionKind.TIMELINE

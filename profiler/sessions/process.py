@@ -131,13 +131,13 @@ def failing_cell(records: Iterable[Record]) -> FailingCell | None:
 
 
 def _cause(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> Cause:
-    if timed_out:
-        return Cause.TIMED_OUT
+    said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records or ())
+    if timed_out:  # after the last visit it is the tool that hangs, and no cell
+        return Cause.DIED if said_so else Cause.TIMED_OUT
     if returncode == protocol.EXIT_CONTEXT_LOST:
         return Cause.CONTEXT_LOST
     if records is None:
         return Cause.FINISHED if returncode == 0 else Cause.DIED
-    said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records)
     return Cause.FINISHED if said_so and returncode == 0 else Cause.DIED
 
 

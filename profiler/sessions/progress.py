@@ -16,6 +16,8 @@ from runner import protocol
 
 _PIPE_WIDTH = 200
 """Columns where nothing says how wide the reader is: a file or a log."""
+_MIN_WIDTH = 40
+"""A table of fewer columns has no room for its numbers; rich fails on some."""
 
 
 class _Console(Console):
@@ -33,9 +35,11 @@ def make_console(color: str, *, stderr: bool = False) -> Console:
     # no-color.org: set, and not to an empty text.
     no_color = color == "never" or (color == "auto" and bool(os.environ.get("NO_COLOR")))
     width = None if stream.isatty() or "COLUMNS" in os.environ else _PIPE_WIDTH
-    return _Console(
+    console = _Console(
         stderr=stderr, force_terminal=terminal, no_color=no_color, width=width, highlight=False
     )
+    console.width = max(console.width, _MIN_WIDTH)
+    return console
 
 
 @dataclass

@@ -6,7 +6,7 @@ import ast
 import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,9 +14,11 @@ import runner
 from profiler.collect.command import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
+from profiler.parse.shared_objects import shared_objects
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
 from profiler.planning.spec.workloads import is_file_name
+from runner.protocol import file_digest
 
 
 def hash_files(files: Iterable[Path]) -> str:
@@ -51,9 +53,33 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
     """
     workload = experiment.workload
     if isinstance(workload, CommandWorkload):
-        return _program_files(workload.arguments(command_values(cell)), workload.folder(base))
+        argv, folder = workload.arguments(command_values(cell)), workload.folder(base)
+        return (*_program_files(argv, folder), *_depended_on(workload, base))
     package = Path(runner.__file__).resolve().parent
     return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
+
+
+def watched_folders(experiment: Experiment, base: Path) -> dict[str, Path]:
+    """Folders whose files belong to the key of a cell once a session has opened them, by label."""
+    workload = experiment.workload
+    if isinstance(workload, CommandWorkload):
+        return {}
+    folders = {"spec": base.resolve()}
+    for file in _workload_files(workload, base)[:1]:
+        own = file.resolve().parent
+        if not own.is_relative_to(folders["spec"]):
+            folders["workload"] = own
+    return folders
+
+
+def digests_now(names: Iterable[str], folders: Mapping[str, Path]) -> dict[str, str]:
+    """Digest of what opened files hold now, by the names that journals have for them."""
+    parts = {name: name.partition(":") for name in names}
+    return {
+        name: file_digest(folders[label] / inside)
+        for name, (label, _, inside) in parts.items()
+        if label in folders
+    }
 
 
 # ---- an external command -------------------------------------------------------------------------
@@ -66,8 +92,30 @@ def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
     """
     programs = [folder / word for word in argv[1:] if _is_program(folder / word)]
     with contextlib.suppress(SpecError):  # said where the program is started
-        programs.append(find_program(argv, folder))
+        program = find_program(argv, folder)
+        programs += [program, *shared_objects(program, _library_folders())]
     return tuple(programs)
+
+
+def _library_folders() -> tuple[Path, ...]:
+    """Folders of LD_LIBRARY_PATH, which the program inherits."""
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    return tuple(Path(folder) for folder in folders if folder)
+
+
+def _depended_on(workload: CommandWorkload, base: Path) -> Iterator[Path]:
+    """Files that `depends` names, in folders too; raises SpecError where one is not there."""
+    for name in workload.depends:
+        path = base / name
+        if not path.exists():
+            raise SpecError(
+                f"workload.depends: {name}: there is no such file",
+                remedy="Give paths relative to the experiment file.",
+            )
+        if path.is_dir():
+            yield from sorted(file for file in path.rglob("*") if file.is_file())
+        else:
+            yield path
 
 
 def _is_program(path: Path) -> bool:

@@ -24,6 +24,8 @@ _INTEGER = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+MAX_MERGED_KEYS = 10_000
+"""Most keys that a mapping may get by merging; PyYAML copies them once for each merge."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -117,6 +119,7 @@ def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:
     root = loader.get_single_node()
     if root is None:
         return None, (), None
+    _refuse_merge_bombs(root)
     # Before the data is made, because that step writes merged keys (`<<`) into the nodes.
     faults = tuple(_structure_faults(root))
     try:
@@ -228,6 +231,49 @@ def _refuse_half_characters(node: yaml.Node) -> None:
             raise yaml.MarkedYAMLError(
                 problem="half of a surrogate pair is not text", problem_mark=scalar.start_mark
             )
+
+
+def _refuse_merge_bombs(root: yaml.Node) -> None:
+    """Raise where merged keys (`<<`) of merged keys make far more keys of a text than it has."""
+    sizes: dict[int, int] = {}
+
+    def keys_of(node: yaml.Node) -> int:
+        """Keys of a mapping, or of those in a list, after merging."""
+        if id(node) not in sizes:
+            sizes[id(node)] = MAX_MERGED_KEYS + 1  # what merges itself has no end
+            sizes[id(node)] = sum(map(keys_in, _parts(node)))
+        return sizes[id(node)]
+
+    def keys_in(part: tuple[yaml.Node | None, yaml.Node]) -> int:
+        key, value = part
+        return 1 if key is not None and key.tag != _MERGE else keys_of(value)
+
+    for node in _all_nodes(root):
+        if isinstance(node, yaml.MappingNode) and keys_of(node) > MAX_MERGED_KEYS:
+            raise yaml.MarkedYAMLError(
+                problem=f"merging (`<<`) makes more than {MAX_MERGED_KEYS} keys of it "
+                "(limit MAX_MERGED_KEYS in profiler/planning/spec/source)",
+                problem_mark=node.start_mark,
+            )
+
+
+def _parts(node: yaml.Node) -> Sequence[tuple[yaml.Node | None, yaml.Node]]:
+    """Key and value of each pair of a mapping; no key and each item of a list."""
+    if isinstance(node, yaml.MappingNode):
+        return list(node.value)
+    return [(None, item) for item in node.value] if isinstance(node, yaml.SequenceNode) else []
+
+
+def _all_nodes(root: yaml.Node) -> Iterator[yaml.Node]:
+    """Every node once, whatever aliases point to it."""
+    seen: set[int] = set()
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            waiting += [each for part in _parts(node) for each in part if each is not None]
 
 
 def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:

@@ -109,8 +109,10 @@ ParameterName = Annotated[
 ]
 Text = Annotated[str, AfterValidator(check_text)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200), AfterValidator(check_scalar)]
-Positive = Annotated[int, Strict(), Field(ge=1)]
-Natural = Annotated[int, Strict(), Field(ge=0)]
+MAX_COUNT = 1_000_000
+"""Most blocks, launches or repeats that may be asked for: at 1 µs each, a visit of a second."""
+Positive = Annotated[int, Strict(), Field(ge=1, le=MAX_COUNT)]
+Natural = Annotated[int, Strict(), Field(ge=0, le=MAX_COUNT)]
 Bound = Annotated[float, Strict(), Field(ge=0, allow_inf_nan=False)]
 Number = Annotated[float, Strict(), Field(allow_inf_nan=False)]
 Values = Annotated[tuple[Scalar, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]

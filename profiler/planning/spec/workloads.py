@@ -115,6 +115,12 @@ class CommandWorkload(SpecModel):
         default=None,
         description="Folder to run in, relative to the spec's folder. Default: the spec's folder.",
     )
+    depends: tuple[Name, ...] = Field(
+        default=(),
+        description="Files and folders, relative to the spec's folder, that the program reads: "
+        "when one is edited, the cells are measured again. The program and the shared objects in "
+        "its own search path are known.",
+    )
 
     @model_validator(mode="before")
     @classmethod

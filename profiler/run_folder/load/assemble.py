@@ -53,7 +53,8 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     attempts = run.attempts()
     capability = environment.compute_capability
     loaded_attempts = [
-        load_attempt(attempt, record.keys, capability, record.timelines) for attempt in attempts
+        load_attempt(attempt, record.keys, capability, record.timelines, record.opened)
+        for attempt in attempts
     ]
     private = private_texts(run.path)
     builds = tuple(_public_build(build, private) for build in builds)
@@ -88,6 +89,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
             *(
                 Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name})
                 for name in run.linked_attempts()
+            ),
+            *(
+                Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name})
+                for name in run.damaged_attempts()
             ),
             *results.notices,
         ),

@@ -14,10 +14,12 @@ from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
     empty_samples,
+    impossible_durations,
     metric_columns,
     samples_from_command,
     samples_from_journal,
     samples_from_launches,
+    without_durations,
 )
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
@@ -30,8 +32,10 @@ from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from runner import protocol
 
+NO_FILES: Mapping[str, str] = MappingProxyType({})
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
+_NAMED_CELLS = 3
 FINISHED = "finished"
 """AttemptResult.cause of a session that ended as it should."""
 
@@ -54,6 +58,8 @@ class Loaded:
     """Counters of ranges inside visits; without rows where the workload pushed none."""
     ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
     """Advice of ncu's rules, columns `analyse.rules.RULE_COLUMNS`; none on a raw page."""
+    without_duration: frozenset[Visit] = frozenset()
+    """Visits that were made and whose duration is none (`impossible_durations`)."""
     timeline: VisitTimelines | None = None
     """What a session of timelines recorded; None of others."""
 
@@ -66,9 +72,9 @@ class Loaded:
             return set(self.timeline.visits)
         single_visit = self.attempt.record.visit
         if single_visit is not None:
-            return {Visit(**single_visit)} if len(self.samples) else set()
-        made = self.samples[["cell", "block", "arm"]].itertuples(index=False)
-        return {Visit(str(cell), int(block), int(arm)) for cell, block, arm in made}
+            made = len(self.samples) > 0 or len(self.without_duration) > 0
+            return {Visit(**single_visit)} if made else set()
+        return set(_visits_of(self.samples) | self.without_duration)
 
     def throttled(self) -> set[Visit]:
         """Visits during which the GPU was slowed down, by heat for example."""
@@ -136,36 +142,83 @@ def load_attempt(
     keys: Mapping[str, str],
     compute_capability: str | None,
     settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
+    opened: Mapping[str, str] = NO_FILES,
 ) -> Loaded:
     """Read one attempt; rows of cells whose key is another in `keys` are left out.
 
-    So is a whole attempt at timelines that was made otherwise than `settings` say of its collector.
+    So is a whole attempt at timelines that was made otherwise than `settings` say of its collector,
+    and one that opened a file whose content is another in `opened` (RunRecord.opened).
     """
     record = attempt.record
     current = {cell for cell, key in record.keys.items() if keys.get(cell) == key}
     if settings.get(record.collector, record.settings) != record.settings:
         current = set()
     journal = protocol.read_whole_journal(attempt.journal)
+    if _changed_since(journal.records, opened):
+        current = set()
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
     )
-    odd = _odd_records(attempt, journal.skipped)
+    clocks, clock_notices = _read_clocks(attempt)
+    odd = (
+        *clock_notices,
+        *_odd_records(attempt, journal.skipped),
+        *(Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name}) for name in attempt.damaged),
+    )
     if record.kind == SessionKind.TIMELINE:
         loaded = _load_timelines(attempt, records, current)
-        return replace(loaded, notices=(*loaded.notices, *odd))
+        return replace(loaded, notices=(*loaded.notices, *odd), clocks=clocks)
     table, notices = _read_csv(attempt)
     samples = _samples(attempt, records, table, compute_capability)
+    samples = _with_values(_of_cells(samples, attempt, current))
+    impossible = impossible_durations(samples)
     return Loaded(
         attempt=attempt,
-        samples=_with_values(_of_cells(samples, attempt, current)),
+        samples=_with_values(without_durations(samples, impossible)),
         records=records,
         current=frozenset(current),
-        notices=(*notices, *odd),
+        notices=(*notices, *odd, *_left_out(attempt, samples, impossible)),
+        without_duration=_visits_of(samples[impossible]),
         attributes=table.attributes if table is not None else {},
-        clocks=read_clocks(attempt.folder / CLOCKS_FILE),
+        clocks=clocks,
         ranges=_ranges(attempt, records, table, compute_capability, current),
         ncu_rules=_rules(attempt, table, current),
     )
+
+
+def _changed_since(records: Sequence[Mapping[str, Any]], opened: Mapping[str, str]) -> bool:
+    """Whether a file that an attempt opened has another content now."""
+    read = protocol.opened_files(records)
+    return any(opened.get(file, digest) != digest for file, digest in read.items())
+
+
+def _left_out(
+    attempt: Attempt, samples: pd.DataFrame, impossible: pd.Series[bool]
+) -> tuple[Notice, ...]:
+    """What is said of durations that are none."""
+    if not impossible.any():
+        return ()
+    cells = sorted(set(samples.loc[impossible, "cell"]))
+    values: dict[str, str | int | float] = {
+        "session": attempt.record.session,
+        "count": int(impossible.sum()),
+        "total": len(samples),
+        "cells": ", ".join(cells[:_NAMED_CELLS]) + (", …" if len(cells) > _NAMED_CELLS else ""),
+    }
+    return (Notice(NoticeKind.DURATIONS_IMPOSSIBLE, values),)
+
+
+def _visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
+    made = samples[["cell", "block", "arm"]].itertuples(index=False)
+    return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in made)
+
+
+def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
+    """Clocks of an attempt; where they cannot be read none, and a notice."""
+    try:
+        return read_clocks(attempt.folder / CLOCKS_FILE), ()
+    except ParseError:
+        return empty_clocks(), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": CLOCKS_FILE}),)
 
 
 def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
@@ -189,7 +242,6 @@ def _load_timelines(
         records=records,
         current=frozenset(current),
         notices=notices,
-        clocks=read_clocks(attempt.folder / CLOCKS_FILE),
         timeline=timelines or VisitTimelines(),
     )
 

@@ -19,6 +19,7 @@ from profiler.analyse.samples import (
 from profiler.model import BuildResult, Cell, CellStatus, Outcome, Plan, SessionKind
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
+from profiler.run_folder.folder import RESULT_FILE
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
 from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
@@ -292,7 +293,9 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
     ]
     for loaded in attempts:
         result = loaded.attempt.result
-        if (result is None or result.cause != FINISHED) and not _end_is_reported(loaded):
+        damaged = RESULT_FILE in loaded.attempt.damaged
+        ended_early = result is None or result.cause != FINISHED
+        if ended_early and not (damaged or _end_is_reported(loaded)):
             values: dict[str, str | int | float] = {
                 "session": loaded.attempt.folder.name,
                 "cause": result.cause if result else "the profiler was stopped",

@@ -1,0 +1,102 @@
+"""JSON files of a run folder as dataclasses, checked where they are read.
+
+Whatever is in a file, it becomes the dataclass with the types that it declares, or a UsageError
+that names the file: nothing that reads a run meets a list where it expects a mapping.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from profiler.errors import UsageError
+from profiler.parse.packed import read_packed
+
+T = TypeVar("T")
+_MOST_DIGITS = 300
+"""A whole number with more of them is beyond every float."""
+
+
+def refuse_link(path: Path) -> None:
+    """Raise UsageError for a link: what it points to is not part of the run."""
+    if path.is_symlink():
+        raise UsageError(
+            f"{path}: is a link, and links in a run folder are not followed",
+            remedy="Put the file or folder itself in its place.",
+        )
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, packed where its name ends in `.gz`.
+
+    Raises UsageError where there is none, or one with numbers beyond those of a float.
+    """
+    return _parse(path, _read(path))
+
+
+def read_dataclass(path: Path, kind: type[T]) -> T:
+    """The content of a JSON file as `kind`, its nested dataclasses too; raises UsageError."""
+    content = _read(path)
+    _parse(path, content)
+    try:
+        checked: T = _adapter(kind).validate_json(content, strict=True)  # type: ignore[arg-type]
+        return checked
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise UsageError(
+            f"{path}: damaged, or of another version: {where}: {first['msg']}"
+        ) from error
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _read(path: Path) -> bytes:
+    refuse_link(path)
+    try:
+        return read_packed(path) if path.suffix == ".gz" else path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise UsageError(
+            f"{path.parent}: not a run folder (no {path.name})",
+            remedy="Give the folder of a live run, or a recording; a replay leaves results only.",
+        ) from error
+    except OSError as error:
+        raise UsageError(f"{path}: damaged: {error}") from error
+
+
+def _parse(path: Path, content: bytes) -> dict[str, Any]:
+    try:
+        text = content.decode("utf-8")
+        data = json.loads(text, parse_int=_bounded, parse_float=_finite, parse_constant=_refuse)
+    except RecursionError as error:
+        raise UsageError(f"{path}: damaged: nested too deeply") from error
+    except ValueError as error:
+        raise UsageError(f"{path}: damaged: {error}") from error
+    if not isinstance(data, dict):
+        raise UsageError(f"{path}: damaged: not a JSON object")
+    return data
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        _refuse(text)
+    return number
+
+
+def _bounded(text: str) -> int:
+    if len(text) > _MOST_DIGITS:
+        _refuse(f"{text[:_MOST_DIGITS]}…")
+    return int(text)
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number of this format")

@@ -1,0 +1,72 @@
+"""Ways to damage a file, the same ones at each run of the tests."""
+
+import gzip
+import json
+import random
+
+SEED = 20260304
+ODD_VALUES = (None, True, -1, 10**400, 1e308, "", "x", "\x00", [], {}, [[]], {"a": {}}, [None])
+TOO_DEEP = b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"
+WHOLE_TEXTS = (b"", b"null", b"[]", b"{}", b"\xff\xfe", b"\x00" * 64, b"NaN", TOO_DEEP)
+
+
+def damaged_texts(content, budget):
+    """`budget` damaged versions of a text: cut, with flipped bits, or of odd values; and a few."""
+    source = random.Random(SEED)  # noqa: S311 - no secret is made of it
+    kinds = [_cut, _flipped] + ([_odd_value, _huge_number] if _is_json(content) else [])
+    for number in range(budget):
+        yield kinds[number % len(kinds)](content, source)
+    yield from WHOLE_TEXTS
+
+
+def damaged_files(content, budget):
+    """The same of a packed file: its bytes are damaged, or what is packed in it."""
+    text = gzip.decompress(content)
+    half = budget // 2
+    source = random.Random(SEED)  # noqa: S311
+    for number in range(half):
+        yield (_cut, _flipped)[number % 2](content, source)
+    for damaged in damaged_texts(text, budget - half):
+        yield gzip.compress(damaged)
+
+
+def _is_json(content):
+    try:
+        return isinstance(json.loads(content), dict)
+    except ValueError:
+        return False
+
+
+def _cut(content, source):
+    return content[: source.randrange(len(content))]
+
+
+def _flipped(content, source):
+    damaged = bytearray(content)
+    for _ in range(source.choice((1, 1, 1, 8))):
+        damaged[source.randrange(len(damaged))] ^= 1 << source.randrange(8)
+    return bytes(damaged)
+
+
+def _odd_value(content, source):
+    document = json.loads(content)
+    inside = document
+    while True:
+        key = source.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
+        below = inside[key]
+        if not isinstance(below, dict | list) or not below or source.random() < 0.3:
+            break
+        inside = below
+    if source.random() < 0.2 and isinstance(inside, dict):
+        del inside[key]
+    else:
+        inside[key] = source.choice(ODD_VALUES)
+    return json.dumps(document).encode()
+
+
+def _huge_number(content, source):
+    """A number beyond all floats or digits in place of a value."""
+    document = json.loads(content)
+    document[source.choice(list(document))] = "HERE"
+    huge = source.choice((b"1e999", b"-1e999", b"NaN", b"9" * 5000))
+    return json.dumps(document).encode().replace(b'"HERE"', huge)

@@ -1,0 +1,171 @@
+"""A damaged file of one attempt, or another run's record, stops nothing and is named."""
+
+import gzip
+import io
+import json
+
+import pytest
+from damage import damaged_files, damaged_texts
+from rich.console import Console
+
+from profiler.errors import ProfilerError, UsageError
+from profiler.findings.find import find
+from profiler.machine.requirements import Machine
+from profiler.notices import text
+from profiler.run_folder.folder import AttemptResult, create_run, resumable, runs
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.attempts import load_attempt
+from profiler.run_folder.load.outcomes import failures, gather
+from profiler.run_folder.load.throttling import throttled_again
+from profiler.run_folder.recording import write_recording
+from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+from profiler.sessions.progress import ProgressReporter
+
+BUDGET = 24
+CLOCKS = "time_s,sm_mhz,memory_mhz,reasons,temperature_c,power_w\n" + "".join(
+    f"{second}.5,1980,2619,4,50,300\n" for second in range(40)
+)
+ATTEMPT_FILES = ("session.json", "result.json", "kernels.json", "clocks.csv.gz", "command.txt")
+
+
+@pytest.fixture
+def folder(place):
+    """The second of two attempts that measured everything."""
+    place.measure_all()
+    visits = place.visits("ncu-timing")
+    folder = place.attempt(
+        visits=visits[:2], result=AttemptResult("died", 1.0, {visits[1][0]: ("crashed", "signal")})
+    )
+    (folder / "clocks.csv.gz").write_bytes(gzip.compress(CLOCKS.encode()))
+    return folder
+
+
+def load(place, attempt):
+    return load_attempt(attempt, place.keys, place.environment.compute_capability)
+
+
+def notices_of(place):
+    found = find(assemble(place.run, place.loaded, place.plan).report)
+    return [text(notice) for notice in found.notices]
+
+
+def resume(place, created="2026-03-04T09:00:00+00:00"):
+    """Go on with the run; gives what was said. The tool is none: nothing may be left to measure."""
+    console = Console(file=io.StringIO(), width=300)
+    request = MeasureRequest(
+        loaded=place.loaded,
+        plan=place.plan,
+        space=place.space,
+        machine=Machine(place.environment, None, "cpu"),
+        out=place.folder / "reports",
+        fresh=False,
+        created=created,
+    )
+    run = measure(request, ProgressReporter(console, console), Stopwatch())
+    return run, console.file.getvalue()
+
+
+@pytest.mark.parametrize("name", ATTEMPT_FILES)
+def test_no_damage_to_a_file_of_an_attempt_stops_reading(place, folder, name):
+    path = folder / name
+    content = path.read_bytes()
+    versions = damaged_files if name.endswith(".gz") else damaged_texts
+    others = [load(place, each) for each in place.run.attempts() if each.folder != folder]
+    for damaged in versions(content, BUDGET):
+        path.write_bytes(damaged)
+        own = [load(place, each) for each in place.run.attempts() if each.folder == folder]
+        assert len(own) == (0 if folder.name in place.run.damaged_attempts() else 1)
+        assert failures(place.plan, own).keys() <= place.keys.keys()
+        assert throttled_again(place.plan, "ncu-timing", own) == set()
+    results = gather(place.plan, place.builds, [*others, *own], "9.0")
+    assert len(results.statuses) == len(place.cells)
+
+
+def test_no_damage_to_a_run_record_is_more_than_a_message(place):
+    path = place.run.path / "run.json"
+    refused = 0
+    for damaged in damaged_texts(path.read_bytes(), 200):
+        path.write_bytes(damaged)
+        try:
+            record = place.run.record()
+            assert all(isinstance(key, str) for key in record.keys.values())
+        except UsageError:
+            refused += 1
+        resumable(place.folder / "reports", "sums", place.keys)
+    assert refused > 100
+
+
+@pytest.mark.parametrize("name", ["plan.json", "build.json"])
+def test_no_damage_to_a_plan_is_more_than_a_message(place, folder, name):
+    path = place.run.path / name
+    for damaged in damaged_texts(path.read_bytes(), 24):
+        path.write_bytes(damaged)
+        try:
+            plan = place.run.plan()
+            place.run.builds()
+        except ProfilerError:
+            continue
+        assert isinstance(plan.cells, tuple)
+
+
+@pytest.mark.parametrize("name", ATTEMPT_FILES)
+def test_the_attempt_of_a_damaged_file_is_named_and_the_rest_is_used(place, name):
+    place.measure_all()
+    folder = place.attempt(visits=place.visits("ncu-timing")[:2])
+    (folder / name).write_bytes(b"\xff\x00 damaged")
+    said = notices_of(place)
+    assert any(folder.name in line and "damaged" in line for line in said), said
+    statuses = assemble(place.run, place.loaded, place.plan).report.statuses
+    assert {status.outcome for status in statuses.values()} == {"measured"}
+
+
+@pytest.mark.parametrize("name", ATTEMPT_FILES)
+def test_resume_goes_on_beside_a_damaged_file(place, name):
+    place.measure_all()
+    folder = place.attempt(visits=place.visits("ncu-timing")[:2])
+    (folder / name).write_bytes(b"\xff\x00 damaged")
+    run, said = resume(place)
+    assert run == place.run
+    assert said.count("nothing is missing") == len(place.plan.sessions)
+
+
+def test_of_an_attempt_whose_record_is_lost_nothing_counts(place):
+    for session in place.plan.sessions[1:]:
+        place.attempt(session.name)
+    folder = place.attempt(place.plan.sessions[0].name)
+    (folder / "session.json").write_text("{")
+    assert place.run.damaged_attempts() == (folder.name,)
+    assert folder not in [attempt.folder for attempt in place.run.attempts()]
+
+
+def test_kernels_are_checked_again_and_a_csv_damaged_as_well_blames_nobody(place):
+    place.measure_all()
+    folder = place.run.path / "raw/ncu-timing.001"
+    (folder / "kernels.json").write_text("[")
+    (folder / "ncu.csv.gz").write_bytes(b"")
+    statuses = assemble(place.run, place.loaded, place.plan).report.statuses
+    assert "no_kernel" not in {status.outcome for status in statuses.values()}
+    place.check_kernels(folder)
+    assert json.loads((folder / "kernels.json").read_text())["no_kernel"] == []
+
+
+def test_another_run_with_an_odd_record_is_passed_over_and_named(place):
+    place.measure_all()
+    other = create_run(place.folder / "reports", "sums", "2027-01-01T00:00:00+00:00")
+    (other.path / "run.json").write_text('{"schema_version": 1, "keys": []}')
+    run, said = resume(place)
+    assert run == place.run
+    assert f"Passed over: {other.path}" in said
+    assert len(runs(place.folder / "reports", "sums")) == 2
+
+
+def test_a_recording_is_made_of_what_is_whole(place, tmp_path):
+    place.measure_all()
+    folder = place.attempt(visits=place.visits("ncu-timing")[:2])
+    (folder / "command.txt").unlink()
+    (folder / "command.txt").mkdir()
+    (folder / "result.json").write_text("{")
+    write_recording(place.run, tmp_path / "recording", [])
+    kept = {file.name for file in (tmp_path / "recording/raw" / folder.name).iterdir()}
+    assert "session.json" in kept
+    assert not {"command.txt", "result.json"} & kept

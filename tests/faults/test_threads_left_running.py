@@ -1,0 +1,82 @@
+"""A thread that a workload leaves running costs seconds after the last visit, and no cell."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from profiler.collect import Command
+from profiler.sessions.process import Cause, run_session
+from profiler.sessions.watchdog import Limits
+from runner import protocol
+
+WORKLOAD = """\
+import {module}, threading, time
+import torch
+{leave}
+def make_inputs(problem, device, seed): return torch.ones(8)
+def reference(problem, inputs): return inputs * 2
+def prepare(variant, problem, inputs, library): return lambda: inputs * 2
+"""
+LEFT = {
+    "a thread": ("os", "threading.Thread(target=time.sleep, args=[600]).start()"),
+    "a handler": ("atexit", "atexit.register(time.sleep, 600)"),
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
+    module, leave = LEFT[left]
+    (tmp_path / "work.py").write_text(WORKLOAD.format(module=module, leave=leave))
+    cell = protocol.JobCell("a..p", "a", {}, "p", {})
+    journal = tmp_path / "journal.jsonl"
+    job = protocol.Job(
+        session="timer",
+        workload=str(tmp_path / "work.py"),
+        collector="timer",
+        device="cpu",
+        seed=1,
+        journal=str(journal),
+        cells=(cell,),
+        visits=(protocol.JobVisit(cell.id, 0),),
+    )
+    protocol.write_job(job, tmp_path / "job.json")
+    hurry = (
+        "import sys, runner.__main__ as runner; runner.GRACE_S = 0.3;"
+        "runner._leave(runner.main(sys.argv[1:]))"
+    )
+    result = run_session(
+        Command((sys.executable, "-c", hurry, str(tmp_path / "job.json")), {}),
+        folder=tmp_path,
+        limits=Limits(step_s=20, startup_s=30, grace_s=1),
+        journal=journal,
+    )
+    records = list(protocol.read_journal(journal))
+    assert records[-1]["event"] == protocol.SESSION_FINISHED
+    assert time.time() - records[-1]["time"] < 3
+    assert (result.cause, result.returncode) == (Cause.FINISHED, 0)
+    assert "was ended after 0.3 s" in (tmp_path / "stderr.txt").read_text()
+
+
+def test_a_tool_that_hangs_after_the_last_record_is_not_a_cell_that_timed_out(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    script = f'echo \'{{"event":"session_finished","time":1}}\' > {journal}; sleep 60'
+    result = run_session(
+        Command(("sh", "-c", script), {}),
+        folder=tmp_path,
+        limits=Limits(step_s=0.3, startup_s=0.3, grace_s=0.1),
+        journal=journal,
+    )
+    assert result.cause is Cause.DIED
+    assert result.failing_cell is None
+
+
+def test_whatever_the_runner_has_to_say_is_written_before_it_is_ended(tmp_path):
+    code = "import runner.__main__ as r, threading, time; r.GRACE_S = 0.2\n"
+    code += "threading.Thread(target=time.sleep, args=[60]).start()\n"
+    code += "print('the last word', end='')\nr._leave(0)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=False, timeout=20
+    )
+    assert (done.returncode, done.stdout) == (0, b"the last word")
