@@ -522,18 +522,19 @@ def resumable(
 ) -> RunFolder | None:
     """The newest run of the experiment, if at least one of its cells has the key of today.
 
-    Recordings are passed over: they are finished; so are runs whose run.json is damaged, which
-    `on_odd` is told.
+    Recordings are passed over: they are finished. So are runs whose run.json is damaged: `on_odd`
+    gets a sentence on each, since one of them may have been the newest.
     """
-    for run in reversed(runs(out, experiment)):
+    newest: tuple[RunFolder, RunRecord] | None = None
+    for run in runs(out, experiment):
         try:
             record = run.record()
         except UsageError as error:
             on_odd(f"Passed over: {error.message}")
             continue
-        if record.recording:
-            continue
-        if any(record.keys.get(cell) == key for cell, key in keys.items()):
-            return run
+        if not record.recording:
+            newest = (run, record)
+    if newest is None:
         return None
-    return None
+    run, record = newest
+    return run if any(record.keys.get(cell) == key for cell, key in keys.items()) else None

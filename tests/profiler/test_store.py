@@ -1,10 +1,12 @@
 """The run folder: atomic writes, names, resume, recordings."""
 
+import errno
 import gzip
 import json
 import os
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from run_folders import CREATED, H200, failed, ncu_csv
@@ -60,12 +62,20 @@ def test_a_crash_while_writing_leaves_the_old_content(tmp_path, monkeypatch, ste
     assert everything(tmp_path) == ["run.json"]
 
 
-def test_text_that_cannot_be_encoded_leaves_the_old_content(tmp_path):
+def test_a_write_that_fails_leaves_the_old_content(tmp_path, monkeypatch):
     file = tmp_path / "run.json"
     write_atomic(file, "old")
-    with pytest.raises(UnicodeEncodeError):
-        write_atomic(file, "lone surrogate \udc80")
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.ENOSPC, "No space left")))
+    with pytest.raises(OSError, match="No space left"):
+        write_atomic(file, "new")
     assert (file.read_text(), everything(tmp_path)) == ("old", ["run.json"])
+
+
+def test_half_of_a_character_is_written_as_an_escape_and_not_into_json(tmp_path):
+    write_atomic(tmp_path / "command.txt", "cd /\udcff")
+    assert (tmp_path / "command.txt").read_text() == "cd /\\udcff"
+    write_json(tmp_path / "x.json", {"path": "/\udcff", "face": "\U0001f600"})
+    assert json.loads((tmp_path / "x.json").read_bytes()) == {"path": "/?", "face": "\U0001f600"}
 
 
 def test_write_json_refuses_nan_and_writes_nothing(tmp_path):
