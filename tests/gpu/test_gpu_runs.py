@@ -63,7 +63,7 @@ def summary(spec: Path) -> dict:
 
 def timing_blocks(cell: dict) -> int:
     """Samples of a cell in the timing blocks, whether or not it was confirmed after them."""
-    return (cell["blocks"] or cell["metrics"]["duration_ns"])["n"]
+    return (cell["blocks"] or cell["metrics"])["duration_ns"]["n"]
 
 
 def test_every_way_of_going_wrong_costs_its_own_cells(tmp_path):
