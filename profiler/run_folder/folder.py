@@ -352,7 +352,13 @@ def _attempt(folder: Path) -> Attempt:
         folder / KERNELS_FILE, lambda path: read_dataclass(path, KernelCheck), damaged
     )
     _if_whole(folder / COMMAND_FILE, _command, damaged)
-    return Attempt(folder, record, result, kernel_check, tuple(damaged))
+    return Attempt(
+        folder=folder,
+        record=record,
+        result=result,
+        kernel_check=kernel_check,
+        damaged=tuple(damaged),
+    )
 
 
 def _check_record(record: AttemptRecord, folder: Path) -> None:
