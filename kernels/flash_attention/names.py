@@ -15,9 +15,9 @@ from kernels.flash_attention.config import (
     FLAG_FIELDS,
     TILE_FIELDS,
     Config,
-    Value,
     make_config,
 )
+from kernels.parameters import Value
 
 DTYPE_CODES: Mapping[str, int] = {"FP16": 5, "BF16": 15}
 """`c10::ScalarType`: Half and BFloat16."""

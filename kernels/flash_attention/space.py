@@ -14,8 +14,6 @@ from kernels.flash_attention.config import (
     DTYPES,
     ELEMENT_BYTES,
     Config,
-    Params,
-    Value,
     make_config,
     refusal,
 )
@@ -27,6 +25,7 @@ from kernels.flash_attention.tuning import (
     ladder,
     named_sets,
 )
+from kernels.parameters import Params, Value
 from kernels.recipe import Recipe
 
 IMPLEMENTATIONS = ("sdpa_flash", "sdpa_cudnn", "sdpa_efficient")

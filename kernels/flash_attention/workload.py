@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend
 
-from kernels.flash_attention.config import Config, Params
+from kernels.flash_attention.config import Config
 from kernels.flash_attention.space import (
     Sizes,
     attention_flops,
@@ -25,6 +25,7 @@ from kernels.flash_attention.space import (
     sizes,
 )
 from kernels.library import KernelLibrary
+from kernels.parameters import Params
 from kernels.sdpa import SdpaLaunch
 
 Launch = Callable[[], torch.Tensor]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
-Value = str | int | float | bool | None
-Params = Mapping[str, Value]
+from kernels.parameters import Fields, Params, Value, wrong_value
 
 DTYPES = ("FP16", "BF16")
 CHOICES: Mapping[str, tuple[int, ...]] = {
@@ -104,6 +103,7 @@ class Config:
 
 
 FIELDS = tuple(field.name for field in fields(Config))
+_FIELDS = Fields(names=FIELDS, dtypes=DTYPES, flags=FLAG_FIELDS, choices=CHOICES)
 
 
 def make_config(params: Params) -> Config:
@@ -119,7 +119,7 @@ def make_config(params: Params) -> Config:
 
 def refusal(params: Params) -> str | None:
     """First reason why these fields make no legal configuration, or None."""
-    reason = next(_wrong_values(params), None)
+    reason = next(filter(None, map(_wrong_value, params.keys(), params.values())), None)
     if reason is not None:
         return reason
     config = Config(**params)  # type: ignore[arg-type]  # the line above has looked at every value
@@ -136,17 +136,8 @@ def short_form(config: Config) -> str:
     return f"({', '.join(map(str, sizes))}): {'+'.join(flags) or 'plain'}"
 
 
-def _wrong_values(params: Params) -> Iterator[str]:
-    for name, value in params.items():
-        if name not in FIELDS:
-            yield f"{name} is no field of a configuration; they are {', '.join(FIELDS)}"
-        elif name == "dtype" and value not in DTYPES:
-            yield f"dtype must be one of {', '.join(DTYPES)}, not {value!r}"
-        elif name in FLAG_FIELDS and not isinstance(value, bool):
-            yield f"{name} must be true or false, not {value!r}"
-        # bool is an int in Python: `true` would pass as 1.
-        elif name in CHOICES and (isinstance(value, bool) or value not in CHOICES[name]):
-            yield f"{name} must be one of {', '.join(map(str, CHOICES[name]))}, not {value!r}"
+def _wrong_value(name: str, value: Value) -> str | None:
+    return wrong_value(name, value, _FIELDS)
 
 
 def _check_producer(config: Config) -> str | None:

@@ -16,13 +16,12 @@ from kernels.flash_attention.space import DTYPE, check_problem, sizes
 from kernels.flash_attention_hopper.config import (
     DTYPES,
     Config,
-    Params,
-    Value,
     make_config,
     refusal,
     short_form,
 )
 from kernels.flash_attention_hopper.tuning import ladder, tuned
+from kernels.parameters import Params, Value
 from kernels.recipe import Recipe
 
 __all__ = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from kernels.flash_attention_hopper.config import DTYPES, Config, Value, refusal
+from kernels.flash_attention_hopper.config import DTYPES, Config, refusal
+from kernels.parameters import Value
 
 TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
 

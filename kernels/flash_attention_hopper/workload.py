@@ -21,9 +21,10 @@ from kernels.flash_attention.workload import (
     flops,
     make_inputs,
 )
-from kernels.flash_attention_hopper.config import Config, Params
+from kernels.flash_attention_hopper.config import Config
 from kernels.flash_attention_hopper.space import MMA_SYNC, config_of, dtype_of, mma_params
 from kernels.library import KernelLibrary
+from kernels.parameters import Params
 
 __all__ = ["bytes", "expected", "flops", "make_inputs", "prepare"]
 

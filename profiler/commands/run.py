@@ -79,7 +79,7 @@ class _Results:
 
     @property
     def report(self) -> Report:
-        """What was measured of the cells."""
+        """The report on the cells of the run."""
         return self.finished.report
 
 

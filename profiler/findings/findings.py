@@ -83,9 +83,9 @@ class Findings:
     parameter_steps: tuple[StepEffect, ...]
     """Of an ablation: the steps that the spec asks for. Of an autotune: all of the rivals'."""
     grid_pairs: GridPairs | None
-    """Of a page of grids; else None."""
+    """Pairs of a page of grids; None on other pages."""
     waves: WaveFindings | None
-    """Of a page of waves; else None."""
+    """Findings of a page of waves; None on other pages."""
     timers: TimerComparison | None
     """None where there are not two timers."""
     sessions: tuple[MadeSession, ...]

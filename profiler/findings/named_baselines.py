@@ -22,7 +22,7 @@ class NamedBaseline:
     key: str
     """`reference`, `best`, `first` or `previous`."""
     variant: Variant | None
-    """Of `reference` and `first`: which it is."""
+    """The variant of `reference` and `first`; None where it differs by cell or problem."""
     verdicts: Mapping[str, PairVerdict]
     """By cell id; NaN where a cell may not be compared."""
     others: Mapping[str, str | None]

@@ -45,7 +45,7 @@ class VariantRank:
     complete: bool
     """Whether it is ranked at every problem that any variant is ranked at."""
     geometric_mean: float
-    """Of `ratios`."""
+    """Geometric mean of `ratios`."""
     best: ProblemValue | None
     worst: ProblemValue | None
     regret: Regret | None

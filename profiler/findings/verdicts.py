@@ -63,7 +63,7 @@ class PairVerdict:
     final: bool = False
     """Whether it is from the blocks in which the finalists were measured again."""
     before: Verdict | None = None
-    """Of a final: what the blocks before it had said."""
+    """Verdict of the timing blocks, where this one is of the confirmation; else None."""
     looks: int = 1
     """How often the data may be judged: each look has its part of the errors allowed."""
 

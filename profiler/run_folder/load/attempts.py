@@ -53,7 +53,7 @@ class Loaded:
     attributes: Mapping[str, str | float] = field(default_factory=dict)
     """What the tool says about the GPU: `device__attribute_*`."""
     clocks: pd.DataFrame = field(default_factory=empty_clocks)
-    """As `read_clocks` gives it; without rows where nothing was sampled."""
+    """Samples of the clock, in the columns of `read_clocks`; no rows where none were taken."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits; without rows where the workload pushed none."""
     ncu_rules: pd.DataFrame = field(default_factory=empty_rules)

@@ -88,5 +88,5 @@ class Report:
 
     @property
     def page_kind(self) -> PageKind:
-        """What is found for its kind of page; of an unknown kind, as for versions."""
+        """The kind of its page; `versions` where today's program has no such kind."""
         return PAGE_KINDS.get(self.kind, PAGE_KINDS["versions"])

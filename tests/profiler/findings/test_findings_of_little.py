@@ -33,7 +33,7 @@ def without_samples(report):
 
 
 def without_cells(report):
-    """As a recording of which no cell is called as today's are."""
+    """The report of a recording that has none of today's cells."""
     plan = dataclasses.replace(report.plan, cells=())
     return dataclasses.replace(without_samples(report), plan=plan)
 
