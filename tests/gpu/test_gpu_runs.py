@@ -25,15 +25,23 @@ variants:
   matrix:
     mode: {modes}
     block_size: [128, 256]
-problems: {{matrix: {{n: [1048576, 16777216]}}}}
+problems: {{matrix: {{n: {sizes}}}}}
 baseline: torch
 collect: {{blocks: {blocks}, time_limit_s: {limit}, metrics: [default]}}
 """
 
 
-def write_spec(folder: Path, *, modes: str, blocks: int = 6, limit: float = 20.0) -> Path:
+def write_spec(
+    folder: Path,
+    *,
+    modes: str,
+    sizes: str = "[1048576, 16777216]",
+    blocks: int = 6,
+    limit: float = 20.0,
+) -> Path:
     path = folder / "modes.yaml"
-    path.write_text(SPEC.format(here=HERE, modes=modes, blocks=blocks, limit=limit))
+    text = SPEC.format(here=HERE, modes=modes, sizes=sizes, blocks=blocks, limit=limit)
+    path.write_text(text)
     return path
 
 
@@ -67,7 +75,9 @@ def timing_blocks(cell: dict) -> int:
 
 
 def test_every_way_of_going_wrong_costs_its_own_cells(tmp_path):
-    spec = write_spec(tmp_path, modes="[right, wrong, illegal, hangs, breaks]")
+    # Every cell that hangs takes its whole time limit, and a new start of ncu after it.
+    modes = "[right, wrong, illegal, hangs, breaks]"
+    spec = write_spec(tmp_path, modes=modes, sizes="[1048576]", limit=6.0)
     done = run(spec)
     assert done.returncode == 4, done.stderr
     outcomes: dict[str, set[str]] = {}
