@@ -97,6 +97,15 @@ Timeline = Annotated[
     bool,
     typer.Option("--timeline", help="Then record finalists and baseline under nsys; no replay."),
 ]
+Explain = Annotated[
+    str | None,
+    typer.Option(
+        "--explain",
+        metavar="CELL|PROBLEM|all",
+        help="Count all that tells why of these cells; default: those that the answer is about.",
+    ),
+]
+NoExplain = Annotated[bool, typer.Option("--no-explain", help="Count nothing that tells why.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is started.")]
@@ -105,13 +114,19 @@ DEFAULT_OUT = Path("reports")
 
 
 def _overrides(
-    settings: list[str] | None, *, blocks: int | None, baseline: str | None, timeout: float | None
+    settings: list[str] | None,
+    *,
+    blocks: int | None,
+    baseline: str | None,
+    timeout: float | None,
+    explain: bool = True,
 ) -> tuple[str, ...]:
     """`key=value` texts of --set, and of the flags that are short for one."""
     short_forms = {
         "collect.blocks": blocks,
         "baseline": baseline,
         "collect.time_limit_s": timeout,
+        "collect.explain": None if explain else "false",
     }
     flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
     return (*(settings or ()), *flags)
@@ -138,6 +153,8 @@ def run(
     timeout: Timeout = None,
     fail_on: FailOn = None,
     timeline: Timeline = False,
+    explain: Explain = None,
+    no_explain: NoExplain = False,
     no_report: NoReport = False,
     quiet: Quiet = False,
     verbose: Verbose = False,
@@ -149,7 +166,9 @@ def run(
     request = RunRequest(
         spec=spec,
         out=out,
-        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=timeout),
+        overrides=_overrides(
+            set_, blocks=blocks, baseline=baseline, timeout=timeout, explain=not no_explain
+        ),
         only=only,
         fresh=fresh,
         live=live,
@@ -158,6 +177,7 @@ def run(
         page=not no_report,
         fail_on=fail_on,
         timeline=timeline,
+        explain=explain,
         quiet=quiet,
         verbose=verbose,
         color=color,
@@ -235,6 +255,32 @@ def report(
 
     request = ReportRequest(run_folder=run_folder, out=out, json_target=json_, color=color)
     raise typer.Exit(rebuild_report(request))
+
+
+@app.command()
+def explain(
+    run_folder: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run folder, or a recording.")
+    ],
+    variant: Annotated[
+        str | None, typer.Option("--variant", metavar="NAME", help="Default: the best.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="NAME", help="Default: the baseline.")
+    ] = None,
+    problem: Annotated[
+        str | None, typer.Option("--problem", metavar="NAME", help="Default: the largest.")
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Tell why: what two kernels differ by, what limits one, and where; needs no GPU."""
+    from profiler.commands.explain import ExplainRequest
+    from profiler.commands.explain import explain as explain_run
+
+    request = ExplainRequest(
+        run=run_folder, variant=variant, against=against, problem=problem, json_target=json_
+    )
+    raise typer.Exit(explain_run(request))
 
 
 @app.command()

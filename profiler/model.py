@@ -96,6 +96,8 @@ class SessionKind(StrEnum):
     """The finalists of each problem, measured once more: what a winner's number is taken from."""
     TIMELINE = "timeline"
     """Every operation of a few launches on a time axis; decides no verdict beside a timing."""
+    EXPLAIN = "explain"
+    """Every counter that tells why, once for a few cells; decides no verdict."""
 
 
 @dataclass(frozen=True)

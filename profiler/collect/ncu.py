@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.collect import STDERR, STDOUT, Command, read_text
@@ -22,6 +22,7 @@ from profiler.model import Outcome
 LOG = "ncu.csv"
 REPORT = "report.ncu-rep"
 RECOVERED = "recovered.csv"
+RULES, SASS, SOURCE = "rules.csv", "sass.csv", "source.csv"
 """Names of ncu's files in the folder of an attempt. The extension is given because it changes:
 ncu 2026.3 writes `.ncu-repz` where none is named."""
 
@@ -66,6 +67,8 @@ class Ncu:
     cache_control: str = "all"
     clock_control: str = "none"
     python: str | None = None
+    sections: tuple[str, ...] = ()
+    """Sections to collect beside the metrics, with the source of the kernels."""
     name: str = "ncu"
     wraps_target: bool = True
 
@@ -108,12 +111,33 @@ class Ncu:
         report, recovered = folder / REPORT, folder / RECOVERED
         if not report.exists() or has_rows(read_text(folder / LOG)):
             return None
+        # No --nvtx: 2025.3.1 refuses it together with --import, and prints the ranges without it.
         argv = (
-            *(str(self.path), "--import", str(report), "--csv", "--page", "raw", "--nvtx"),
+            *(str(self.path), "--import", str(report), "--csv", "--page", "raw"),
             *("--config-file", "off", "--rename-kernels", "off", "--print-units", "base"),
             *("--log-file", str(recovered)),
         )
         return Command(argv, env={"LC_ALL": "C"}, files={"log": recovered})
+
+    def explaining(self, sections: Sequence[str]) -> Ncu:
+        """The same, with these sections and the source of the kernels in its report."""
+        return replace(self, sections=tuple(sections))
+
+    def page_commands(self, folder: Path) -> Mapping[str, Command]:
+        """Commands that print pages of the report of an attempt to stdout, by name of the page.
+
+        The rules with all details; SASS with its counters; source lines with the SASS of each.
+        """
+        pages = {
+            RULES: ("--page", "details"),
+            SASS: ("--page", "source", "--print-source", "sass"),
+            SOURCE: ("--page", "source", "--print-source", "cuda,sass"),
+        }
+        start = (str(self.path), "--import", str(folder / REPORT), "--csv")
+        return {
+            name: Command((*start, *page, "--print-units", "base"), env={"LC_ALL": "C"})
+            for name, page in pages.items()
+        }
 
     def _command(
         self,
@@ -134,6 +158,7 @@ class Ncu:
             clock_control=self.clock_control,
             nvtx=nvtx,
             launches=launches,
+            sections=self.sections,
         )
         return Command(
             argv=(str(self.path), *arguments),
@@ -229,6 +254,7 @@ def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
     clock_control: str,
     nvtx: bool = True,
     launches: LaunchFilter | None = None,
+    sections: Sequence[str] = (),
 ) -> list[str]:
     """Arguments for ncu (without ncu itself) that profile `target`.
 
@@ -252,6 +278,9 @@ def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
         *("-f", "-o", str(report)),
         "--nvtx",
     ]
+    if sections:
+        arguments += [word for section in sections for word in ("--section", section)]
+        arguments += ["--import-source", "yes"]
     if nvtx:
         arguments += ["--nvtx-include", NVTX_INCLUDE]
     if launches is not None:

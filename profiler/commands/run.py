@@ -26,6 +26,7 @@ from profiler.run_folder.folder import RunFolder, create_run, require_folder
 from profiler.run_folder.load.assemble import Finished, assemble, tool_words
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import find_recording
+from profiler.sessions.explain_cells import asked_cells
 from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
 from profiler.sessions.progress import ProgressReporter
 
@@ -51,6 +52,8 @@ class RunRequest:
     """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
     timeline: bool = False
     """Whether the finalists get a timeline by nsys."""
+    explain: str | None = None
+    """Cells to explain; None: those that the answer is about."""
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
@@ -96,6 +99,8 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     started = time.monotonic()
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     planned = _plan(request, request.overrides)
+    if request.explain is not None:
+        asked_cells(planned.plan, request.explain)  # says now what no cell is called
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
@@ -166,6 +171,7 @@ def _measure(
         fresh=request.fresh,
         created=request.created,
         timeline=request.timeline,
+        explain=request.explain,
     )
     run = measure(to_measure, reporter, watch)
     finished = assemble(run, planned.loaded, planned.plan)

@@ -14,6 +14,7 @@ from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.ranking import ProblemValue
 from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
+from profiler.findings.why.document import answer_why
 from profiler.findings.winners import Winner
 from profiler.model import Cell, Problem
 from profiler.planning.page_kinds import load_part
@@ -41,7 +42,7 @@ def answer_document(findings: Findings) -> Document:
         "best": _best(answer),
         "by_how_much": _difference(findings, answer),
         "is_it_real": _reality(answer),
-        "why": None,
+        "why": answer_why(findings.why.answer),
         "best_reference": _reference(answer.reference),
         "problems": [_problem(findings, problem) for problem in findings.problems],
     }

@@ -49,6 +49,9 @@ from profiler.planning.spec import (
 )
 from profiler.planning.spec.source import FieldPath
 
+EXPLAINS = "ncu"
+"""Collector of explain sessions."""
+
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
 
@@ -316,6 +319,21 @@ def timeline_session(experiment: Experiment, collector: str, cells: Sequence[Cel
         collector=collector,
         kind=SessionKind.TIMELINE,
         metrics=("duration_ns",),
+        visits=visits,
+    )
+
+
+def explain_session(
+    experiment: Experiment, cells: Sequence[Cell], names: Sequence[str]
+) -> SessionPlan:
+    """The session in which ncu counts once, of these cells, all that tells why."""
+    name = f"{EXPLAINS}-{SessionKind.EXPLAIN.value}"
+    visits = tuple(block_visits(cells, name, range(1), seed=experiment.collect.seed))
+    return SessionPlan(
+        name=name,
+        collector=EXPLAINS,
+        kind=SessionKind.EXPLAIN,
+        metrics=tuple(names),
         visits=visits,
     )
 

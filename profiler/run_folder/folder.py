@@ -55,6 +55,8 @@ KERNELS_FILE = "kernels.json"
 COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
+EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv")
+"""Pages of the report of an explain session."""
 COMPILED_FOLDER = "compiled"
 TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")

@@ -15,6 +15,7 @@ from profiler.run_folder.folder import (
     BUILD_FILE,
     COMMAND_FILE,
     CSV_FILE,
+    EXPLAIN_FILES,
     JOURNAL_FILE,
     KERNELS_FILE,
     PLAN_FILE,
@@ -37,7 +38,11 @@ def find_recording(spec: Path, experiment: str) -> Path | None:
 
 _OTHER_FOLDER = "Name another folder, or take this one away first."
 RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, KERNELS_FILE, COMMAND_FILE, FACTS_FILE)
-RECORDED_TABLES = (CSV_FILE, JOURNAL_FILE, CLOCKS_FILE, OPERATIONS_FILE, RANGES_FILE, API_FILE)
+RECORDED_TABLES = (
+    *(CSV_FILE, JOURNAL_FILE, CLOCKS_FILE),
+    *(OPERATIONS_FILE, RANGES_FILE, API_FILE),
+    *EXPLAIN_FILES,
+)
 
 
 def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None:

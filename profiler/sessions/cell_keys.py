@@ -32,8 +32,8 @@ def cell_keys(
 
     `builds` by variant id; `base` is the folder of the spec. How many blocks are measured and how
     long a visit may take are not part of the key: more blocks add to the old ones, and a longer
-    limit gives those that hung another chance. Neither is whether and how timelines are made: no
-    other session depends on it.
+    limit gives those that hung another chance. Neither is whether and how timelines are made and
+    cells explained: no other session depends on it.
     """
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
@@ -45,7 +45,14 @@ def cell_keys(
         "workload": experiment.workload.model_dump(mode="json"),
         "collect": collect.model_dump(
             mode="json",
-            exclude={"blocks", "final_blocks", "counter_samples", "time_limit_s", "timeline"},
+            exclude={
+                "blocks",
+                "final_blocks",
+                "counter_samples",
+                "time_limit_s",
+                "timeline",
+                "explain",
+            },
         )
         | metrics
         | {"collectors": others},

@@ -13,13 +13,15 @@ from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
+from profiler.metrics.explain import explain_metrics
 from profiler.model import BuildResult, Plan, SessionPlan, Variant
-from profiler.planning.plan import timeline_session
+from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
-from profiler.planning.spec import Experiment, LoadedSpec
+from profiler.planning.spec import Experiment, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
+from profiler.sessions.explain_cells import asked_cells, explain_cells
 from profiler.sessions.launch_params import launch_params
 from profiler.sessions.looks import (
     final_session,
@@ -68,6 +70,8 @@ class MeasureRequest:
     """Local time, ISO 8601 with offset."""
     timeline: bool = False
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
+    explain: str | None = None
+    """Cells to explain, as `--explain` names them; None: those that the answer is about."""
 
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword
@@ -142,6 +146,9 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
         for session in request.plan.sessions:
             with _record_updated(measurement, record, watch):
                 _measure_session(request, measurement, session, watch)
+        if _explains(request):
+            with _record_updated(measurement, record, watch):
+                _measure_explained(request, measurement, watch)
         if request.timeline:
             with _record_updated(measurement, record, watch):
                 _measure_timeline(request, measurement, watch)
@@ -193,6 +200,30 @@ def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -
             f"Edited since they were read: {', '.join(sorted(edited))}. "
             "What was measured with them does not count."
         )
+
+
+def _explains(request: MeasureRequest) -> bool:
+    """Whether ncu explains cells: where it counts those of a workload in Python.
+
+    Of an external command nothing says which of its launches belong together.
+    """
+    experiment = request.loaded.experiment
+    asked = experiment.collect.explain or request.explain is not None
+    by_ncu = EXPLAINS in experiment.collect.collectors
+    return asked and by_ncu and isinstance(experiment.workload, ModuleWorkload)
+
+
+def _measure_explained(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
+    """Count all that tells why, of the cells that the answer is about or that are asked for."""
+    if request.explain is None:
+        cells = explain_cells(request.plan, measurement.samples())
+    else:
+        cells = asked_cells(request.plan, request.explain)
+    capability = request.machine.environment.compute_capability
+    session = explain_session(request.loaded.experiment, cells, explain_metrics(capability))
+    if cells:
+        with watch.stage(session.name):
+            measurement.measure(session, f"{session.name}, why")
 
 
 def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:

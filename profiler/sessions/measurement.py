@@ -19,9 +19,11 @@ from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, needed
 from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.requirements import Machine
+from profiler.metrics.explain import SECTIONS
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
 from profiler.parse.clock_file import CLOCKS_FILE
+from profiler.planning.plan import EXPLAINS
 from profiler.planning.space import Space
 from profiler.planning.spec import CommandWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import (
@@ -39,6 +41,7 @@ from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.sessions.attempt import Session, recover, run_attempt
+from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_visit
@@ -82,7 +85,7 @@ class Measurement:
                 continue
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
-                recover(self._collector(attempt.record.collector), attempt.folder)
+                recover(COLLECTORS[attempt.record.collector].create(self._timelines.tools), attempt.folder)
                 compress(log)
 
     def check_kernels_of_what_was_left(self) -> None:
@@ -169,7 +172,8 @@ class Measurement:
         measured -= throttled
         skipped = {build.variant for build in self.builds if not build.ok}
         limit = self.loaded.experiment.collect.time_limit_s
-        failed = failures(self.plan, earlier)
+        explains = session.kind is SessionKind.EXPLAIN
+        failed = failures(self.plan, earlier, explained=explains)
         gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
         gone |= set(find_aliases(self.plan.cells, self.builds))
         variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
@@ -193,8 +197,16 @@ class Measurement:
         self._loaded[attempt.folder] = replace(loaded, attempt=attempt)
         return self._loaded[attempt.folder]
 
-    def _collector(self, name: str) -> Collector:
-        return COLLECTORS[name].create(self._timelines.tools)
+    def _collector(self, session: SessionPlan) -> Collector:
+        if session.kind is SessionKind.EXPLAIN:
+            return self._ncu().explaining(SECTIONS)
+        return COLLECTORS[session.collector].create(self._timelines.tools)
+
+    def _ncu(self) -> Ncu:
+        tool = COLLECTORS[EXPLAINS].create(self._timelines.tools)
+        if not isinstance(tool, Ncu):
+            raise TypeError(f"{EXPLAINS} explains nothing")
+        return tool
 
     def _limits(self) -> Limits:
         return Limits(step_s=self.loaded.experiment.collect.time_limit_s)
@@ -214,7 +226,7 @@ class Measurement:
     ) -> None:
         template = Session(
             job=job,
-            collector=self._collector(session.collector),
+            collector=self._collector(session),
             metrics=self._tool_metrics(session),
             limits=self._limits(),
             lock_file=self.lock_file,
@@ -226,7 +238,7 @@ class Measurement:
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
             with self._clocks(folder):
                 result = run_attempt(template, visits, folder, progress.record)
-            self._keep_timeline(session, folder, result)
+            self._keep_files(session, folder, result)
             return folder, result
 
         def ended(end: Ended) -> None:
@@ -262,10 +274,13 @@ class Measurement:
             self._timelines.prepare(folder)
         return folder
 
-    def _keep_timeline(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
+    def _keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
+        """Keep what a later reader needs of the tool's own files."""
         if session.kind is SessionKind.TIMELINE:
             ended_well = result.cause is Cause.FINISHED
             self._timelines.keep(session.collector, folder, ended_well=ended_well)
+        if session.kind is SessionKind.EXPLAIN:
+            keep_pages(self._ncu(), folder)
 
     @contextmanager
     def _clocks(self, folder: Path) -> Iterator[None]:
@@ -381,7 +396,7 @@ class Measurement:
             self.run.write_command(folder, shlex.join(command.argv))
             with self._clocks(folder):
                 end = run_visit(program, command, folder)
-            self._keep_timeline(session, folder, end)
+            self._keep_files(session, folder, end)
             measured = bool(self._measured(folder))
             failure = program.failure(folder, end, measured=measured, has_samples=has_samples)
             finish_attempt(folder, _command_result(visit.cell, end, failure))
@@ -393,7 +408,7 @@ class Measurement:
                 progress.failed(visit.cell, f"{failure[0]}: {failure[1]}")
 
     def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
-        tool = self._collector(session.collector)
+        tool = self._collector(session)
         if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
             raise TypeError(f"{session.collector} cannot measure an external command")
         return tool

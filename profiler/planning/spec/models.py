@@ -316,6 +316,11 @@ class Collect(SpecModel):
         "times per cell, and the first other collector is judged. For launches of many kernels: "
         "ncu was seen to take 10 to 200 ms for each.",
     )
+    explain: Annotated[bool, Strict()] = Field(
+        default=True,
+        description="Whether ncu counts all that tells why, once, of a few cells: the best, the "
+        "baseline and the best reference; of a ladder every step. See docs/explain.md.",
+    )
     warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     metrics: Metrics = Field(

@@ -10,6 +10,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.judge import Rules
+from profiler.analyse.kernel_profiles import CellProfile
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise
@@ -118,6 +119,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         ),
         ncu_rules=results.ncu_rules,
         timelines=_timelines(plan, results, loaded_attempts),
+        profiles=_profiles(results, loaded_attempts),
     )
     return Finished(report, _exit_code(results))
 
@@ -141,6 +143,18 @@ def _timelines(
         joined_timelines(counting_timelines(plan, attempts)),
         {cell: original for cell, original in aliases.items() if original is not None},
     )
+
+
+def _profiles(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, CellProfile]:
+    """Profiles of correct cells by the latest attempt; an alias has that of the measured cell."""
+    latest = {
+        cell: profile for loaded in attempts for cell, profile in (loaded.profiles or {}).items()
+    }
+    return {
+        cell: latest[status.duplicate_of or cell]
+        for cell, status in results.statuses.items()
+        if status.outcome.correct and (status.duplicate_of or cell) in latest
+    }
 
 
 def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:

@@ -10,6 +10,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.clocks import measured_visits, throttled_visits
+from profiler.analyse.kernel_profiles import CellProfile
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
@@ -29,6 +30,7 @@ from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
+from profiler.run_folder.load.explained import cell_profiles
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from runner import protocol
 
@@ -62,6 +64,8 @@ class Loaded:
     """Visits that were made and whose duration is none (`impossible_durations`)."""
     timeline: VisitTimelines | None = None
     """What a session of timelines recorded; None of others."""
+    profiles: Mapping[str, CellProfile] | None = None
+    """What an explain session counted, by cell id; None of others."""
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any.
@@ -70,6 +74,8 @@ class Loaded:
         """
         if self.timeline is not None:
             return set(self.timeline.visits)
+        if self.profiles is not None:
+            return {Visit(cell, 0) for cell in self.profiles}
         single_visit = self.attempt.record.visit
         if single_visit is not None:
             made = len(self.samples) > 0 or len(self.without_duration) > 0
@@ -169,6 +175,18 @@ def load_attempt(
         loaded = _load_timelines(attempt, records, current)
         return replace(loaded, notices=(*loaded.notices, *odd), clocks=clocks)
     table, notices = _read_csv(attempt)
+    if record.kind == SessionKind.EXPLAIN:
+        finished = {cell for cell, _, _ in protocol.finished_visits(records)} & current
+        profiles, of_pages = cell_profiles(attempt.folder, table, finished)
+        return Loaded(
+            attempt=attempt,
+            samples=empty_samples(),
+            records=records,
+            current=frozenset(current),
+            notices=(*notices, *odd, *of_pages),
+            clocks=clocks,
+            profiles=profiles,
+        )
     samples = _samples(attempt, records, table, compute_capability)
     samples = _with_values(_of_cells(samples, attempt, current))
     impossible = impossible_durations(samples)

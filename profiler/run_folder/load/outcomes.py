@@ -43,9 +43,14 @@ class Results:
     """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
 
 
-def failures(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, Failure]:
-    """Failures in these attempts, by cell id."""
-    facts = _facts(plan, attempts)
+def failures(
+    plan: Plan, attempts: Sequence[Loaded], *, explained: bool = False
+) -> dict[str, Failure]:
+    """Failures in these attempts, by cell id; those of explain sessions only where asked for.
+
+    What goes wrong while a cell is explained takes nothing from what was measured of it.
+    """
+    facts = _facts(plan, attempts if explained else _that_decide(attempts))
     return {
         cell: cell_facts.failure
         for cell, cell_facts in facts.items()
@@ -100,7 +105,7 @@ def gather(
     samples = _joined(counting_samples(plan, attempts))
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
-    facts = _facts(plan, attempts)
+    facts = _facts(plan, _that_decide(attempts))
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
@@ -139,6 +144,12 @@ def _all_rules(attempts: Sequence[Loaded]) -> pd.DataFrame:
     """Distinct advice of all attempts; repeated attempts give the same."""
     filled = [attempt.ncu_rules for attempt in attempts if len(attempt.ncu_rules)]
     return pd.concat(filled).drop_duplicates(ignore_index=True) if filled else empty_rules()
+
+
+def _that_decide(attempts: Sequence[Loaded]) -> list[Loaded]:
+    """Attempts whose failures are the cell's own."""
+    explain = SessionKind.EXPLAIN.value
+    return [loaded for loaded in attempts if loaded.attempt.record.kind != explain]
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

@@ -12,6 +12,7 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
+from profiler.analyse.kernel_profiles import CellProfile
 from profiler.analyse.rules import empty_rules
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
@@ -82,6 +83,8 @@ class Report:
     ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
     """Advice of ncu's rules by cell and kernel, columns `analyse.rules.RULE_COLUMNS`; without rows
     where ncu printed its raw page only."""
+    profiles: Mapping[str, CellProfile] = field(default_factory=dict)
+    """What explain sessions counted, by cell id; cells that were not explained are not in it."""
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
     and a column per metric; empty where the counters were not collected by range."""

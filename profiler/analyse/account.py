@@ -1,0 +1,235 @@
+"""Accounts of time: what the duration of a kernel is made of, and what two durations differ by.
+
+A scheduler has `warps` warps in flight, and each waits `latency` cycles between two of its
+instructions, so that it issues one every latency ÷ warps cycles (Little's law; the metrics
+reference of the Nsight Compute Profiling Guide defines the counters). The latency is the sum of the
+stall reasons, issuing among them. So
+
+    duration = instructions per scheduler · Σ stall reasons ÷ warps
+               · elapsed cycles ÷ active cycles ÷ clock · residual
+
+where the residual is 1 if all counters are of one launch: they are of several passes.
+
+The difference of two durations is decomposed over these factors with the logarithmic mean Divisia
+index (LMDI-I; B. W. Ang, "The LMDI approach to decomposition analysis", Energy Policy 33, 2005): a
+factor f of a part T_i contributes L(T_iA, T_iB) · ln(f_A ÷ f_B), L the logarithmic mean. The
+contributions add up to the difference exactly, and none depends on the order of the factors. A
+stall reason that only one side has contributes its whole part, which is the limit for the other
+going to zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from profiler.analyse.kernel_profiles import (
+    ACTIVE_AVERAGE,
+    ACTIVE_SUM,
+    DURATION,
+    ELAPSED,
+    ISSUED,
+    WARPS_ACTIVE,
+    KernelProfile,
+)
+
+INSTRUCTIONS = "instructions"
+WARPS = "warps_in_flight"
+IMBALANCE = "tail_and_imbalance"
+CLOCK = "clock"
+RESIDUAL = "residual"
+STALL = "stall:"
+"""Prefix of the parts of stall reasons."""
+ONLY = "kernel:"
+"""Prefix of the parts of kernels that one side alone launches."""
+
+CLOSES_WITHIN = 0.03
+"""How far the factors may be off the duration for an account to count as closed."""
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """Factors of the duration of one launch."""
+
+    name: str
+    duration_ns: float
+    instructions: float
+    """Warp instructions issued per scheduler."""
+    stalls: Mapping[str, float]
+    """Cycles that a warp waits between two instructions, by reason; `selected` is issuing."""
+    warps: float
+    """Warps in flight per scheduler while it is active."""
+    imbalance: float
+    """Elapsed cycles ÷ active cycles of the average scheduler: start, tail, idle schedulers."""
+    clock_ghz: float
+
+    @property
+    def modelled_ns(self) -> float:
+        """Product of the factors."""
+        latency = sum(self.stalls.values())
+        cycles = self.instructions * latency / self.warps * self.imbalance
+        return cycles / self.clock_ghz
+
+    @property
+    def residual(self) -> float:
+        """Duration ÷ product of the factors."""
+        return self.duration_ns / self.modelled_ns
+
+
+def kernel_time(profile: KernelProfile) -> KernelTime | None:
+    """Factors of a launch; None where a counter is missing or nothing was issued."""
+    active = profile.value(ACTIVE_AVERAGE)
+    schedulers = profile.value(ACTIVE_SUM) / active if active else math.nan
+    stalls = {reason: cycles for reason, cycles in profile.stalls().items() if cycles > 0}
+    time = KernelTime(
+        name=profile.name,
+        duration_ns=profile.value(DURATION),
+        instructions=_quotient(profile.value(ISSUED), schedulers),
+        stalls=stalls,
+        warps=_quotient(profile.value(WARPS_ACTIVE), profile.value(ACTIVE_SUM)),
+        imbalance=_quotient(profile.value(ELAPSED), active),
+        clock_ghz=_quotient(profile.value(ELAPSED), profile.value(DURATION)),
+    )
+    factors = (time.duration_ns, time.instructions, time.warps, time.imbalance, time.clock_ghz)
+    complete = stalls and all(math.isfinite(factor) and factor > 0 for factor in factors)
+    return time if complete else None
+
+
+def _quotient(numerator: float, denominator: float) -> float:
+    return numerator / denominator if denominator else math.nan
+
+
+class Part(NamedTuple):
+    """One part of a difference."""
+
+    name: str
+    """INSTRUCTIONS, WARPS, IMBALANCE, CLOCK, RESIDUAL, `stall:REASON` or `kernel:NAME`."""
+    ns: float
+    """Signed: positive makes the first side slower."""
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the durations of two cells differ by."""
+
+    first_ns: float
+    second_ns: float
+    parts: tuple[Part, ...]
+    """Largest first; they add up to `difference_ns`."""
+    residual: float
+    """Largest relative difference between the duration of a kernel and the product of its factors.
+    """
+
+    @property
+    def difference_ns(self) -> float:
+        """Duration of the first less that of the second."""
+        return self.first_ns - self.second_ns
+
+    @property
+    def closes(self) -> bool:
+        """Whether the factors give every duration within CLOSES_WITHIN."""
+        return self.residual <= CLOSES_WITHIN
+
+
+def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> Account | None:
+    """Account of the difference between two sequences of launches; None where a counter is missing.
+
+    Kernels of the same name are compared in their order; where each side has one kernel left, these
+    two; the rest stand in it with their whole durations.
+    """
+    first_times, second_times = _times(first), _times(second)
+    if first_times is None or second_times is None:
+        return None
+    parts: dict[str, float] = defaultdict(float)
+    for pair in _pairs(first_times, second_times):
+        for part in _parts(*pair):
+            parts[part.name] += part.ns
+    residuals = [abs(time.residual - 1) for time in (*first_times, *second_times)]
+    return Account(
+        first_ns=sum(time.duration_ns for time in first_times),
+        second_ns=sum(time.duration_ns for time in second_times),
+        parts=_largest_first(parts),
+        residual=max(residuals),
+    )
+
+
+def _times(profiles: Sequence[KernelProfile]) -> list[KernelTime] | None:
+    times = [kernel_time(profile) for profile in profiles]
+    complete = [time for time in times if time is not None]
+    return complete if complete and len(complete) == len(times) else None
+
+
+def _largest_first(parts: Mapping[str, float]) -> tuple[Part, ...]:
+    in_order = sorted(parts.items(), key=lambda part: -abs(part[1]))
+    return tuple(Part(name, ns) for name, ns in in_order)
+
+
+def _pairs(
+    first: Iterable[KernelTime], second: Iterable[KernelTime]
+) -> Iterator[tuple[KernelTime | None, KernelTime | None]]:
+    """Launches of both sides that are compared; None beside those that have no other."""
+    rest = list(second)
+    alone = []
+    for time in first:
+        other = next((candidate for candidate in rest if candidate.name == time.name), None)
+        if other is None:
+            alone.append(time)
+        else:
+            rest.remove(other)
+            yield time, other
+    if len(alone) == 1 and len(rest) == 1:
+        yield alone[0], rest[0]
+        return
+    yield from ((time, None) for time in alone)
+    yield from ((None, time) for time in rest)
+
+
+def _parts(first: KernelTime | None, second: KernelTime | None) -> Iterator[Part]:
+    if first is None or second is None:
+        yield from (Part(f"{ONLY}{time.name}", time.duration_ns) for time in (first,) if time)
+        yield from (Part(f"{ONLY}{time.name}", -time.duration_ns) for time in (second,) if time)
+        return
+    factors = _common_factors(first, second)
+    for reason in dict.fromkeys((*first.stalls, *second.stalls)):
+        yield from _parts_of_reason(reason, first, second, factors)
+
+
+def _common_factors(first: KernelTime, second: KernelTime) -> dict[str, float]:
+    """Logarithm of the ratio of each factor that all stall reasons share."""
+    ratios = {
+        INSTRUCTIONS: first.instructions / second.instructions,
+        WARPS: second.warps / first.warps,
+        IMBALANCE: first.imbalance / second.imbalance,
+        CLOCK: second.clock_ghz / first.clock_ghz,
+        RESIDUAL: first.residual / second.residual,
+    }
+    return {name: math.log(ratio) for name, ratio in ratios.items()}
+
+
+def _parts_of_reason(
+    reason: str, first: KernelTime, second: KernelTime, factors: Mapping[str, float]
+) -> Iterator[Part]:
+    first_ns, second_ns = _time_of_reason(first, reason), _time_of_reason(second, reason)
+    if not first_ns or not second_ns:
+        yield Part(f"{STALL}{reason}", first_ns - second_ns)
+        return
+    weight = logarithmic_mean(first_ns, second_ns)
+    for name, logarithm in factors.items():
+        yield Part(name, weight * logarithm)
+    yield Part(f"{STALL}{reason}", weight * math.log(first.stalls[reason] / second.stalls[reason]))
+
+
+def _time_of_reason(time: KernelTime, reason: str) -> float:
+    """Part of a duration in which its warps wait for a reason, by its share of the latency."""
+    share = time.stalls.get(reason, 0.0) / sum(time.stalls.values())
+    return time.duration_ns * share
+
+
+def logarithmic_mean(first: float, second: float) -> float:
+    """(a - b) ÷ ln(a ÷ b), and a where both are equal; of positive numbers."""
+    if math.isclose(first, second, rel_tol=1e-12):
+        return first
+    return (first - second) / math.log(first / second)

@@ -1,0 +1,404 @@
+"""Causes of time that counters show: of each, the share of a kernel's duration that it may cost.
+
+A share is an estimate: the part of the work that the cause makes (excess sectors of all sectors,
+conflicting wavefronts of all wavefronts, spill instructions of all) times how much the kernel
+depends on the unit that does it, which is how busy that unit is, or how much of their time warps
+wait for it, whichever is more. Shares of different causes overlap and are never added. What ncu's
+rules estimate is not used: the two stand beside each other.
+
+The counters are described in the metrics reference of the Nsight Compute Profiling Guide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from profiler.analyse.kernel_profiles import ACTIVE_AVERAGE, DURATION, ELAPSED, KernelProfile
+from profiler.metrics.explain import operations
+
+LEAST_SHARE = 0.02
+"""Smaller shares of the duration are not told: counters of two passes differ by as much."""
+_LINE_BYTES = 16
+"""Widest access of a thread in one instruction."""
+_SECTOR_BYTES = 32
+_MATRIX_LOADS = 1 / 64
+"""Loads from shared memory per multiply-add from which on a kernel counts as a product of tiles."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """One counter behind a cause."""
+
+    value: float
+    unit: str
+    metric: str
+    """Raw name of ncu, or the column of the source page."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause, with the share of the duration that it may cost."""
+
+    name: str
+    share: float
+    evidence: Mapping[str, Evidence] = field(default_factory=dict)
+    """By what it says, in words of the field."""
+
+
+@dataclass(frozen=True, eq=False)
+class Facts:
+    """One launch, and what the workload states of it."""
+
+    profile: KernelProfile
+    least_bytes: float
+    """Compulsory traffic to device memory as the workload states it; NaN where it does not."""
+
+    def value(self, raw: str) -> float:
+        """A raw metric; 0 where it was not measured, so that a cause of it is not told."""
+        value = self.profile.value(raw)
+        return 0.0 if math.isnan(value) else value
+
+    def percent(self, raw: str) -> float:
+        """A percentage as a share, at most 1."""
+        return min(self.value(raw) / 100, 1.0)
+
+    def waits(self, *reasons: str) -> float:
+        """Share of a warp's time that it waits for these reasons."""
+        stalls = self.profile.stalls()
+        total = sum(stalls.values())
+        return sum(stalls.get(reason, 0.0) for reason in reasons) / total if total else 0.0
+
+    def column(self, name: str, prefix: str = "") -> float:
+        """Sum of a column of the source page over opcodes that begin with a prefix."""
+        rows = self.profile.instructions
+        if rows is None or name not in rows:
+            return 0.0
+        if prefix:
+            rows = rows[rows["opcode"].astype(str).str.startswith(prefix)]
+        return float(pd.to_numeric(rows[name], errors="coerce").sum())
+
+    @property
+    def issuing(self) -> float:
+        """Share of the cycles in which a scheduler issues."""
+        return self.percent("smsp__issue_active.avg.pct_of_peak_sustained_active")
+
+    @property
+    def memory(self) -> float:
+        """How much the kernel depends on the way to L2 and DRAM."""
+        busy = max(
+            self.percent("lts__t_sectors.avg.pct_of_peak_sustained_elapsed"),
+            self.percent("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
+            self.percent("l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed"),
+            self.percent("l1tex__m_l1tex2xbar_req_cycles_active.avg.pct_of_peak_sustained_elapsed"),
+        )
+        return max(busy, self.waits("long_scoreboard", "lg_throttle", "drain"))
+
+    @property
+    def load_store(self) -> float:
+        """How much the kernel depends on the load-store unit and its data stage."""
+        busy = max(
+            self.percent("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"),
+            self.percent("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"),
+            self.percent("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed"),
+        )
+        return max(busy, self.waits("lg_throttle", "mio_throttle", "short_scoreboard"))
+
+
+def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause, ...]:
+    """Causes that the counters of a launch show, by their share, largest first."""
+    facts = Facts(profile, least_bytes)
+    found = [Cause(name, *detect(facts)) for name, detect in _DETECTORS.items()]
+    shown = [cause for cause in found if cause.share >= LEAST_SHARE]
+    return tuple(sorted(shown, key=lambda cause: -cause.share))
+
+
+Detected = tuple[float, Mapping[str, Evidence]]
+
+
+def _part(amount: float, of: float) -> float:
+    return min(max(amount / of, 0.0), 1.0) if of else 0.0
+
+
+def _uncoalesced(facts: Facts, opcode: str) -> Detected:
+    excess = facts.column("global_sectors_excessive", opcode)
+    every = facts.column("global_sectors")
+    evidence = {
+        "sectors beyond those needed": Evidence(
+            excess, "sector", "L2 Theoretical Sectors Global Excessive"
+        ),
+        "sectors of all global accesses": Evidence(
+            every, "sector", "L2 Theoretical Sectors Global"
+        ),
+    }
+    return _part(excess, every) * facts.memory, evidence
+
+
+def _uncoalesced_loads(facts: Facts) -> Detected:
+    return _uncoalesced(facts, "LD")
+
+
+def _uncoalesced_stores(facts: Facts) -> Detected:
+    return _uncoalesced(facts, "ST")
+
+
+def _bank_conflicts(facts: Facts) -> Detected:
+    excess = facts.column("shared_wavefronts_excessive")
+    every = facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum")
+    evidence = {
+        "wavefronts beyond those needed": Evidence(
+            excess, "wavefront", "L1 Wavefronts Shared Excessive"
+        ),
+        "wavefronts of shared memory": Evidence(
+            every, "wavefront", "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum"
+        ),
+    }
+    shared = _part(
+        facts.value("l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed"),
+        facts.value("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"),
+    )
+    return _part(excess, every) * facts.load_store * max(shared, 0.5), evidence
+
+
+def _local_instructions(facts: Facts) -> float:
+    return facts.value("sass__inst_executed_local_loads") + facts.value(
+        "sass__inst_executed_local_stores"
+    )
+
+
+def _local_traffic(facts: Facts) -> float:
+    """Part of the sectors of L1 that are of local memory."""
+    local = facts.value("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum") + facts.value(
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
+    )
+    return _part(local * _SECTOR_BYTES, facts.value("l1tex__t_bytes.sum"))
+
+
+def _local_memory(facts: Facts, instructions: float) -> Detected:
+    """Cost of instructions on local memory, by their part of instructions and of traffic."""
+    every = _local_instructions(facts)
+    depends = max(facts.load_store, facts.memory)
+    by_traffic = _part(instructions, every) * _local_traffic(facts) * depends
+    executed = facts.value("smsp__inst_executed.sum")
+    evidence = {
+        "instructions on local memory": Evidence(
+            instructions, "inst", "sass__inst_executed_register_spilling"
+        ),
+        "instructions executed": Evidence(executed, "inst", "smsp__inst_executed.sum"),
+    }
+    return max(by_traffic, _part(instructions, executed)), evidence
+
+
+def _register_spills(facts: Facts) -> Detected:
+    return _local_memory(facts, facts.value("sass__inst_executed_register_spilling"))
+
+
+def _local_arrays(facts: Facts) -> Detected:
+    spills = facts.value("sass__inst_executed_register_spilling")
+    return _local_memory(facts, max(_local_instructions(facts) - spills, 0.0))
+
+
+_LIMITS = {
+    "registers": "launch__occupancy_limit_registers",
+    "shared_memory": "launch__occupancy_limit_shared_mem",
+    "block_size": "launch__occupancy_limit_warps",
+    "blocks": "launch__occupancy_limit_blocks",
+}
+
+
+def _occupancy(facts: Facts, limit: str) -> Detected:
+    """Issue slots that stay empty while the SM could hold more warps, if this is what limits it."""
+    limits = {name: facts.value(raw) for name, raw in _LIMITS.items() if facts.value(raw) > 0}
+    theoretical = facts.percent("sm__maximum_warps_per_active_cycle_pct")
+    if not limits or not theoretical or limits.get(limit) != min(limits.values()):
+        return 0.0, {}
+    busiest = max(facts.issuing, facts.percent(_COMPUTE), facts.percent(_MEMORY_THROUGHPUT))
+    evidence = {
+        "theoretical occupancy": Evidence(
+            100 * theoretical, "%", "sm__maximum_warps_per_active_cycle_pct"
+        ),
+        "blocks per SM": Evidence(limits[limit], "block", _LIMITS[limit]),
+        "busiest unit": Evidence(100 * busiest, "%", _COMPUTE),
+    }
+    return (1 - theoretical) * (1 - busiest), evidence
+
+
+_COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+_MEMORY_THROUGHPUT = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
+
+
+def _occupancy_registers(facts: Facts) -> Detected:
+    return _occupancy(facts, "registers")
+
+
+def _occupancy_shared_memory(facts: Facts) -> Detected:
+    return _occupancy(facts, "shared_memory")
+
+
+def _idle_part(facts: Facts) -> float:
+    """Part of the elapsed cycles in which the average scheduler has no warp."""
+    return 1 - _part(facts.value(ACTIVE_AVERAGE), facts.value(ELAPSED))
+
+
+_WAVES = "launch__waves_per_multiprocessor"
+
+
+def _tail(facts: Facts) -> float:
+    """Part of the last wave that stays empty, of all waves."""
+    waves = facts.value(_WAVES)
+    return 1 - waves / math.ceil(waves) if waves > 0 else 0.0
+
+
+def _idle_evidence(facts: Facts) -> dict[str, Evidence]:
+    return {
+        "waves": Evidence(facts.value(_WAVES), "wave/SM", _WAVES),
+        "cycles without a warp": Evidence(100 * _idle_part(facts), "%", ACTIVE_AVERAGE),
+    }
+
+
+def _tail_wave(facts: Facts) -> Detected:
+    idle, tail = _idle_part(facts), _tail(facts)
+    return (min(idle, tail) if tail >= idle / 2 else 0.0), _idle_evidence(facts)
+
+
+def _block_imbalance(facts: Facts) -> Detected:
+    idle, tail = _idle_part(facts), _tail(facts)
+    return (0.0 if tail >= idle / 2 else idle - tail), _idle_evidence(facts)
+
+
+_THREADS = "smsp__thread_inst_executed_per_inst_executed.ratio"
+
+
+def _divergence(facts: Facts) -> Detected:
+    threads = facts.value(_THREADS)
+    if not threads:
+        return 0.0, {}
+    evidence = {"threads per instruction": Evidence(threads, "thread", _THREADS)}
+    return (1 - threads / 32) * max(facts.issuing, facts.percent(_COMPUTE), 0.5), evidence
+
+
+_ATOMIC_BUSY = "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed"
+_ATOMIC_AVERAGE = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed"
+
+
+def _atomic_contention(facts: Facts) -> Detected:
+    busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
+    evidence = {
+        "busiest slice of L2 with atomics": Evidence(100 * busiest, "%", _ATOMIC_BUSY),
+        "average slice": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
+    }
+    return busiest - average, evidence
+
+
+_DRAM = "dram__bytes.sum"
+
+
+def _l2_reuse(facts: Facts) -> Detected:
+    moved = facts.value(_DRAM)
+    excess = moved - facts.least_bytes
+    if not excess > 0:  # also where the workload states nothing
+        return 0.0, {}
+    evidence = {
+        "bytes of DRAM": Evidence(moved, "byte", _DRAM),
+        "bytes that the problem needs": Evidence(facts.least_bytes, "byte", "bytes (workload)"),
+    }
+    return _part(excess, moved) * facts.memory, evidence
+
+
+def _dependent_chain(facts: Facts) -> Detected:
+    share = facts.waits("wait") * (1 - facts.issuing)
+    metric = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
+    return share, {"of a warp's time": Evidence(100 * facts.waits("wait"), "%", metric)}
+
+
+def _barrier_waits(facts: Facts) -> Detected:
+    share = facts.waits("barrier", "membar")
+    metric = "smsp__average_warps_issue_stalled_barrier_per_issue_active.ratio"
+    return share, {"of a warp's time": Evidence(100 * share, "%", metric)}
+
+
+def _narrow_accesses(facts: Facts) -> Detected:
+    """Load-store slots that wider accesses would save, where that unit is the limit."""
+    rows = facts.profile.instructions
+    if rows is None:
+        return 0.0, {}
+    loads = rows[rows["opcode"].astype(str).str.startswith(("LDG", "STG", "LDS", "STS"))]
+    executed = pd.to_numeric(loads["executed"], errors="coerce").fillna(0.0)
+    sizes = pd.to_numeric(loads["access_size"], errors="coerce") / 8
+    known = sizes.notna() & (executed > 0)
+    if not known.any():
+        return 0.0, {}
+    average = float((sizes[known] * executed[known]).sum() / executed[known].sum())
+    busy = max(
+        facts.percent("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"),
+        facts.percent("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed"),
+        facts.waits("lg_throttle"),
+    )
+    evidence = {
+        "bytes per thread and access": Evidence(average, "byte", "Access Size"),
+        "load-store unit": Evidence(
+            100 * busy, "%", "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
+        ),
+    }
+    return max(1 - average / _LINE_BYTES, 0.0) * busy, evidence
+
+
+_FMA_PIPE = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
+
+
+def _no_tensor_cores(facts: Facts) -> Detected:
+    """The multiply-adds of a product of tiles on the FMA pipe, where no tensor core works."""
+    values = facts.profile.values
+    tensor = sum(value for name, value in values.items() if _is_tensor(name))
+    multiplied = operations(values, "f") / 2
+    loads = 32 * facts.column("executed", "LDS")
+    if tensor > 0 or not multiplied > 0 or loads < _MATRIX_LOADS * multiplied:
+        return 0.0, {}
+    busy = facts.percent(_FMA_PIPE)
+    evidence = {
+        "tensor operations": Evidence(tensor, "op", "sm__ops_path_tensor_*.sum"),
+        "FMA pipe": Evidence(100 * busy, "%", _FMA_PIPE),
+    }
+    return busy, evidence
+
+
+def _is_tensor(name: str) -> bool:
+    return name.startswith("sm__ops_path_tensor") and name.endswith(".sum")
+
+
+_FP64_PIPE = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"
+
+
+def _fp64(facts: Facts) -> Detected:
+    busy = facts.percent(_FP64_PIPE)
+    return busy, {"FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE)}
+
+
+_DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
+    "uncoalesced_loads": _uncoalesced_loads,
+    "uncoalesced_stores": _uncoalesced_stores,
+    "bank_conflicts": _bank_conflicts,
+    "register_spills": _register_spills,
+    "local_arrays": _local_arrays,
+    "occupancy_registers": _occupancy_registers,
+    "occupancy_shared_memory": _occupancy_shared_memory,
+    "tail_wave": _tail_wave,
+    "block_imbalance": _block_imbalance,
+    "divergence": _divergence,
+    "atomic_contention": _atomic_contention,
+    "l2_reuse": _l2_reuse,
+    "dependent_chain": _dependent_chain,
+    "barrier_waits": _barrier_waits,
+    "narrow_accesses": _narrow_accesses,
+    "no_tensor_cores": _no_tensor_cores,
+    "fp64": _fp64,
+}
+CAUSES = tuple(_DETECTORS)
+
+
+def cost_ns(cause: Cause, profile: KernelProfile) -> float:
+    """Share of a cause as time of its launch."""
+    return cause.share * profile.value(DURATION)

@@ -1,0 +1,80 @@
+"""What an explain session counted of one launch: every counter, ncu's rules, its instructions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pandas as pd
+
+from profiler.metrics.catalogue import STALL_CAUSES
+from profiler.parse.ncu_source import Listing
+
+DURATION = "gpu__time_duration.sum"
+ELAPSED = "sm__cycles_elapsed.max"
+ISSUED = "smsp__inst_issued.sum"
+EXECUTED = "smsp__inst_executed.sum"
+LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+WARPS_ACTIVE = "smsp__warps_active.sum"
+WARPS_LAUNCHED = "smsp__warps_launched.sum"
+ACTIVE_AVERAGE = "smsp__cycles_active.avg"
+ACTIVE_SUM = "smsp__cycles_active.sum"
+
+
+def stall_per_issue(reason: str) -> str:
+    """Raw ncu name of the warps that wait for a reason, per issued instruction."""
+    return f"smsp__average_warps_issue_stalled_{reason}_per_issue_active.ratio"
+
+
+def stall_per_warp(reason: str) -> str:
+    """Raw ncu name of the cycles that a warp waits for a reason in its whole life.
+
+    ncu prints two decimals: of this large number they are more digits than of the small one.
+    """
+    return f"smsp__average_warp_latency_issue_stalled_{reason}.ratio"
+
+
+@dataclass(frozen=True, eq=False)
+class KernelProfile:
+    """One launch of one kernel, as an explain session saw it."""
+
+    name: str
+    """As ncu prints it."""
+    values: Mapping[str, float]
+    """Raw ncu metrics in ncu's base units, by name; missing ones are absent."""
+    rules: pd.DataFrame = field(default_factory=pd.DataFrame)
+    """ncu's advice: `rule type text speedup_type speedup_pct`."""
+    listing: Listing | None = None
+    """Its instructions with their counters; None without a source page."""
+
+    @property
+    def instructions(self) -> pd.DataFrame | None:
+        """One row per instruction, columns of `parse.ncu_source`; None without a source page."""
+        return None if self.listing is None else self.listing.instructions
+
+    def value(self, raw: str) -> float:
+        """A raw metric in ncu's base unit; NaN where it was not measured."""
+        return self.values.get(raw, math.nan)
+
+    def stalls(self) -> dict[str, float]:
+        """Cycles that a warp waits between two of its instructions, by reason; unseen ones absent.
+
+        From the counters with more digits where they and the number of warps are known.
+        """
+        per_instruction = self.value(WARPS_LAUNCHED) / self.value(ISSUED)
+        stalls: dict[str, float] = {}
+        for reason in STALL_CAUSES:
+            precise = self.value(stall_per_warp(reason)) * per_instruction
+            value = self.value(stall_per_issue(reason)) if math.isnan(precise) else precise
+            if not math.isnan(value):
+                stalls[reason] = value
+        return stalls
+
+
+@dataclass(frozen=True, eq=False)
+class CellProfile:
+    """The launches of one visit of a cell in an explain session, in their order."""
+
+    cell: str
+    kernels: tuple[KernelProfile, ...]

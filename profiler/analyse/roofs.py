@@ -1,0 +1,82 @@
+"""Roofs of a kernel: what it moved and computed per second beside what the hardware sustains.
+
+A ceiling is ncu's `.peak_sustained` (per cycle of the unit) times the clock of that unit in the
+same launch, so that a clock that moved moves the roof too. On compute capability 9.0 the peak of
+the counters of tensor operations is that of sparse inputs: half of it is the roof of dense ones
+(an H200 says 8,192 operations per SM and cycle for bf16; NVIDIA's data sheet has 4,096 dense ones).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from profiler.analyse.kernel_profiles import DURATION, KernelProfile
+from profiler.metrics.explain import FMA_PEAK, TENSOR_OPERATIONS, operations, tensor_counter
+
+_SPARSE = {"9.0": ("bf16", "fp16", "tf32", "fp8", "int8")}
+"""Types whose peak is counted with sparse inputs, by architecture."""
+_MEMORY = (
+    ("dram", "dram__bytes.sum", "dram__cycles_elapsed.avg.per_second"),
+    ("l2", "lts__t_bytes.sum", "lts__cycles_elapsed.avg.per_second"),
+    ("l1", "l1tex__t_bytes.sum", "sm__cycles_elapsed.avg.per_second"),
+)
+_SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
+BYTES, OPERATIONS = "byte", "op"
+
+
+@dataclass(frozen=True)
+class Roof:
+    """One ceiling, and what a kernel reached under it."""
+
+    name: str
+    """`dram`, `l2`, `l1`, `tensor_TYPE`, `fp32`."""
+    amount: float
+    """Bytes or operations of the launch."""
+    unit: str
+    """BYTES or OPERATIONS."""
+    rate: float
+    """Amount per second."""
+    ceiling: float
+    """Most per second at the clocks of this launch."""
+
+    @property
+    def share(self) -> float:
+        """Rate ÷ ceiling."""
+        return self.rate / self.ceiling
+
+
+def roofs(profile: KernelProfile, compute_capability: str | None) -> tuple[Roof, ...]:
+    """Roofs of a launch of which everything was counted, nearest first."""
+    known = [*_memory_roofs(profile), *_arithmetic_roofs(profile, compute_capability)]
+    return tuple(sorted(known, key=lambda roof: -roof.share))
+
+
+def _memory_roofs(profile: KernelProfile) -> Iterator[Roof]:
+    for name, counter, clock in _MEMORY:
+        peak = profile.value(f"{counter}.peak_sustained") * profile.value(clock)
+        yield from _roof(profile, name, profile.value(counter), BYTES, peak)
+
+
+def _arithmetic_roofs(profile: KernelProfile, compute_capability: str | None) -> Iterator[Roof]:
+    clock = profile.value(_SM_CLOCK)
+    for kind in TENSOR_OPERATIONS:
+        counter = tensor_counter(kind, compute_capability)
+        if counter is None:
+            continue
+        amount, peak = (profile.value(f"{counter}.sum{end}") for end in ("", ".peak_sustained"))
+        dense = 0.5 if kind in _SPARSE.get(compute_capability or "", ()) else 1.0
+        if amount > 0:
+            yield from _roof(profile, f"tensor_{kind}", amount, OPERATIONS, peak * clock * dense)
+    fp32 = operations(profile.values, "f")
+    yield from _roof(profile, "fp32", fp32, OPERATIONS, 2 * profile.value(FMA_PEAK) * clock)
+
+
+def _roof(
+    profile: KernelProfile, name: str, amount: float, unit: str, ceiling: float
+) -> Iterator[Roof]:
+    """The roof, where everything of it is known."""
+    rate = amount / profile.value(DURATION) * 1e9
+    if math.isfinite(rate) and ceiling > 0:
+        yield Roof(name, amount, unit, rate, ceiling)

@@ -1,0 +1,111 @@
+"""`profiler explain`: why a cell takes as long as it does, or differs from another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.commands.output import write_json_target
+from profiler.commands.report import read_run
+from profiler.commands.targets import write_stdout
+from profiler.errors import ExitCode, UsageError
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.why.document import explain_document
+from profiler.findings.why.find import pair_why
+from profiler.findings.why.pairs import PairWhy
+from profiler.model import Cell, Problem, Variant
+from profiler.planning.spec import did_you_mean
+from profiler.run_folder.folder import RunFolder
+
+_REMEDY = "Measure it with `--explain CELL|PROBLEM|all`; the default explains what is best."
+
+
+@dataclass(frozen=True)
+class ExplainRequest:
+    """Flags of `profiler explain`."""
+
+    run: Path
+    variant: str | None = None
+    against: str | None = None
+    problem: str | None = None
+    json_target: str | None = None
+
+
+def explain(request: ExplainRequest) -> ExitCode:
+    """Print the why of the pair that the answer is about, or of the cells that are named."""
+    findings = find(read_run(RunFolder(request.run)).report)
+    if not findings.why.cells:
+        raise UsageError(f"{request.run}: nothing was explained in this run.", remedy=_REMEDY)
+    cell, pair = _explained(findings, request)
+    why = findings.why.cells[cell.id]
+    if request.json_target != "-":
+        from profiler.render.console.explain import explain_text
+
+        write_stdout(explain_text(findings, cell, why, pair))
+    write_json_target(explain_document(findings, cell, why, pair), request.json_target)
+    return ExitCode.COMPLETE
+
+
+def _explained(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:
+    if request.variant is None and request.against is None and request.problem is None:
+        answer = findings.why.answer
+        if answer is not None:
+            return answer.cell, answer
+    cells = _cells_of_problem(findings, request.problem, request.variant, request.against)
+    cell = _named(cells, request.variant) if request.variant else _default(findings, cells)
+    other = _named(cells, request.against) if request.against else _other(findings, cells, cell)
+    if other is None or other.id == cell.id:
+        return cell, None
+    return cell, pair_why(findings, findings.why.cells, cell, other)
+
+
+def _cells_of_problem(
+    findings: Findings, problem: str | None, *names: str | None
+) -> dict[str, Cell]:
+    """Explained cells by name of their variant, of the problem that is named, or of the first that
+    has every variant that is named.
+    """
+    wanted = [name for name in names if name]
+    by_problem = [(other, _explained_at(findings, other)) for other in findings.problems]
+    explained = [(other, cells) for other, cells in by_problem if cells]
+    if problem is not None:
+        explained = [pair for pair in explained if problem in (pair[0].id, pair[0].name)]
+        if not explained:
+            raise UsageError(f"No cell of problem '{problem}' was explained.", remedy=_REMEDY)
+    complete = [cells for _, cells in explained if all(name in cells for name in wanted)]
+    return complete[0] if complete else explained[0][1]
+
+
+def _explained_at(findings: Findings, problem: Problem) -> dict[str, Cell]:
+    cells = [findings.cells.get((variant.id, problem.id)) for variant in findings.variants]
+    return {
+        cell.variant.name: cell
+        for cell in cells
+        if cell is not None and cell.id in findings.why.cells
+    }
+
+
+def _named(cells: dict[str, Cell], name: str) -> Cell:
+    if name in cells:
+        return cells[name]
+    raise UsageError(
+        f"'{name}' was not explained at this problem{did_you_mean(name, cells)}: explained are "
+        f"{', '.join(cells)}.",
+        remedy=_REMEDY,
+    )
+
+
+def _default(findings: Findings, cells: dict[str, Cell]) -> Cell:
+    """The variant to recommend where it was explained, else the fastest."""
+    if findings.best is not None and findings.best.name in cells:
+        return cells[findings.best.name]
+    primary = findings.report.primary
+    return min(cells.values(), key=lambda cell: findings.value(cell, primary).median)
+
+
+def _other(findings: Findings, cells: dict[str, Cell], cell: Cell) -> Cell | None:
+    """The baseline where it was explained; None without one."""
+    baseline: Variant | None = findings.baseline
+    return cells.get(baseline.name) if baseline and baseline != cell.variant else None
+

@@ -1,0 +1,1 @@
+"""Why: what limits the kernels of a cell, and what two cells differ by."""

@@ -1,0 +1,180 @@
+"""The why of a run as JSON-ready data: small enough for a program that writes kernels to read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from profiler.analyse.account import Account
+from profiler.analyse.causes import Cause
+from profiler.findings.findings import Findings
+from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.findings.why.pairs import CauseChange, PairWhy
+from profiler.model import Cell
+
+Document = dict[str, Any]
+EXPLAIN_SCHEMA_VERSION = 1
+MOST_PARTS = 8
+MOST_WAITS = 4
+MOST_CAUSES = 5
+MOST_ADVICE = 3
+MOST_ROOFS = 3
+_MOST_LETTERS = 60
+
+
+def explain_document(
+    findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None
+) -> Document:
+    """The answer, the account and the tree of a cell; at most 4 kB. Missing is null.
+
+    Every number has its unit in its key. Counters are of one launch (n = 1) in the explain session;
+    ratio and verdict are of the timing.
+    """
+    return {
+        "schema_version": EXPLAIN_SCHEMA_VERSION,
+        "experiment": findings.report.experiment,
+        "problem": cell.problem.id,
+        "variant": cell.variant.name,
+        "against": pair.against.variant.name if pair else None,
+        "answer": _answer(findings, cell, pair),
+        "account": _account(pair.account) if pair else None,
+        "causes_of_difference": [_change(change, pair) for change in pair.causes[:MOST_CAUSES]]
+        if pair
+        else [],
+        "tree": tree_document(why),
+    }
+
+
+def answer_why(pair: PairWhy | None) -> Document | None:
+    """`answer.why` of a run's summary: the account of the pair that the answer is about."""
+    if pair is None:
+        return None
+    return {
+        "variant": pair.cell.variant.name,
+        "against": pair.against.variant.name,
+        "problem": pair.cell.problem.id,
+        "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
+        "account": _account(pair.account),
+        "causes_of_difference": [_change(change, pair) for change in pair.causes[:MOST_CAUSES]],
+        "limit": pair.first.kernels[0].limit if pair.first.kernels else None,
+    }
+
+
+def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Document:
+    primary = findings.report.primary
+    answer: Document = {"duration_ns": _rounded(findings.value(cell, primary).median)}
+    if pair is not None:
+        verdict = pair.verdict
+        answer |= {
+            "against_ns": _rounded(findings.value(pair.against, primary).median),
+            "verdict": verdict.verdict.value if verdict.verdict else None,
+            "reason": verdict.reason.value,
+            "ratio": _rounded(verdict.ratio),
+            "ratio_low": _rounded(verdict.low),
+            "ratio_high": _rounded(verdict.high),
+            "blocks": verdict.blocks,
+        }
+    return answer
+
+
+def _account(account: Account | None) -> Document | None:
+    if account is None:
+        return None
+    difference = account.difference_ns
+    parts = account.parts[:MOST_PARTS]
+    return {
+        "duration_ns": _rounded(account.first_ns),
+        "against_ns": _rounded(account.second_ns),
+        "difference_ns": _rounded(difference),
+        "closes": account.closes,
+        "residual_pct": _rounded(100 * account.residual),
+        "parts": [
+            {
+                "name": part.name,
+                "ns": _rounded(part.ns),
+                "share_pct": _rounded(100 * part.ns / difference) if difference else None,
+            }
+            for part in parts
+        ],
+        "rest_ns": _rounded(difference - sum(part.ns for part in parts)),
+    }
+
+
+def _change(change: CauseChange, pair: PairWhy) -> Document:
+    return {
+        "name": change.name,
+        "ns": _rounded(change.first_ns),
+        "against_ns": _rounded(change.second_ns),
+        "n": len(pair.first.kernels),
+    }
+
+
+def tree_document(why: CellWhy) -> Document | None:
+    """The tree of the longest kernel of a cell; null where none was counted."""
+    if not why.kernels:
+        return None
+    kernel = why.kernels[0]
+    return {
+        "kernel": _short(kernel.profile.name),
+        "kernels": len(why.kernels),
+        "duration_ns": _rounded(kernel.duration_ns),
+        "limit": kernel.limit,
+        "roofs": [
+            {
+                "name": roof.name,
+                "share_pct": _rounded(100 * roof.share),
+                "per_second": _rounded(roof.rate),
+                "unit": f"{roof.unit}/s",
+            }
+            for roof in kernel.roofs[:MOST_ROOFS]
+        ],
+        "waits": [
+            {"reason": wait.reason, "share_pct": _rounded(100 * wait.share)}
+            for wait in kernel.waits[:MOST_WAITS]
+        ],
+        "lines": _lines(kernel),
+        "causes": [_cause(cause, kernel) for cause in kernel.causes[:MOST_CAUSES]],
+        "ncu": [
+            {
+                "rule": advice.rule,
+                "speedup_pct": _rounded(advice.speedup_pct),
+                "of": advice.speedup_type or None,
+            }
+            for advice in kernel.advice[:MOST_ADVICE]
+        ],
+    }
+
+
+def _lines(kernel: KernelWhy) -> Sequence[Document]:
+    return [
+        {
+            "file": None if line.file is None else line.file.rpartition("/")[2],
+            "line": line.line,
+            "text": _short(line.text),
+            "share_pct": _rounded(100 * line.share),
+            "reason": line.reason or None,
+        }
+        for line in kernel.lines
+    ]
+
+
+def _cause(cause: Cause, kernel: KernelWhy) -> Document:
+    first = next(iter(cause.evidence.values()), None)
+    return {
+        "name": cause.name,
+        "share_pct": _rounded(100 * cause.share),
+        "ns": _rounded(cause.share * kernel.duration_ns),
+        "value": _rounded(first.value) if first else None,
+        "unit": first.unit if first else None,
+        "metric": first.metric if first else None,
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_LETTERS else f"{text[: _MOST_LETTERS - 1]}…"
+
+
+def _rounded(value: float) -> float | None:
+    """Value with five significant digits; None where it is missing."""
+    return float(f"{value:.5g}") if math.isfinite(value) else None

@@ -1,0 +1,131 @@
+"""The why of a run: its explained cells, and the pairs that the answer is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.findings.why.cells import CellWhy, cell_why
+from profiler.findings.why.pairs import PairWhy
+from profiler.model import Cell, Problem, Variant
+
+
+@dataclass(frozen=True, eq=False)
+class RunWhy:
+    """What explain sessions tell of a run."""
+
+    cells: Mapping[str, CellWhy]
+    """By id of each explained cell."""
+    pairs: tuple[PairWhy, ...]
+    """Of each explained problem, or of each step of a ladder; that of the answer first."""
+
+    @property
+    def answer(self) -> PairWhy | None:
+        """The pair that the answer is about; None where it was not explained."""
+        return self.pairs[0] if self.pairs else None
+
+    def against(self, variant: Variant) -> PairWhy | None:
+        """The first pair that is compared with a variant."""
+        return next((pair for pair in self.pairs if pair.against.variant == variant), None)
+
+
+def find_why(findings: Findings) -> RunWhy:
+    """The why of every explained cell, and of the pairs of each problem that has any."""
+    cells = {cell.id: why for cell in findings.distinct_cells if (why := _why(findings, cell))}
+    pairs = _ladder_pairs(findings, cells) if findings.ladder else _answer_pairs(findings, cells)
+    return RunWhy(cells, tuple(pairs))
+
+
+def pair_why(findings: Findings, cells: Mapping[str, CellWhy], cell: Cell, against: Cell) -> PairWhy:
+    """The why of two explained cells, with the verdict on them."""
+    return PairWhy(
+        cell=cell,
+        against=against,
+        verdict=findings.verdicts.of(cell.id, against.id),
+        first=cells[cell.id],
+        second=cells[against.id],
+    )
+
+
+def _why(findings: Findings, cell: Cell) -> CellWhy | None:
+    profile = findings.report.profiles.get(cell.id)
+    if profile is None or not findings.correct(cell):
+        return None
+    return cell_why(
+        profile,
+        compute_capability=findings.report.environment.compute_capability,
+        least_bytes=findings.status(cell).bytes,
+    )
+
+
+def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[PairWhy]:
+    """At each explained problem, that of most work first: the best against the baseline, then
+    against the best of the other references.
+    """
+    largest = findings.largest_problem
+    in_order = sorted(findings.problems, key=lambda problem: problem != largest)
+    for problem in in_order:
+        best = _best_at(findings, cells, problem)
+        if best is None:
+            continue
+        for other in _others_at(findings, cells, problem, best):
+            yield pair_why(findings, cells, best, other)
+
+
+def _best_at(findings: Findings, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
+    """The variant to recommend where it was explained, else the winner among the rivals."""
+    winner = findings.rival_winners.get(problem.id) or findings.winners.get(problem.id)
+    recommended = findings.cells.get((findings.best.id, problem.id)) if findings.best else None
+    candidates = (recommended, winner.cell if winner else None)
+    return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
+
+
+def _others_at(
+    findings: Findings, cells: Mapping[str, CellWhy], problem: Problem, best: Cell
+) -> list[Cell]:
+    """The baseline, and the fastest of the other explained references."""
+    baseline = findings.baseline.id if findings.baseline else None
+    explained = [
+        cell
+        for variant in findings.references
+        if (cell := findings.cells.get((variant, problem.id))) is not None
+        and cell.id in cells
+        and cell.id != best.id
+    ]
+    references = [cell for cell in explained if cell.variant.id != baseline]
+    fastest = sorted(
+        references, key=lambda cell: findings.value(cell, findings.report.primary).median
+    )
+    return [*(cell for cell in explained if cell.variant.id == baseline), *fastest[:1]]
+
+
+def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[PairWhy]:
+    """The last version against the baseline, then each step, at the problem that was explained."""
+    problem = next(
+        (
+            problem
+            for problem in findings.problems
+            if any((cell := _at(findings, rung.variant, problem)) and cell.id in cells for rung in findings.ladder)
+        ),
+        None,
+    )
+    if problem is None:
+        return
+    yield from _against_baseline(findings, cells, problem)
+    for rung in findings.ladder:
+        cell, before = _at(findings, rung.variant, problem), _at(findings, rung.before, problem)
+        if cell and before and cell.id in cells and before.id in cells:
+            yield pair_why(findings, cells, cell, before)
+
+
+def _against_baseline(
+    findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
+) -> Iterator[PairWhy]:
+    best, baseline = _best_at(findings, cells, problem), _at(findings, findings.baseline, problem)
+    if best and baseline and baseline.id in cells and best.id != baseline.id:
+        yield pair_why(findings, cells, best, baseline)
+
+
+def _at(findings: Findings, variant: Variant | None, problem: Problem) -> Cell | None:
+    return findings.cells.get((variant.id, problem.id)) if variant else None

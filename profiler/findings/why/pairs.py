@@ -1,0 +1,101 @@
+"""What two cells of a problem differ by: the account of their times, and what moved beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pandas as pd
+
+from profiler.analyse.account import Account, account
+from profiler.analyse.kernel_profiles import KernelProfile
+from profiler.analyse.sass_classes import executed_by_class
+from profiler.findings.verdicts import PairVerdict
+from profiler.findings.why.cells import CellWhy
+from profiler.model import Cell, Verdict
+
+
+@dataclass(frozen=True)
+class CauseChange:
+    """One cause in both cells, as time that it may cost."""
+
+    name: str
+    first_ns: float
+    second_ns: float
+
+    @property
+    def difference_ns(self) -> float:
+        """More time of the first cell."""
+        return self.first_ns - self.second_ns
+
+
+@dataclass(frozen=True, eq=False)
+class PairWhy:
+    """Two cells that were explained, and the verdict on them."""
+
+    cell: Cell
+    against: Cell
+    verdict: PairVerdict
+    first: CellWhy
+    second: CellWhy
+
+    @property
+    def told(self) -> bool:
+        """Whether a difference is shown: only then is it explained."""
+        return self.verdict.verdict in (Verdict.FASTER, Verdict.SLOWER)
+
+    @cached_property
+    def account(self) -> Account | None:
+        """Account of the durations; None where no difference is shown or a counter is missing."""
+        if not self.told:
+            return None
+        return account(_profiles(self.first), _profiles(self.second))
+
+    @cached_property
+    def causes(self) -> tuple[CauseChange, ...]:
+        """Causes that cost more in the slower cell, largest difference first."""
+        if not self.told:
+            return ()
+        first, second = _costs(self.first), _costs(self.second)
+        changes = [
+            CauseChange(name, first.get(name, 0.0), second.get(name, 0.0))
+            for name in dict.fromkeys((*first, *second))
+        ]
+        slower_first = self.verdict.verdict is Verdict.SLOWER
+        towards = 1 if slower_first else -1
+        moved = [change for change in changes if towards * change.difference_ns > 0]
+        return tuple(sorted(moved, key=lambda change: -abs(change.difference_ns)))
+
+    @cached_property
+    def classes(self) -> pd.DataFrame:
+        """Executed warp instructions by class: index class, columns `first` and `second`.
+
+        Without rows where a side has no source page.
+        """
+        sides = {"first": _by_class(self.first), "second": _by_class(self.second)}
+        if any(side is None for side in sides.values()):
+            return pd.DataFrame(columns=["first", "second"])
+        return pd.DataFrame(sides).fillna(0.0)
+
+
+def _profiles(why: CellWhy) -> list[KernelProfile]:
+    return [kernel.profile for kernel in why.kernels]
+
+
+def _costs(why: CellWhy) -> Mapping[str, float]:
+    """Time that each cause may cost, over the kernels of a cell."""
+    costs: dict[str, float] = {}
+    for kernel in why.kernels:
+        for cause in kernel.causes:
+            costs[cause.name] = costs.get(cause.name, 0.0) + cause.share * kernel.duration_ns
+    return {name: cost for name, cost in costs.items() if math.isfinite(cost)}
+
+
+def _by_class(why: CellWhy) -> pd.Series | None:
+    listings = [kernel.profile.listing for kernel in why.kernels]
+    counts = [executed_by_class(listing) for listing in listings if listing is not None]
+    if len(counts) != len(why.kernels):
+        return None
+    return pd.concat(counts).groupby(level=0).sum()

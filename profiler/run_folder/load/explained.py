@@ -1,0 +1,116 @@
+"""Profiles of the cells of an explain session, from its CSV and the pages of its report."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from profiler.analyse.kernel_profiles import EXECUTED, CellProfile, KernelProfile
+from profiler.analyse.samples import visit_of_ranges
+from profiler.errors import ParseError
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.ncu_csv import NcuTable, NvtxRange, read_ncu_csv
+from profiler.parse.ncu_launches import LAUNCH_COLUMNS
+from profiler.parse.ncu_source import Listing, parse_source_page, with_lines
+from profiler.parse.packed import read_packed
+from profiler.run_folder.folder import EXPLAIN_FILES
+
+RULES_FILE, SASS_FILE, SOURCE_FILE = EXPLAIN_FILES
+_SAME_COUNT = 0.001
+"""How far the instructions of a listing may be off those of its launch: they are counted in another
+pass, and a kernel that waits in a loop executes a few more."""
+
+
+def cell_profiles(
+    folder: Path, table: NcuTable | None, finished: Collection[str]
+) -> tuple[dict[str, CellProfile], tuple[Notice, ...]]:
+    """Profiles of the cells whose visit was `finished`, by cell id, and what could not be read."""
+    if table is None:
+        return {}, ()
+    listings, listing_notices = _listings(folder)
+    rules, rule_notices = _rules(folder)
+    launches = table.launches
+    cells = [_cell(ranges) for ranges in launches["nvtx"]]
+    profiles: dict[str, list[KernelProfile]] = {}
+    instructions = _of_launches(listings, launches)
+    for row, cell in enumerate(cells):
+        if cell in finished:
+            profile = _kernel_profile(launches.iloc[row], rules, instructions[row])
+            profiles.setdefault(cell, []).append(profile)
+    found = {cell: CellProfile(cell, tuple(kernels)) for cell, kernels in profiles.items()}
+    return found, (*listing_notices, *rule_notices)
+
+
+def _cell(ranges: Iterable[NvtxRange] | None) -> str:
+    visit = visit_of_ranges(ranges)
+    return visit[0] if visit is not None else ""
+
+
+def _kernel_profile(
+    launch: pd.Series, rules: Mapping[int, pd.DataFrame], listing: Listing | None
+) -> KernelProfile:
+    values = {
+        str(name): float(value)
+        for name, value in launch.items()
+        if name not in LAUNCH_COLUMNS and isinstance(value, int | float) and math.isfinite(value)
+    }
+    return KernelProfile(
+        name=str(launch["kernel"]),
+        values=values,
+        rules=rules.get(int(launch["id"]), pd.DataFrame()),
+        listing=listing,
+    )
+
+
+def _of_launches(listings: Sequence[Listing], launches: pd.DataFrame) -> list[Listing | None]:
+    """Listing of each launch. A page names no launch, so they are in order; each is checked.
+
+    Where a listing executed other instructions than the launch in its place, none is used.
+    """
+    if len(listings) != len(launches) or EXECUTED not in launches:
+        return [None] * len(launches)
+    executed = [float(listing.instructions["executed"].sum()) for listing in listings]
+    pairs = zip(executed, launches[EXECUTED].astype("float64"), strict=True)
+    if not all(math.isclose(*pair, rel_tol=_SAME_COUNT) for pair in pairs):
+        return [None] * len(launches)
+    return list(listings)
+
+
+def _listings(folder: Path) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
+    sass, notices = _page(folder, SASS_FILE)
+    lines, more_notices = _page(folder, SOURCE_FILE)
+    return tuple(_with_lines(sass, lines)), (*notices, *more_notices)
+
+
+def _with_lines(sass: Sequence[Listing], lines: Sequence[Listing]) -> Iterator[Listing]:
+    """Listings with their source lines, joined by the addresses of instructions."""
+    by_address = {int(page.instructions["address"].iloc[0]): page for page in lines}
+    for listing in sass:
+        page = by_address.get(int(listing.instructions["address"].iloc[0]))
+        yield listing if page is None else with_lines(listing, page)
+
+
+def _page(folder: Path, name: str) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
+    packed = folder / f"{name}.gz"
+    if not packed.exists():
+        return (), ()
+    try:
+        return parse_source_page(read_packed(packed).decode("utf-8", "replace")), ()
+    except (ParseError, OSError):
+        return (), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
+
+
+def _rules(folder: Path) -> tuple[Mapping[int, pd.DataFrame], tuple[Notice, ...]]:
+    """Advice of ncu's rules by the id of the launch."""
+    packed = folder / f"{RULES_FILE}.gz"
+    if not packed.exists():
+        return {}, ()
+    try:
+        rules = read_ncu_csv(packed).rules
+    except (ParseError, OSError):
+        return {}, (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
+    by_launch = rules.rename(columns={"description": "text"}).groupby("id")
+    return {int(advice["id"].iloc[0]): advice for _, advice in by_launch}, ()

@@ -1,0 +1,99 @@
+"""Cells of an explain session: those that the answer of a run is about, or those asked for."""
+
+from __future__ import annotations
+
+import math
+
+import pandas as pd
+
+from profiler.analyse.judge import times_of
+from profiler.errors import UsageError
+from profiler.model import Cell, Plan, SessionKind
+from profiler.planning.questions import Question
+
+ALL = "all"
+
+
+def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
+    """Cells to explain by default, in the order of the plan.
+
+    The fastest rival, the baseline and the fastest other reference, at the problem that takes
+    longest and at the one with the largest difference from the baseline: at most six cells. Where
+    steps are asked for, every version at the problem that takes longest.
+    """
+    durations = _durations(plan, samples)
+    if not durations:
+        return ()
+    by_problem = _by_problem(plan, durations)
+    fastest = {
+        problem: min(durations[cell.id] for cell in cells) for problem, cells in by_problem.items()
+    }
+    longest = max(fastest, key=fastest.__getitem__)
+    if Question.STEPS in plan.questions:
+        return tuple(by_problem[longest])
+    differences = {
+        problem: _difference(plan, cells, durations) for problem, cells in by_problem.items()
+    }
+    furthest = max(differences, key=differences.__getitem__)
+    explained = {
+        cell.id
+        for problem in dict.fromkeys((longest, furthest))
+        for cell in _of_answer(plan, by_problem[problem], durations)
+    }
+    return tuple(cell for cell in plan.cells if cell.id in explained)
+
+
+def asked_cells(plan: Plan, asked: str) -> tuple[Cell, ...]:
+    """Cells that `--explain` names: `all`, or ids and names of cells and problems, with commas.
+
+    Raises UsageError for a name that no cell and no problem has.
+    """
+    if asked == ALL:
+        return plan.cells
+    found: set[str] = set()
+    for name in (word.strip() for word in asked.split(",")):
+        cells = [
+            cell.id for cell in plan.cells if name in (cell.id, cell.problem.id, cell.problem.name)
+        ]
+        if not cells:
+            raise UsageError(
+                f"--explain: no cell and no problem is called '{name}'.",
+                remedy="`profiler plan SPEC --json -` lists them; `all` explains every cell.",
+            )
+        found.update(cells)
+    return tuple(cell for cell in plan.cells if cell.id in found)
+
+
+def _durations(plan: Plan, samples: pd.DataFrame) -> dict[str, float]:
+    """Median duration of each cell that was timed: of its confirmation, else of the blocks."""
+    durations: dict[str, float] = {}
+    for kind in (SessionKind.TIMING, SessionKind.FINAL):
+        times = times_of(samples, plan.cells, kind)
+        medians = times.groupby("cell")["duration_ns"].median()
+        durations |= {str(cell): float(median) for cell, median in medians.items() if median > 0}
+    return durations
+
+
+def _by_problem(plan: Plan, durations: dict[str, float]) -> dict[str, list[Cell]]:
+    by_problem: dict[str, list[Cell]] = {}
+    for cell in plan.cells:
+        if cell.id in durations:
+            by_problem.setdefault(cell.problem.id, []).append(cell)
+    return by_problem
+
+
+def _of_answer(plan: Plan, cells: list[Cell], durations: dict[str, float]) -> list[Cell]:
+    """The fastest rival of a problem, its baseline, and its fastest other reference."""
+    rivals = {variant.id for variant in plan.rivals}
+    others = set(plan.references) - {plan.baseline}
+    groups = (rivals, {plan.baseline}, others)
+    members = [[cell for cell in cells if cell.variant.id in group] for group in groups]
+    return [min(group, key=lambda cell: durations[cell.id]) for group in members if group]
+
+
+def _difference(plan: Plan, cells: list[Cell], durations: dict[str, float]) -> float:
+    """Distance of the fastest rival from the baseline, as a logarithm; 0 without either."""
+    times = {cell.variant.id: durations[cell.id] for cell in cells}
+    rivals = [times[variant.id] for variant in plan.rivals if variant.id in times]
+    baseline = times.get(plan.baseline or "")
+    return abs(math.log(min(rivals) / baseline)) if rivals and baseline else 0.0
