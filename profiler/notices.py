@@ -50,6 +50,7 @@ class NoticeKind(StrEnum):
     CSV_TRUNCATED = "csv_truncated"
     CSV_BAD_ROWS = "csv_bad_rows"
     CSV_BAD_CELLS = "csv_bad_cells"
+    SOURCE_BAD_ROWS = "source_bad_rows"
     CSV_NO_UNITS = "csv_no_units"
     CSV_TOOL_MESSAGE = "csv_tool_message"
     BLOCKS_THROTTLED_MEASURED_AGAIN = "blocks_throttled_measured_again"
@@ -243,6 +244,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.WARNING,
         "{file}: {count} rows do not fit the header and were left out (first at line {line}).",
         "A double quote inside an NVTX range name breaks ncu's CSV: keep to [A-Za-z0-9_.=:;|-].",
+    ),
+    NoticeKind.SOURCE_BAD_ROWS: NoticeTemplate(
+        Severity.WARNING,
+        "{file}: {count} rows of the source page do not fit their header and were left out (first "
+        "at line {line}).",
     ),
     NoticeKind.CSV_BAD_CELLS: NoticeTemplate(
         Severity.WARNING,

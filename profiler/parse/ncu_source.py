@@ -1,0 +1,459 @@
+"""Counters of each instruction from ncu's source page (`--page source --csv --print-source …`).
+
+    bytes -> ncu_source_rows (which rows belong together) -> one Listing per launch
+
+What pages of ncu 2025.3.1 look like (H200; `tests/recordings/ncu-2025.3.1`):
+
+- A launch whose code has line information is listed twice on the page `sass`, cell by cell the
+  same, and a launch without is listed once. `_without_copies` tells copies from second launches.
+- On the page `cuda,sass` a launch has a table for each file, and each source line its instructions
+  twice. Instructions of an inlined function may stand under its line and under that of its caller.
+- Columns of which a launch has no value at all are left out, so they differ between launches.
+- No column holds the samples of warps that wait for a warpgroup matrix instruction: `UNNAMED` does.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.errors import ParseError
+from profiler.metrics.catalogue import STALL_CAUSES
+from profiler.notices import Notice, NoticeKind
+from profiler.parse.ncu_numbers import NumberStyle, detect_style, parse_number
+from profiler.parse.ncu_source_rows import Block, SourceRows, read_rows
+
+ADDRESS, SASS, OPCODE = "address", "sass", "opcode"
+FILE, LINE, TEXT = "file", "line", "text"
+SAMPLES, SAMPLES_NOT_ISSUED, EXECUTED = "samples", "samples_not_issued", "executed"
+NOT_ISSUED = "_not_issued"
+STALL = "stall_"
+UNNAMED = "stall_unnamed"
+"""Samples for whose reason the page has no column: all minus those of the reasons. On an H200 they
+are, to the sample, those of `smsp__pcsamp_warps_issue_stalled_warpgroup_arrive`."""
+
+_COUNTERS: Mapping[str, tuple[str, ...]] = {
+    SAMPLES: (
+        "Warp Stall Sampling (All Samples)",
+        "Warp Stall Sampling (All Cycles)",
+        "Sampling Data (All)",
+    ),
+    SAMPLES_NOT_ISSUED: (
+        "Warp Stall Sampling (Not-issued Samples)",
+        "Warp Stall Sampling (Not-issued Cycles)",
+        "Sampling Data (Not Issued)",
+    ),
+    EXECUTED: ("Instructions Executed",),
+    "thread_executed": ("Thread Instructions Executed",),
+    "predicated_on": ("Predicated-On Thread Instructions Executed",),
+    "l1_tag_requests_global": ("L1 Tag Requests Global",),
+    "shared_wavefronts": ("L1 Wavefronts Shared",),
+    "shared_wavefronts_ideal": ("L1 Wavefronts Shared Ideal",),
+    "shared_wavefronts_excessive": ("L1 Wavefronts Shared Excessive",),
+    "global_sectors": ("L2 Theoretical Sectors Global",),
+    "global_sectors_ideal": ("L2 Theoretical Sectors Global Ideal",),
+    "global_sectors_excessive": ("L2 Theoretical Sectors Global Excessive",),
+    "local_sectors": ("L2 Theoretical Sectors Local",),
+}
+"""Headers of ncu by the name of a counter that adds up over instructions; older spellings last."""
+_CONFLICT_WAY = "shared_conflict_way"
+_CONFLICT_WAY_HEADERS = ("L1 Conflicts Shared N-Way",)
+_WORDS: Mapping[str, str] = {
+    "address_space": "Address Space",
+    "access_operation": "Access Operation",
+    "access_size": "Access Size",
+}
+"""Header by the name of a column of words. `access_size` is in bits, and may name several."""
+
+_REASONS = {
+    "branch_resolve": "branch_resolving",
+    "dispatch": "dispatch_stall",
+    "imc": "imc_miss",
+    "lg": "lg_throttle",
+    "long_sb": "long_scoreboard",
+    "math": "math_pipe_throttle",
+    "mio": "mio_throttle",
+    "no_inst": "no_instruction",
+    "no_instructions": "no_instruction",
+    "short_sb": "short_scoreboard",
+    "sleep": "sleeping",
+    "tex": "tex_throttle",
+    "warpgroup_arrive": "gmma",
+}
+"""Stall reason of the catalogue by what the page calls it, where that differs."""
+_STALL_HEADER = re.compile(r"stall_(\w+?)( \(Not[ -]Issued\))?", re.IGNORECASE)
+
+STALL_COLUMNS = tuple(f"{STALL}{reason}" for reason in STALL_CAUSES)
+SUMMED_COLUMNS = (
+    *_COUNTERS,
+    *STALL_COLUMNS,
+    *(f"{name}{NOT_ISSUED}" for name in STALL_COLUMNS),
+    UNNAMED,
+    f"{UNNAMED}{NOT_ISSUED}",
+)
+"""Columns whose values add up over instructions."""
+COLUMNS = (
+    *(ADDRESS, SASS, OPCODE, FILE, LINE, TEXT),
+    *SUMMED_COLUMNS,
+    _CONFLICT_WAY,
+    *_WORDS,
+)
+"""Columns of `Listing.instructions`; a reason that the catalogue does not have follows them."""
+
+_PREDICATE = re.compile(r"\{?\s*@!?U?P\w+\s+")
+_NO_LINES = "No lineinfo available"
+_SHOWN_MESSAGES = 3
+_REMEDY = (
+    "Export it with: ncu --import FILE --csv --page source --print-source sass > FILE.csv; the "
+    "report needs the section SourceCounters."
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """Instructions of one launch with their counters."""
+
+    kernel: str
+    """As the page prints it."""
+    instructions: pd.DataFrame
+    """One row per SASS instruction in the order of addresses: COLUMNS, then unknown reasons.
+
+    Counters are float64, NaN where the page has none; `line` is Int64; words are missing where the
+    page has `-`. On the page `cuda,sass` only instructions that belong to a source line.
+    """
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether any instruction belongs to a source line."""
+        return bool(self.instructions[LINE].notna().any())
+
+
+@dataclass(frozen=True)
+class SourcePage:
+    """Content of one source page."""
+
+    listings: tuple[Listing, ...]
+    """One per launch, in the order of the file."""
+    texts: Mapping[str, Mapping[int, str]]
+    """Source text by file and line, where the page prints it."""
+    messages: tuple[str, ...]
+    notices: tuple[Notice, ...]
+
+
+def parse_source_page(
+    path_or_text: Path | str | bytes, kernels: Sequence[str] | None = None
+) -> tuple[Listing, ...]:
+    """Listings of a source page, one per launch in the order of the file.
+
+    A string or bytes are the page itself. `kernels` are the names of all launches of the report in
+    order, as its raw page prints them; with them copies of a listing are told from second launches
+    by their number. Empty where no kernel has line information; raises as `read_source_page`.
+    """
+    return read_source_page(path_or_text, kernels).listings
+
+
+def read_source_page(
+    path_or_text: Path | str | bytes, kernels: Sequence[str] | None = None
+) -> SourcePage:
+    """Content of a source page, packed by gzip or not.
+
+    Raises ParseError where it cannot be opened or is no source page.
+    """
+    tables, name = _tables(path_or_text)
+    without_lines = any(_NO_LINES in message for message in tables.messages)
+    if not (tables.blocks or tables.texts or without_lines):
+        raise _no_page(name, tables)
+    return SourcePage(
+        listings=tuple(_listings(tables.blocks, kernels)),
+        texts=tables.texts,
+        messages=tuple(tables.messages),
+        notices=_notices(name, tables),
+    )
+
+
+def is_source_page(head: bytes) -> bool:
+    """Whether the first lines of a file are those of a source page."""
+    lines = (line.strip() for line in head.splitlines())
+    first = next((line for line in lines if line and not line.startswith(b"==")), b"")
+    return first.startswith((b'"Kernel Name",', b'"File Path",', b'"File Name",'))
+
+
+def opcode(sass: str) -> str:
+    """Operation of an instruction with its modifiers (`LDG.E.128`), without its predicate."""
+    words = _PREDICATE.sub("", sass, count=1).strip(" {};").split(maxsplit=1)
+    return words[0].rstrip(";") if words else ""
+
+
+def with_lines(listing: Listing, listing_with_lines: Listing) -> Listing:
+    """The listing with file, line and text of the same instructions in the other one.
+
+    Instructions are the same where address and SASS are; others keep what they have.
+    """
+    lined = listing_with_lines.instructions
+    places = lined.loc[lined[LINE].notna()].set_index([ADDRESS, SASS])[[FILE, LINE, TEXT]]
+    keys = pd.MultiIndex.from_frame(listing.instructions[[ADDRESS, SASS]])
+    joined = places.reindex(keys).set_axis(listing.instructions.index)
+    instructions = listing.instructions.copy()
+    for name in (FILE, LINE, TEXT):
+        instructions[name] = joined[name].where(joined[LINE].notna(), instructions[name])
+    return replace(listing, instructions=instructions)
+
+
+def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[Listing, ...]:
+    """Listings of a page `sass` with the lines that the page `cuda,sass` of the same report has.
+
+    Lines belong to the code, so any launch of a kernel will do: it is found by its addresses.
+    """
+    joined = []
+    for listing in listings:
+        addresses = set(listing.instructions[ADDRESS])
+        others = (other for other in lined if addresses & set(other.instructions[ADDRESS]))
+        match = next(others, None)
+        joined.append(listing if match is None else with_lines(listing, match))
+    return tuple(joined)
+
+
+def lines(listing: Listing) -> pd.DataFrame:
+    """One row per file and line: `file line text instructions`, sums of counters, widest conflict.
+
+    A sum is NaN where no instruction of the line has a value.
+    """
+    counters = _counters(listing.instructions.columns)
+    groups = listing.instructions.groupby([FILE, LINE], sort=True, dropna=True)
+    sums = groups[counters].sum(min_count=1)
+    sums.insert(0, "instructions", groups.size())
+    sums.insert(0, TEXT, groups[TEXT].first())
+    sums[_CONFLICT_WAY] = groups[_CONFLICT_WAY].max()
+    return sums.reset_index()
+
+
+def _counters(columns: Iterable[str]) -> list[str]:
+    return [name for name in columns if name in _COUNTERS or name.startswith(STALL)]
+
+
+def _tables(path_or_text: Path | str | bytes) -> tuple[SourceRows, str]:
+    """Rows of a page, and the name that messages call it by."""
+    if isinstance(path_or_text, str):
+        path_or_text = path_or_text.encode("utf-8", "replace")
+    if isinstance(path_or_text, bytes):
+        return read_rows(path_or_text, "source page"), "source page"
+    try:
+        stream = path_or_text.open("rb")
+    except (OSError, ValueError) as error:  # ValueError: a path that no file can have
+        reason = getattr(error, "strerror", None) or error
+        raise ParseError(f"{path_or_text}: cannot be read: {reason}") from error
+    with stream:
+        return read_rows(stream, path_or_text.name), path_or_text.name
+
+
+def _no_page(name: str, tables: SourceRows) -> ParseError:
+    messages = " ".join(list(tables.messages)[:_SHOWN_MESSAGES])
+    cause = f"; ncu printed: {messages}" if messages else ""
+    return ParseError(f"{name}: no source page of ncu found{cause}", remedy=_REMEDY)
+
+
+def _notices(name: str, tables: SourceRows) -> tuple[Notice, ...]:
+    notices = [
+        Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": name, "text": message})
+        for message in tables.messages
+        if message.startswith("==ERROR==")
+    ]
+    if tables.truncated:
+        rows: dict[str, str | int | float] = {"file": name, "rows": tables.instructions}
+        notices.append(Notice(NoticeKind.CSV_TRUNCATED, rows))
+    if tables.bad_rows:
+        place = {"count": tables.bad_rows, "line": tables.first_bad_line}
+        notices.append(Notice(NoticeKind.SOURCE_BAD_ROWS, {"file": name, **place}))
+    return tuple(notices)
+
+
+# Launches
+
+
+def _listings(blocks: Sequence[Block], kernels: Sequence[str] | None) -> Iterable[Listing]:
+    """One listing per launch; a table without rows is where the file was cut."""
+    blocks = [block for block in blocks if block.rows]
+    style = _style(blocks)
+    of_lines = [block for block in blocks if block.file is not None]
+    if of_lines:
+        launches = _launches_of_lines(of_lines)
+    else:
+        launches = [[block] for block in _without_copies(blocks, kernels)]
+    return [Listing(tables[0].kernel, _frame(tables, style)) for tables in launches]
+
+
+def _launches_of_lines(blocks: Sequence[Block]) -> list[list[Block]]:
+    """Tables of each launch: a file that comes again belongs to the next one."""
+    launches: list[list[Block]] = []
+    for block in blocks:
+        current = launches[-1] if launches else []
+        is_same = bool(current) and current[0].kernel == block.kernel
+        if is_same and all(block.file != other.file for other in current):
+            current.append(block)
+        else:
+            launches.append([block])
+    return launches
+
+
+def _without_copies(blocks: Sequence[Block], kernels: Sequence[str] | None) -> list[Block]:
+    """Blocks without the second listing of a launch.
+
+    By number where the launches are known: a run of launches of one kernel has as many listings or
+    twice as many. Else by content: whether ncu lists it twice depends on a kernel's code, so that a
+    kernel has copies where its listings are pairs of equal ones, all of them. (Two launches without
+    line information may be equal only where nothing was sampled, not even by chance once.)
+    """
+    doubled = _doubled_by_content(blocks)
+    runs = _runs([block.kernel for block in blocks])
+    launches = _runs(kernels) if kernels is not None else None
+    if launches is not None and [name for name, _ in runs] != [name for name, _ in launches]:
+        launches = None
+    unique: list[Block] = []
+    start = 0
+    for position, (_, count) in enumerate(runs):
+        run = blocks[start : start + count]
+        start += count
+        launched = launches[position][1] if launches is not None else None
+        if launched in (count, (count + 1) / 2):
+            unique += run if launched == count else run[::2]
+        else:
+            unique += _distinct(run, doubled)
+    return unique
+
+
+def _runs(names: Iterable[str]) -> list[tuple[str, int]]:
+    """Names with how often each stands in a row."""
+    return [(name, len(list(group))) for name, group in itertools.groupby(names)]
+
+
+def _code(block: Block) -> tuple[str, int | None]:
+    """What tells one kernel's code from another's of the same name."""
+    return block.kernel, block.addresses[0] if block.addresses else None
+
+
+def _doubled_by_content(blocks: Sequence[Block]) -> set[tuple[str, int | None]]:
+    """Code that is listed twice for each launch."""
+    listings: dict[tuple[str, int | None], list[Block]] = {}
+    for block in blocks:
+        listings.setdefault(_code(block), []).append(block)
+    return {code for code, blocks in listings.items() if _are_pairs(blocks)}
+
+
+def _are_pairs(blocks: Sequence[Block]) -> bool:
+    """Whether the second of each two listings is a copy, which a file's end may have cut."""
+    pairs = list(zip(blocks[::2], blocks[1::2], strict=False))
+    return (
+        bool(pairs)
+        and all(
+            first.header == second.header and second.rows == first.rows[: len(second.rows)]
+            for first, second in pairs[-1:]
+        )
+        and all(
+            first.header == second.header and first.rows == second.rows
+            for first, second in pairs[:-1]
+        )
+    )
+
+
+def _distinct(run: Sequence[Block], doubled: set[tuple[str, int | None]]) -> list[Block]:
+    """Listings of a run without copies."""
+    unique: list[Block] = []
+    seen: dict[tuple[str, int | None], int] = {}
+    for block in run:
+        code = _code(block)
+        number = seen[code] = seen.get(code, 0) + 1
+        if code not in doubled or number % 2 == 1:
+            unique.append(block)
+    return unique
+
+
+# Frames
+
+
+def _style(blocks: Sequence[Block]) -> NumberStyle:
+    """Notation of the numbers of a page, by those that are more than digits."""
+    texts = {
+        cell
+        for block in blocks
+        for row in block.rows
+        for cell in row[block.header.index("Address") + 2 :]
+        if not cell.isdecimal()
+    }
+    return detect_style(texts)
+
+
+def _frame(tables: Sequence[Block], style: NumberStyle) -> pd.DataFrame:
+    """Instructions of one launch, each once, in the order of addresses.
+
+    Where an instruction stands in several files, the last counts: ncu prints the file of the kernel
+    first, so that it is the inlined function's. In a file the first line that has it counts.
+    """
+    frames = [_table_frame(table, style) for table in reversed(tables)]
+    frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    frame = frame.drop_duplicates(ADDRESS).sort_values(ADDRESS, ignore_index=True)
+    unknown = sorted(name for name in frame.columns if name not in COLUMNS)
+    return _typed(frame.reindex(columns=[*COLUMNS, *unknown]))
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    words = (SASS, OPCODE, FILE, TEXT, *_WORDS)
+    types = {name: "object" if name in words else "float64" for name in frame.columns}
+    typed = frame.astype({**types, ADDRESS: "int64", LINE: "Int64"})
+    for name in words:
+        typed[name] = typed[name].where(typed[name].notna(), None)
+    return typed
+
+
+def _table_frame(table: Block, style: NumberStyle) -> pd.DataFrame:
+    """Columns that one table has."""
+    cells = dict(zip(table.header, zip(*table.rows, strict=True), strict=False))
+    address_at = table.header.index("Address")
+    sass = [" ".join(row[address_at + 1].split()) for row in table.rows]
+    columns: dict[str, Any] = {
+        ADDRESS: table.addresses,
+        SASS: sass,
+        OPCODE: [opcode(text) for text in sass],
+        FILE: [None if number is None else table.file for number in table.line_numbers],
+        LINE: pd.array(table.line_numbers, dtype="Int64"),
+        TEXT: [text.strip() if text is not None else None for text in table.line_texts],
+    }
+    for name, headers in {**_COUNTERS, _CONFLICT_WAY: _CONFLICT_WAY_HEADERS}.items():
+        header = next((header for header in headers if header in cells), None)
+        if header is not None:
+            columns[name] = _numbers(cells[header], style)
+    for name, header in _WORDS.items():
+        if header in cells:
+            columns[name] = [word if word not in ("", "-") else None for word in cells[header]]
+    columns |= _stalls(cells, style)
+    return pd.DataFrame(columns)
+
+
+def _stalls(cells: Mapping[str, Sequence[str]], style: NumberStyle) -> dict[str, np.ndarray]:
+    """Samples by stall reason, and those whose reason has no column."""
+    stalls: dict[str, np.ndarray] = {}
+    for header, column in cells.items():
+        match = _STALL_HEADER.fullmatch(header)
+        if match is not None:
+            reason = _REASONS.get(match[1], match[1])
+            stalls[f"{STALL}{reason}{NOT_ISSUED if match[2] else ''}"] = _numbers(column, style)
+    unnamed: dict[str, np.ndarray] = {}
+    for total, suffix in ((SAMPLES, ""), (SAMPLES_NOT_ISSUED, NOT_ISSUED)):
+        sampled = next((header for header in _COUNTERS[total] if header in cells), None)
+        parts = [v for k, v in stalls.items() if k.endswith(NOT_ISSUED) == bool(suffix)]
+        if sampled is not None and parts:
+            rest = _numbers(cells[sampled], style) - np.sum(parts, axis=0)
+            unnamed[f"{UNNAMED}{suffix}"] = rest
+    return stalls | unnamed
+
+
+def _numbers(cells: Iterable[str], style: NumberStyle) -> np.ndarray:
+    """Numbers of cells, NaN where there is none."""
+    values = (parse_number(cell, style) for cell in cells)
+    return np.array([np.nan if value is None else value for value in values], dtype="float64")

@@ -1,0 +1,195 @@
+"""Lines of ncu's source page as tables: which rows belong to which kernel, file and source line.
+
+    sass        "Kernel Name","k(int)",   a header with Address, Source, then instructions
+    cuda,sass   "File Path","a.cu"        "Function Name","k(int)", a header with Line No, Source,
+                                          Address, Source; a source line has the address `-`, and
+                                          its instructions follow it
+    cuda        "File Name","a.cu"        Line No, Source: text without counters
+
+Names of columns stand twice, and a source line is not escaped: the quotes of `#include "a.h"` stand
+in its cell as they are. So rows are read by position, and what is too much belongs to the text.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from dataclasses import dataclass, field
+
+from profiler.parse.byte_lines import ByteStream, LineSource
+
+_ADDRESS = re.compile(r"(?:0x)?([0-9a-fA-F]{1,15})")
+_FOLDED = "..."
+"""Address of a row that stands for instructions of other lines."""
+_LINE_SUMS = "-"
+"""Address of a source line, whose counters are the sums of its instructions."""
+
+
+@dataclass
+class Block:
+    """One table of the page: instructions of one kernel, or those of one file in one kernel."""
+
+    kernel: str
+    file: str | None
+    """File of the source lines; None on a page of SASS alone."""
+    header: tuple[str, ...]
+    rows: list[list[str]] = field(default_factory=list)
+    """Cells of each instruction, as wide as the header."""
+    addresses: list[int] = field(default_factory=list)
+    line_numbers: list[int | None] = field(default_factory=list)
+    line_texts: list[str | None] = field(default_factory=list)
+
+
+@dataclass
+class SourceRows:
+    """Tables of a file, in its order."""
+
+    blocks: list[Block] = field(default_factory=list)
+    texts: dict[str, dict[int, str]] = field(default_factory=dict)
+    """Source text by file and line, wherever a page prints it."""
+    messages: dict[str, None] = field(default_factory=dict)
+    """Distinct lines of the tool."""
+    bad_rows: int = 0
+    first_bad_line: int = 0
+    truncated: bool = False
+
+    @property
+    def instructions(self) -> int:
+        """Number of instruction rows."""
+        return sum(len(block.rows) for block in self.blocks)
+
+
+def read_rows(content: bytes | ByteStream, name: str) -> SourceRows:
+    """Tables of a source page; raises ParseError where not one line can be read."""
+    stream = io.BytesIO(content) if isinstance(content, bytes) else content
+    reader = _Reader(LineSource(stream, name))
+    reader.read()
+    return reader.tables
+
+
+class _Reader:
+    """Walks over the lines of a page."""
+
+    def __init__(self, source: LineSource) -> None:
+        self.tables = SourceRows()
+        self._source = source
+        self._kernel: str | None = None
+        self._file: str | None = None
+        self._block: Block | None = None
+        self._text_at = 0
+        self._address_at = 0
+        self._in_text = False
+        self._line: int | None = None
+        self._text: str | None = None
+
+    def read(self) -> None:
+        """Read all lines."""
+        for line in self._source:
+            self._take(line.decode("utf-8", "replace").strip())
+        self.tables.truncated |= self._source.damaged
+
+    def _take(self, line: str) -> None:
+        if line.startswith("=="):
+            self.tables.messages.setdefault(line)
+        elif line.startswith('"'):
+            cells = _cells(line)
+            if cells is None:
+                self._reject()
+            elif not (self._is_title(cells) or self._is_header(cells)):
+                self._add(cells)
+
+    def _reject(self) -> None:
+        """Count a row that does not fit; the last line of a file that was cut is none."""
+        if self._source.open_end:
+            self.tables.truncated = True
+        elif self._block is not None or self._in_text:
+            self.tables.bad_rows += 1
+            self.tables.first_bad_line = self.tables.first_bad_line or self._source.number
+
+    def _is_title(self, cells: list[str]) -> bool:
+        """Take a line that names the kernel or the file of what follows."""
+        title, value = cells[0], '","'.join(cells[1:])
+        if title == "Kernel Name":
+            self._kernel, self._file = value, None
+        elif title in ("File Path", "File Name"):
+            self._kernel, self._file = None, value
+        elif title == "Function Name":
+            self._kernel = value
+        else:
+            return False
+        self._block, self._in_text = None, False
+        return True
+
+    def _is_header(self, cells: list[str]) -> bool:
+        """Take a header: by the neighbours Address and Source, or by Line No and Source alone."""
+        if cells == ["Line No", "Source"]:
+            self._block, self._in_text = None, True
+            return True
+        # No instruction has both words as cells, so that a row of them is a header.
+        if self._kernel is None or not {"Address", "Source"} <= set(cells):
+            return False
+        self._address_at = cells.index("Address")
+        self._text_at = cells.index("Source")
+        self._block = Block(self._kernel, self._file, tuple(cells))
+        self._line = self._text = None
+        self.tables.blocks.append(self._block)
+        return True
+
+    def _add(self, cells: list[str]) -> None:
+        if self._in_text:
+            self._add_text(cells)
+        elif self._block is not None:
+            self._add_row(self._block, cells)
+
+    def _add_text(self, cells: list[str]) -> None:
+        number = _line_number(cells[0])
+        if number is None or len(cells) < 2 or self._source.open_end:
+            self._reject()
+        elif self._file is not None:
+            self.tables.texts.setdefault(self._file, {})[number] = '","'.join(cells[1:])
+
+    def _add_row(self, block: Block, cells: list[str]) -> None:
+        row = self._fitted(block, cells)
+        if row is None:
+            self._reject()
+            return
+        address = row[self._address_at]
+        if address == _FOLDED:
+            return
+        if address == _LINE_SUMS:
+            self._start_line(row)
+            return
+        match = _ADDRESS.fullmatch(address)
+        if match is None:
+            self._reject()
+            return
+        block.rows.append(row)
+        block.addresses.append(int(match[1], 16))
+        block.line_numbers.append(self._line)
+        block.line_texts.append(self._text)
+
+    def _fitted(self, block: Block, cells: list[str]) -> list[str] | None:
+        """Cells of a row as wide as its header, None where it is too short."""
+        surplus = len(cells) - len(block.header)
+        if surplus < 0:
+            return None
+        start, end = self._text_at, self._text_at + surplus + 1
+        return [*cells[:start], '","'.join(cells[start:end]), *cells[end:]]
+
+    def _start_line(self, row: list[str]) -> None:
+        self._line = _line_number(row[0])
+        self._text = row[self._text_at]
+        if self._line is not None and self._file is not None:
+            self.tables.texts.setdefault(self._file, {})[self._line] = self._text
+
+
+def _cells(line: str) -> list[str] | None:
+    """Cells of a line in which all are quoted, None where its last quote is missing."""
+    body = line.removesuffix(",")
+    if len(body) < 2 or not body.endswith('"'):
+        return None
+    return body[1:-1].split('","')
+
+
+def _line_number(cell: str) -> int | None:
+    return int(cell) if cell.isascii() and cell.isdecimal() and len(cell) < 10 else None
