@@ -169,27 +169,32 @@ def _local_instructions(facts: Facts) -> float:
     )
 
 
-def _local_traffic(facts: Facts) -> float:
-    """Part of the sectors of L1 that are of local memory."""
-    local = facts.value("l1tex__t_sectors_pipe_lsu_mem_local_op_ld.sum") + facts.value(
-        "l1tex__t_sectors_pipe_lsu_mem_local_op_st.sum"
-    )
-    return _part(local * _SECTOR_BYTES, facts.value("l1tex__t_bytes.sum"))
+_LOCAL_OUTPUT = "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_{}.sum.{}"
+_PEAK = "pct_of_peak_sustained_elapsed"
+_LOCAL_MISSES = "l1tex__t_sectors_pipe_lsu_mem_local_op_{}_lookup_miss.sum"
+
+
+def _local_cost(facts: Facts) -> float:
+    """Part of the duration for local memory: its wavefronts in L1, its misses on the way to L2."""
+    wavefronts = sum(facts.value(_LOCAL_OUTPUT.format(op, _PEAK)) for op in ("ld", "st"))
+    every = facts.value(f"l1tex__data_pipe_lsu_wavefronts.avg.{_PEAK}")
+    misses = sum(facts.value(_LOCAL_MISSES.format(op)) for op in ("ld", "st"))
+    in_l2 = _part(misses * _SECTOR_BYTES, facts.value("lts__t_bytes.sum"))
+    return max(_part(wavefronts, every) * facts.load_store, in_l2 * facts.memory)
 
 
 def _local_memory(facts: Facts, instructions: float) -> Detected:
-    """Cost of instructions on local memory, by their part of instructions and of traffic."""
-    every = _local_instructions(facts)
-    depends = max(facts.load_store, facts.memory)
-    by_traffic = _part(instructions, every) * _local_traffic(facts) * depends
+    """Cost of some of the instructions on local memory."""
     executed = facts.value("smsp__inst_executed.sum")
+    of_local = _part(instructions, _local_instructions(facts))
     evidence = {
         "instructions on local memory": Evidence(
             instructions, "inst", "sass__inst_executed_register_spilling"
         ),
         "instructions executed": Evidence(executed, "inst", "smsp__inst_executed.sum"),
     }
-    return max(by_traffic, _part(instructions, executed)), evidence
+    share = max(of_local * _local_cost(facts), _part(instructions, executed) * facts.issuing)
+    return share, evidence
 
 
 def _register_spills(facts: Facts) -> Detected:
@@ -223,7 +228,9 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
         "blocks per SM": Evidence(limits[limit], "block", _LIMITS[limit]),
         "busiest unit": Evidence(100 * busiest, "%", _COMPUTE),
     }
-    return (1 - theoretical) * (1 - busiest), evidence
+    # More warps hide only what warps wait for because of latencies.
+    latencies = facts.waits("long_scoreboard", "short_scoreboard", "wait")
+    return (1 - theoretical) * (1 - busiest) * latencies, evidence
 
 
 _COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"

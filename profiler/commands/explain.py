@@ -43,7 +43,8 @@ def explain(request: ExplainRequest) -> ExitCode:
         from profiler.render.console.explain import explain_text
 
         write_stdout(explain_text(findings, cell, why, pair))
-    write_json_target(explain_document(findings, cell, why, pair), request.json_target)
+    document = explain_document(findings, cell, why, pair)
+    write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE
 
 
@@ -63,8 +64,9 @@ def _explained(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairW
 def _cells_of_problem(
     findings: Findings, problem: str | None, *names: str | None
 ) -> dict[str, Cell]:
-    """Explained cells by name of their variant, of the problem that is named, or of the first that
-    has every variant that is named.
+    """Explained cells of one problem, by name of their variant.
+
+    That is the problem that is named, or the first that has every variant that is named.
     """
     wanted = [name for name in names if name]
     by_problem = [(other, _explained_at(findings, other)) for other in findings.problems]
@@ -108,4 +110,3 @@ def _other(findings: Findings, cells: dict[str, Cell], cell: Cell) -> Cell | Non
     """The baseline where it was explained; None without one."""
     baseline: Variant | None = findings.baseline
     return cells.get(baseline.name) if baseline and baseline != cell.variant else None
-

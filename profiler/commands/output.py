@@ -149,9 +149,9 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def dump(document: Mapping[str, Any]) -> str:
+def dump(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
     """JSON text; NaN and infinities, which JSON does not have, become null."""
-    return json.dumps(_json(document), indent=1, allow_nan=False, default=str) + "\n"
+    return json.dumps(_json(document), indent=indent, allow_nan=False, default=str) + "\n"
 
 
 def _json(value: Any) -> Any:
@@ -164,11 +164,17 @@ def _json(value: Any) -> Any:
     return value
 
 
-def write_json_target(document: Mapping[str, Any], target: str | None) -> None:
-    """Write JSON where `--json` points: a path, or `-` for stdout; nothing for None."""
+def write_json_target(
+    document: Mapping[str, Any], target: str | None, *, compact: bool = False
+) -> None:
+    """Write JSON where `--json` points: a path, or `-` for stdout; nothing for None.
+
+    `compact`: in one line, for programs that pay by the letter.
+    """
     if target is None:
         return
+    text = dump(document, indent=None if compact else 1)
     if target == "-":
-        write_stdout(dump(document))
+        write_stdout(text)
     else:
-        write_json_file(Path(target), dump(document))
+        write_json_file(Path(target), text)

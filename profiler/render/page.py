@@ -25,6 +25,7 @@ from profiler.render.kinds.versions import View
 from profiler.render.tables import details, main_table
 from profiler.render.tables import rows as tables
 from profiler.render.tables.by_problem import by_problem
+from profiler.render.tables.explained import explained
 from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tables.tuning_tables import HEADS
@@ -78,6 +79,7 @@ def render_page(findings: Findings) -> str:
         "notice_rows": notice_rows(_beside_banner(findings)),
         "method": method(findings),
         "why": why(findings),
+        "explained": explained(findings),
         "problem_table": by_problem(findings),
         "timers": timer_table(findings),
         **timeline_parts(findings),

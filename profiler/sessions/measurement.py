@@ -85,7 +85,10 @@ class Measurement:
                 continue
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
-                recover(COLLECTORS[attempt.record.collector].create(self._timelines.tools), attempt.folder)
+                recover(
+                    COLLECTORS[attempt.record.collector].create(self._timelines.tools),
+                    attempt.folder,
+                )
                 compress(log)
 
     def check_kernels_of_what_was_left(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
@@ -41,6 +41,11 @@ class HotLine:
     """Of the samples in which the warp could not issue."""
     reason: str
     """What most of them waited for; empty where the page does not say."""
+
+    @property
+    def place(self) -> str:
+        """Name of the file and number of the line; empty of an instruction."""
+        return "" if self.file is None else f"{self.file.rpartition('/')[2]}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -158,7 +163,7 @@ def _hot_lines(instructions: pd.DataFrame | None) -> tuple[HotLine, ...]:
     return tuple(_hot_line(row, stalls, total) for row in hottest.to_dict("records"))
 
 
-def _hot_line(row: Mapping[str, object], stalls: Sequence[str], total: float) -> HotLine:
+def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: float) -> HotLine:
     counts = {name: _number(row[name]) for name in stalls}
     longest = max(counts, key=counts.__getitem__, default="")
     line = row.get("line")

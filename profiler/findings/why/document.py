@@ -8,6 +8,7 @@ from typing import Any
 
 from profiler.analyse.account import Account
 from profiler.analyse.causes import Cause
+from profiler.analyse.roof_account import RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import CauseChange, PairWhy
@@ -39,6 +40,7 @@ def explain_document(
         "against": pair.against.variant.name if pair else None,
         "answer": _answer(findings, cell, pair),
         "account": _account(pair.account) if pair else None,
+        "roof_account": _roof_account(pair.roof_account) if pair else None,
         "causes_of_difference": [_change(change, pair) for change in pair.causes[:MOST_CAUSES]]
         if pair
         else [],
@@ -56,6 +58,7 @@ def answer_why(pair: PairWhy | None) -> Document | None:
         "problem": pair.cell.problem.id,
         "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
         "account": _account(pair.account),
+        "roof_account": _roof_account(pair.roof_account),
         "causes_of_difference": [_change(change, pair) for change in pair.causes[:MOST_CAUSES]],
         "limit": pair.first.kernels[0].limit if pair.first.kernels else None,
     }
@@ -98,6 +101,23 @@ def _account(account: Account | None) -> Document | None:
             for part in parts
         ],
         "rest_ns": _rounded(difference - sum(part.ns for part in parts)),
+    }
+
+
+def _roof_account(account: RoofAccount | None) -> Document | None:
+    """Both kernels under the roof that limits them; null where there is none."""
+    if account is None:
+        return None
+    return {
+        "roof": account.name,
+        "unit": account.first.unit,
+        "amount": _rounded(account.first.amount),
+        "against_amount": _rounded(account.second.amount),
+        "share_pct": _rounded(100 * account.first.share),
+        "against_share_pct": _rounded(100 * account.second.share),
+        "amount_ns": _rounded(account.amount_ns),
+        "share_ns": _rounded(account.share_ns),
+        "ceiling_ns": _rounded(account.ceiling_ns),
     }
 
 

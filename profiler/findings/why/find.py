@@ -37,7 +37,9 @@ def find_why(findings: Findings) -> RunWhy:
     return RunWhy(cells, tuple(pairs))
 
 
-def pair_why(findings: Findings, cells: Mapping[str, CellWhy], cell: Cell, against: Cell) -> PairWhy:
+def pair_why(
+    findings: Findings, cells: Mapping[str, CellWhy], cell: Cell, against: Cell
+) -> PairWhy:
     """The why of two explained cells, with the verdict on them."""
     return PairWhy(
         cell=cell,
@@ -60,8 +62,9 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
 
 
 def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[PairWhy]:
-    """At each explained problem, that of most work first: the best against the baseline, then
-    against the best of the other references.
+    """At each explained problem the best against the baseline, then against the best reference.
+
+    The problem that takes longest comes first.
     """
     largest = findings.largest_problem
     in_order = sorted(findings.problems, key=lambda problem: problem != largest)
@@ -106,7 +109,10 @@ def _ladder_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
         (
             problem
             for problem in findings.problems
-            if any((cell := _at(findings, rung.variant, problem)) and cell.id in cells for rung in findings.ladder)
+            if any(
+                (cell := _at(findings, rung.variant, problem)) and cell.id in cells
+                for rung in findings.ladder
+            )
         ),
         None,
     )

@@ -11,6 +11,7 @@ import pandas as pd
 
 from profiler.analyse.account import Account, account
 from profiler.analyse.kernel_profiles import KernelProfile
+from profiler.analyse.roof_account import RoofAccount, roof_account
 from profiler.analyse.sass_classes import executed_by_class
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
@@ -52,6 +53,14 @@ class PairWhy:
         if not self.told:
             return None
         return account(_profiles(self.first), _profiles(self.second))
+
+    @cached_property
+    def roof_account(self) -> RoofAccount | None:
+        """Account over the roof that limits both kernels; None without, or of several kernels."""
+        if not self.told or len(self.first.kernels) != 1 or len(self.second.kernels) != 1:
+            return None
+        one, other = self.first.kernels[0], self.second.kernels[0]
+        return roof_account(one.roofs, other.roofs, (one.duration_ns, other.duration_ns))
 
     @cached_property
     def causes(self) -> tuple[CauseChange, ...]:
@@ -98,4 +107,5 @@ def _by_class(why: CellWhy) -> pd.Series | None:
     counts = [executed_by_class(listing) for listing in listings if listing is not None]
     if len(counts) != len(why.kernels):
         return None
-    return pd.concat(counts).groupby(level=0).sum()
+    together: pd.Series = pd.concat(counts).groupby(level=0).sum()
+    return together

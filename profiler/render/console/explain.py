@@ -11,6 +11,7 @@ from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
+from profiler.render.words.numbers import MINUS
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     WAITS,
@@ -69,27 +70,27 @@ def _account(account: Account) -> Iterator[str]:
         yield f"  {time:>10} {share:>8}  {bar:<{_BAR}} {part_words(part)}"
     rest = difference - sum(part.ns for part in account.parts[:_MOST_PARTS])
     if len(account.parts) > _MOST_PARTS:
-        yield f"  {_signed(rest):>10} {'':>8}  {'':<{_BAR}} {len(account.parts) - _MOST_PARTS} others"
+        count = len(account.parts) - _MOST_PARTS
+        yield f"  {_signed(rest):>10} {'':>8}  {'':<{_BAR}} {count} others"
     yield f"  {_signed(difference):>10}           together"
 
 
 def _signed(ns: float) -> str:
-    return f"{'+' if ns >= 0 else '−'}{numbers.show(abs(ns), 'ns')}"
+    return f"{'+' if ns >= 0 else MINUS}{numbers.show(abs(ns), 'ns')}"
 
 
 def _changes(pair: PairWhy) -> Iterator[str]:
     if pair.causes:
         yield "What went with it (of the slower; estimates overlap)"
     for change in pair.causes[:_MOST_CAUSES]:
-        before, after = (
-            numbers.show(ns, "ns") for ns in (change.second_ns, change.first_ns)
-        )
+        before, after = (numbers.show(ns, "ns") for ns in (change.second_ns, change.first_ns))
         yield f"  {cause_words(change.name)}: {before} in {pair.against.variant.name}, {after} here"
 
 
 def _tree(kernel: KernelWhy) -> Iterator[str]:
     roofs = ", ".join(
-        f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}" for roof in kernel.roofs[:4]
+        f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
+        for roof in kernel.roofs[:4]
     )
     if roofs:
         yield from _wrapped(f"of the roofs: {roofs}", "  ")
@@ -110,10 +111,9 @@ def _tree(kernel: KernelWhy) -> Iterator[str]:
 
 def _hot_lines(kernel: KernelWhy) -> Iterator[str]:
     for line in kernel.lines:
-        place = "" if line.file is None else f"{line.file.rpartition('/')[2]}:{line.line} "
         share = numbers.show(100 * line.share, "%")
         wait = WAITS.get(line.reason, line.reason)
-        yield f"  {share:>7} of the stalls at {place}{line.text}  [{wait}]"
+        yield f"  {share:>7} of the stalls at {line.place} {line.text}  [{wait}]"
     if not kernel.lines:
         yield "  no source page: which lines wait is not known"
 

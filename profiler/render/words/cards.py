@@ -16,6 +16,7 @@ from profiler.render.words.answer import Card, where
 from profiler.render.words.ranks import contender_words, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
 from profiler.render.words.verdicts import CSS, counts, details, percent, reason_and_blocks, word_of
+from profiler.render.words.why import limit_of_cell, part_words, roof_words, why_sentence
 
 _NO_LIMIT = (
     "percent of peak was not collected: add compute_throughput_pct and memory_throughput_pct to "
@@ -29,7 +30,7 @@ def cards(findings: Findings) -> tuple[Card, ...]:
         _best_card(findings),
         _difference_card(findings),
         _reality_card(findings),
-        _limit_card(findings),
+        _why_card(findings) or _limit_card(findings),
     )
 
 
@@ -175,6 +176,19 @@ def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
         f"on {findings.primary.label.lower()}"
     )
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
+
+
+def _why_card(findings: Findings) -> Card | None:
+    """The largest part of the account that the answer is about; None where none was explained."""
+    pair = findings.why.answer
+    if pair is None or pair.account is None or not pair.account.parts:
+        return None
+    along = [part for part in pair.account.parts if part.ns * pair.account.difference_ns > 0]
+    limit = limit_of_cell(pair.first)
+    detail = f"{why_sentence(pair)} {pair.cell.variant.name} is limited by {limit}."
+    if pair.roof_account is not None:
+        return Card("Why", roof_words(pair.roof_account.name), detail)
+    return Card("Why", part_words(along[0]), detail)
 
 
 def _limit_card(findings: Findings) -> Card:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 MISSING = "\u2013"
+MINUS = "\u2212"
 TIMES = "\N{MULTIPLICATION SIGN}"
 _NARROW_SPACE = "\u202f"
 _DIGITS = 4

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from profiler.analyse import account as accounts
 from profiler.analyse.account import Account, Part
+from profiler.analyse.roof_account import RoofAccount
+from profiler.analyse.roofs import BYTES
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
@@ -100,6 +102,29 @@ def account_sentence(account: Account) -> str:
     return f"{_time(abs(difference))} {direction}: {', '.join(parts)}"
 
 
+def roof_sentence(account: RoofAccount) -> str:
+    """The account of two kernels under one roof, in one sentence."""
+    first, second = account.first, account.second
+    parts = [
+        (account.amount_ns, ("more", "less"), "to move" if first.unit == BYTES else "to compute"),
+        (account.share_ns, ("for a lower", "for a higher"), "share of the roof"),
+        (account.ceiling_ns, ("for a lower", "for a higher"), "clock of it"),
+    ]
+    difference = sum(ns for ns, _, _ in parts)
+    direction = "less" if difference < 0 else "more"
+    words = ", ".join(
+        f"{_signed(ns, difference)} {adds if ns >= 0 else takes} {what}"
+        for ns, (adds, takes), what in sorted(parts, key=lambda part: -abs(part[0]))
+    )
+    shares = [numbers.show(100 * roof.share, "%") for roof in (first, second)]
+    amounts = [numbers.show(roof.amount, roof.unit) for roof in (first, second)]
+    return (
+        f"{_time(abs(difference))} {direction}: {words}. Both are limited by "
+        f"{roof_words(account.name)}: {amounts[0]} at {shares[0]} against {amounts[1]} at "
+        f"{shares[1]}"
+    )
+
+
 def _named(account: Account) -> tuple[Part, ...]:
     largest = abs(account.parts[0].ns) if account.parts else 0.0
     large = [part for part in account.parts if abs(part.ns) >= _SMALL * largest]
@@ -109,7 +134,7 @@ def _named(account: Account) -> tuple[Part, ...]:
 def _signed(ns: float, difference: float) -> str:
     """A part in the direction of the difference; with a minus sign where it goes against it."""
     against = ns * difference < 0
-    return f"{'−' if against else ''}{_time(abs(ns))}"
+    return f"{numbers.MINUS if against else ''}{_time(abs(ns))}"
 
 
 def _time(ns: float) -> str:
@@ -125,6 +150,8 @@ def why_sentence(pair: PairWhy) -> str:
     if account is None:
         return f"{names}: the counters of the account are not complete."
     sentence = f"{names}: {account_sentence(account)}."
+    if pair.roof_account is not None:
+        sentence = f"{names}: {roof_sentence(pair.roof_account)}."
     if not account.closes:
         sentence += (
             f" The factors are {numbers.show(100 * account.residual, '%')} off the durations: they "

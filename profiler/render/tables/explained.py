@@ -1,0 +1,222 @@
+"""The explained pairs of a page: accounts as bars, limits, source lines, causes, ncu's rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.analyse.account import Account
+from profiler.findings.findings import Findings
+from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.findings.why.pairs import PairWhy
+from profiler.render.tables.rows import Datum
+from profiler.render.words import numbers
+from profiler.render.words.why import (
+    WAITS,
+    cause_words,
+    limit_of_cell,
+    part_words,
+    roof_words,
+    why_sentence,
+)
+
+MOST_PAIRS = 24
+_BAR_REM = 14.0
+_MOST_PARTS = 9
+_MOST_WAITS = 5
+_MOST_CAUSES = 6
+_MOST_ADVICE = 5
+_MOST_CLASSES = 10
+
+
+@dataclass(frozen=True)
+class PartRow:
+    """One part of an account."""
+
+    words: str
+    time: Datum
+    share: Datum
+    width_rem: float
+    adds: bool
+    """Whether it makes the first slower."""
+
+
+@dataclass(frozen=True)
+class TextRow:
+    """A row of words and numbers."""
+
+    words: str
+    data: tuple[Datum, ...]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """What limits one cell."""
+
+    name: str
+    limit: str
+    roofs: tuple[TextRow, ...]
+    """Amount, rate, ceiling, share."""
+    waits: tuple[TextRow, ...]
+    lines: tuple[TextRow, ...]
+    causes: tuple[TextRow, ...]
+    advice: tuple[TextRow, ...]
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One pair."""
+
+    title: str
+    sentence: str
+    names: tuple[str, str]
+    parts: tuple[PartRow, ...]
+    total: str
+    causes: tuple[TextRow, ...]
+    """Time that each cause may cost in both."""
+    classes: tuple[TextRow, ...]
+    """Executed instructions by class in both."""
+
+
+@dataclass(frozen=True)
+class ExplainedRun:
+    """Every explained pair and cell of a page."""
+
+    pairs: tuple[Explained, ...]
+    trees: tuple[Tree, ...]
+
+
+def explained(findings: Findings) -> ExplainedRun | None:
+    """The pairs and cells that an explain session counted; None without any."""
+    why = findings.why
+    if not why.cells:
+        return None
+    names = {
+        cell.id: f"{cell.variant.name}, {cell.problem.name}" for cell in findings.distinct_cells
+    }
+    return ExplainedRun(
+        pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),
+        trees=tuple(_tree(names[cell], of_cell) for cell, of_cell in why.cells.items()),
+    )
+
+
+def _pair(pair: PairWhy) -> Explained:
+    names = (pair.cell.variant.name, pair.against.variant.name)
+    note = f": {pair.cell.variant.note}" if pair.cell.variant.note else ""
+    return Explained(
+        title=f"{names[0]} against {names[1]}, {pair.cell.problem.name}{note}",
+        sentence=why_sentence(pair),
+        names=names,
+        parts=_parts(pair.account),
+        total="" if pair.account is None else _signed(pair.account.difference_ns),
+        causes=tuple(
+            TextRow(cause_words(change.name), (_time(change.first_ns), _time(change.second_ns)))
+            for change in pair.causes[:_MOST_CAUSES]
+        ),
+        classes=_classes(pair),
+    )
+
+
+def _parts(account: Account | None) -> tuple[PartRow, ...]:
+    if account is None or not account.parts:
+        return ()
+    largest = max(abs(part.ns) for part in account.parts) or 1.0
+    difference = account.difference_ns
+    return tuple(
+        PartRow(
+            words=part_words(part),
+            time=Datum(_signed(part.ns), numbers.raw(part.ns)),
+            share=Datum.quantity(100 * part.ns / difference, "%", "no difference"),
+            width_rem=_BAR_REM * abs(part.ns) / largest,
+            adds=part.ns > 0,
+        )
+        for part in account.parts[:_MOST_PARTS]
+    )
+
+
+def _signed(ns: float) -> str:
+    return f"{'+' if ns >= 0 else numbers.MINUS}{numbers.show(abs(ns), 'ns')}"
+
+
+def _time(ns: float) -> Datum:
+    return Datum.quantity(ns, "ns", "not counted")
+
+
+def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
+    """Executed instructions by class, those that differ most first."""
+    classes = pair.classes
+    if classes.empty or not pair.told:
+        return ()
+    moved = (classes["first"] - classes["second"]).abs().sort_values(ascending=False)
+    return tuple(
+        TextRow(
+            str(name).replace("_", " "),
+            tuple(
+                Datum.quantity(float(classes.loc[name, side]), "", "not counted")
+                for side in ("first", "second")
+            ),
+        )
+        for name in moved.index[:_MOST_CLASSES]
+    )
+
+
+def _tree(name: str, why: CellWhy) -> Tree:
+    kernel = why.kernels[0]
+    return Tree(
+        name=name,
+        limit=limit_of_cell(why),
+        roofs=tuple(
+            TextRow(
+                roof_words(roof.name),
+                (
+                    Datum.quantity(roof.amount, roof.unit, "not counted"),
+                    Datum.quantity(roof.rate, f"{roof.unit}/s", "not counted"),
+                    Datum.quantity(roof.ceiling, f"{roof.unit}/s", "not counted"),
+                    _percent(roof.share),
+                ),
+            )
+            for roof in kernel.roofs
+        ),
+        waits=tuple(
+            TextRow(WAITS.get(wait.reason, wait.reason), (_percent(wait.share),))
+            for wait in kernel.waits[:_MOST_WAITS]
+        ),
+        lines=_lines(kernel),
+        causes=tuple(
+            TextRow(
+                cause_words(cause.name),
+                (_time(cause.share * kernel.duration_ns),),
+                "; ".join(
+                    f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
+                    for words, evidence in cause.evidence.items()
+                ),
+            )
+            for cause in kernel.causes[:_MOST_CAUSES]
+        ),
+        advice=tuple(
+            TextRow(
+                f"{advice.rule}: {advice.text}",
+                (Datum.quantity(advice.speedup_pct, "%", "ncu gives no estimate"),),
+                advice.speedup_type,
+            )
+            for advice in kernel.advice[:_MOST_ADVICE]
+        ),
+    )
+
+
+def _lines(kernel: KernelWhy) -> tuple[TextRow, ...]:
+    return tuple(
+        TextRow(
+            line.text,
+            (
+                Datum(line.place or "SASS", ""),
+                _percent(line.share),
+                Datum(WAITS.get(line.reason, line.reason) or numbers.MISSING, ""),
+            ),
+        )
+        for line in kernel.lines
+    )
+
+
+def _percent(share: float) -> Datum:
+    return Datum.quantity(100 * share, "%", "not counted")
