@@ -40,7 +40,7 @@ _RETURN_ADDRESS = re.compile(r"MOV R\d+, (0x[0-9a-f]+)")
 _LABEL = "label"
 _INSTRUCTION_BYTES = 16
 """From Volta on."""
-_PADDING = re.compile(r"NOP|BRA 0x[0-9a-f]+")
+_BRANCH = re.compile(r"BRA (0x[0-9a-f]+)")
 
 
 class Side(StrEnum):
@@ -133,9 +133,7 @@ class _Code:
     @classmethod
     def of(cls, listing: Listing) -> _Code:
         sass = listing.instructions[SASS].tolist()
-        size = len(sass)
-        while size and _PADDING.fullmatch(sass[size - 1]):
-            size -= 1
+        size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
         returns = _return_offsets(listing)
         return cls(
             keys=[_key(text, returns) for text in sass[:size]],
@@ -151,6 +149,17 @@ class _Code:
             instruction_class=self.classes[position],
             executed=self.executed[position],
         )
+
+
+def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
+    """Instructions up to the last one that is no NOP, and no branch to itself before NOPs."""
+    size = len(sass)
+    while size:
+        branch = _BRANCH.fullmatch(sass[size - 1])
+        if sass[size - 1] != "NOP" and not (branch and int(branch[1], 16) == addresses[size - 1]):
+            break
+        size -= 1
+    return size
 
 
 def _return_offsets(listing: Listing) -> set[int]:
