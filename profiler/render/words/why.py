@@ -45,6 +45,7 @@ WAITS: Mapping[str, str] = {
     "short_scoreboard": "for shared memory",
     "sleeping": "asleep",
     "tex_throttle": "for the queue of textures",
+    "unnamed": "for what ncu's source page has no column for",
     "wait": "for fixed latencies",
 }
 CAUSES: Mapping[str, str] = {
