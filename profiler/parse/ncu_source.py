@@ -107,7 +107,7 @@ COLUMNS = (
 )
 """Columns of `Listing.instructions`; a reason that the catalogue does not have follows them."""
 
-_PREDICATE = re.compile(r"\{?\s*@!?U?P\w+\s+")
+_PREDICATE = re.compile(r"\A\{?\s*@!?U?P\w+\s+")
 _NO_LINES = "No lineinfo available"
 _SHOWN_MESSAGES = 3
 _REMEDY = (
@@ -211,11 +211,11 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
 
     Lines belong to the code, so any launch of a kernel will do: it is found by its addresses.
     """
+    places = [(set(other.instructions[ADDRESS]), other) for other in lined]
     joined = []
     for listing in listings:
-        addresses = set(listing.instructions[ADDRESS])
-        others = (other for other in lined if addresses & set(other.instructions[ADDRESS]))
-        match = next(others, None)
+        addresses = listing.instructions[ADDRESS]
+        match = next((other for taken, other in places if not taken.isdisjoint(addresses)), None)
         joined.append(listing if match is None else with_lines(listing, match))
     return tuple(joined)
 
