@@ -332,8 +332,8 @@ def import_(
         list[Path],
         typer.Argument(
             metavar="FILE…",
-            help="CSV of ncu, timelines of nsys (.sqlite, .nsys-rep) or torch.profiler "
-            "(.json), or logs of inductor's autotuner.",
+            help="CSV or reports of ncu (.ncu-rep), timelines of nsys (.sqlite, .nsys-rep) or "
+            "torch.profiler (.json), or logs of inductor's autotuner.",
         ),
     ],
     json_: Json = None,

@@ -25,6 +25,8 @@ RECOVERED = "recovered.csv"
 RULES, SASS, SOURCE = "rules.csv", "sass.csv", "source.csv"
 """Names of ncu's files in the folder of an attempt. The extension is given because it changes:
 ncu 2026.3 writes `.ncu-repz` where none is named."""
+LAUNCHES = "launches.csv"
+"""Name of the raw page of a report that was made elsewhere."""
 
 MINIMUM_VERSION = (2025, 1)
 """Oldest release whose `ncu --help` was seen to list `--rename-kernels` (2025.1.1). Without
@@ -124,20 +126,9 @@ class Ncu:
         return replace(self, sections=tuple(sections))
 
     def page_commands(self, folder: Path) -> Mapping[str, Command]:
-        """Commands that print pages of the report of an attempt to stdout, by name of the page.
-
-        The rules with all details; SASS with its counters; source lines with the SASS of each.
-        """
-        pages = {
-            RULES: ("--page", "details"),
-            SASS: ("--page", "source", "--print-source", "sass"),
-            SOURCE: ("--page", "source", "--print-source", "cuda,sass"),
-        }
-        start = (str(self.path), "--import", str(folder / REPORT), "--csv")
-        return {
-            name: Command((*start, *page, "--print-units", "base"), env={"LC_ALL": "C"})
-            for name, page in pages.items()
-        }
+        """Commands that print RULES, SASS and SOURCE of the report of an attempt to stdout."""
+        pages = report_pages(self.path, folder / REPORT)
+        return {name: pages[name] for name in (RULES, SASS, SOURCE)}
 
     def _command(
         self,
@@ -202,6 +193,25 @@ def find_ncu(environ: Mapping[str, str] | None = None, root: Path = Path("/")) -
     for.
     """
     return find_tool(_INSTALLED, environ, root)
+
+
+def report_pages(path: Path, report: Path) -> Mapping[str, Command]:
+    """Commands of the ncu at `path` that print pages of a report to stdout, by name of the page.
+
+    The launches; the rules with all details; SASS with its counters; source lines with the SASS of
+    each.
+    """
+    pages = {
+        LAUNCHES: ("--page", "raw", "--config-file", "off", "--rename-kernels", "off"),
+        RULES: ("--page", "details"),
+        SASS: ("--page", "source", "--print-source", "sass"),
+        SOURCE: ("--page", "source", "--print-source", "cuda,sass"),
+    }
+    start = (str(path), "--import", str(report), "--csv")
+    return {
+        name: Command((*start, *page, "--print-units", "base"), env={"LC_ALL": "C"})
+        for name, page in pages.items()
+    }
 
 
 def ncu_version(path: Path) -> str:

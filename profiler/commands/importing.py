@@ -12,13 +12,15 @@ from profiler.commands.output import write_json_target
 from profiler.commands.targets import is_own_page, write_page
 from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.model import TunedConfig
-from profiler.notices import remedy, text
+from profiler.notices import Notice, remedy, text
 from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from profiler.findings.why.hot_lines import ListedKernel
     from profiler.importers.ncu_files import Imported
+    from profiler.importers.source_pages import ImportedSource
     from profiler.importers.timelines import ImportedTimeline
 
 
@@ -48,14 +50,25 @@ class ImportRequest:
 
 
 def import_files(request: ImportRequest) -> ExitCode:
-    """Read timelines, ncu's CSV or logs of inductor's autotuner: table and page, or JSON."""
+    """Read timelines, reports and CSV of ncu or logs of inductor's autotuner.
+
+    Writes table and page, or JSON.
+    """
     from profiler.importers.ncu_files import read_imports
+    from profiler.importers.ncu_reports import read_reports
+    from profiler.importers.source_pages import read_source_pages
     from profiler.importers.timelines import read_timelines
     from profiler.importers.tuning_logs import read_tuning_logs
 
     timelines = read_timelines(request.files)
     if timelines is not None:
         _import_timelines(timelines, request)
+        return ExitCode.COMPLETE
+    if (reports := read_reports(request.files)) is not None:
+        _import_launches(reports.launches, request, reports.kernels)
+        return ExitCode.COMPLETE
+    if (source := read_source_pages(request.files)) is not None:
+        _import_source(source, request)
         return ExitCode.COMPLETE
     try:
         launches = read_imports(request.files)
@@ -69,24 +82,53 @@ def import_files(request: ImportRequest) -> ExitCode:
     return ExitCode.COMPLETE
 
 
-def _import_launches(imported: Imported, request: ImportRequest) -> None:
-    """Launches of ncu's CSV: table, warnings and page, or JSON."""
+def _import_launches(
+    imported: Imported, request: ImportRequest, kernels: Sequence[ListedKernel] = ()
+) -> None:
+    """Launches of ncu: table, warnings and page, or JSON; `kernels` with counted instructions."""
     from profiler.importers.ncu_files import import_document
+    from profiler.importers.source_pages import kernels_document
 
-    write_json_target(import_document(imported), request.json_target)
+    document = import_document(imported)
+    if kernels:
+        document["kernels"] = kernels_document(kernels)
+    write_json_target(document, request.json_target)
     if request.only_json:
         return
     from profiler.render.console.tables import import_table
     from profiler.render.import_page import render_import_page
+    from profiler.render.source_page import source_tables
 
     console = request.console()
     if request.json_target != "-":
-        console.print(import_table(imported.launches))
-    for notice in imported.notices:
-        line = f"{text(notice)} {remedy(notice)}".strip()
-        make_console(request.color, stderr=True).print(line, markup=False, soft_wrap=True)
-    html = render_import_page(imported.launches, imported.notices, request.names)
+        console.print(import_table(imported.launches), *source_tables(kernels))
+    _print_notices(imported.notices, request)
+    html = render_import_page(imported.launches, imported.notices, request.names, kernels)
     _write_page(html, request, console)
+
+
+def _import_source(imported: ImportedSource, request: ImportRequest) -> None:
+    """Source pages of ncu: tables, warnings and page, or JSON."""
+    from profiler.importers.source_pages import source_document
+
+    write_json_target(source_document(imported), request.json_target)
+    if request.only_json:
+        return
+    from profiler.render.source_page import render_source_page, source_tables
+
+    console = request.console()
+    if request.json_target != "-":
+        console.print(*source_tables(imported.kernels))
+    _print_notices(imported.notices, request)
+    html = render_source_page(imported.kernels, imported.notices, request.names)
+    _write_page(html, request, console)
+
+
+def _print_notices(notices: Sequence[Notice], request: ImportRequest) -> None:
+    console = make_console(request.color, stderr=True)
+    for notice in notices:
+        line = f"{text(notice)} {remedy(notice)}".strip()
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportRequest) -> None:

@@ -23,6 +23,7 @@ from profiler.collect.nsys import convert_command, convert_failed, find_nsys
 from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview
+from profiler.importers.file_heads import head
 from profiler.importers.json_values import json_value
 from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
@@ -35,10 +36,7 @@ from runner import protocol
 NSYS, TORCH = "nsys", "torch.profiler"
 
 _SQLITE = b"SQLite format 3\0"
-_GZIP_FORMAT = 16 + zlib.MAX_WBITS
 _TRACE_EVENTS = b'"traceEvents"'
-_HEAD_BYTES = 1 << 18
-"""Facts about devices and processes stand before the events of a trace."""
 _REPORTS = (".nsys-rep", ".qdrep")
 _EXPORT_TIMEOUT_S = 1800.0
 _TIMES = ("start_ns", "end_ns", "launch_ns", "launch_end_ns")
@@ -91,35 +89,20 @@ def _is_timeline(file: Path) -> bool:
     is_export = file.name.removesuffix(".gz").endswith(".sqlite") and file.is_file()
     if _is_report(file) or is_export:
         return True
-    head = _head(file)
-    return head.startswith(_SQLITE) or _is_trace(head)
+    start = head(file)
+    return start.startswith(_SQLITE) or _is_trace(start)
 
 
-def _is_trace(head: bytes) -> bool:
-    return head.lstrip().startswith(b"{") and _TRACE_EVENTS in head
+def _is_trace(start: bytes) -> bool:
+    return start.lstrip().startswith(b"{") and _TRACE_EVENTS in start
 
 
 def _is_report(file: Path) -> bool:
     return file.name.removesuffix(".gz").endswith(_REPORTS)
 
 
-def _head(file: Path) -> bytes:
-    """First bytes of a file, unpacked; nothing where it cannot be read."""
-    try:
-        with file.open("rb") as stream:
-            head = stream.read(_HEAD_BYTES)
-        # A file that was cut has a head, too.
-        return (
-            zlib.decompressobj(_GZIP_FORMAT).decompress(head)
-            if head.startswith(GZIP_MAGIC)
-            else head
-        )
-    except (OSError, zlib.error):
-        return b""
-
-
 def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
-    is_trace = not _is_report(file) and _is_trace(_head(file))
+    is_trace = not _is_report(file) and _is_trace(head(file))
     recorded = read_traces([file]) if is_trace else _read_nsys(file, environ)
     timeline = _file_timeline(file.name, "torch" if is_trace else "nsys", attribute(recorded))
     return ImportedTimeline(

@@ -107,7 +107,7 @@ COLUMNS = (
 )
 """Columns of `Listing.instructions`; a reason that the catalogue does not have follows them."""
 
-_PREDICATE = re.compile(r"\{?\s*@!?U?P\w+\s+")
+_PREDICATE = re.compile(r"\A\{?\s*@!?U?P\w+\s+")
 _NO_LINES = "No lineinfo available"
 _SHOWN_MESSAGES = 3
 _REMEDY = (
@@ -153,7 +153,7 @@ def parse_source_page(
     """Listings of a source page, one per launch in the order of the file.
 
     A string or bytes are the page itself. `kernels` are the names of all launches of the report in
-    order, as its raw page prints them; with them copies of a listing are told from second launches
+    order, as its raw page has them; with them copies of a listing are told from second launches
     by their number. Empty where no kernel has line information; raises as `read_source_page`.
     """
     return read_source_page(path_or_text, kernels).listings
@@ -211,11 +211,11 @@ def join_lines(listings: Iterable[Listing], lined: Sequence[Listing]) -> tuple[L
 
     Lines belong to the code, so any launch of a kernel will do: it is found by its addresses.
     """
+    places = [(set(other.instructions[ADDRESS]), other) for other in lined]
     joined = []
     for listing in listings:
-        addresses = set(listing.instructions[ADDRESS])
-        others = (other for other in lined if addresses & set(other.instructions[ADDRESS]))
-        match = next(others, None)
+        addresses = listing.instructions[ADDRESS]
+        match = next((other for taken, other in places if not taken.isdisjoint(addresses)), None)
         joined.append(listing if match is None else with_lines(listing, match))
     return tuple(joined)
 
@@ -306,14 +306,16 @@ def _without_copies(blocks: Sequence[Block], kernels: Sequence[str] | None) -> l
     """Blocks without the second listing of a launch.
 
     By number where the launches are known: a run of launches of one kernel has as many listings or
-    twice as many. Else by content: whether ncu lists it twice depends on a kernel's code, so that a
-    kernel has copies where its listings are pairs of equal ones, all of them. (Two launches without
-    line information may be equal only where nothing was sampled, not even by chance once.)
+    twice as many. (Names are not compared: ncu spells those of templates differently on its raw and
+    its source page.) Else by content: whether ncu lists a launch twice depends on its code, so that
+    a kernel has copies where its listings are pairs of equal ones, all of them. Two launches are
+    taken for one only if they have no line information, and no launch of their kernel differs from
+    its neighbour by as much as one sample.
     """
     doubled = _doubled_by_content(blocks)
     runs = _runs([block.kernel for block in blocks])
     launches = _runs(kernels) if kernels is not None else None
-    if launches is not None and [name for name, _ in runs] != [name for name, _ in launches]:
+    if launches is not None and len(runs) != len(launches):
         launches = None
     unique: list[Block] = []
     start = 0

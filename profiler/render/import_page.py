@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from profiler.findings.why.hot_lines import ListedKernel
 from profiler.metrics.labels import labels
 from profiler.notices import Notice
 from profiler.render.page import notice_rows, render
+from profiler.render.source_page import listed_kernel_rows
 from profiler.render.tables.launches import LaunchGroup, group_launches, word
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
@@ -18,11 +20,15 @@ MOST_LAUNCHES = 2000
 
 
 def render_import_page(
-    launches: pd.DataFrame, notices: Sequence[Notice], files: Sequence[str]
+    launches: pd.DataFrame,
+    notices: Sequence[Notice],
+    files: Sequence[str],
+    kernels: Sequence[ListedKernel] = (),
 ) -> str:
     """Render imported launches as HTML; `files` are names without folders.
 
-    `launches` has `kernel grid_size block_size id` and one column per metric.
+    `launches` has `kernel grid_size block_size id` and one column per metric; `kernels` are those
+    whose instructions were counted.
     """
     groups = group_launches(launches)
     shown = labels(groups.shown or groups.metrics[:1])
@@ -48,6 +54,7 @@ def render_import_page(
         "launches": _launch_rows(
             launches, [metric.name for metric in shown], [metric.unit for metric in shown]
         ),
+        "listed_kernels": listed_kernel_rows(kernels),
         "left_out": max(0, len(launches) - MOST_LAUNCHES),
     }
     return render("import.html", parts)

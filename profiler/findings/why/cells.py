@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pandas as pd
 
-from profiler.analyse.account import KernelTime, kernel_time
-from profiler.analyse.causes import Cause, causes
-from profiler.analyse.kernel_profiles import DURATION, CellProfile, KernelProfile
-from profiler.analyse.roofs import Roof, roofs
+from profiler.analyse.why.account import KernelTime, kernel_time
+from profiler.analyse.why.causes import Cause, causes
+from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
+from profiler.analyse.why.roofs import Roof, roofs
 from profiler.findings.limits import NOT_WAITING
+from profiler.findings.why.hot_lines import HotLine, hot_lines
 
 NEAR_ROOF = 0.6
 """From this share of a roof on it limits the kernel; below, ncu's rule SOLBottleneck (2025.3.1)
@@ -28,24 +29,6 @@ class Wait:
     reason: str
     share: float
     """Of a warp's time between two of its instructions."""
-
-
-@dataclass(frozen=True)
-class HotLine:
-    """One source line, or one instruction where the kernel has no line information."""
-
-    file: str | None
-    line: int | None
-    text: str
-    share: float
-    """Of the samples in which the warp could not issue."""
-    reason: str
-    """What most of them waited for; empty where the page does not say."""
-
-    @property
-    def place(self) -> str:
-        """Name of the file and number of the line; empty of an instruction."""
-        return "" if self.file is None else f"{self.file.rpartition('/')[2]}:{self.line}"
 
 
 @dataclass(frozen=True)
@@ -121,7 +104,7 @@ def _kernel_why(
         roofs=roofs(profile, compute_capability),
         waits=_waits(profile.stalls()),
         causes=causes(profile, least_bytes),
-        lines=_hot_lines(profile.instructions),
+        lines=hot_lines(profile.instructions, MOST_LINES),
         advice=_advice(profile.rules),
         time=kernel_time(profile),
     )
@@ -135,47 +118,6 @@ def _waits(stalls: Mapping[str, float]) -> tuple[Wait, ...]:
         if cycles > 0 and reason not in NOT_WAITING
     ]
     return tuple(sorted(waits, key=lambda wait: -wait.share))
-
-
-# ---- source lines --------------------------------------------------------------------------------
-
-_SAMPLES = "samples_not_issued"
-_STALL, _NOT_ISSUED = "stall_", "_not_issued"
-
-
-def _hot_lines(instructions: pd.DataFrame | None) -> tuple[HotLine, ...]:
-    """Lines with most samples that could not issue; instructions where lines are not known."""
-    if instructions is None or _SAMPLES not in instructions:
-        return ()
-    total = float(instructions[_SAMPLES].sum())
-    if not total > 0:
-        return ()
-    stalls = [
-        str(name)
-        for name in instructions.columns
-        if str(name).startswith(_STALL) and str(name).endswith(_NOT_ISSUED)
-    ]
-    by_line = instructions["line"].notna().any()
-    place = ["file", "line"] if by_line else ["address"]
-    sums = instructions.groupby(place, sort=False)[[_SAMPLES, *stalls]].sum().reset_index()
-    texts = instructions.drop_duplicates(place)[[*place, "text" if by_line else "sass"]]
-    hottest = sums.merge(texts, on=place).nlargest(MOST_LINES, _SAMPLES)
-    return tuple(_hot_line(row, stalls, total) for row in hottest.to_dict("records"))
-
-
-def _hot_line(row: Mapping[Hashable, object], stalls: Sequence[str], total: float) -> HotLine:
-    counts = {name: _number(row[name]) for name in stalls}
-    longest = max(counts, key=counts.__getitem__, default="")
-    line = row.get("line")
-    return HotLine(
-        file=None if line is None else str(row["file"]),
-        line=None if line is None else int(_number(line)),
-        text=str(row.get("text") or row.get("sass") or "").strip(),
-        share=_number(row[_SAMPLES]) / total,
-        reason=longest.removeprefix(_STALL).removesuffix(_NOT_ISSUED)
-        if counts.get(longest)
-        else "",
-    )
 
 
 def _number(value: object) -> float:

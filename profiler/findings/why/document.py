@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from profiler.analyse.account import Account
-from profiler.analyse.causes import Cause
-from profiler.analyse.roof_account import RoofAccount
+from profiler.analyse.why.account import Account
+from profiler.analyse.why.causes import Cause
+from profiler.analyse.why.roof_account import RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import CauseChange, PairWhy

@@ -9,10 +9,10 @@ from functools import cached_property
 
 import pandas as pd
 
-from profiler.analyse.account import Account, account
-from profiler.analyse.kernel_profiles import KernelProfile
-from profiler.analyse.roof_account import RoofAccount, roof_account
-from profiler.analyse.sass_classes import executed_by_class
+from profiler.analyse.why.account import Account, account
+from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.analyse.why.roof_account import RoofAccount, roof_account
+from profiler.analyse.why.sass_classes import executed_by_class
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
 from profiler.model import Cell, Verdict

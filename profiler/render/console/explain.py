@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
-from profiler.analyse.account import Account
 from profiler.findings.findings import Findings
+from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.analyse.account import Account
 from profiler.findings.findings import Findings
+from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.render.tables.rows import Datum

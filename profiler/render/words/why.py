@@ -5,10 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from profiler.analyse import account as accounts
-from profiler.analyse.account import Account, Part
-from profiler.analyse.roof_account import RoofAccount
-from profiler.analyse.roofs import BYTES
+from profiler.findings.why import accounts
+from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
@@ -47,6 +45,7 @@ WAITS: Mapping[str, str] = {
     "short_scoreboard": "for shared memory",
     "sleeping": "asleep",
     "tex_throttle": "for the queue of textures",
+    "unnamed": "for what ncu's source page has no column for",
     "wait": "for fixed latencies",
 }
 CAUSES: Mapping[str, str] = {

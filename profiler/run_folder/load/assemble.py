@@ -10,10 +10,10 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.judge import Rules
-from profiler.analyse.kernel_profiles import CellProfile
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise
+from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect.registry import primary_timer
 from profiler.errors import ExitCode
 from profiler.metrics.queries import CATALOGUE, expand

@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.clocks import measured_visits, throttled_visits
-from profiler.analyse.kernel_profiles import CellProfile
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
@@ -22,6 +21,7 @@ from profiler.analyse.samples import (
     samples_from_launches,
     without_durations,
 )
+from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import KERNEL_SEPARATOR, SessionKind, Visit

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from profiler.analyse.kernel_profiles import EXECUTED, CellProfile, KernelProfile
 from profiler.analyse.samples import visit_of_ranges
+from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.ncu_csv import NcuTable, NvtxRange, read_ncu_csv

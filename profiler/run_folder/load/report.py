@@ -12,8 +12,8 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
-from profiler.analyse.kernel_profiles import CellProfile
 from profiler.analyse.rules import empty_rules
+from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 from profiler.planning.page_kinds import PAGE_KINDS, PageKind

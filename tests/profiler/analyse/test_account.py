@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse import account as accounts
-from profiler.analyse.kernel_profiles import KernelProfile, stall_per_issue, stall_per_warp
+from profiler.analyse.why import account as accounts
+from profiler.analyse.why.kernel_profiles import KernelProfile, stall_per_issue, stall_per_warp
 
 # Two kernels on one H200 (ncu 2025.3.1): FlashAttention-2 and cuDNN, batch 4, 16 heads, length
 # 4096, head dimension 128, bf16; stall reasons as printed, to two decimals.

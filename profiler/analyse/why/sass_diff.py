@@ -20,15 +20,15 @@ from enum import StrEnum
 import numpy as np
 import pandas as pd
 
-from profiler.analyse.sass_classes import CLASSES, instruction_classes
-from profiler.parse.ncu_source import EXECUTED, SASS, Listing
+from profiler.analyse.why.sass_classes import CLASSES, instruction_classes
+from profiler.parse.ncu_source import ADDRESS, EXECUTED, OPCODE, SASS, Listing, opcode
 
 MOST_PAIRS = 400_000_000
 """Largest product of the two lengths that is aligned: a bit each, so 50 MB."""
 CONTEXT = 3
 """Common instructions around a change."""
 
-_TARGETS = ("BRA", "BSSY", "CALL", "JMP", "BRX", "BREAK", "RET", "LEPC", "WARPSYNC.COLLECTIVE")
+_TARGETS = ("BRA", "BSSY", "CALL", "JMP", "BRX", "RET", "LEPC", "WARPSYNC.COLLECTIVE")
 """Opcodes with the address of an instruction among their operands."""
 # The bank itself stays: `c[0x3][0x10]` is no parameter, as `c[0x0][0x210]` is.
 _BRACKETS = re.compile(r"(?<!\bc)\[([^\[\]]*)\]")
@@ -36,7 +36,11 @@ _NUMBER = re.compile(r"[-+]?(?<![\w.])0x[0-9a-f]+")
 # Not `R4.B1`, which is a byte of a register.
 _NUMBERED = re.compile(r"(?<![.\w])(UR|R|UP|P|SB|B)\d+\b")
 _HINT = re.compile(r"\.reuse\b")
-_PADDING = re.compile(r"NOP|BRA 0x[0-9a-f]+")
+_RETURN_ADDRESS = re.compile(r"MOV R\d+, (0x[0-9a-f]+)")
+_LABEL = "label"
+_INSTRUCTION_BYTES = 16
+"""From Volta on."""
+_BRANCH = re.compile(r"BRA (0x[0-9a-f]+)")
 
 
 class Side(StrEnum):
@@ -92,18 +96,12 @@ class SassDiff:
 def normalised(sass: str) -> str:
     """An instruction without what does not change what it does: see the module."""
     text = _NUMBERED.sub(r"\1", _HINT.sub("", sass))
-    operation, _, operands = _predicate_apart(text)
+    operation = opcode(sass)
+    head, _, operands = text.partition(operation)
     operands = _BRACKETS.sub(lambda match: f"[{_NUMBER.sub('', match[1])}]", operands)
-    if operation.lstrip("@!UP ").startswith(_TARGETS):
-        operands = _NUMBER.sub("label", operands)
-    return f"{operation} {operands}".strip()
-
-
-def _predicate_apart(text: str) -> tuple[str, str, str]:
-    """Predicate with opcode, a space, operands."""
-    words = text.split(" ", 1 + text.startswith("@"))
-    operands = words.pop() if len(words) > 1 + text.startswith("@") else ""
-    return " ".join(words), " ", operands
+    if operation.startswith(_TARGETS):
+        operands = _NUMBER.sub(_LABEL, operands)
+    return f"{head}{operation}{operands}"
 
 
 def diff_sass(first: Listing, second: Listing) -> SassDiff:
@@ -135,11 +133,10 @@ class _Code:
     @classmethod
     def of(cls, listing: Listing) -> _Code:
         sass = listing.instructions[SASS].tolist()
-        size = len(sass)
-        while size and _PADDING.fullmatch(sass[size - 1]):
-            size -= 1
+        size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
+        returns = _return_offsets(listing)
         return cls(
-            keys=[normalised(text) for text in sass[:size]],
+            keys=[_key(text, returns) for text in sass[:size]],
             sass=sass[:size],
             classes=instruction_classes(listing).tolist()[:size],
             executed=listing.instructions[EXECUTED].tolist()[:size],
@@ -152,6 +149,31 @@ class _Code:
             instruction_class=self.classes[position],
             executed=self.executed[position],
         )
+
+
+def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
+    """Instructions up to the last one that is no NOP, and no branch to itself before NOPs."""
+    size = len(sass)
+    while size:
+        branch = _BRANCH.fullmatch(sass[size - 1])
+        if sass[size - 1] != "NOP" and not (branch and int(branch[1], 16) == addresses[size - 1]):
+            break
+        size -= 1
+    return size
+
+
+def _return_offsets(listing: Listing) -> set[int]:
+    """Where calls return to, from the first instruction: a program keeps it in a register."""
+    instructions = listing.instructions
+    calls = instructions.loc[instructions[OPCODE].str.startswith("CALL"), ADDRESS]
+    return {int(address - instructions[ADDRESS].iloc[0]) + _INSTRUCTION_BYTES for address in calls}
+
+
+def _key(sass: str, returns: set[int]) -> str:
+    match = _RETURN_ADDRESS.fullmatch(sass)
+    if match and int(match[1], 16) in returns:
+        return f"MOV R, {_LABEL}"
+    return normalised(sass)
 
 
 # Alignment

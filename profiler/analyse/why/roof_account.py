@@ -13,8 +13,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.account import logarithmic_mean
-from profiler.analyse.roofs import Roof
+from profiler.analyse.why.account import logarithmic_mean
+from profiler.analyse.why.roofs import Roof
 
 SAME_ROOF = 0.6
 """From this share of a roof on, in both kernels, it is what their times are explained by."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from profiler.analyse.kernel_profiles import ACTIVE_AVERAGE, DURATION, ELAPSED, KernelProfile
+from profiler.analyse.why.kernel_profiles import ACTIVE_AVERAGE, DURATION, ELAPSED, KernelProfile
 from profiler.metrics.explain import operations
 
 LEAST_SHARE = 0.02

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.analyse.kernel_profiles import DURATION, KernelProfile
+from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
 from profiler.metrics.explain import FMA_PEAK, TENSOR_OPERATIONS, operations, tensor_counter
 
 _SPARSE = {"9.0": ("bf16", "fp16", "tf32", "fp8", "int8")}

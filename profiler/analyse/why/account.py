@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from profiler.analyse.kernel_profiles import (
+from profiler.analyse.why.kernel_profiles import (
     ACTIVE_AVERAGE,
     ACTIVE_SUM,
     DURATION,

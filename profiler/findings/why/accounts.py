@@ -1,0 +1,31 @@
+"""Accounts as findings hold them: what the words of pages and consoles are made of."""
+
+from __future__ import annotations
+
+from profiler.analyse.why.account import (
+    CLOCK,
+    IMBALANCE,
+    INSTRUCTIONS,
+    ONLY,
+    RESIDUAL,
+    STALL,
+    WARPS,
+    Account,
+    Part,
+)
+from profiler.analyse.why.roof_account import RoofAccount
+from profiler.analyse.why.roofs import BYTES
+
+__all__ = [
+    "BYTES",
+    "CLOCK",
+    "IMBALANCE",
+    "INSTRUCTIONS",
+    "ONLY",
+    "RESIDUAL",
+    "STALL",
+    "WARPS",
+    "Account",
+    "Part",
+    "RoofAccount",
+]

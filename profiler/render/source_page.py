@@ -1,0 +1,128 @@
+"""Launches of ncu's source page, as a page and on the console: hot lines and executed classes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+
+from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name
+from profiler.notices import Notice
+from profiler.render.console.terminal import columns, plain, table
+from profiler.render.page import notice_rows, render
+from profiler.render.tables.rows import Datum
+from profiler.render.words.kernel_names import readable_kernel
+from profiler.render.words.names import shorten
+from profiler.render.words.why import WAITS
+
+_MISSING = "not in the file"
+_LONGEST_TEXT, _LONGEST_KERNEL = 60, 90
+
+
+@dataclass(frozen=True)
+class HotLineRow:
+    """One line of a kernel: where it stands, its text, and what happened there."""
+
+    place: str
+    text: str
+    waits: str
+    data: tuple[Datum, Datum, Datum]
+    """Share of the samples without issue, their number, executed warp instructions."""
+
+
+@dataclass(frozen=True)
+class ListedKernelRows:
+    """Tables of one kernel."""
+
+    kernel: str
+    file: str
+    has_lines: bool
+    lines: tuple[HotLineRow, ...]
+    classes: tuple[tuple[str, Datum, Datum], ...]
+    """Class, executed warp instructions, their share."""
+
+
+def render_source_page(
+    kernels: Sequence[ListedKernel], notices: Sequence[Notice], files: Sequence[str]
+) -> str:
+    """Render imported source pages as HTML; `files` are names without folders."""
+    parts = {
+        "files": list(files),
+        "notice_rows": notice_rows(notices),
+        "listed_kernels": listed_kernel_rows(kernels),
+    }
+    return render("source.html", parts)
+
+
+def listed_kernel_rows(kernels: Sequence[ListedKernel]) -> tuple[ListedKernelRows, ...]:
+    """Tables of each kernel, in their order."""
+    return tuple(
+        ListedKernelRows(
+            kernel=readable_kernel(kernel.kernel),
+            file=kernel.file,
+            has_lines=kernel.has_lines,
+            lines=tuple(_line(line) for line in kernel.lines),
+            classes=_classes(kernel),
+        )
+        for kernel in kernels
+    )
+
+
+def source_tables(kernels: Sequence[ListedKernel]) -> tuple[RenderableType, ...]:
+    """Show hot lines and executed classes of each kernel on the console."""
+    return tuple(
+        shown
+        for kernel in listed_kernel_rows(kernels)
+        for shown in (_line_table(kernel), _class_table(kernel))
+    )
+
+
+def _line(line: HotLine) -> HotLineRow:
+    place = "" if line.file is None else f"{file_name(line.file)}:{line.line}"
+    return HotLineRow(
+        place=place,
+        text=line.text,
+        waits=WAITS.get(line.reason, line.reason),
+        data=(_share(line.share), _count(line.samples), _count(line.executed)),
+    )
+
+
+def _classes(kernel: ListedKernel) -> tuple[tuple[str, Datum, Datum], ...]:
+    total = sum(kernel.executed.values())
+    return tuple(
+        (name.replace("_", " "), _count(count), _share(count / total))
+        for name, count in kernel.executed.items()
+        if count > 0
+    )
+
+
+def _share(value: float) -> Datum:
+    return Datum.quantity(100 * value, "%", _MISSING)
+
+
+def _count(value: float) -> Datum:
+    return Datum.quantity(value, "", _MISSING)
+
+
+def _line_table(kernel: ListedKernelRows) -> RenderableType:
+    shown = table(plain(shorten(kernel.kernel, _LONGEST_KERNEL)).plain)
+    places = ("line", "source") if kernel.has_lines else ("instruction",)
+    columns(shown, *places)
+    columns(shown, "not issued", "samples", "executed", right=True)
+    columns(shown, "waits")
+    for line in kernel.lines:
+        text = shorten(line.text, _LONGEST_TEXT)
+        data = (datum.text for datum in line.data)
+        place = [plain(line.place)] if kernel.has_lines else []
+        shown.add_row(*place, plain(text), *data, plain(line.waits))
+    return shown
+
+
+def _class_table(kernel: ListedKernelRows) -> RenderableType:
+    shown = table("Executed warp instructions")
+    columns(shown, "class")
+    columns(shown, "executed", "share", right=True)
+    for name, count, share in kernel.classes:
+        shown.add_row(name, count.text, share.text)
+    return shown

@@ -1,0 +1,228 @@
+"""Differences of machine code that are differences of work."""
+
+import itertools
+import re
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiler.analyse.why import sass_diff
+from profiler.analyse.why.sass_classes import instruction_classes
+from profiler.analyse.why.sass_diff import Side, diff_sass, normalised
+from profiler.parse.ncu_source import Listing, opcode, parse_source_page
+
+PAGES = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"
+
+
+@pytest.fixture(scope="module")
+def torch_listings():
+    return parse_source_page(PAGES / "torch_sass.csv.gz")
+
+
+def listing(*sass, start=0x1000, executed=32.0):
+    addresses = [start + 16 * position for position in range(len(sass))]
+    frame = pd.DataFrame(
+        {
+            "address": addresses,
+            "sass": sass,
+            "opcode": [opcode(text) for text in sass],
+            "executed": np.full(len(sass), executed),
+        }
+    )
+    return Listing("k", frame)
+
+
+PROGRAM = (
+    "LDC R1, c[0x0][0x28]",
+    "S2R R0, SR_TID.X",
+    "ISETP.GE.AND P0, PT, R0, UR6, PT",
+    "@P0 EXIT",
+    "IMAD.WIDE R2, R0, 0x4, R2",
+    "LDG.E R3, desc[UR4][R2.64+0x10]",
+    "BSSY B0, 0x1090",
+    "FADD R3, R3.reuse, 1.5",
+    "STG.E desc[UR4][R4.64], R3",
+    "BRA 0x1060",
+)
+
+
+def renamed(sass):
+    """The same instruction with other registers, targets and offsets."""
+    sass = re.sub(r"\b(U?R|P|B)(\d)\b", lambda match: f"{match[1]}{int(match[2]) + 1}", sass)
+    return (
+        sass.replace(".reuse", "")
+        .replace("0x10]", "0x20]")
+        .replace("0x10", "0x20")
+        .replace("0x28", "0x44")
+    )
+
+
+def test_the_same_program_with_other_registers_has_an_empty_diff():
+    diff = diff_sass(listing(*PROGRAM), listing(*map(renamed, PROGRAM), start=0x2000))
+    assert diff.is_empty
+    assert diff.aligned
+    assert diff.by_class.empty
+    assert list(diff.by_class.columns) == ["removed", "added", "removed_executed", "added_executed"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("FADD R1, R2, R3", "FADD R1, R2, -R3"),
+        ("FADD R1, R2, R3", "FADD R1, R2, RZ"),
+        ("FADD R1, R2, R3", "FADD.FTZ R1, R2, R3"),
+        ("LDG.E R1, [R2]", "LDG.E.128 R1, [R2]"),
+        ("LDG.E R1, [R2]", "@P0 LDG.E R1, [R2]"),
+        ("@P0 LDG.E R1, [R2]", "@!P0 LDG.E R1, [R2]"),
+        ("SHF.L.U32 R1, R2, 0x5, RZ", "SHF.L.U32 R1, R2, 0x6, RZ"),
+        ("I2F.U8 R1, R2.B1", "I2F.U8 R1, R2.B2"),
+        ("LDC R1, c[0x0][0x28]", "LDC R1, c[0x3][0x28]"),
+        ("S2R R1, SR_TID.X", "S2R R1, SR_TID.Y"),
+        ("FADD R1, R2, R3", "FADD R1, R2, c[0x0][0x28]"),
+        ("DEPBAR.LE SB0, 0x1", "DEPBAR.LE SB0, 0x0"),
+    ],
+)
+def test_what_changes_the_work_is_a_difference(first, second):
+    assert normalised(first) != normalised(second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("DEPBAR.LE SB0, 0x1", "DEPBAR.LE SB3, 0x1"),
+        ("@!UP1 BRA 0x7f8e077a7150", "@!UP2 BRA 0x10"),
+        ("WARPSYNC.COLLECTIVE R25, 0x7f8e077b8aa0", "WARPSYNC.COLLECTIVE R1, 0x10"),
+        ("RET.REL.NODEC R2, 0x7f8e077a5000", "RET.REL.NODEC R4, 0x7f0000000000"),
+        ("STS.128 [R2+0x800], R4", "STS.128 [R6], R8"),
+        ("LDS R5, [R2+UR4+0x10]", "LDS R5, [R2+UR6]"),
+        ("ULDC.64 UR4, c[0x0][0x208]", "ULDC.64 UR6, c[0x0][0x210]"),
+    ],
+)
+def test_numbers_that_only_name_places_are_none(first, second):
+    assert normalised(first) == normalised(second)
+
+
+def test_a_return_address_moves_with_the_code():
+    def program(*before):
+        call = 16 * (len(before) + 1)
+        return (*before, f"MOV R3, {call + 16:#x}", "CALL.REL.NOINC 0x2000", "EXIT")
+
+    diff = diff_sass(listing(*program()), listing(*program("FADD R1, R2, R3")))
+    assert diff.by_class["added"].to_dict() == {"fma": 1}
+    assert diff.by_class["removed"].sum() == 0
+
+
+def test_changes_are_counted_by_class_and_by_work():
+    second = [
+        *PROGRAM[:5],
+        "LDG.E.128 R4, desc[UR4][R2.64]",
+        *PROGRAM[6:8],
+        "FMUL R3, R3, R4",
+        *PROGRAM[8:],
+    ]
+    diff = diff_sass(listing(*PROGRAM), listing(*second, executed=64.0))
+    assert diff.by_class.to_dict("index") == {
+        "fma": {"removed": 0, "added": 1, "removed_executed": 0.0, "added_executed": 64.0},
+        "load_global": {"removed": 1, "added": 1, "removed_executed": 32.0, "added_executed": 64.0},
+    }
+    (hunk,) = diff.hunks
+    assert (hunk.first_start, hunk.second_start) == (2, 2)
+    assert [line.side.value for line in hunk.lines] == list("   -+  +  ")
+    assert [line.sass for line in hunk.lines if line.side is Side.REMOVED] == [PROGRAM[5]]
+
+
+def test_changes_far_apart_are_hunks_of_their_own():
+    lines = [f"IADD3 R1, R1, {n:#x}, RZ" for n in range(40)]
+    changed = [*lines[:5], "NOP", *lines[5:30], *lines[31:]]
+    diff = diff_sass(listing(*lines), listing(*changed))
+    first, second = diff.hunks
+    assert (first.first_start, first.second_start, len(first.lines)) == (2, 2, 7)
+    assert (second.first_start, second.second_start, len(second.lines)) == (27, 28, 7)
+
+
+def test_what_was_not_counted_is_missing():
+    diff = diff_sass(listing("EXIT"), listing("FADD R1, R2, R3", "EXIT", executed=np.nan))
+    row = diff.by_class.loc["fma"]
+    assert (row["added"], row["removed_executed"]) == (1, 0)
+    assert np.isnan(row["added_executed"])
+
+
+def test_machine_code_against_itself_is_empty(torch_listings):
+    assert all(diff_sass(kernel, kernel).is_empty for kernel in torch_listings)
+    again = parse_source_page(PAGES / "repeated_sass.csv.gz")
+    assert diff_sass(again[0], again[6]).is_empty  # two launches with other work
+
+
+def test_what_neither_side_has_alone_is_the_same_on_both(torch_listings):
+    first, second = torch_listings[4:6]
+    changes = diff_sass(first, second).by_class
+    counts = [
+        instruction_classes(kernel).value_counts().drop("other") for kernel in (first, second)
+    ]
+    assert not changes.empty
+    for name in {*counts[0].index, *counts[1].index}:
+        removed, added = changes.reindex([name], fill_value=0).iloc[0][["removed", "added"]]
+        assert counts[0].get(name, 0) - removed == counts[1].get(name, 0) - added
+
+
+def test_the_padding_of_a_kernel_is_none_of_its_instructions():
+    padded = listing(*PROGRAM, f"BRA {0x1000 + 16 * len(PROGRAM):#x}", "NOP", "NOP")
+    assert diff_sass(listing(*PROGRAM), padded).is_empty
+    assert not diff_sass(listing(*PROGRAM[:-1]), listing(*PROGRAM)).is_empty
+
+
+def test_twenty_thousand_instructions_are_aligned_in_bounded_time(torch_listings):
+    sass = torch_listings[0].instructions["sass"].tolist() * 6
+    generator = np.random.default_rng(1)
+    fewer = [
+        text for text, drop in zip(sass, generator.random(len(sass)) < 0.1, strict=True) if not drop
+    ]
+    started = time.monotonic()
+    diff = diff_sass(listing(*sass[:20_000]), listing(*fewer[:20_000]))
+    assert diff.aligned
+    assert time.monotonic() - started < 20
+
+
+def test_more_than_that_is_not_aligned(monkeypatch):
+    monkeypatch.setattr(sass_diff, "MOST_PAIRS", 3)
+    diff = diff_sass(
+        listing("MUFU.EX2 R1, R1", *PROGRAM), listing("FADD R1, R1, R1", "NOP", "NOP", *PROGRAM)
+    )
+    assert diff.aligned
+    diff = diff_sass(
+        listing(*["FADD R1, R1, R1", "NOP"] * 2, *PROGRAM),
+        listing(*["NOP", "FMUL R1, R1, R1"] * 2, *PROGRAM),
+    )
+    assert not diff.aligned
+    assert diff.by_class["removed"].sum() == diff.by_class["added"].sum() == 4
+
+
+def longest(first, second):
+    """Length of a longest common subsequence, by the textbook's table."""
+    row = [0] * (len(second) + 1)
+    for left in first:
+        before = row
+        row = [0]
+        for position, right in enumerate(second):
+            row.append(
+                before[position] + 1 if left == right else max(row[-1], before[position + 1])
+            )
+    return row[-1]
+
+
+items = st.lists(st.sampled_from("abcd"), max_size=12)
+
+
+@given(first=items, second=items)
+def test_the_alignment_is_a_longest_common_subsequence(first, second):
+    pairs = sass_diff._common_subsequence(first, second)
+    assert len(pairs) == longest(first, second)
+    assert all(first[left] == second[right] for left, right in pairs)
+    for (left, right), (next_left, next_right) in itertools.pairwise(pairs):
+        assert left < next_left
+        assert right < next_right

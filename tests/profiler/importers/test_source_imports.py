@@ -1,0 +1,155 @@
+"""`profiler import` of source pages and of reports of ncu."""
+
+import gzip
+import os
+import shutil
+import stat
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.importers.ncu_reports import read_reports
+from profiler.importers.source_pages import read_source_pages, source_document
+
+RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-source-2025.3.1"
+# Prints the recorded page that the options ask for, as ncu does of its report.
+STAND_IN = """\
+#!{python}
+import gzip, sys
+from pathlib import Path
+
+options = dict(zip(sys.argv[1:], sys.argv[2:]))
+report = Path(options["--import"])
+if not report.read_bytes().startswith(b"NVR"):
+    sys.exit(print(f"==ERROR== Could not open report file '{{report}}'."))
+page = options["--page"] if options["--page"] == "raw" else options["--print-source"]
+name = report.name.partition(".")[0] + "_" + page.replace(",", "_")
+print(gzip.decompress(Path({folder!r}, name + ".csv.gz").read_bytes()).decode(), end="")
+"""
+
+
+@pytest.fixture
+def environ(tmp_path):
+    ncu = tmp_path / "bin" / "ncu"
+    ncu.parent.mkdir()
+    ncu.write_text(STAND_IN.format(python=sys.executable, folder=str(RECORDINGS)))
+    ncu.chmod(ncu.stat().st_mode | stat.S_IXUSR)
+    return {"PROFILER_NCU": str(ncu)}
+
+
+@pytest.fixture
+def report(tmp_path):
+    path = tmp_path / "repeated.ncu-rep"
+    path.write_bytes(b"NVR\0 as ncu writes it")
+    return path
+
+
+def page(name):
+    return RECORDINGS / f"{name}.csv.gz"
+
+
+def test_lines_with_the_most_samples_come_first():
+    document = source_document(read_source_pages([page("planted_cuda_sass")]))
+    assert document["warnings"] == []
+    transposed, sums, _ = document["kernels"]
+    assert transposed["lines"][1] == {
+        "file": "defects.cu",
+        "line": 8,
+        "text": "out[x * n + y] = in[y * n + x];  // neighbours write n floats apart",
+        "samples_not_issued": 6112,
+        "share": pytest.approx(6112 / 30144),
+        "reason": "long_scoreboard",
+        "executed": 5_242_880,
+    }
+    assert [line["line"] for line in sums["lines"][:2]] == [19, 13]
+    assert sums["executed"]["load_shared"] == 4_194_304
+    assert sum(sums["executed"].values()) == 34_078_720
+
+
+def test_without_line_information_the_lines_are_instructions():
+    kernels = read_source_pages([page("torch_sass")]).kernels
+    assert len(kernels) == 6
+    assert not any(kernel.has_lines for kernel in kernels)
+    for kernel in kernels:
+        assert 1 <= len(kernel.lines) <= 20
+        assert all(line.line is None for line in kernel.lines)
+        samples = [line.samples for line in kernel.lines]
+        assert samples == sorted(samples, reverse=True)
+
+
+def test_a_launch_without_samples_has_no_lines():
+    kernels = read_source_pages([page("repeated_sass")]).kernels
+    sampled, missed = [kernel for kernel in kernels if "nothing" in kernel.kernel]
+    assert [line.samples for line in sampled.lines] == [1]
+    assert missed.lines == ()
+    assert sum(missed.executed.values()) == 2
+
+
+def test_files_of_other_kinds_are_left_to_others(tmp_path):
+    other = tmp_path / "other.csv"
+    other.write_text("hello\n")
+    assert read_source_pages([other, page("repeated_raw")]) is None
+    assert read_reports([other, page("planted_sass")]) is None
+    with pytest.raises(UsageError, match=r"other\.csv is none"):
+        read_source_pages([page("planted_sass"), other])
+    with pytest.raises(UsageError, match=r"other\.csv is none"):
+        read_reports([tmp_path / "a.ncu-rep", other])
+
+
+def test_a_report_gives_launches_and_source_lines(environ, report):
+    imported = read_reports([report], environ)
+    assert imported.launches.launches["kernel"].tolist() == [k.kernel for k in imported.kernels]
+    assert imported.launches.notices == ()
+    lined = [kernel for kernel in imported.kernels if kernel.has_lines]
+    assert {kernel.kernel for kernel in lined} == {"lined(float *, int)", "nothing(float *)"}
+    assert {line.file for line in lined[0].lines} == {"/src/a.cu", "/src/h.cuh"}
+    assert {kernel.file for kernel in imported.kernels} == {"repeated.ncu-rep"}
+
+
+def test_a_packed_report_reads_like_the_plain_one(environ, report):
+    packed = report.with_name("repeated.ncu-rep.gz")
+    packed.write_bytes(gzip.compress(report.read_bytes()))
+    assert len(read_reports([packed], environ).kernels) == 9
+    packed.write_bytes(packed.read_bytes()[:20])
+    with pytest.raises(ParseError, match="cannot be unpacked"):
+        read_reports([packed], environ)
+
+
+def test_what_ncu_says_of_a_bad_report_is_in_the_error(environ, report):
+    report.write_bytes(b"something else")
+    with pytest.raises(ParseError, match="Could not open report file"):
+        read_reports([report], environ)
+    report.unlink()
+    with pytest.raises(ParseError, match=r"repeated\.ncu-rep: no such file"):
+        read_reports([report], environ)
+
+
+def test_without_ncu_the_error_says_what_to_run_elsewhere(report, tmp_path):
+    with pytest.raises(EnvironmentUnusable) as raised:
+        read_reports([report], {"PROFILER_NCU": str(tmp_path / "nowhere"), "PATH": ""})
+    assert "repeated.ncu-rep is a report, which only ncu can read" in raised.value.message
+    for command in ("--page raw --print-units base", "--page source --print-source sass"):
+        assert f"ncu --import repeated.ncu-rep --csv {command}" in raised.value.remedy
+
+
+def test_the_command_makes_tables_and_a_page_of_a_source_page(profiler):
+    shutil.copy(page("planted_cuda_sass"), profiler.folder / "lines.csv.gz")
+    done = profiler("import", "lines.csv.gz")
+    assert done.code == 0, done.err
+    assert "defects.cu:19" in done.out
+    assert "load shared" in done.out
+    html = (profiler.folder / "lines.html").read_text()
+    assert "sum += tile[threadIdx.x][i];" in html
+    assert "for (int r = 0; r &lt; 16; ++r) {" in html
+    assert "/src/" not in html
+
+
+def test_the_command_makes_one_page_of_a_report(profiler, environ, report):
+    done = profiler("import", os.path.relpath(report, profiler.folder), **environ)
+    assert done.code == 0, done.err
+    assert "9 launches" in done.out
+    html = (profiler.folder / "repeated.html").read_text()
+    assert "h.cuh:1" in html
+    assert 'id="launches"' in html
