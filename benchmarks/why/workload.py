@@ -1,0 +1,248 @@
+"""Pairs of kernels with one planted cause of slowness: inputs, launches and right results.
+
+Both kernels of a pair give the same result. All values are positive, so that no sum cancels and a
+relative bound is enough.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from space import ADDEND, CASES, FACTOR, Case
+
+from kernels.library import KernelLibrary
+
+TOLERANCES = {"float32": (0.0, 2e-4)}
+"""Rounding errors of up to 12288 dependent steps; results of integers must be equal."""
+
+Problem = Mapping[str, Any]
+
+
+def make_inputs(problem: Problem, device: torch.device, seed: int) -> torch.Tensor:
+    """The one input tensor of a pair: by default floats in [1, 2)."""
+    generator = torch.Generator(device=device).manual_seed(seed)
+    make = _INPUTS.get(problem["case"], _floats)
+    return make(CASES[problem["case"]], device, generator)
+
+
+def reference(problem: Problem, inputs: torch.Tensor) -> torch.Tensor:
+    """Right result of both kernels of a pair, in float64 or int64."""
+    return _REFERENCES[problem["case"]](CASES[problem["case"]], inputs)
+
+
+def prepare(
+    variant: Mapping[str, Any], problem: Problem, inputs: torch.Tensor, library: Path | None
+) -> Callable[[], torch.Tensor]:
+    """Make the launch of a pair's plain or planted kernel; which of them is in the library."""
+    del variant
+    if library is None:
+        raise RuntimeError("the kernels need their built library, and got none")
+    return PairLaunch(library, problem["case"], inputs)
+
+
+def flops(problem: Problem) -> float | None:
+    """Floating-point operations of the matrix product; None for what is not judged by them."""
+    case = CASES[problem["case"]]
+    return 2.0 * case.steps**3 if problem["case"] == "no_tensor_cores" else None
+
+
+def bytes(problem: Problem) -> float | None:  # noqa: A001  # the name that workloads give it
+    """Size of an input that is read from device memory; None where the kernel is not about that."""
+    return 4.0 * CASES[problem["case"]].inputs if problem["case"] in _STREAMS else None
+
+
+class PairLaunch:
+    """One kernel of a pair with its arguments."""
+
+    def __init__(self, library: Path, name: str, inputs: torch.Tensor) -> None:
+        case = CASES[name]
+        self._inputs = inputs
+        dtype = torch.int32 if name in _INTEGER_RESULTS else torch.float32
+        self.outputs = (torch.empty(case.outputs, dtype=dtype, device=inputs.device),)
+        self._arguments = (inputs.data_ptr(), self.outputs[0].data_ptr(), case.outputs, case.steps)
+        self._launch = KernelLibrary(library, "why").function(
+            name,
+            ctypes.c_void_p,
+            ctypes.c_void_p,
+            ctypes.c_int,
+            ctypes.c_int,
+            ctypes.c_void_p,
+        )
+
+    def __call__(self) -> torch.Tensor:
+        """Launch on torch's current stream."""
+        stream = torch.cuda.current_stream(self._inputs.device).cuda_stream
+        self._launch(*self._arguments, stream)
+        return self.outputs[0]
+
+
+# ---- inputs --------------------------------------------------------------------------------------
+
+
+def _floats(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    return torch.empty(case.inputs, device=device).uniform_(1.0, 2.0, generator=generator)
+
+
+def _mask(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    shape = (case.inputs,)
+    return torch.randint(2**20, shape, dtype=torch.int32, device=device, generator=generator)
+
+
+def _bytes(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    shape = (case.inputs,)
+    return torch.randint(256, shape, dtype=torch.uint8, device=device, generator=generator)
+
+
+def _small_integers(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    """1 to 4 as floats: sums of their products below 2**24 are exact in any order."""
+    return torch.randint(1, 5, (case.inputs,), device=device, generator=generator).float()
+
+
+def _matrices(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    return _floats(case, device, generator).bfloat16()
+
+
+_INPUTS: Mapping[str, Callable[[Case, torch.device, torch.Generator], torch.Tensor]] = {
+    "uncoalesced_stores": _mask,
+    "scalar_loads": _bytes,
+    "atomic_contention": _small_integers,
+    "dependent_chain": _small_integers,
+    "no_tensor_cores": _matrices,
+}
+_INTEGER_RESULTS = frozenset({"uncoalesced_stores", "scalar_loads"})
+_STREAMS = frozenset(
+    {"uncoalesced_loads", "occupancy_shared_memory", "occupancy_registers", "no_l2_reuse"}
+)
+
+
+# ---- right results -------------------------------------------------------------------------------
+
+WARP = 32
+_WARPS = 8
+"""Of a block of 256 threads."""
+
+
+def chain(starts: torch.Tensor, steps: int, addend: float = ADDEND) -> torch.Tensor:
+    """Values after so many steps of v = v * FACTOR + addend, in float64, by the closed form."""
+    rest = FACTOR**steps
+    return rest * starts.double() + addend / (1.0 - FACTOR) * (1.0 - rest)
+
+
+def _chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    return chain(inputs, case.steps)
+
+
+def _chunk_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of equal parts of the input, one for each output."""
+    return inputs.view(case.outputs, -1).sum(1, dtype=torch.float64)
+
+
+def _masked_indices(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    return torch.arange(case.outputs, device=inputs.device) ^ inputs[0].long()
+
+
+def _row_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Each warp of a block adds up the rows of its tile once in 8 steps, a row for each lane."""
+    sums = inputs.view(-1, WARP, WARP).sum(2, dtype=torch.float64) * (case.steps // 8)
+    return _for_each_warp(sums)
+
+
+def _column_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Each warp of a block adds up 64 rows of 32 once in 8 steps, a column for each lane."""
+    sums = inputs.view(-1, 64, WARP).sum(1, dtype=torch.float64) * (case.steps // 8)
+    return _for_each_warp(sums)
+
+
+def _for_each_warp(of_lanes: torch.Tensor) -> torch.Tensor:
+    """From (blocks, lanes) to one value for each thread: all warps of a block have the same."""
+    return of_lanes[:, None, :].expand(-1, _WARPS, -1).reshape(-1)
+
+
+def _spilled_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of 48 chains, whose starts are 0, 1, 2, … above the input."""
+    chains = 48
+    offsets = chains * (chains - 1) / 2 * FACTOR**case.steps
+    return chains * chain(inputs, case.steps) + offsets
+
+
+def _sums_and_held(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of parts, and 192 multiples of the first 32 inputs in each of 32 lanes."""
+    multiples = torch.arange(1, 193, dtype=torch.float64, device=inputs.device)
+    held = (inputs[:WARP].double().repeat(6) / 16384.0 * multiples).sum()
+    return _chunk_sums(case, inputs) + WARP * held
+
+
+def _chains_of_kinds(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Chains whose addend depends on the element's number modulo 4."""
+    columns = inputs.view(-1, 4).unbind(1)
+    chains = [chain(starts, case.steps, ADDEND * (k + 1)) for k, starts in enumerate(columns)]
+    return torch.stack(chains, dim=1).reshape(-1)
+
+
+def _segment_weights(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Each segment has 16384 elements of either weight."""
+    return (16384.0 * inputs.double().sum()).repeat(case.outputs)
+
+
+def _passes(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of tiles, times 1 in the first pass and 8 in the last."""
+    sums = inputs.view(case.outputs // 8, -1).sum(1, dtype=torch.float64)
+    factors = torch.arange(1, 9, dtype=torch.float64, device=inputs.device)
+    return (factors[:, None] * sums).reshape(-1)
+
+
+def _products(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of products of the 8 inputs from each thread's number on."""
+    threads = torch.arange(case.outputs, device=inputs.device)
+    offsets = torch.arange(8, device=inputs.device)
+    factors = inputs.double()[(threads[:, None] + offsets) % case.inputs]
+    return case.steps * (factors * factors.roll(-1, 1)).sum(1)
+
+
+def _barrier_chains(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """In 32 turns each warp makes 256 steps once, and 8 steps 31 times."""
+    return chain(inputs, case.steps // 32 * (256 + 31 * 8))
+
+
+def _byte_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """A warp goes round its 2048 bytes once in 4 steps."""
+    return inputs.view(case.outputs, -1).sum(1, dtype=torch.int64) * (case.steps // 4)
+
+
+def _matrix_product(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    a, b = inputs.view(2, case.steps, case.steps).double()
+    return (a @ b.T).reshape(-1)
+
+
+def _strided_sums(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Sums of every 96th element of a ring, from each thread's number on."""
+    starts = torch.arange(case.inputs, device=inputs.device)
+    offsets = 96 * torch.arange(case.steps, device=inputs.device)
+    sums = inputs.double()[(starts[:, None] + offsets) % case.inputs].sum(1)
+    return sums[torch.arange(case.outputs, device=inputs.device) % case.inputs]
+
+
+_REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
+    "uncoalesced_loads": _chunk_sums,
+    "uncoalesced_stores": _masked_indices,
+    "bank_conflicts_32": _row_sums,
+    "bank_conflicts_2": _column_sums,
+    "register_spills": _spilled_chains,
+    "occupancy_shared_memory": _chunk_sums,
+    "occupancy_registers": _sums_and_held,
+    "tail_wave": _chains,
+    "block_imbalance": _chains,
+    "divergence": _chains_of_kinds,
+    "atomic_contention": _segment_weights,
+    "no_l2_reuse": _passes,
+    "dependent_chain": _products,
+    "barrier_waits": _barrier_chains,
+    "scalar_loads": _byte_sums,
+    "no_tensor_cores": _matrix_product,
+    "fp64_arithmetic": _chains,
+    "excess_instructions": _strided_sums,
+}

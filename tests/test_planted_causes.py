@@ -1,0 +1,77 @@
+"""The pairs of benchmarks/why: its files name the same cases; what its score counts as right."""
+
+import importlib
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiler.planning.matrix import expand
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+
+FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
+MODULES = ("space", "workload", "expected", "score")
+
+
+@pytest.fixture
+def modules(monkeypatch):
+    """Its modules by name; they are imported as its scripts do, and forgotten afterwards."""
+    monkeypatch.syspath_prepend(FOLDER)
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    yield {name: importlib.import_module(name) for name in MODULES}
+    for name in MODULES:
+        sys.modules.pop(name, None)
+
+
+def names_in_sources(pattern: str) -> set[str]:
+    sources = "".join(path.read_text("utf-8") for path in FOLDER.glob("*.cu"))
+    return set(re.findall(pattern, sources))
+
+
+def test_every_case_has_its_problem_its_kernel_its_right_result_and_its_expectation(modules):
+    loaded = load_spec(FOLDER / "why.yaml")
+    problems = expand(loaded, space_of(loaded)).problems
+    cases = modules["space"].CASES
+    assert len(cases) >= 14
+    assert [problem.name for problem in problems] == list(cases)
+    assert [problem.params["case"] for problem in problems] == list(cases)
+    assert modules["workload"]._REFERENCES.keys() == cases.keys()
+    assert set(modules["workload"]._INPUTS) <= set(cases)
+    assert modules["expected"].EXPECTED.keys() == cases.keys()
+    assert names_in_sources(r"WHY_LAUNCHER\((\w+)\) \{") == set(cases)
+    assert names_in_sources(r"\n    (\w+)\(const \w+\* __restrict__") == set(cases)
+
+
+def test_the_parts_that_are_expected_exist(modules):
+    expected = modules["expected"]
+    parts = {part for row in expected.EXPECTED.values() for part in row.parts}
+    assert parts <= {*expected.FACTORS, *expected.STALL_REASONS}
+
+
+def document(cause: str, part: str) -> dict[str, object]:
+    return {
+        "account": [
+            {"name": "clock", "ns": -900.0, "share_pct": -9.0},
+            {"name": part, "ns": 10_000.0, "share_pct": 99.0},
+            {"name": "selected", "ns": 900.0, "share_pct": 10.0},
+        ],
+        "tree": {"causes": [{"name": cause, "share_pct": 80.0}, {"name": "other"}]},
+    }
+
+
+def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
+    score, expected = modules["score"], modules["expected"].EXPECTED
+    right = score.score(
+        "barrier_waits", expected["barrier_waits"], document("barrier_waits", "barrier")
+    )
+    wrong = score.score("barrier_waits", expected["barrier_waits"], document("other", "wait"))
+    nothing = score.score("barrier_waits", expected["barrier_waits"], {})
+    assert (right.cause_right, right.part_right, right.slowdown_ns) == (True, True, 10_000.0)
+    assert (wrong.cause_right, wrong.part_right) == (False, False)
+    assert (nothing.cause_right, nothing.part_right) == (False, False)
+    assert score.meets_bar([right] * 18)
+    assert not score.meets_bar([right] * 12 + [wrong] * 2)
+    assert "| barrier_waits | - | - | no | - | no |" in score.table([nothing])
