@@ -45,19 +45,31 @@ def test_every_case_has_its_problem_its_kernel_its_right_result_and_its_expectat
     assert names_in_sources(r"\n    (\w+)\(const \w+\* __restrict__") == set(cases)
 
 
-def test_the_parts_that_are_expected_exist(modules):
-    expected = modules["expected"]
-    parts = {part for row in expected.EXPECTED.values() for part in row.parts}
-    assert parts <= {*expected.FACTORS, *expected.STALL_REASONS}
+def test_the_causes_and_parts_that_are_expected_exist(modules):
+    expected = modules["expected"].EXPECTED.values()
+    causes = {cause for row in expected for cause in row.causes}
+    # No counter tells which instructions are in excess.
+    assert causes - set(CAUSES) == {"excess_instructions"}
+    parts = {part for row in expected for part in row.parts}
+    stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
+    assert stalls <= set(STALL_REASONS)
+    assert {part for part in parts if not part.startswith(STALL)} <= {
+        INSTRUCTIONS,
+        WARPS,
+        IMBALANCE,
+    }
 
 
 def document(cause: str, part: str) -> dict[str, object]:
     return {
-        "account": [
-            {"name": "clock", "ns": -900.0, "share_pct": -9.0},
-            {"name": part, "ns": 10_000.0, "share_pct": 99.0},
-            {"name": "selected", "ns": 900.0, "share_pct": 10.0},
-        ],
+        "account": {
+            "difference_ns": 10_000.0,
+            "parts": [
+                {"name": "clock", "ns": -900.0, "share_pct": -9.0},
+                {"name": part, "ns": 9_900.0, "share_pct": 99.0},
+                {"name": "stall:selected", "ns": 1_000.0, "share_pct": 10.0},
+            ],
+        },
         "tree": {"causes": [{"name": cause, "share_pct": 80.0}, {"name": "other"}]},
     }
 
@@ -65,9 +77,9 @@ def document(cause: str, part: str) -> dict[str, object]:
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):
     score, expected = modules["score"], modules["expected"].EXPECTED
     right = score.score(
-        "barrier_waits", expected["barrier_waits"], document("barrier_waits", "barrier")
+        "barrier_waits", expected["barrier_waits"], document("barrier_waits", "stall:barrier")
     )
-    wrong = score.score("barrier_waits", expected["barrier_waits"], document("other", "wait"))
+    wrong = score.score("barrier_waits", expected["barrier_waits"], document("other", "stall:wait"))
     nothing = score.score("barrier_waits", expected["barrier_waits"], {})
     assert (right.cause_right, right.part_right, right.slowdown_ns) == (True, True, 10_000.0)
     assert (wrong.cause_right, wrong.part_right) == (False, False)

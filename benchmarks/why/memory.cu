@@ -7,20 +7,21 @@ namespace why {
 
 constexpr int kThreads = 256;
 constexpr int kFields = 8;  // A record of 8 four-byte fields fills a sector of 32 bytes.
-constexpr int kRows = 16;   // Records of a lane.
+constexpr int kRows = 4;    // Records of a lane.
 constexpr int kChunk = kFields * kRows * kWarp;
 
-// Position of a lane's value in the chunk of its warp.
-// Records lie one after the other in the planted kernel: the lanes of a warp are 32 bytes apart, so
-// that a request touches 32 sectors and uses 4 bytes of each. Before the next field is looked at,
-// the sectors of all rows have passed through L1, which cannot hold them. Plain, each field has an
-// array of its own, and a request touches 4 sectors that it uses whole.
+// Position of a lane's value in the chunk of its warp. Records lie one after the other in the
+// planted kernel: the lanes of a warp are 32 bytes apart, so that a request touches 32 sectors and
+// uses 4 bytes of each. Plain, each field has an array of its own, and a request touches 4 sectors
+// that it uses whole. The chunks of the 64 warps of a multiprocessor, 256 KiB, are more than L1
+// holds, so that most sectors are fetched again for the next field; those of the whole GPU, 33 MiB,
+// fit in L2, so that DRAM has about the same to do in both.
 __device__ __forceinline__ int position(int field, int row, int lane) {
   return PLANTED ? (row * kWarp + lane) * kFields + field : (field * kRows + row) * kWarp + lane;
 }
 
-// uncoalesced_loads. Shown by sectors per request of global loads (32 against 4) and the bytes of
-// L2 and DRAM, 8 times as many; the warps wait for long_scoreboard.
+// uncoalesced_loads. Shown by sectors per request of global loads (32 against 4) and up to 8 times
+// the bytes of L2; the warps wait for long_scoreboard.
 __global__ void __launch_bounds__(kThreads)
     uncoalesced_loads(const float* __restrict__ input, float* __restrict__ output) {
   const int lane = threadIdx.x % kWarp;
@@ -111,27 +112,31 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 constexpr int kCounters = 1024;
-constexpr int kSegment = 32768;
+constexpr unsigned kMask = PLANTED ? 0 : kCounters - 1;
 
-// atomic_contention. Counts elements by segment: plain, neighbouring lanes have elements of
-// neighbouring segments; planted, the elements are in order, so that all lanes of hundreds of warps
-// add to one address at a time, one after the other. The atomics are as many. Shown by the share of
-// cycles of the busiest slice of L2 that it spends on atomics; the warps wait for lg_throttle.
-// In float, because the compiler would add up integers of a warp before it touches memory.
+// atomic_contention. A sum over all threads: each adds to one of 1024 counters, which a second
+// kernel adds up. Plain, neighbours add to neighbouring counters; planted, all add to the first one,
+// one after the other. The instructions are the same, and which counter it is, is an argument, so
+// that the compiler cannot add up the values of a warp first. Shown by the busiest slice of L2, which
+// alone spends its cycles on atomics; the warps wait for lg_throttle.
 __global__ void __launch_bounds__(kThreads)
-    atomic_contention(const float* __restrict__ weights, float* __restrict__ counters, int steps) {
-  const unsigned threads = gridDim.x * kThreads;
+    atomic_contention(const int* __restrict__ weights, int* __restrict__ counters, int steps,
+                      unsigned mask) {
   const unsigned thread = blockIdx.x * kThreads + threadIdx.x;
-  const float even = weights[0];
-  const float odd = weights[1];
-#pragma unroll 4
-  for (int step = 0; step < steps; ++step) {
-    const unsigned index = step * threads + thread;
-    const unsigned segment = PLANTED ? index / kSegment : index % kCounters;
-    // Number of the element in its segment.
-    const unsigned element = PLANTED ? index % kSegment : index / kCounters;
-    atomicAdd(counters + segment, element % 2 == 0 ? even : odd);
-  }
+  const int weight = weights[thread % 2];
+  int* counter = counters + (thread & mask);
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) atomicAdd(counter, weight + step);
+}
+
+// One warp: puts the sum of all counters into each of them.
+__global__ void add_up_counters(int* counters) {
+  int sum = 0;
+#pragma unroll
+  for (int k = 0; k < kCounters; k += kWarp) sum += counters[k + threadIdx.x];
+  sum = warp_sum(sum);
+#pragma unroll
+  for (int k = 0; k < kCounters; k += kWarp) counters[k + threadIdx.x] = sum;
 }
 
 }  // namespace why
@@ -168,15 +173,15 @@ WHY_LAUNCHER(no_l2_reuse) {
 }
 
 WHY_LAUNCHER(atomic_contention) {
-  constexpr int kElements = why::kCounters * why::kSegment;
-  if (outputs != why::kCounters || kElements % (steps * why::kThreads) != 0) {
-    return cudaErrorInvalidValue;
-  }
+  if (outputs != why::kCounters) return cudaErrorInvalidValue;
+  constexpr int kBlocks = 8192;
   const auto queue = static_cast<cudaStream_t>(stream);
-  const cudaError_t error = cudaMemsetAsync(output, 0, outputs * sizeof(float), queue);
+  auto* counters = static_cast<int*>(output);
+  const cudaError_t error = cudaMemsetAsync(counters, 0, outputs * sizeof(int), queue);
   if (error != cudaSuccess) return error;
-  why::atomic_contention<<<kElements / (steps * why::kThreads), why::kThreads, 0, queue>>>(
-      static_cast<const float*>(input), static_cast<float*>(output), steps);
+  why::atomic_contention<<<kBlocks, why::kThreads, 0, queue>>>(static_cast<const int*>(input),
+                                                               counters, steps, why::kMask);
+  why::add_up_counters<<<1, why::kWarp, 0, queue>>>(counters);
   return cudaGetLastError();
 }
 

@@ -23,11 +23,12 @@ constexpr int kWarpColumns = 32;
 __device__ __forceinline__ void load_tile(const uint4* __restrict__ matrix, uint32_t* tile, int row,
                                           int depth, int size) {
   constexpr int kChunks = kDepth / 8;  // Of 8 values, in a row.
+  const unsigned first = threadIdx.x / kChunks;
+  const unsigned chunk = threadIdx.x % kChunks;
 #pragma unroll
-  for (int i = threadIdx.x; i < kTile * kChunks; i += kThreads) {
-    const uint4 chunk =
-        matrix[(static_cast<int64_t>(row + i / kChunks) * size + depth) / 8 + i % kChunks];
-    *reinterpret_cast<uint4*>(tile + i / kChunks * kPitch + i % kChunks * 4) = chunk;
+  for (unsigned i = first; i < first + kTile; i += kThreads / kChunks) {
+    *reinterpret_cast<uint4*>(tile + i * kPitch + chunk * 4) =
+        matrix[(row + i) * (size / 8) + depth / 8 + chunk];
   }
 }
 

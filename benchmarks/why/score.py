@@ -41,7 +41,7 @@ class Score:
 
     case: str
     slowdown_ns: float | None
-    """Of the planted kernel against the plain one: the sum of the account's parts."""
+    """Time of the planted kernel less that of the plain one."""
     part: Named | None
     part_right: bool
     cause: Named | None
@@ -63,13 +63,14 @@ def explain(run: Path, case: str) -> dict[str, Any]:
 
 def score(case: str, expected: Expected, document: Mapping[str, Any]) -> Score:
     """What a document says of a case, and whether it is right."""
-    parts = document.get("account") or []
+    account = document.get("account") or {}
+    parts = account.get("parts") or []
     causes = (document.get("tree") or {}).get("causes") or []
     part = _largest(parts)
     cause = _named(causes[0]) if causes else None
     return Score(
         case=case,
-        slowdown_ns=sum(row["ns"] for row in parts) if parts else None,
+        slowdown_ns=account.get("difference_ns"),
         part=part,
         part_right=part is not None and part.name in expected.parts,
         cause=cause,

@@ -37,8 +37,8 @@ class Case:
 
 
 CASES: Mapping[str, Case] = {
-    "uncoalesced_loads": Case(inputs=2**27, outputs=2**15, steps=128),
-    "uncoalesced_stores": Case(inputs=1, outputs=2**27, steps=128),
+    "uncoalesced_loads": Case(inputs=2**27, outputs=2**17, steps=32),
+    "uncoalesced_stores": Case(inputs=1, outputs=2**27, steps=32),
     "bank_conflicts_32": Case(inputs=4 * 4 * _FULL, outputs=4 * _FULL, steps=192),
     "bank_conflicts_2": Case(inputs=8 * 4 * _FULL, outputs=4 * _FULL, steps=96),
     "register_spills": Case(inputs=2 * _FULL, outputs=2 * _FULL, steps=128),
@@ -47,7 +47,7 @@ CASES: Mapping[str, Case] = {
     "tail_wave": Case(inputs=24 * _FULL, outputs=24 * _FULL, steps=1024),
     "block_imbalance": Case(inputs=24 * _FULL, outputs=24 * _FULL, steps=1024),
     "divergence": Case(inputs=4 * _FULL, outputs=4 * _FULL, steps=4096),
-    "atomic_contention": Case(inputs=2, outputs=1024, steps=16),
+    "atomic_contention": Case(inputs=2, outputs=1024, steps=8),
     "no_l2_reuse": Case(inputs=2**26, outputs=2**19, steps=32),
     "dependent_chain": Case(inputs=4096, outputs=_FULL // 8, steps=12288),
     "barrier_waits": Case(inputs=2 * _FULL, outputs=2 * _FULL, steps=256),

@@ -102,6 +102,11 @@ def _small_integers(case: Case, device: torch.device, generator: torch.Generator
     return torch.randint(1, 5, (case.inputs,), device=device, generator=generator).float()
 
 
+def _weights(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
+    shape = (case.inputs,)
+    return torch.randint(1, 5, shape, dtype=torch.int32, device=device, generator=generator)
+
+
 def _matrices(case: Case, device: torch.device, generator: torch.Generator) -> torch.Tensor:
     return _floats(case, device, generator).bfloat16()
 
@@ -109,11 +114,11 @@ def _matrices(case: Case, device: torch.device, generator: torch.Generator) -> t
 _INPUTS: Mapping[str, Callable[[Case, torch.device, torch.Generator], torch.Tensor]] = {
     "uncoalesced_stores": _mask,
     "scalar_loads": _bytes,
-    "atomic_contention": _small_integers,
+    "atomic_contention": _weights,
     "dependent_chain": _small_integers,
     "no_tensor_cores": _matrices,
 }
-_INTEGER_RESULTS = frozenset({"uncoalesced_stores", "scalar_loads"})
+_INTEGER_RESULTS = frozenset({"uncoalesced_stores", "scalar_loads", "atomic_contention"})
 _STREAMS = frozenset(
     {"uncoalesced_loads", "occupancy_shared_memory", "occupancy_registers", "no_l2_reuse"}
 )
@@ -183,9 +188,12 @@ def _chains_of_kinds(case: Case, inputs: torch.Tensor) -> torch.Tensor:
     return torch.stack(chains, dim=1).reshape(-1)
 
 
-def _segment_weights(case: Case, inputs: torch.Tensor) -> torch.Tensor:
-    """Each segment has 16384 elements of either weight."""
-    return (16384.0 * inputs.double().sum()).repeat(case.outputs)
+def _weights_of_threads(case: Case, inputs: torch.Tensor) -> torch.Tensor:
+    """Every second of 2097152 threads has the first weight; step k adds k more."""
+    threads = 8192 * 256
+    steps = case.steps * (case.steps - 1) // 2
+    total = threads // 2 * case.steps * inputs.long().sum() + threads * steps
+    return total.repeat(case.outputs)
 
 
 def _passes(case: Case, inputs: torch.Tensor) -> torch.Tensor:
@@ -237,7 +245,7 @@ _REFERENCES: Mapping[str, Callable[[Case, torch.Tensor], torch.Tensor]] = {
     "tail_wave": _chains,
     "block_imbalance": _chains,
     "divergence": _chains_of_kinds,
-    "atomic_contention": _segment_weights,
+    "atomic_contention": _weights_of_threads,
     "no_l2_reuse": _passes,
     "dependent_chain": _products,
     "barrier_waits": _barrier_chains,
