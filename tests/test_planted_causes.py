@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS
+from profiler.analyse.why.causes import CAUSES
+from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -52,7 +55,7 @@ def test_the_causes_and_parts_that_are_expected_exist(modules):
     assert causes - set(CAUSES) == {"excess_instructions"}
     parts = {part for row in expected for part in row.parts}
     stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
-    assert stalls <= set(STALL_REASONS)
+    assert stalls <= set(STALL_CAUSES)
     assert {part for part in parts if not part.startswith(STALL)} <= {
         INSTRUCTIONS,
         WARPS,

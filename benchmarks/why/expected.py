@@ -1,6 +1,6 @@
 """What the account and the tree shall say of each planted cause.
 
-Names are those of `profiler.analyse`: causes of `causes.CAUSES`, parts of `account`, in which
+Names are those of `profiler.analyse.why`: causes of `causes.CAUSES`, parts of `account`, in which
 `stall:` stands before a stall reason. Several parts are given where the queue that fills up first
 decides in which of them the same wait is counted.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -21,10 +22,16 @@ class Expected:
 
 
 EXPECTED: Mapping[str, Expected] = {
-    "uncoalesced_loads": Expected(("uncoalesced_loads",), ("stall:long_scoreboard", "stall:lg_throttle")),
+    "uncoalesced_loads": Expected(
+        ("uncoalesced_loads",), ("stall:long_scoreboard", "stall:lg_throttle")
+    ),
     "uncoalesced_stores": Expected(("uncoalesced_stores",), ("stall:lg_throttle", "stall:drain")),
-    "bank_conflicts_32": Expected(("bank_conflicts",), ("stall:short_scoreboard", "stall:mio_throttle")),
-    "bank_conflicts_2": Expected(("bank_conflicts",), ("stall:short_scoreboard", "stall:mio_throttle")),
+    "bank_conflicts_32": Expected(
+        ("bank_conflicts",), ("stall:short_scoreboard", "stall:mio_throttle")
+    ),
+    "bank_conflicts_2": Expected(
+        ("bank_conflicts",), ("stall:short_scoreboard", "stall:mio_throttle")
+    ),
     # The loads and stores are instructions themselves, and what comes after them waits.
     "register_spills": Expected(
         ("register_spills",), ("instructions", "stall:long_scoreboard", "stall:lg_throttle")
@@ -40,12 +47,19 @@ EXPECTED: Mapping[str, Expected] = {
     "no_l2_reuse": Expected(("l2_reuse",), ("stall:long_scoreboard",)),
     "dependent_chain": Expected(("dependent_chain",), ("stall:wait",)),
     "barrier_waits": Expected(("barrier_waits",), ("stall:barrier",)),
-    "scalar_loads": Expected(("narrow_accesses",), ("instructions", "stall:lg_throttle", "stall:long_scoreboard")),
+    "scalar_loads": Expected(
+        ("narrow_accesses",), ("instructions", "stall:lg_throttle", "stall:long_scoreboard")
+    ),
     "no_tensor_cores": Expected(("no_tensor_cores",), ("instructions",)),
     # Conversions are three times as many instructions, on a pipe of an eighth of the width.
     "fp64_arithmetic": Expected(
         ("fp64",),
-        ("instructions", "stall:short_scoreboard", "stall:math_pipe_throttle", "stall:mio_throttle"),
+        (
+            "instructions",
+            "stall:short_scoreboard",
+            "stall:math_pipe_throttle",
+            "stall:mio_throttle",
+        ),
     ),
     "excess_instructions": Expected(("excess_instructions",), ("instructions",)),
 }

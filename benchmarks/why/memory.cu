@@ -115,10 +115,10 @@ constexpr int kCounters = 1024;
 constexpr unsigned kMask = PLANTED ? 0 : kCounters - 1;
 
 // atomic_contention. A sum over all threads: each adds to one of 1024 counters, which a second
-// kernel adds up. Plain, neighbours add to neighbouring counters; planted, all add to the first one,
-// one after the other. The instructions are the same, and which counter it is, is an argument, so
-// that the compiler cannot add up the values of a warp first. Shown by the busiest slice of L2, which
-// alone spends its cycles on atomics; the warps wait for lg_throttle.
+// kernel adds up. Plain, neighbours add to neighbouring counters; planted, all add to the first
+// one, one after the other. The instructions are the same, and which counter it is, is an argument,
+// so that the compiler cannot add up the values of a warp first. Shown by the busiest slice of L2,
+// which alone spends its cycles on atomics; the warps wait for lg_throttle.
 __global__ void __launch_bounds__(kThreads)
     atomic_contention(const int* __restrict__ weights, int* __restrict__ counters, int steps,
                       unsigned mask) {
