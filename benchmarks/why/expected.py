@@ -61,5 +61,5 @@ EXPECTED: Mapping[str, Expected] = {
             "stall:mio_throttle",
         ),
     ),
-    "excess_instructions": Expected(("excess_instructions",), ("instructions",)),
+    "excess_instructions": Expected(("integer_arithmetic",), ("instructions",)),
 }

@@ -12,7 +12,7 @@ from profiler.collect.registry import duration_metrics
 from profiler.findings.findings import Findings
 from profiler.findings.limits import NOT_WAITING, Limit, limit
 from profiler.findings.values import NAN
-from profiler.metrics.catalogue import STALL_PREFIX
+from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX
 from profiler.metrics.labels import Label
 from profiler.model import Problem, Variant
 
@@ -32,6 +32,7 @@ __all__ = [
     "move_size",
     "moved_counters",
     "movement",
+    "nearest_roof",
 ]
 
 STILL_UNDER = 0.01
@@ -163,6 +164,22 @@ def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[Cou
     sizes = {pair.metric: max(_or_zero(pair.best), _or_zero(pair.baseline)) for pair in pairs}
     waiting = [pair for pair in pairs if sizes[pair.metric] > 0]
     return tuple(sorted(waiting, key=lambda pair: -sizes[pair.metric])[:most])
+
+
+def nearest_roof(
+    findings: Findings, variant: Variant, problem: Problem
+) -> tuple[str, float] | None:
+    """Name of the roof that a correct cell is nearest to, and percent of it; None without any."""
+    values = {
+        metric.name: findings.correct_at(variant, problem, metric.name).median
+        for metric in findings.metrics
+        if metric.name.startswith(ROOF_PREFIX)
+    }
+    known = {name: percent for name, percent in values.items() if math.isfinite(percent)}
+    if not known:
+        return None
+    name = max(known, key=known.__getitem__)
+    return name.removeprefix(ROOF_PREFIX).removesuffix("_pct"), known[name]
 
 
 def _or_zero(value: float) -> float:

@@ -359,6 +359,120 @@ _ONE_PASS = (
     ),
 )
 
+_ROOF_PEAKS = (
+    ("dram", "DRAM", "dram__bytes.sum", "byte"),
+    ("l2", "L2", "lts__t_bytes.sum", "byte"),
+    ("l1", "L1", "l1tex__t_bytes.sum", "byte"),
+)
+_ROOF_CLOCKS = (("dram", "DRAM"), ("lts", "L2"), ("sm", "SM"))
+TENSOR_TYPES: Mapping[str, Mapping[str, str | None]] = MappingProxyType(
+    {
+        "bf16": {DEFAULT: "sm__ops_path_tensor_src_bf16_dst_fp32"},
+        "fp16": {
+            DEFAULT: "sm__ops_path_tensor_src_fp16_dst_fp32",
+            "9.0": "sm__ops_path_tensor_src_fp16",
+        },
+        "tf32": {DEFAULT: "sm__ops_path_tensor_src_tf32_dst_fp32"},
+        "fp8": {DEFAULT: None, "9.0": "sm__ops_path_tensor_src_fp8"},
+        "int8": {DEFAULT: "sm__ops_path_tensor_src_int8"},
+        "fp64": {DEFAULT: "sm__ops_path_tensor_src_fp64"},
+    }
+)
+"""Raw counter of the operations of tensor cores by type of the inputs, without its roll-up."""
+SPARSE_PEAK = 0.5
+"""Dense part of ncu's peak of tensor operations: it is that of sparse inputs (seen on 9.0)."""
+
+
+def _rolled(names: Mapping[str, str | None], rollup: str) -> dict[str, str | None]:
+    return {key: None if name is None else f"{name}.{rollup}" for key, name in names.items()}
+
+
+def _tensor_metrics(kind: str, names: Mapping[str, str | None]) -> tuple[Metric, ...]:
+    # One pass beside the others for bf16, several for fp16 (measured on an H200).
+    passes = PassClass.SINGLE if kind == "bf16" else PassClass.MULTI
+    label = kind.upper()
+    dense = 1.0 if kind == "fp64" else SPARSE_PEAK
+    return (
+        Metric(
+            name=f"tensor_{kind}_ops",
+            label=f"Tensor operations, {label}",
+            unit="op",
+            pass_class=passes,
+            definition=f"Operations that tensor cores did on inputs of type {label}; a "
+            "multiply-add counts as two.",
+            ncu=_rolled(names, "sum"),
+        ),
+        Metric(
+            name=f"tensor_{kind}_peak",
+            label=f"Peak of tensor cores, {label}",
+            unit="op/cycle",
+            pass_class=passes,
+            definition=f"Dense operations on inputs of type {label} that all tensor cores together "
+            "sustain in a cycle of the SM clock.",
+            ncu=_rolled(names, "sum.peak_sustained"),
+            combine=Combine.MAX,
+            scale=dense,
+        ),
+    )
+
+
+_ROOFLINE = (
+    Metric(
+        name="l1_bytes",
+        label="L1 traffic",
+        unit="byte",
+        pass_class=PassClass.SINGLE,
+        definition="Bytes that were asked of the L1 cache. What TMA moves goes past it.",
+        better="lower",
+        ncu={DEFAULT: "l1tex__t_bytes.sum"},
+    ),
+    *(
+        Metric(
+            name=f"{name}_peak",
+            label=f"Peak of {label}",
+            unit="byte/cycle",
+            pass_class=PassClass.SINGLE,
+            definition=f"Bytes that {label} sustains in a cycle of its own clock.",
+            ncu={DEFAULT: f"{raw}.peak_sustained"},
+            combine=Combine.MAX,
+        )
+        for name, label, raw, _ in _ROOF_PEAKS
+    ),
+    *(
+        Metric(
+            name=f"{name}_clock_hz",
+            label=f"Clock of {label}",
+            unit="Hz",
+            pass_class=PassClass.SINGLE,
+            definition=f"Cycles of {label} per second while the kernel ran.",
+            ncu={DEFAULT: f"{name}__cycles_elapsed.avg.per_second"},
+            combine=Combine.WEIGHTED,
+        )
+        for name, label in _ROOF_CLOCKS
+    ),
+    *(entry for kind, names in TENSOR_TYPES.items() for entry in _tensor_metrics(kind, names)),
+    *(
+        Metric(
+            name=f"fp32_{name}",
+            label=f"FP32 {label}",
+            unit="inst",
+            pass_class=PassClass.MULTI,
+            definition=f"FP32 {label}, counted for each thread.",
+            ncu={DEFAULT: f"smsp__sass_thread_inst_executed_op_f{name}_pred_on.sum"},
+        )
+        for name, label in (("fma", "multiply-adds"), ("add", "additions"), ("mul", "products"))
+    ),
+    Metric(
+        name="fp32_fma_peak",
+        label="Peak of FP32 multiply-adds",
+        unit="inst/cycle",
+        pass_class=PassClass.SINGLE,
+        definition="FP32 multiply-adds that all SMs together sustain in a cycle.",
+        ncu={DEFAULT: "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained"},
+        combine=Combine.MAX,
+    ),
+)
+
 _SEVERAL_PASSES = (
     Metric(
         name="l2_hit_sectors",
@@ -704,12 +818,56 @@ _DERIVED = (
     ),
 )
 
+_FP32_OPS = 2 * metric("fp32_fma") + metric("fp32_add") + metric("fp32_mul")
+_SM_CLOCK = metric("sm_clock_hz")
+
+
+def _of_roof(label: str, amount: Formula, peak: str, clock: str) -> tuple[str, Formula]:
+    """Definition and formula of the part of a ceiling that a kernel reaches."""
+    definition = (
+        f"Rate of {label} in percent of what the hardware sustains at the clock of the same launch."
+    )
+    return definition, 100 * (amount / _DURATION_NS * 1e9 / (metric(peak) * metric(clock)))
+
+
+_ROOFS = {
+    "dram": _of_roof("DRAM traffic", _DRAM_BYTES, "dram_peak", "dram_clock_hz"),
+    "l2": _of_roof("L2 traffic", metric("l2_bytes"), "l2_peak", "lts_clock_hz"),
+    "l1": _of_roof("L1 traffic", metric("l1_bytes"), "l1_peak", "sm_clock_hz"),
+    **{
+        f"tensor_{kind}": _of_roof(
+            f"tensor operations on {kind.upper()}",
+            metric(f"tensor_{kind}_ops"),
+            f"tensor_{kind}_peak",
+            "sm_clock_hz",
+        )
+        for kind in TENSOR_TYPES
+    },
+    "fp32": (
+        "Rate of FP32 operations (a multiply-add counts as two) in percent of what the hardware "
+        "sustains at the clock of the same launch.",
+        100 * (_FP32_OPS / _DURATION_NS * 1e9 / (2 * metric("fp32_fma_peak") * _SM_CLOCK)),
+    ),
+}
+ROOF_PREFIX = "roof_"
+_ROOF_METRICS = tuple(
+    _derived(
+        f"{ROOF_PREFIX}{name}_pct",
+        f"Roof: {name.replace('_', ' ')}",
+        "%",
+        definition,
+        formula,
+    )
+    for name, (definition, formula) in _ROOFS.items()
+)
+
 CATALOGUE: Mapping[str, Metric] = MappingProxyType(
     {
         entry.name: entry
         for entry in (
             *_TIMING,
             *_ONE_PASS,
+            *_ROOFLINE,
             *_SEVERAL_PASSES,
             *_STALLS,
             *_LAUNCHES,
@@ -717,6 +875,7 @@ CATALOGUE: Mapping[str, Metric] = MappingProxyType(
             *_RUNNER,
             *_COUNTED,
             *_DERIVED,
+            *_ROOF_METRICS,
         )
     }
 )
@@ -727,6 +886,7 @@ _STALL_NAMES = tuple(entry.name for entry in _STALLS if entry.name != "stall_sel
 GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "timing": ("duration_ns", "cycles"),
+        "roofline": tuple(entry.name for entry in _ROOF_METRICS),
         "default": (
             "duration_ns",
             "cycles",
@@ -755,6 +915,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "stall_lg_throttle",
             "stall_wait",
             "stall_not_selected",
+            *(entry.name for entry in _ROOF_METRICS),
         ),
         "launch": tuple(entry.name for entry in _LAUNCHES),
         "memory": (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profiler.metrics.catalogue import STALL_CAUSES, STALL_PREFIX
+from profiler.metrics.catalogue import DEFAULT, STALL_CAUSES, STALL_PREFIX, TENSOR_TYPES
 from profiler.metrics.queries import ncu_name
 
 SECTIONS = (
@@ -36,19 +36,6 @@ _ACCOUNT = (
     "smsp__inst_issued.sum",
     "smsp__inst_executed.sum",
 )
-TENSOR_OPERATIONS = {
-    "bf16": {"default": "sm__ops_path_tensor_src_bf16_dst_fp32"},
-    "fp16": {
-        "default": "sm__ops_path_tensor_src_fp16_dst_fp32",
-        "9.0": "sm__ops_path_tensor_src_fp16",
-    },
-    "tf32": {"default": "sm__ops_path_tensor_src_tf32_dst_fp32"},
-    "fp8": {"9.0": "sm__ops_path_tensor_src_fp8"},
-    "int8": {"default": "sm__ops_path_tensor_src_int8"},
-    "fp64": {"default": "sm__ops_path_tensor_src_fp64"},
-}
-"""Counters of the operations of tensor cores by type of their inputs, and by architecture."""
-
 _FP32 = "smsp__sass_thread_inst_executed_op_f{}_pred_on.sum"
 _FP64 = "smsp__sass_thread_inst_executed_op_d{}_pred_on.sum"
 _FP16 = "smsp__sass_thread_inst_executed_op_h{}_pred_on.sum"
@@ -70,8 +57,8 @@ _CLOCKS = (
 
 def tensor_counter(kind: str, compute_capability: str | None) -> str | None:
     """Raw name, without roll-up, of the operations of tensor cores on inputs of a type."""
-    names = TENSOR_OPERATIONS[kind]
-    return names.get(compute_capability or "", names.get("default"))
+    names = TENSOR_TYPES[kind]
+    return names.get(compute_capability or "", names[DEFAULT])
 
 
 def operations(values: Mapping[str, float], precision: str) -> float:
@@ -83,7 +70,7 @@ def operations(values: Mapping[str, float], precision: str) -> float:
 
 def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
     """Raw names that an explain session asks for beside its sections, on an architecture."""
-    counters = (tensor_counter(kind, compute_capability) for kind in TENSOR_OPERATIONS)
+    counters = (tensor_counter(kind, compute_capability) for kind in TENSOR_TYPES)
     tensor = [f"{counter}.sum" for counter in counters if counter is not None]
     stalls = [
         f"smsp__average_warp_latency_issue_stalled_{reason}.ratio"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from profiler.errors import UsageError
 from profiler.metrics.catalogue import (
@@ -12,6 +12,7 @@ from profiler.metrics.catalogue import (
     DEFAULT,
     GROUPS,
     ISSUED,
+    TENSOR_TYPES,
     TIME,
     Better,
     Combine,
@@ -36,11 +37,13 @@ __all__ = [
     "is_raw_name",
     "ncu_name",
     "ncu_names",
+    "of_types",
     "raw_combine",
     "raw_sources",
     "several_passes",
     "split_by_pass",
     "suggest",
+    "tensor_types",
 ]
 
 _RAW_NAME = re.compile(r"[a-z][a-z0-9]*__[A-Za-z0-9_]+(?:\.[a-z0-9_]+)*")
@@ -152,6 +155,31 @@ def _companions(name: str) -> tuple[str, ...]:
     own_weight = weight if weight != TIME else None
     parts = (metric.numerator, metric.denominator, own_weight)
     return tuple(part for part in parts if part is not None)
+
+
+_TYPE_WORDS = {
+    "bf16": ("bf16", "bfloat16"),
+    "fp16": ("fp16", "float16", "half"),
+    "tf32": ("tf32", "fp32", "float32", "float"),
+    "fp8": ("fp8", "float8", "float8_e4m3fn", "float8_e5m2"),
+    "int8": ("int8", "uint8"),
+    "fp64": ("fp64", "float64", "double"),
+}
+"""Words by which parameters name the type of the inputs of tensor cores."""
+_USUAL_TYPES = ("bf16", "fp16", "tf32")
+
+
+def tensor_types(values: Iterable[object]) -> tuple[str, ...]:
+    """Types of tensor operations that parameter values name; the usual ones where none does."""
+    words = {str(value).lower() for value in values}
+    named = tuple(kind for kind, spellings in _TYPE_WORDS.items() if words & set(spellings))
+    return named or _USUAL_TYPES
+
+
+def of_types(names: Iterable[str], kinds: Collection[str]) -> tuple[str, ...]:
+    """Metrics without those of tensor operations on other types: each may cost a pass."""
+    others = [f"tensor_{kind}_" for kind in TENSOR_TYPES if kind not in kinds]
+    return tuple(name for name in names if not any(other in name for other in others))
 
 
 def split_by_pass(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:

@@ -271,7 +271,10 @@ def _sessions(
 ) -> Iterator[SessionPlan]:
     """Sessions with the visits of the first look; those of later looks depend on its results."""
     collect = experiment.collect
-    timing, counters = metrics.split_by_pass(metrics.expand(collect.metrics))
+    values = [value for cell in cells for value in _values(cell.variant, cell.problem).values()]
+    types = metrics.tensor_types(value for value in values if isinstance(value, str))
+    names = metrics.of_types(metrics.expand(collect.metrics), types)
+    timing, counters = metrics.split_by_pass(names)
 
     def session(
         name: str, collector: str, kind: SessionKind, names: tuple[str, ...]

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from profiler.analyse.why.kernel_profiles import ACTIVE_AVERAGE, DURATION, ELAPSED, KernelProfile
+from profiler.analyse.why.sass_classes import executed_by_class
 from profiler.metrics.explain import operations
 
 LEAST_SHARE = 0.02
@@ -25,6 +26,8 @@ LEAST_SHARE = 0.02
 _LINE_BYTES = 16
 """Widest access of a thread in one instruction."""
 _SECTOR_BYTES = 32
+_MATRIX_SHARE = 0.5
+"""Multiply-adds of all instructions of a thread from which on it does too."""
 _MATRIX_LOADS = 1 / 64
 """Loads from shared memory per multiply-add from which on a kernel counts as a product of tiles."""
 
@@ -292,12 +295,26 @@ _ATOMIC_AVERAGE = "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_e
 
 
 def _atomic_contention(facts: Facts) -> Detected:
+    """Atomics of one slice of L2 while the others have none, by how busy or waited for it is."""
     busiest, average = facts.percent(_ATOMIC_BUSY), facts.percent(_ATOMIC_AVERAGE)
+    waits = facts.waits("long_scoreboard", "lg_throttle", "drain") * _of_memory(facts, _ATOMICS)
+    uneven = 1 - _part(average, busiest) if busiest else 0.0
     evidence = {
         "busiest slice of L2 with atomics": Evidence(100 * busiest, "%", _ATOMIC_BUSY),
         "average slice": Evidence(100 * average, "%", _ATOMIC_AVERAGE),
     }
-    return busiest - average, evidence
+    return uneven * max(busiest, waits), evidence
+
+
+_ATOMICS = ("ATOM", "RED")
+_ACCESSES = ("LDG", "STG", "LDS", "STS")
+
+
+def _of_memory(facts: Facts, opcodes: tuple[str, ...]) -> float:
+    """Part of the executed memory instructions that have these opcodes."""
+    local = ("LDL", "STL")
+    every = sum(facts.column("executed", name) for name in (*_ATOMICS, *_ACCESSES, *local))
+    return _part(sum(facts.column("executed", name) for name in opcodes), every)
 
 
 _DRAM = "dram__bytes.sum"
@@ -332,7 +349,7 @@ def _narrow_accesses(facts: Facts) -> Detected:
     rows = facts.profile.instructions
     if rows is None:
         return 0.0, {}
-    loads = rows[rows["opcode"].astype(str).str.startswith(("LDG", "STG", "LDS", "STS"))]
+    loads = rows[rows["opcode"].astype(str).str.startswith(_ACCESSES)]
     executed = pd.to_numeric(loads["executed"], errors="coerce").fillna(0.0)
     sizes = pd.to_numeric(loads["access_size"], errors="coerce") / 8
     known = sizes.notna() & (executed > 0)
@@ -350,7 +367,8 @@ def _narrow_accesses(facts: Facts) -> Detected:
             100 * busy, "%", "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"
         ),
     }
-    return max(1 - average / _LINE_BYTES, 0.0) * busy, evidence
+    narrow = max(1 - average / _LINE_BYTES, 0.0)
+    return narrow * busy * _of_memory(facts, _ACCESSES), evidence
 
 
 _FMA_PIPE = "sm__pipe_fma_cycles_active.avg.pct_of_peak_sustained_active"
@@ -362,7 +380,9 @@ def _no_tensor_cores(facts: Facts) -> Detected:
     tensor = sum(value for name, value in values.items() if _is_tensor(name))
     multiplied = operations(values, "f") / 2
     loads = 32 * facts.column("executed", "LDS")
-    if tensor > 0 or not multiplied > 0 or loads < _MATRIX_LOADS * multiplied:
+    threads = 32 * facts.value("smsp__inst_executed.sum")
+    of_tiles = loads >= _MATRIX_LOADS * multiplied and multiplied >= _MATRIX_SHARE * threads
+    if tensor > 0 or not multiplied > 0 or not of_tiles:
         return 0.0, {}
     busy = facts.percent(_FMA_PIPE)
     evidence = {
@@ -379,9 +399,44 @@ def _is_tensor(name: str) -> bool:
 _FP64_PIPE = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_active"
 
 
+_DOUBLE = ("DADD", "DFMA", "DMUL", "DSETP", "DMNMX")
+
+
 def _fp64(facts: Facts) -> Detected:
+    """Arithmetic in double precision, and conversions to and from it."""
+    rows = facts.profile.instructions
     busy = facts.percent(_FP64_PIPE)
-    return busy, {"FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE)}
+    if rows is None:
+        return busy, {"FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE)}
+    opcodes = rows["opcode"].astype(str)
+    double = opcodes.str.startswith(_DOUBLE) | opcodes.str.contains(".F64", regex=False)
+    executed = pd.to_numeric(rows["executed"], errors="coerce")
+    instructions, every = float(executed[double].sum()), float(executed.sum())
+    waits = facts.waits("mio_throttle", "short_scoreboard", "math_pipe_throttle")
+    share = _part(instructions, every) * max(busy, waits, facts.percent(_COMPUTE))
+    evidence = {
+        "FP64 instructions": Evidence(instructions, "inst", "Instructions Executed"),
+        "FP64 pipe": Evidence(100 * busy, "%", _FP64_PIPE),
+    }
+    return share, evidence
+
+
+_INTEGER = ("integer", "compare")
+
+
+def _integer_arithmetic(facts: Facts) -> Detected:
+    """Issue slots of addresses and remainders, where issuing is the limit."""
+    listing = facts.profile.listing
+    if listing is None:
+        return 0.0, {}
+    executed = executed_by_class(listing)
+    integer = float(executed.reindex(list(_INTEGER)).sum())
+    every = float(executed.sum())
+    evidence = {
+        "integer instructions": Evidence(integer, "inst", "Instructions Executed"),
+        "instructions executed": Evidence(every, "inst", "Instructions Executed"),
+    }
+    return _part(integer, every) * max(facts.issuing, facts.percent(_COMPUTE)), evidence
 
 
 _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
@@ -402,6 +457,7 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "narrow_accesses": _narrow_accesses,
     "no_tensor_cores": _no_tensor_cores,
     "fp64": _fp64,
+    "integer_arithmetic": _integer_arithmetic,
 }
 CAUSES = tuple(_DETECTORS)
 

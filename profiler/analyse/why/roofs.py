@@ -1,9 +1,10 @@
 """Roofs of a kernel: what it moved and computed per second beside what the hardware sustains.
 
 A ceiling is ncu's `.peak_sustained` (per cycle of the unit) times the clock of that unit in the
-same launch, so that a clock that moved moves the roof too. On compute capability 9.0 the peak of
-the counters of tensor operations is that of sparse inputs: half of it is the roof of dense ones
-(an H200 says 8,192 operations per SM and cycle for bf16; NVIDIA's data sheet has 4,096 dense ones).
+same launch, so that a clock that moved moves the roof too. The peak of the counters of tensor
+operations is that of sparse inputs, and half of it the roof of dense ones: an H200 says 8,192
+operations per SM and cycle for bf16, and NVIDIA's data sheet has 4,096 dense ones. It is taken to
+be so on other GPUs with sparse tensor cores (8.0 and later), which was not measured.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
-from profiler.metrics.explain import FMA_PEAK, TENSOR_OPERATIONS, operations, tensor_counter
+from profiler.metrics.catalogue import SPARSE_PEAK, TENSOR_TYPES
+from profiler.metrics.explain import FMA_PEAK, operations, tensor_counter
 
-_SPARSE = {"9.0": ("bf16", "fp16", "tf32", "fp8", "int8")}
-"""Types whose peak is counted with sparse inputs, by architecture."""
 _MEMORY = (
     ("dram", "dram__bytes.sum", "dram__cycles_elapsed.avg.per_second"),
     ("l2", "lts__t_bytes.sum", "lts__cycles_elapsed.avg.per_second"),
@@ -61,12 +61,12 @@ def _memory_roofs(profile: KernelProfile) -> Iterator[Roof]:
 
 def _arithmetic_roofs(profile: KernelProfile, compute_capability: str | None) -> Iterator[Roof]:
     clock = profile.value(_SM_CLOCK)
-    for kind in TENSOR_OPERATIONS:
+    for kind in TENSOR_TYPES:
         counter = tensor_counter(kind, compute_capability)
         if counter is None:
             continue
         amount, peak = (profile.value(f"{counter}.sum{end}") for end in ("", ".peak_sustained"))
-        dense = 0.5 if kind in _SPARSE.get(compute_capability or "", ()) else 1.0
+        dense = 1.0 if kind == "fp64" else SPARSE_PEAK
         if amount > 0:
             yield from _roof(profile, f"tensor_{kind}", amount, OPERATIONS, peak * clock * dense)
     fp32 = operations(profile.values, "f")

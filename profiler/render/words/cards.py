@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from profiler.findings.counters import limit_at
+from profiler.findings.counters import limit_at, nearest_roof
 from profiler.findings.findings import Findings
 from profiler.findings.limits import LimitKind
 from profiler.findings.ranking import VariantRank
@@ -197,11 +197,18 @@ def _limit_card(findings: Findings) -> Card:
     if problem is None or row is None:
         return Card(question, numbers.MISSING, "nothing was measured")
     limit = limit_at(findings, row.variant, problem)
+    roof = nearest_roof(findings, row.variant, problem)
+    if roof is not None and (limit is None or limit.kind is LimitKind.UNKNOWN):
+        name, share = roof
+        detail = f"{numbers.show(share, '%')} of its roof at {problem.name}"
+        return Card("Nearest roof", roof_words(name), detail)
     if limit is None or limit.kind is LimitKind.UNKNOWN:
         return Card(question, numbers.MISSING, _bandwidth_words(findings, row, problem))
     busy = {"compute": limit.compute_pct, "memory": limit.memory_pct, "DRAM": limit.dram_pct}
     parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
     detail = f"{parts} of peak at {problem.name}"
+    if roof is not None:
+        detail += f"; nearest roof: {roof_words(roof[0])}, {numbers.show(roof[1], '%')}"
     if limit.stalls:
         detail += f"; warps wait most for {stall_words(limit.stalls[0].reason)}"
     return Card(question, str(limit.kind), detail)

@@ -65,7 +65,8 @@ CAUSES: Mapping[str, str] = {
     "barrier_waits": "waiting at barriers",
     "narrow_accesses": "narrow loads and stores",
     "no_tensor_cores": "multiply-adds without tensor cores",
-    "fp64": "arithmetic in double precision",
+    "fp64": "arithmetic in double precision, and conversions to it",
+    "integer_arithmetic": "integer arithmetic: addresses, remainders, loops",
 }
 _LIMITS: Mapping[str, str] = {
     "dram": "bandwidth of device memory",

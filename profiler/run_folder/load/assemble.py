@@ -59,7 +59,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     ]
     private = private_texts(run.path)
     builds = tuple(_public_build(build, private) for build in builds)
-    results = gather(plan, builds, loaded_attempts, capability)
+    results = gather(plan, builds, loaded_attempts, capability, recorded=replay)
     results = replace(results, statuses=_public_statuses(results, private))
     environment = _with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)

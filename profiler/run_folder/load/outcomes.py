@@ -100,8 +100,13 @@ def gather(
     builds: Sequence[BuildResult],
     attempts: Sequence[Loaded],
     compute_capability: str | None,
+    *,
+    recorded: bool = False,
 ) -> Results:
-    """Results of all attempts of a run: one frame of samples, one status per cell."""
+    """Results of all attempts of a run: one frame of samples, one status per cell.
+
+    `recorded`: they are of a recording, whatever the plan asks for today.
+    """
     samples = _joined(counting_samples(plan, attempts))
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
@@ -110,7 +115,7 @@ def gather(
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
     counted = set(samples["cell"])
-    lacking = _lacking(plan, samples, compute_capability)
+    lacking = _lacking(plan, attempts, samples, compute_capability, recorded=recorded)
     statuses = {
         cell.id: _status(
             cell,
@@ -263,9 +268,20 @@ def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> No
 
 
 def _lacking(
-    plan: Plan, samples: pd.DataFrame, compute_capability: str | None
+    plan: Plan,
+    attempts: Sequence[Loaded],
+    samples: pd.DataFrame,
+    compute_capability: str | None,
+    *,
+    recorded: bool,
 ) -> Mapping[str, tuple[str, ...]]:
-    requested = dict.fromkeys(name for session in plan.sessions for name in session.metrics)
+    """Metrics that were asked for and did not come back, by cell.
+
+    Of a recording those that its sessions asked for: groups may have grown since.
+    """
+    asked = [loaded.attempt.record.metrics for loaded in _that_decide(attempts)]
+    planned = [session.metrics for session in plan.sessions]
+    requested = dict.fromkeys(name for names in (asked if recorded else planned) for name in names)
     return missing_metrics(samples, requested, compute_capability)
 
 
