@@ -1,4 +1,4 @@
-"""The command line as a user has it: a real process, with the stand-in for ncu."""
+"""The command line as a process, with the stand-ins for ncu and nsys."""
 
 import csv
 import gzip
@@ -7,15 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
+from fork_server import FAKE_NCU, FAKE_NSYS, TESTS
 
-TESTS = Path(__file__).parent
-FAKE_NCU = TESTS / "fake_ncu/ncu"
-FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
@@ -39,10 +37,15 @@ def _heed_ctrl_c():
 
 
 class CommandLine:
-    """Runs `python -m profiler` in a folder of its own, with an environment of its own."""
+    """Runs `python -m profiler` in a folder of its own, with an environment of its own.
 
-    def __init__(self, folder):
+    Where a fork server is given, commands that are waited for are its forks; what is started to be
+    met on its way (`start`) is always a new interpreter.
+    """
+
+    def __init__(self, folder, fork_server=None):
         self.folder = folder
+        self.fork_server = fork_server
         self.patience_s = 120
         self.environment = {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
@@ -58,12 +61,15 @@ class CommandLine:
             "OMP_NUM_THREADS": "1",
         }
 
-    def start(self, *arguments, cwd=None, **environment):
+    def _changed(self, environment):
         changed = {**self.environment, **environment}
+        return {name: str(value) for name, value in changed.items() if value is not None}
+
+    def start(self, *arguments, cwd=None, **environment):
         return subprocess.Popen(
             [sys.executable, "-m", "profiler", *map(str, arguments)],
             cwd=cwd or self.folder,
-            env={name: value for name, value in changed.items() if value is not None},
+            env=self._changed(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,10 +79,36 @@ class CommandLine:
         )
 
     def __call__(self, *arguments, cwd=None, **environment):
+        changed = self._changed(environment)
+        if self.fork_server is None or not self.fork_server.serves(changed):
+            return self.interpret(*arguments, cwd=cwd, **environment)
+        return self._checked(self._fork(arguments, cwd, changed))
+
+    def interpret(self, *arguments, cwd=None, **environment):
+        """Run in a new interpreter, as a user does, and wait."""
         with self.start(*arguments, cwd=cwd, **environment) as process:
             out, err = process.communicate(timeout=self.patience_s)
-        assert "Traceback" not in err, err
-        return Done(process.returncode, out, err)
+        return self._checked(Done(process.returncode, out, err))
+
+    @staticmethod
+    def _checked(done):
+        assert "Traceback" not in done.err, done.err
+        return done
+
+    def _fork(self, arguments, cwd, environment):
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            code = self.fork_server.run(
+                "profiler",
+                [str(argument) for argument in arguments],
+                cwd=cwd or self.folder,
+                environment=environment,
+                out=out,
+                err=err,
+                patience_s=self.patience_s,
+            )
+            out.seek(0)
+            err.seek(0)
+            return Done(code, out.read(), err.read())
 
     def measure(self, *arguments, **environment):
         """Run without a page, which takes as long to draw as all the rest."""
