@@ -1,12 +1,14 @@
 """Fixtures of the tests that run the command line as a process."""
 
+import os
 from functools import partial
 
 import pytest
 from fork_server import ForkServer
 from hypothesis import settings
-from whole_runs import CommandLine
+from whole_runs import PLAIN_INDUCTOR, CommandLine
 
+os.environ.update(PLAIN_INDUCTOR)  # inductor reads them when it is imported
 # A machine that does other things at the same time is no fault of what is tested.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")

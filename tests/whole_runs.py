@@ -15,6 +15,11 @@ import yaml
 from fork_server import FAKE_NCU, FAKE_NSYS, TESTS
 
 SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
+PLAIN_INDUCTOR = {
+    "TORCHINDUCTOR_VEC_ISA_OK": "0",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+}
+"""No trials of what vectors the CPU has, and no precompiled headers: eight seconds a process."""
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
 
@@ -59,6 +64,7 @@ class CommandLine:
             # What names the user and the machine is as private.
             **dict.fromkeys(("USER", "LOGNAME", "HOSTNAME"), f"{SECRET}-name"),
             "OMP_NUM_THREADS": "1",
+            **PLAIN_INDUCTOR,
         }
 
     def _changed(self, environment):
