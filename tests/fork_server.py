@@ -19,6 +19,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import traceback
 from functools import partial
@@ -42,7 +43,7 @@ class ForkServer:
     """The process that forks, as the tests see it; it ends when its socket is closed."""
 
     def __init__(self, environment):
-        self.read_at_start = read_at_start(environment)
+        self.environment = environment
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self.process = subprocess.Popen(
@@ -54,13 +55,23 @@ class ForkServer:
 
     def serves(self, environment):
         """Whether a fresh interpreter would start in this environment as the server did."""
-        return read_at_start(environment) == self.read_at_start
+        return read_at_start(environment) == read_at_start(self.environment)
 
-    def run(self, module, arguments, *, cwd, environment, out, err, patience_s):
-        """Exit code of `python -m module arguments` (negative: its signal), in a new session."""
+    def run(self, module, arguments, *, cwd, environment, patience_s):
+        """Exit code (negative: a signal), stdout and stderr of `python -m module arguments`.
+
+        It has a session of its own, as what `CommandLine.start` starts.
+        """
         order = {"argv": [module, *arguments], "cwd": str(cwd), "environment": environment}
+        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
+            code = self._wait(order, [out.fileno(), err.fileno()], patience_s)
+            out.seek(0)
+            err.seek(0)
+            return code, out.read(), err.read()
+
+    def _wait(self, order, descriptors, patience_s):
         self.socket.settimeout(patience_s)
-        socket.send_fds(self.socket, [json.dumps(order).encode()], [out.fileno(), err.fileno()])
+        socket.send_fds(self.socket, [json.dumps(order).encode()], descriptors)
         pid = int(self.socket.recv(MESSAGE_BYTES))
         try:
             return int(self.socket.recv(MESSAGE_BYTES))

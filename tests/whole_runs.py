@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 
@@ -102,19 +101,14 @@ class CommandLine:
         return done
 
     def _fork(self, arguments, cwd, environment):
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            code = self.fork_server.run(
-                "profiler",
-                [str(argument) for argument in arguments],
-                cwd=cwd or self.folder,
-                environment=environment,
-                out=out,
-                err=err,
-                patience_s=self.patience_s,
-            )
-            out.seek(0)
-            err.seek(0)
-            return Done(code, out.read(), err.read())
+        code, out, err = self.fork_server.run(
+            "profiler",
+            [str(argument) for argument in arguments],
+            cwd=cwd or self.folder,
+            environment=environment,
+            patience_s=self.patience_s,
+        )
+        return Done(code, out, err)
 
     def measure(self, *arguments, **environment):
         """Run without a page, which takes as long to draw as all the rest."""
