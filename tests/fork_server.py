@@ -33,6 +33,8 @@ PRELOADED = ("torch", "scipy.stats", "profiler.render.page", "matplotlib.backend
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
+STREAMS_OF_PARENTS = []
+"""Kept in a fork: a stream that goes away writes what it holds, and its parent will do that."""
 
 
 def read_at_start(environment):
@@ -163,7 +165,7 @@ def start_afresh(environment, keep=()):
     if environment is not None:
         os.environ.clear()
         os.environ.update(environment)
-    # The parent's may hold what it has not written yet.
+    STREAMS_OF_PARENTS.extend((sys.stdin, sys.stdout, sys.stderr))
     sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
     sys.stdout = open(1, "w", closefd=False, encoding="utf-8")  # noqa: SIM115
     sys.stderr = open(  # noqa: SIM115
