@@ -1,20 +1,33 @@
 """Fixtures of the tests that run the command line as a process."""
 
-import pytest
-from hypothesis import settings
-from whole_runs import CommandLine
+import os
+from functools import partial
 
+import pytest
+from fork_server import ForkServer
+from hypothesis import settings
+from whole_runs import PLAIN_INDUCTOR, CommandLine
+
+os.environ.update(PLAIN_INDUCTOR)  # inductor reads them when it is imported
 # A machine that does other things at the same time is no fault of what is tested.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 
+@pytest.fixture(scope="session")
+def fork_server(tmp_path_factory):
+    """Runs what the tests of this worker ask for; its own folder is nobody's."""
+    server = ForkServer(CommandLine(tmp_path_factory.mktemp("fork_server")).environment)
+    yield server
+    server.close()
+
+
 @pytest.fixture
-def profiler(tmp_path):
-    return CommandLine(tmp_path)
+def profiler(tmp_path, fork_server):
+    return CommandLine(tmp_path, fork_server)
 
 
 @pytest.fixture(scope="session")
-def command_line():
+def command_line(fork_server):
     """Make a command line in a folder, for fixtures that live longer than a test."""
-    return CommandLine
+    return partial(CommandLine, fork_server=fork_server)

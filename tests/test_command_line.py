@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from whole_runs import TESTS, CommandLine
+from whole_runs import TESTS
 
 ROOT = TESTS.parent
 SOFTMAX = ROOT / "experiments/softmax.yaml"
@@ -16,9 +16,9 @@ ENDINGS = str(TESTS / "workloads/endings.py")
 
 
 @pytest.fixture(scope="module")
-def ready(tmp_path_factory):
+def ready(tmp_path_factory, command_line):
     """A command line with a small spec, for tests that leave nothing behind."""
-    profiler = CommandLine(tmp_path_factory.mktemp("ready"))
+    profiler = command_line(tmp_path_factory.mktemp("ready"))
     write_small(profiler)
     (profiler.folder / "wrong.yaml").write_text(
         "name: wrong\nworkload: kernels.softmax\nvariantz:\n  list: [a]\n"
@@ -97,7 +97,7 @@ def test_a_failed_command_leaves_no_run_behind(ready):
 
 
 def test_plan_as_json(ready):
-    done = ready("plan", SOFTMAX, "--json", "-")
+    done = ready.interpret("plan", SOFTMAX, "--json", "-")
     assert (done.code, done.err) == (0, "")
     plan = done.json
     ids = [cell["id"] for cell in plan["cells"]]
@@ -121,19 +121,19 @@ def test_plan_with_every_flag_that_changes_it(ready):
 
 
 def test_schema_list_and_help_answer_on_stdout(ready):
-    schema = ready("schema")
+    schema = ready.interpret("schema")
     assert schema.code == 0
     assert {"name", "workload", "variants"} <= set(schema.json["properties"])
-    empty = ready("list", "--json", "-")
+    empty = ready.interpret("list", "--json", "-")
     assert (empty.code, empty.json["runs"], empty.err) == (0, [], "")
-    help_ = ready("--help")
+    help_ = ready.interpret("--help")
     assert help_.code == 0
     for command in ("run", "plan", "build", "report", "import", "doctor", "list", "record"):
         assert command in help_.out
 
 
 def test_doctor_says_what_is_missing(ready):
-    done = ready("doctor", "--json", "-", PROFILER_NCU="/nowhere")
+    done = ready.interpret("doctor", "--json", "-", PROFILER_NCU="/nowhere")
     assert done.code == 3
     checks = {check["name"]: check for check in done.json["checks"]}
     missing = [name for name, check in checks.items() if check["status"] == "missing"]
@@ -143,7 +143,7 @@ def test_doctor_says_what_is_missing(ready):
 
 
 def test_import_as_json_and_as_page(ready, tmp_path):
-    done = ready("import", CAPTURE, "--json", "-")
+    done = ready.interpret("import", CAPTURE, "--json", "-")
     assert done.code == 0
     launches = done.json["launches"]
     assert launches
@@ -184,7 +184,7 @@ def test_build_for_two_architectures_without_a_gpu(profiler):
         assert kernel["registers"] > 0
         assert kernel["spill_store_bytes"] == 0
         assert f"code={arch}" in build["command"]
-    again = profiler("build", spec, "--arch", "sm_80")
+    again = profiler.interpret("build", spec, "--arch", "sm_80")
     assert again.code == 0
     assert "scale_kernel" in again.out
     broken = profiler(
@@ -200,7 +200,7 @@ def test_build_for_two_architectures_without_a_gpu(profiler):
 
 def test_a_run_under_the_timer_and_its_flags(profiler):
     write_small(profiler)
-    done = profiler(
+    done = profiler.interpret(
         "run", "mine.yaml", "--no-report", "-q", "--json", "here.json", "--color", "never"
     )
     assert done.code == 0, done.err

@@ -1,4 +1,4 @@
-"""The command line as a user has it: a real process, with the stand-in for ncu."""
+"""The command line as a process, with the stand-ins for ncu and nsys."""
 
 import csv
 import gzip
@@ -9,14 +9,16 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 import yaml
+from fork_server import FAKE_NCU, FAKE_NSYS, TESTS
 
-TESTS = Path(__file__).parent
-FAKE_NCU = TESTS / "fake_ncu/ncu"
-FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looked for
+PLAIN_INDUCTOR = {
+    "TORCHINDUCTOR_VEC_ISA_OK": "0",
+    "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+}
+"""No trials of what vectors the CPU has, and no precompiled headers: eight seconds a process."""
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
 
@@ -39,10 +41,15 @@ def _heed_ctrl_c():
 
 
 class CommandLine:
-    """Runs `python -m profiler` in a folder of its own, with an environment of its own."""
+    """Runs `python -m profiler` in a folder of its own, with an environment of its own.
 
-    def __init__(self, folder):
+    Where a fork server is given, commands that are waited for are its forks; what is started to be
+    met on its way (`start`) is always a new interpreter.
+    """
+
+    def __init__(self, folder, fork_server=None):
         self.folder = folder
+        self.fork_server = fork_server
         self.patience_s = 120
         self.environment = {
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
@@ -56,14 +63,18 @@ class CommandLine:
             # What names the user and the machine is as private.
             **dict.fromkeys(("USER", "LOGNAME", "HOSTNAME"), f"{SECRET}-name"),
             "OMP_NUM_THREADS": "1",
+            **PLAIN_INDUCTOR,
         }
 
-    def start(self, *arguments, cwd=None, **environment):
+    def _changed(self, environment):
         changed = {**self.environment, **environment}
+        return {name: str(value) for name, value in changed.items() if value is not None}
+
+    def start(self, *arguments, cwd=None, **environment):
         return subprocess.Popen(
             [sys.executable, "-m", "profiler", *map(str, arguments)],
             cwd=cwd or self.folder,
-            env={name: value for name, value in changed.items() if value is not None},
+            env=self._changed(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -73,10 +84,31 @@ class CommandLine:
         )
 
     def __call__(self, *arguments, cwd=None, **environment):
+        changed = self._changed(environment)
+        if self.fork_server is None or not self.fork_server.serves(changed):
+            return self.interpret(*arguments, cwd=cwd, **environment)
+        return self._checked(self._fork(arguments, cwd, changed))
+
+    def interpret(self, *arguments, cwd=None, **environment):
+        """Run in a new interpreter, as a user does, and wait."""
         with self.start(*arguments, cwd=cwd, **environment) as process:
             out, err = process.communicate(timeout=self.patience_s)
-        assert "Traceback" not in err, err
-        return Done(process.returncode, out, err)
+        return self._checked(Done(process.returncode, out, err))
+
+    @staticmethod
+    def _checked(done):
+        assert "Traceback" not in done.err, done.err
+        return done
+
+    def _fork(self, arguments, cwd, environment):
+        code, out, err = self.fork_server.run(
+            "profiler",
+            [str(argument) for argument in arguments],
+            cwd=cwd or self.folder,
+            environment=environment,
+            patience_s=self.patience_s,
+        )
+        return Done(code, out, err)
 
     def measure(self, *arguments, **environment):
         """Run without a page, which takes as long to draw as all the rest."""

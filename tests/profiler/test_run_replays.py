@@ -16,8 +16,17 @@ from profiler.model import Verdict
 from profiler.sessions.progress import ProgressReporter
 
 ROOT = Path(__file__).parents[2]
-SPEC = ROOT / "experiments/softmax.yaml"
-SLOW = "naive-b128..columns=4096.rows=512.dtype=float16"
+NAME = "fusion_operators"
+ONLY = "operator=softmax"
+SLOW = "compile..operator=softmax.dim0=4096.dim1=4096"
+
+
+def spec_of(name):
+    return ROOT / f"experiments/{name}.yaml"
+
+
+def recording_of(name):
+    return ROOT / "experiments/recordings" / name
 
 
 def judged(findings, verdict):
@@ -31,7 +40,7 @@ def judged(findings, verdict):
 
 @pytest.fixture
 def replay(tmp_path, monkeypatch):
-    """Replay softmax; `change` is laid over its findings. Gives code, stderr."""
+    """Replay a recording; `change` is laid over its findings. Gives code, stderr."""
 
     def run(gate, change):
         real = run_module.find
@@ -41,10 +50,10 @@ def replay(tmp_path, monkeypatch):
             Console(file=out, width=200), Console(file=err, width=200), quiet=True
         )
         request = RunRequest(
-            spec=SPEC,
+            spec=spec_of(NAME),
             out=tmp_path,
-            only="columns=4096,rows=512",
-            replay=ROOT / "experiments/recordings/softmax",
+            only=ONLY,
+            replay=recording_of(NAME),
             page=False,
             fail_on=gate,
         )
@@ -85,20 +94,20 @@ def test_without_a_gate_nothing_is_said_of_one(replay):
     assert "--fail-on" not in err
 
 
-def replayed(tmp_path, *overrides):
-    """Document of a replay of softmax with these overrides, and what stderr said."""
+def replayed(tmp_path, *overrides, name=NAME, only=ONLY):
+    """Document of a replay with these overrides, and what stderr said."""
     out, err = io.StringIO(), io.StringIO()
     reporter = ProgressReporter(
         Console(file=out, width=200), Console(file=err, width=200), quiet=False
     )
     target = tmp_path / "replay.json"
     request = RunRequest(
-        spec=SPEC,
+        spec=spec_of(name),
         out=tmp_path,
         overrides=overrides,
         json_target=str(target),
-        only="columns=4096,rows=512",
-        replay=ROOT / "experiments/recordings/softmax",
+        only=only,
+        replay=recording_of(name),
         page=False,
     )
     run_experiment(request, reporter)
@@ -107,20 +116,25 @@ def replayed(tmp_path, *overrides):
 
 def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
     plain, _ = replayed(tmp_path)
-    settings = ("collect.final_blocks=0", "collect.blocks=4")
+    settings = ("collect.final_blocks=3", "collect.blocks=[4, 10]")
     found, err = replayed(tmp_path, *settings, "margin_pct=5")
     (notice,) = (one for one in found["notices"] if one["kind"] == "replay_ignores")
-    assert "collect.final_blocks=0, collect.blocks=4" in notice["text"]
+    assert "collect.final_blocks=3, collect.blocks=[4, 10]" in notice["text"]
     assert "margin_pct" not in notice["text"]
     assert notice["text"] in err
     assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
 
 
 def test_settings_of_a_measurement_change_no_verdict_of_a_replay(tmp_path):
-    """Another number of blocks would be another number of looks, and other p values."""
-    plain, _ = replayed(tmp_path)
-    found, _ = replayed(tmp_path, "collect.blocks=4")
+    """Other numbers of blocks would be other looks, and other p values: of 14 of these cells."""
+    forms = {"name": "softmax_forms", "only": None}
+    plain, _ = replayed(tmp_path, **forms)
+    found, _ = replayed(tmp_path, "collect.blocks=[4, 8, 16, 32]", **forms)
     assert found["cells"] == plain["cells"]
+
+
+def test_another_margin_changes_the_verdicts_of_a_replay(tmp_path):
+    plain, _ = replayed(tmp_path)
     wider, _ = replayed(tmp_path, "margin_pct=5")
     assert wider["cells"] != plain["cells"]
 

@@ -26,8 +26,9 @@ Record = dict[str, Any]
 class Workbench:
     """Makes jobs in a folder of its own and runs them, here or in a process."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, fork_server: Any = None) -> None:
         self.folder = folder
+        self.fork_server = fork_server
 
     def job(
         self,
@@ -74,6 +75,19 @@ class Workbench:
         write_job(job, path)
         return run_runner(path), self.journal(job)
 
+    def run_fork(self, job: Job) -> tuple[int, str, list[Record]]:
+        """Run a job in a fork of a process that has torch; gives exit code, stderr and journal."""
+        path = self.folder / "job.json"
+        write_job(job, path)
+        code, _, err = self.fork_server.run(
+            "runner",
+            [str(path)],
+            cwd=REPO,
+            environment=self.fork_server.environment,
+            patience_s=PROCESS_LIMIT_S,
+        )
+        return code, err, self.journal(job)
+
     @staticmethod
     def journal(job: Job) -> list[Record]:
         return list(read_journal(Path(job.journal)))
@@ -93,8 +107,8 @@ def run_runner(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Workbench:
-    return Workbench(tmp_path)
+def bench(tmp_path: Path, fork_server: Any) -> Workbench:
+    return Workbench(tmp_path, fork_server)
 
 
 @pytest.fixture(scope="session")

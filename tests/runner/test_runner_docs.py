@@ -46,9 +46,9 @@ def test_the_example_is_checked_and_measured(blocks, bench, tmp_path, select):
         visits=tuple(JobVisit(cell.id, 0) for cell in cells),
     )
 
-    finished, records = bench.run_process(job)
+    code, err, records = bench.run_fork(job)
 
-    assert finished.returncode == 0, finished.stderr
+    assert code == 0, err
     assert not select(records, event="failed")
     assert len(select(records, event="finished", phase="measure")) == len(cells) == 6
 

@@ -39,26 +39,26 @@ def test_signals_end_it_quietly_and_leave_the_journal_whole(bench, how, code):
 
 
 def test_failed_cells_are_told_on_stderr_and_do_not_change_the_exit_code(bench):
-    finished, _ = bench.run_process(bench.job(["raise", "off by one"]))
+    code, err, _ = bench.run_fork(bench.job(["raise", "off by one"]))
 
-    assert finished.returncode == 0
-    assert "runner: raise..p0: raised in check: RuntimeError: launch refused" in finished.stderr
-    assert "with a second line" in finished.stderr
-    assert "runner: off_by_one..p0: wrong_result in check: output 0: 1 of 5" in finished.stderr
+    assert code == 0
+    assert "runner: raise..p0: raised in check: RuntimeError: launch refused" in err
+    assert "with a second line" in err
+    assert "runner: off_by_one..p0: wrong_result in check: output 0: 1 of 5" in err
 
 
 def test_a_workload_that_cannot_be_imported(bench, tmp_path):
     broken = tmp_path / "broken.py"
     broken.write_text("import no_such_module_at_all\n")
 
-    finished, records = bench.run_process(bench.job(["plain"], workload=str(broken)))
+    code, err, records = bench.run_fork(bench.job(["plain"], workload=str(broken)))
 
-    assert finished.returncode == protocol.EXIT_BAD_JOB
+    assert code == protocol.EXIT_BAD_JOB
     (record,) = records
     assert record["event"] == "session_failed"
     assert "broken.py: ModuleNotFoundError" in record["cause"]
-    assert finished.stderr.splitlines()[-1] == f"runner: {record['cause']}"
-    assert 'broken.py", line 1' in finished.stderr
+    assert err.splitlines()[-1] == f"runner: {record['cause']}"
+    assert 'broken.py", line 1' in err
 
 
 def test_a_device_that_is_not_there(bench):
@@ -66,17 +66,17 @@ def test_a_device_that_is_not_there(bench):
 
     if torch.cuda.is_available():
         pytest.skip("this machine has a CUDA device")
-    finished, (record,) = bench.run_process(bench.job(["plain"], device="cuda"))
+    code, _, (record,) = bench.run_fork(bench.job(["plain"], device="cuda"))
 
-    assert finished.returncode == protocol.EXIT_NO_DEVICE
+    assert code == protocol.EXIT_NO_DEVICE
     assert record["event"] == "session_failed"
     assert "sees no CUDA device" in record["cause"]
 
 
 def test_a_collector_that_is_not_known(bench):
-    finished, (record,) = bench.run_process(bench.job(["plain"], collector="stopwatch"))
+    code, _, (record,) = bench.run_fork(bench.job(["plain"], collector="stopwatch"))
 
-    assert finished.returncode == protocol.EXIT_BAD_JOB
+    assert code == protocol.EXIT_BAD_JOB
     assert "no such collector: 'stopwatch'" in record["cause"]
 
 

@@ -62,8 +62,9 @@ def test_operators_are_timed_by_the_profiler_of_torch():
     x = torch.randn(400, 400)
     stopwatch = ProfiledOperators()
 
-    (one,) = stopwatch.measure(lambda: x @ x)
-    (four,) = stopwatch.measure(lambda: x @ x @ x @ x @ x)
+    # The shortest of a few: the first one starts threads, and the machine may do other things.
+    one = min(stopwatch.measure(lambda: x @ x)[0] for _ in range(5))
+    four = min(stopwatch.measure(lambda: x @ x @ x @ x @ x)[0] for _ in range(5))
 
     assert 0 < one < 1e9
     assert four > one

@@ -7,14 +7,12 @@ import pandas as pd
 SPEC = """\
 name: steps
 workload: kernels.mlp
-variants: {matrix: {implementation: [eager, compile, graphs]}}
+variants: {matrix: {implementation: [eager, graphs]}}
 problems: {matrix: {optimizer: [none, adam], layers: 2, width: 32, batch: 8}}
-exclude:
-  - {name: once, when: {implementation: compile, optimizer: none}, reason: compiling takes long}
 baseline: eager
 collect: {collectors: [timer, torch], device: cpu, blocks: 1, final_blocks: 0, repeats: 1,
           warmups: 4, timeline: {launches: 3},
-          metrics: [duration_ns, flops, compile_s, max_abs_error]}
+          metrics: [duration_ns, flops, max_abs_error]}
 """
 
 PARTS = ["forward", "layer_1", "layer_2", "backward", "optimizer_step"]
@@ -26,7 +24,7 @@ def test_steps_run_on_a_cpu(profiler, tmp_path):
     done = profiler.measure(spec, "--json", "-")
     assert done.code == 4, done.err
     cells = json.loads(done.out)["cells"]
-    assert len(cells) == 3 * 2 - 1
+    assert len(cells) == 2 * 2
     for cell in cells:
         implementation = cell["variant_params"]["implementation"]
         if implementation == "graphs":
@@ -37,7 +35,7 @@ def test_steps_run_on_a_cpu(profiler, tmp_path):
         assert cell["metrics"]["duration_ns"]["median"] > 0
         assert cell["max_abs_error"] < 1e-3
         assert cell["metrics"]["flops"]["median"] == 2 * 8 * 32 * 32 * 5
-        assert (cell["compile_seconds"] is not None) == (implementation == "compile")
+        assert cell["compile_seconds"] is None
     (run,) = profiler.runs("steps")
     ranges = pd.read_csv(run / "raw" / "torch.001" / "ranges.csv.gz")
     visits = ranges["name"].str.startswith("cell=").cumsum()

@@ -161,6 +161,11 @@ def without(report: Report, **changes: object) -> Report:
     return dataclasses.replace(report, **changes)  # type: ignore[arg-type]
 
 
+def with_metrics(report: Report, *names: str) -> Report:
+    """Give the report with these metrics only: each of twenty draws its figures on a page."""
+    return without(report, summary=report.summary[report.summary["metric"].isin(names)])
+
+
 def _status(cell: Cell, chosen: tuple[Variant, ...]) -> CellStatus | None:
     number = next(index for index, one in enumerate(chosen) if one == cell.variant)
     columns = int(cell.problem.params.get("columns") or 0)

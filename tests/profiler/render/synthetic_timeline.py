@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
-from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, with_metrics
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.model import Problem
@@ -219,7 +219,9 @@ def timeline_report(
     timelines: Sequence[CellTimeline] | None = None, *, kind: str = "timeline", count: int = 6
 ) -> Report:
     """A run of some variants at one problem, with a timeline of each."""
-    report = make_report(variant_count=count, problem_list=(WIDTHS,))
+    report = with_metrics(
+        make_report(variant_count=count, problem_list=(WIDTHS,)), "duration_ns", "gbps", "tflops"
+    )
     cells = [cell.id for cell in report.plan.cells]
     if timelines is None:
         timelines = [

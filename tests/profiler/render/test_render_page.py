@@ -15,6 +15,7 @@ from synthetic_report import (
     HOSTILE_NAME,
     make_report,
     problems,
+    with_metrics,
     without,
 )
 
@@ -317,7 +318,7 @@ def test_only_verdicts_say_faster_or_slower(tree: Tree) -> None:
 
 
 def test_same_report_gives_the_same_page() -> None:
-    small = make_report(variant_count=10, problem_list=problems()[:3], final_blocks=8)
+    small = make_report(variant_count=6, problem_list=problems()[:2], final_blocks=8)
     assert render_page(find(small)) == render_page(find(small))
 
 
@@ -353,7 +354,8 @@ def test_page_of_nothing_measured() -> None:
 
 
 def test_page_with_few_blocks_has_no_interval() -> None:
-    page = render_page(find(make_report(variant_count=4, problem_list=problems()[:2], blocks=1)))
+    report = make_report(variant_count=4, problem_list=problems()[:2], blocks=1)
+    page = render_page(find(with_metrics(report, "duration_ns")))
     assert "1 blocks; a verdict needs 6" in page
     assert "? UNCLEAR" in page
 
@@ -362,14 +364,15 @@ def test_more_problems_than_figures_are_counted() -> None:
     many = tuple(
         type(problems()[0])(f"p{n}", f"p{n}", {"rows": n, "columns": 1024}) for n in range(1, 19)
     )
-    page = render_page(find(make_report(variant_count=3, problem_list=many)))
+    report = make_report(variant_count=3, problem_list=many)
+    page = render_page(find(with_metrics(report, "duration_ns")))
     assert "2 more problems have no figure of their own" in page
 
 
 def test_notices_without_remedy_and_of_a_timer_run() -> None:
     small = make_report(variant_count=3, problem_list=problems()[:1])
     notice = Notice(NoticeKind.DUPLICATE_CODE, {"count": 1, "pairs": "<i>a</i> = b"})
-    page = render_page(find(without(small, notices=(notice,))))
+    page = render_page(find(with_metrics(without(small, notices=(notice,)), "duration_ns")))
     assert "&lt;i&gt;a&lt;/i&gt; = b" in page
 
 

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 import test_render_page as shared
 from rich.console import Console
-from synthetic_report import HOSTILE, HOSTILE_NAME, make_report
+from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems
 from synthetic_timeline import Recorder, mlp, on_cpu, timeline_report
 
 from profiler.analyse.cell_timeline import CellTimeline, Original
@@ -105,7 +105,7 @@ def tree(page: str) -> Any:
 
 
 def test_a_report_without_timelines_has_no_section() -> None:
-    report = make_report(variant_count=3)
+    report = make_report(variant_count=3, problem_list=problems()[:1])
     assert section_of(report) is None
     page = render_page(find(report))
     assert "timeline" not in page.partition("</style>")[2].lower()

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pandas as pd
 import pytest
-from synthetic_report import make_report, problems
+from synthetic_report import make_report, problems, with_metrics
 
 from profiler.analyse.timers import timer_medians
 from profiler.findings.find import find
@@ -16,7 +16,8 @@ from profiler.render.words.metrics import shown_metrics
 
 def with_timers(**factors):
     """A small report whose cells other collectors timed too, that many times as long as ncu."""
-    report = make_report(variant_count=3)
+    whole = make_report(variant_count=3, problem_list=problems()[:2])
+    report = with_metrics(whole, "duration_ns")
     durations = report.summary[report.summary["metric"] == "duration_ns"]
     names = {
         "plain_timer": "plain_duration_ns",
@@ -36,7 +37,8 @@ def correct_cell(report):
 
 
 def test_a_run_with_one_timer_has_no_such_section():
-    findings = find(make_report(variant_count=3, problem_list=problems()[:2]))
+    report = make_report(variant_count=3, problem_list=problems()[:2])
+    findings = find(with_metrics(report, "duration_ns"))
     assert findings.timers is None
     assert timer_table(findings) is None
     assert 'id="timers"' not in render_page(findings)
@@ -151,7 +153,8 @@ def test_without_ncu_nothing_is_said_of_an_error():
 
 
 def test_a_duration_is_described_as_what_the_timer_measures():
-    report = make_report(variant_count=3, problem_list=problems()[:2])
+    whole = make_report(variant_count=3, problem_list=problems()[:2])
+    report = with_metrics(whole, "duration_ns")
     by_events = replace(report, samples=report.samples.assign(collector="timer"))
 
     def described(one):

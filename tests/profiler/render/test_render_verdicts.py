@@ -11,7 +11,7 @@ import lxml.html
 import pandas as pd
 import pytest
 from rich.console import Console
-from synthetic_report import make_report, problems, without
+from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.summary import summarise
@@ -60,7 +60,8 @@ def again(measured_again: Report) -> Findings:
 @pytest.fixture(scope="module")
 def equal() -> Report:
     """Twelve names of one kernel."""
-    return make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8, equal=True)
+    report = make_report(variant_count=12, problem_list=problems()[:3], final_blocks=8, equal=True)
+    return with_metrics(report, "duration_ns", "cycles")
 
 
 def say(findings: Findings) -> str:
@@ -143,7 +144,7 @@ def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
 
 
 def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> None:
-    report = without(measured_again, primary="cycles")
+    report = with_metrics(without(measured_again, primary="cycles"), "duration_ns", "cycles")
     findings = find(report)
     assert not findings.gives_verdicts
     assert "FASTER" not in say(findings)
@@ -485,7 +486,7 @@ def test_a_report_without_arms_in_finals_still_renders(measured_again: Report) -
     """As of recordings from before there were second arms: the noise floor is not known."""
     samples = measured_again.samples
     old = samples[(samples["arm"] == 0) & (samples["kind"] == "timing")]
-    report = without(measured_again, samples=pd.DataFrame(old))
+    report = with_metrics(without(measured_again, samples=pd.DataFrame(old)), "duration_ns")
     findings = find(report)
     assert "noise floor not known" in cards(findings)[2].detail
     assert "noise floor not known" in render_page(find(report))
