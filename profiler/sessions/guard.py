@@ -1,4 +1,4 @@
-"""Stands between the orchestrator and a session, so that no session outlives its orchestrator.
+"""Stands between the orchestrator and a session or build, so that neither outlives it.
 
 Run as a script, with the standard library and psutil only. It starts a command, and ends it and
 everything below it when its own stdin closes: the orchestrator closes it on purpose to stop a
@@ -24,7 +24,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -43,18 +42,20 @@ def main() -> int:
     _adopt_orphans()
     # A crash of a measured program is told from its signal; nobody asked for its memory on disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with _held(options.lock_file):
-        try:
-            child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL)
-        except OSError as error:
-            print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
-            return CANNOT_START
-        stopper = threading.Thread(
-            target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
-        )
-        stopper.start()
-        code = child.wait()
-        _end(_descendants())
+    lock = () if options.lock is None else (options.lock,)
+    for descriptor in lock:  # it is released when the last process that has it open is gone
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=lock)
+    except OSError as error:
+        print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
+        return CANNOT_START
+    stopper = threading.Thread(
+        target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
+    )
+    stopper.start()
+    code = child.wait()
+    _end(_descendants())
     if code < 0:
         # Python ignores SIGPIPE and SIGXFSZ, and handles SIGINT; SIGKILL has no handler to reset.
         with contextlib.suppress(OSError):
@@ -67,7 +68,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--journal", type=Path, help="names the runner's process")
     parser.add_argument("--grace", type=float, required=True, help="seconds for the tool to end")
-    parser.add_argument("--lock-file", type=Path, help="lock file to hold while anything lives")
+    parser.add_argument("--lock", type=int, help="descriptor of a file to lock until the end")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     options.command = options.command[1:] if options.command[:1] == ["--"] else options.command
@@ -78,17 +79,6 @@ def _adopt_orphans() -> None:
     """Become the parent of processes whose parent dies, so that they are still found below us."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-
-
-@contextlib.contextmanager
-def _held(path: Path | None) -> Iterator[None]:
-    """Hold a lock file that the orchestrator's death does not release."""
-    if path is None:
-        yield
-        return
-    with path.open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> None:

@@ -82,6 +82,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     arch: str,
     build_root: Path,
     on_progress: Callable[[int, int], None] | None = None,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> tuple[BuildResult, ...]:
     """Build every variant of a plan for one architecture."""
     recipes = {variant.id: _recipe(experiment, variant, space) for variant in variants}
@@ -90,7 +91,9 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
         recipes,
         arch=arch,
         build_root=build_root,
+        time_limit_s=experiment.build.time_limit_s,
         on_progress=on_progress,
+        on_wait=on_wait,
         launch_params=launch_params(variants, space.recipe),
     )
 
@@ -113,6 +116,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             arch=request.machine.architecture(experiment.build.arch),
             build_root=request.out / ".build",
             on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
+            on_wait=reporter.say,
         )
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
