@@ -155,6 +155,8 @@ class AttemptResult:
     seconds: float
     failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
+    gpu_processes: Mapping[str, int | None] = field(default_factory=dict)
+    """Id of a process that is none of ours and had the GPU open → its device memory in bytes."""
 
 
 @dataclass(frozen=True)
