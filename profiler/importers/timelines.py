@@ -20,7 +20,7 @@ import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.file_heads import head
@@ -153,7 +153,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
         return file
     plain = folder / file.name.removesuffix(".gz")
     try:
-        with gzip.open(file) as source, plain.open("wb") as target:
+        with naming(plain), gzip.open(file) as source, plain.open("wb") as target:
             shutil.copyfileobj(source, target)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ParseError(f"{file.name}: cannot be unpacked: {error}.") from error

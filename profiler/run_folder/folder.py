@@ -34,7 +34,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from profiler.errors import UsageError
+from profiler.errors import UsageError, naming
 from profiler.model import (
     SCHEMA_VERSION,
     BuildResult,
@@ -76,7 +76,10 @@ def write_atomic(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        with (
+            naming(path),
+            os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream,
+        ):
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -442,6 +445,7 @@ def compress(path: Path, *, level: int = 1) -> None:
     temporary = path.with_name(f".{path.name}.gz")
     try:
         with (
+            naming(target),
             path.open("rb") as source,
             temporary.open("wb") as raw,
             gzip.GzipFile(
@@ -463,15 +467,21 @@ def require_folder(out: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir():
         raise UsageError(f"--out {out}: {nearest} is not a folder")
+    if (reason := why_read_only(nearest)) is not None:
+        raise UsageError(
+            f"--out {out}: {nearest} cannot be written to: {reason}",
+            remedy="Give another folder with --out.",
+        )
+
+
+def why_read_only(folder: Path) -> str | None:
+    """Why no file can be made in a folder; None where one can."""
     try:
         # The bits of a folder do not tell of a file system that is read-only or full.
-        with tempfile.TemporaryDirectory(dir=nearest, prefix=".profiler."):
-            pass
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".profiler."):
+            return None
     except OSError as error:
-        raise UsageError(
-            f"--out {out}: {nearest} cannot be written to: {error.strerror}",
-            remedy="Give another folder with --out.",
-        ) from error
+        return error.strerror or str(error)
 
 
 def create_run(out: Path, experiment: str, created: str) -> RunFolder:

@@ -17,9 +17,17 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
+from kernels.build import (
+    BUILD_FILE,
+    Compiler,
+    Library,
+    content_hash,
+    depfile_paths,
+    plan_library,
+    write_ninja,
+)
 from kernels.recipe import Recipe
-from profiler.errors import EnvironmentUnusable, ParseError
+from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.model import BuildResult, KernelFacts, Params, Variant
@@ -155,10 +163,15 @@ def _build_libraries(
     missing = [library for digest, library in libraries.items() if digest not in facts]
     if missing:
         _forget_outcome(missing, folder)
-        ninja_result = start_ninja(write_ninja(missing, folder))
+        ninja_result = start_ninja(_write_ninja(missing, folder))
         for library in missing:
             facts[library.recipe_hash] = _new_facts(library, folder, ninja_result, hash_once)
     return facts
+
+
+def _write_ninja(libraries: Sequence[Library], folder: Path) -> Path:
+    with naming(folder / BUILD_FILE):
+        return write_ninja(libraries, folder)
 
 
 def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
@@ -278,7 +291,8 @@ def _write_facts(
         "made": made,
     }
     draft = folder / f"{FACTS_FILE}.new"
-    draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    with naming(draft):
+        draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
     draft.replace(folder / FACTS_FILE)
 
 

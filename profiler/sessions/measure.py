@@ -11,6 +11,7 @@ from typing import Any
 
 from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
+from profiler.errors import UsageError
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
@@ -145,18 +146,33 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             opened=record.opened,
             earlier=frozenset(attempt.folder for attempt in run.attempts()),
         )
-        measurement.save_what_was_left()
-        measurement.check_kernels_of_what_was_left()
-        for session in request.plan.sessions:
-            with _record_updated(measurement, record, watch):
-                _measure_session(request, measurement, session, watch)
-        if _explains(request):
-            with _record_updated(measurement, record, watch):
-                _measure_explained(request, measurement, watch)
-        if request.timeline:
-            with _record_updated(measurement, record, watch):
-                _measure_timeline(request, measurement, watch)
+        with _deletion_named(run):
+            measurement.save_what_was_left()
+            measurement.check_kernels_of_what_was_left()
+            for session in request.plan.sessions:
+                with _record_updated(measurement, record, watch):
+                    _measure_session(request, measurement, session, watch)
+            if _explains(request):
+                with _record_updated(measurement, record, watch):
+                    _measure_explained(request, measurement, watch)
+            if request.timeline:
+                with _record_updated(measurement, record, watch):
+                    _measure_timeline(request, measurement, watch)
     return run
+
+
+@contextmanager
+def _deletion_named(run: RunFolder) -> Iterator[None]:
+    """Raise UsageError where the body fails because its run folder is gone."""
+    try:
+        yield
+    except (UsageError, OSError) as error:
+        if run.exists():
+            raise
+        raise UsageError(
+            f"{run.path} was deleted while it was measured.",
+            remedy="Run the same command again: it begins a new run.",
+        ) from error
 
 
 @contextmanager
@@ -167,8 +183,9 @@ def _record_updated(
     try:
         yield
     finally:
-        opened = {**record.opened, **_opened_meanwhile(measurement)}
-        measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
+        if measurement.run.exists():  # one that was deleted meanwhile is not begun anew by halves
+            opened = {**record.opened, **_opened_meanwhile(measurement)}
+            measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
 
 
 def _opened_meanwhile(measurement: Measurement) -> dict[str, str]:
