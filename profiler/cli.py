@@ -10,7 +10,8 @@ import os
 import shlex
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -20,16 +21,26 @@ from typer.core import TyperGroup
 from profiler.commands.signals import heed_signals, received_signal
 from profiler.commands.streams import prepare_streams
 from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
+from profiler.outside_text import safe
+
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""That of click, which typer brings with it under another name in newer versions."""
 
 
 class Commands(TyperGroup):
     """Command group that handles interrupts before typer makes exit code 1 of them."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments before the name of a command."""
+        with _safe_usage_errors():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and write out what it printed, however it ends."""
         try:
             try:
-                return super().invoke(ctx)
+                with _safe_usage_errors():
+                    return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
         except KeyboardInterrupt:
@@ -38,6 +49,16 @@ class Commands(TyperGroup):
             # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
             _discard_output()
             sys.exit(int(ExitCode.COMPLETE))
+
+
+@contextmanager
+def _safe_usage_errors() -> Iterator[None]:
+    """Make the arguments that click's errors quote safe to print."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = safe(error.message)
+        raise
 
 
 def _discard_output() -> None:
@@ -428,7 +449,7 @@ def _same_command(argv: list[str]) -> str:
 
 def _fail(error: ProfilerError, code: int | None = None) -> NoReturn:
     with suppress(OSError):  # a terminal that was closed takes no words
-        sys.stderr.write(f"profiler: {error}\n")
+        sys.stderr.write(f"profiler: {safe(str(error))}\n")
         sys.stderr.flush()
     sys.exit(int(error.exit_code) if code is None else code)
 

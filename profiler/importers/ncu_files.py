@@ -9,10 +9,12 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import to_catalogue_metrics
 from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
+from profiler.outside_text import safe_values
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
 
 
@@ -36,9 +38,9 @@ def read_imports(files: Sequence[Path]) -> Imported:
         table = read_ncu_csv(file)
         notices += table.notices
         frames.append(_catalogue_metrics_first(table.launches))
-    launches = pd.concat(frames, ignore_index=True)
+    launches = safe_frames(pd.concat(frames, ignore_index=True))
     metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
-    return Imported(launches, metrics, tuple(notices))
+    return Imported(launches, metrics, safe_values(tuple(notices)))
 
 
 def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:

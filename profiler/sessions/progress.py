@@ -6,12 +6,14 @@ import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from profiler.errors import UsageError
 from profiler.model import Cell
+from profiler.outside_text import safe
 from runner import protocol
 
 _PIPE_WIDTH = 200
@@ -21,6 +23,10 @@ _MIN_WIDTH = 40
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a plain text without anything that a terminal would obey."""
+        super().print(*(safe(o) if isinstance(o, str) else o for o in objects), **options)
+
     def on_broken_pipe(self) -> None:
         """Leave it to the command line, which knows that a reader may leave early."""
         raise BrokenPipeError

@@ -11,6 +11,7 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
+from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
@@ -121,7 +122,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         timelines=_timelines(plan, results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
     )
-    return Finished(report, _exit_code(results))
+    return Finished(safe_frames(report), _exit_code(results))
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
