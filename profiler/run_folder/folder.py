@@ -29,7 +29,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +44,7 @@ from profiler.model import (
     SessionKind,
 )
 from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
+from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -254,7 +255,12 @@ class RunFolder:
             datetime.fromisoformat(record.created)
         except ValueError as error:
             raise UsageError(f"{path}: damaged: created: {error}") from error
-        return record
+        # Earlier versions wrote the UUID itself.
+        return replace(record, environment=public_environment(record.environment, record.seed))
+
+    def note_machine(self, environment: Environment, seed: int, base: Path) -> None:
+        """Write down what is private to this machine: it is taken out of all that is shared."""
+        write_json(self.path / MACHINE_FILE, machine_texts(self.path, environment, seed, base))
 
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""

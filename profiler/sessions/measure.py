@@ -20,6 +20,7 @@ from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
+from profiler.run_folder.redact import public_environment
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import asked_cells, explain_cells
@@ -127,6 +128,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
     ) as lock:
         # Only here, because whoever held the lock may have measured what is missing.
         run = _run_folder(request, keys, reporter)
+        run.note_machine(request.machine.environment, request.plan.seed, request.loaded.base)
         run.write_spec(request.loaded.text)
         run.write_plan(request.plan)
         run.write_builds(builds)
@@ -315,7 +317,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         experiment=name,
         created=earlier.created if earlier else request.created,
         seed=request.plan.seed,
-        environment=request.machine.environment,
+        environment=public_environment(request.machine.environment, request.plan.seed),
         keys={**(earlier.keys if earlier else {}), **keys},
         stages=earlier.stages if earlier else {},
         spec_path=request.loaded.shown_path,
