@@ -6,7 +6,8 @@ session, and the kernel closes it when the orchestrator is killed.
 
 A session is ended from the inside out. ncu prints its rows only when its target has gone, so the
 runner is killed first and ncu gets time; then the group gets SIGTERM, on which ncu prints its rows
-too; then SIGKILL. (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
+too; then SIGKILL. What the runner started and left is ended seconds after the runner itself: ncu waits
+for such processes for as long as they live (seen with children, orphans and forks). (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
 is a shell script, and the real ncu below it lives on.)
 """
 
@@ -33,6 +34,10 @@ CANNOT_START = 127
 _TERMINATE_GRACE_S = 10.0
 _GONE_S = 5.0
 _POLL_S = 0.02
+_LOOK_S = 0.25
+RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
+"""Set by the runner, and so inherited by what it starts (`runner.protocol.RUNNER_VARIABLE`, which a
+script cannot import)."""
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
@@ -54,6 +59,11 @@ def main() -> int:
         target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
     )
     stopper.start()
+    if options.journal is not None:
+        sweeper = threading.Thread(
+            target=_end_what_is_left, args=(options.journal, options.linger), daemon=True
+        )
+        sweeper.start()
     code = child.wait()
     _end(_descendants())
     if code < 0:
@@ -68,6 +78,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--journal", type=Path, help="names the runner's process")
     parser.add_argument("--grace", type=float, required=True, help="seconds for the tool to end")
+    parser.add_argument("--linger", type=float, default=0.0, help="seconds for what a runner left")
     parser.add_argument("--lock", type=int, help="descriptor of a file to lock until the end")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
@@ -93,6 +104,28 @@ def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace:
     if _gone(child, _TERMINATE_GRACE_S):
         return
     _kill(_descendants())
+
+
+def _end_what_is_left(journal: Path, linger: float) -> None:
+    """Wait for the end of the runner; then, after some seconds, end what it has started."""
+    while (pid := _runner_pid(journal)) is None:
+        time.sleep(_LOOK_S)
+    with contextlib.suppress(psutil.Error):
+        runner = psutil.Process(pid)
+        words = runner.cmdline()
+        while runner.is_running() and runner.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(_LOOK_S)
+        time.sleep(linger)
+        _kill([process for process in _descendants() if _is_left(process, pid, words)])
+
+
+def _is_left(process: psutil.Process, runner: int, words: list[str]) -> bool:
+    """Whether the runner started a process: it has its mark, or is a copy of it that was forked."""
+    try:
+        mark = process.environ().get(RUNNER_VARIABLE)
+        return bool(mark == str(runner) or (process.pid != runner and process.cmdline() == words))
+    except psutil.Error:
+        return False
 
 
 def _targets(journal: Path | None) -> list[psutil.Process]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import subprocess
@@ -16,13 +17,14 @@ import psutil  # type: ignore[import-untyped]
 
 from profiler.machine.compilers import find_ninja
 from profiler.sessions.process import guarded, stopped_on_leaving
+from profiler.sessions.watchdog import Limits
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\]")
 _NINJA_STATUS = "[%f/%t] "
 _FAILED = re.compile(r"^FAILED: (?:\[code=(\d+)\] )?(.*)")
 """ninja 1.12 and newer name the exit code."""
 _POLL_S = 1.0
-_GRACE_S = 0.0
+_LIMITS = Limits(step_s=math.inf, grace_s=0.0)
 """Compilers have nothing to write that a later build could use."""
 
 Progress = Callable[[int, int], None]
@@ -77,7 +79,7 @@ def run_ninja(
         command += ["-j", str(jobs)]
     result = NinjaResult(time_limit_s)
     process = subprocess.Popen(
-        guarded(command, grace_s=_GRACE_S, lock=lock),
+        guarded(command, _LIMITS, lock=lock),
         cwd=build_file.parent,
         env={**os.environ, "NINJA_STATUS": _NINJA_STATUS},
         stdin=subprocess.PIPE,  # the guard's
@@ -88,7 +90,7 @@ def run_ninja(
         start_new_session=True,
         pass_fds=(lock,),
     )
-    with process, stopped_on_leaving(process, _GRACE_S), _limited(process.pid, result):
+    with process, stopped_on_leaving(process, _LIMITS.grace_s), _limited(process.pid, result):
         for line in process.stdout or ():
             _read_line(line, result, on_progress)
         process.wait()

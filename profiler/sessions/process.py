@@ -154,7 +154,7 @@ def _started(
         contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
     ):
         process = subprocess.Popen(
-            guarded(command.argv, grace_s=limits.grace_s, journal=journal, lock=lock),
+            guarded(command.argv, limits, journal=journal, lock=lock),
             stdin=subprocess.PIPE,  # the guard's; the session itself reads nothing
             stdout=stdout,
             stderr=stderr,
@@ -168,12 +168,12 @@ def _started(
 
 
 def guarded(
-    argv: Sequence[str], *, grace_s: float, journal: Path | None = None, lock: int | None = None
+    argv: Sequence[str], limits: Limits, *, journal: Path | None = None, lock: int | None = None
 ) -> list[str]:
     """Command line of a command behind its guard; `lock` is a descriptor that it inherits."""
-    guard = [sys.executable, "-P", str(_GUARD), "--grace", str(grace_s)]
+    guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
     if journal is not None:
-        guard += ["--journal", str(journal)]
+        guard += ["--journal", str(journal), "--linger", str(limits.linger_s)]
     if lock is not None:
         guard += ["--lock", str(lock)]
     return [*guard, "--", *argv]

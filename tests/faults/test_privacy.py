@@ -20,7 +20,7 @@ from profiler.run_folder.folder import AttemptResult, RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.redact import MACHINE_FILE, public_environment
 
-HOST, USER, UUID = "node7.lab.example", "ada", "GPU-04550e31-861d-d6b0-846b-123456789abc"
+HOST, USER, UUID = "node7.lab.example", "ada", "GPU-00001111-2222-3333-4444-555566667777"
 WORDS = f"cannot reach node7 or {HOST}:22 as {USER}@node7 on {UUID}, not adamant: {{folder}}/x.cu"
 
 
@@ -126,7 +126,7 @@ def test_names_that_anybody_has_stay_words(moved, monkeypatch, tmp_path):
 
 def test_gpus_are_told_apart_by_a_hash_and_an_older_record_is_read_as_one(place):
     environment = replace(place.environment, gpu_uuid=UUID)
-    neighbour = replace(environment, gpu_uuid=UUID.replace("0455", "0456"))
+    neighbour = replace(environment, gpu_uuid=UUID.replace("0000", "0001"))
     first, again = (public_environment(environment, 7) for _ in range(2))
     assert machines_of(first, again) is Machines.SAME
     assert machines_of(first, public_environment(neighbour, 7)) is Machines.OTHER_CHIP
