@@ -6,9 +6,11 @@ session, and the kernel closes it when the orchestrator is killed.
 
 A session is ended from the inside out. ncu prints its rows only when its target has gone, so the
 runner is killed first and ncu gets time; then the group gets SIGTERM, on which ncu prints its rows
-too; then SIGKILL. What the runner started and left is ended seconds after the runner itself: ncu waits
-for such processes for as long as they live (seen with children, orphans and forks). (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
+too; then SIGKILL. (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
 is a shell script, and the real ncu below it lives on.)
+
+What the runner started and left is ended seconds after the runner itself: ncu waits for such
+processes for as long as they live (seen with children, orphans and forks).
 """
 
 from __future__ import annotations
@@ -110,20 +112,22 @@ def _end_what_is_left(journal: Path, linger: float) -> None:
     """Wait for the end of the runner; then, after some seconds, end what it has started."""
     while (pid := _runner_pid(journal)) is None:
         time.sleep(_LOOK_S)
-    with contextlib.suppress(psutil.Error):
+    words: list[str] = []
+    with contextlib.suppress(psutil.Error):  # it may be gone already
         runner = psutil.Process(pid)
         words = runner.cmdline()
         while runner.is_running() and runner.status() != psutil.STATUS_ZOMBIE:
             time.sleep(_LOOK_S)
-        time.sleep(linger)
-        _kill([process for process in _descendants() if _is_left(process, pid, words)])
+    time.sleep(linger)
+    _kill([process for process in _descendants() if _is_left(process, pid, words)])
 
 
 def _is_left(process: psutil.Process, runner: int, words: list[str]) -> bool:
     """Whether the runner started a process: it has its mark, or is a copy of it that was forked."""
     try:
         mark = process.environ().get(RUNNER_VARIABLE)
-        return bool(mark == str(runner) or (process.pid != runner and process.cmdline() == words))
+        forked = bool(words) and process.cmdline() == words
+        return process.pid != runner and (mark == str(runner) or forked)
     except psutil.Error:
         return False
 
