@@ -14,7 +14,6 @@ from profiler.analyse.samples import to_catalogue_metrics
 from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
-from profiler.outside_text import safe_values
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
 
 
@@ -32,15 +31,20 @@ class Imported:
 
 def read_imports(files: Sequence[Path]) -> Imported:
     """Launches of files of any page and version; ParseError where one holds no table of ncu."""
+    return safe_frames(launches_as_written(files))
+
+
+def launches_as_written(files: Sequence[Path]) -> Imported:
+    """The same with names as they stand in the files, to be joined with others."""
     frames: list[pd.DataFrame] = []
     notices: list[Notice] = []
     for file in files:
         table = read_ncu_csv(file)
         notices += table.notices
         frames.append(_catalogue_metrics_first(table.launches))
-    launches = safe_frames(pd.concat(frames, ignore_index=True))
+    launches = pd.concat(frames, ignore_index=True)
     metrics = tuple(str(name) for name in launches.columns if name not in LAUNCH_COLUMNS)
-    return Imported(launches, metrics, safe_values(tuple(notices)))
+    return Imported(launches, metrics, tuple(notices))
 
 
 def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:
