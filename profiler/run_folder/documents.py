@@ -66,7 +66,7 @@ def _read(path: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError) as error:
         if not path.parent.exists():
             raise UsageError(
-                f"{path.parent}: there is no such folder",
+                f"{path.parent}: not a run folder (there is no such folder)",
                 remedy="`profiler list` shows the runs that there are.",
             ) from error
         raise UsageError(

@@ -97,9 +97,10 @@ def _adopt_orphans() -> None:
 def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> None:
     while os.read(0, 1):
         pass
-    _kill(_targets(journal))
-    if _gone(child, grace):
-        return
+    if grace > 0:  # a compiler has no rows to print, but files of its own to take away
+        _kill(_targets(journal))
+        if _gone(child, grace):
+            return
     for process in _descendants():
         with contextlib.suppress(psutil.Error):
             process.terminate()

@@ -25,7 +25,7 @@ _FAILED = re.compile(r"^FAILED: (?:\[code=(\d+)\] )?(.*)")
 """ninja 1.12 and newer name the exit code."""
 _POLL_S = 1.0
 _LIMITS = Limits(step_s=math.inf, grace_s=0.0)
-"""Compilers have nothing to write that a later build could use."""
+"""Compilers are told to end at once: they take away their temporary files."""
 
 Progress = Callable[[int, int], None]
 """Called after each step of ninja with the number of steps done and of all steps."""
