@@ -10,24 +10,37 @@ import os
 import shlex
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
+from profiler.commands.signals import heed_signals, received_signal
 from profiler.commands.streams import prepare_streams
 from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
+from profiler.outside_text import safe
+
+_UsageError: Any = typer.BadParameter.__mro__[1]
+"""That of click, which typer brings with it under another name in newer versions."""
 
 
 class Commands(TyperGroup):
     """Command group that handles interrupts before typer makes exit code 1 of them."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments before the name of a command."""
+        with _safe_usage_errors():
+            return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a command, and write out what it printed, however it ends."""
         try:
             try:
-                return super().invoke(ctx)
+                with _safe_usage_errors():
+                    return super().invoke(ctx)
             finally:
                 sys.stdout.flush()
         except KeyboardInterrupt:
@@ -36,6 +49,16 @@ class Commands(TyperGroup):
             # The reader of our output left (`| head`): nothing is wrong, and nothing can be said.
             _discard_output()
             sys.exit(int(ExitCode.COMPLETE))
+
+
+@contextmanager
+def _safe_usage_errors() -> Iterator[None]:
+    """Make the arguments that click's errors quote safe to print."""
+    try:
+        yield
+    except _UsageError as error:
+        error.message = safe(error.message)
+        raise
 
 
 def _discard_output() -> None:
@@ -49,7 +72,7 @@ app = typer.Typer(
     help="Which of my GPU kernel versions is best, by how much, is it real, and why.",
     epilog="`python -m profiler SPEC` is short for `python -m profiler run SPEC`. "
     "Exit codes: 0 complete, 1 internal error, 2 bad spec or usage, 3 environment unusable, "
-    "4 some cells failed, 5 a --fail-on gate tripped, 130 interrupted.",
+    "4 some cells failed, 5 a --fail-on gate tripped, 130 interrupted (128 + N by signal N).",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -245,7 +268,10 @@ def report(
         Path, typer.Argument(metavar="RUN", help="A run folder, or a recording.")
     ],
     out: Annotated[
-        Path, typer.Option("--out", metavar="DIR", help="Where the page of a recording goes.")
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="Where the page of a recording or read-only run goes."
+        ),
     ] = DEFAULT_OUT,
     json_: Json = None,
     color: Color = "auto",
@@ -400,6 +426,8 @@ def schema() -> None:
     raise typer.Exit(show_schema())
 
 
+_SIGNALLED = 128
+"""What a shell adds to the number of the signal that ended a program."""
 _FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 """What a disk says that has no room for us."""
 
@@ -419,9 +447,21 @@ def _same_command(argv: list[str]) -> str:
     return shlex.join([*program_words, *(word for word in argv[1:] if word != "--fresh")])
 
 
-def _fail(error: ProfilerError) -> NoReturn:
-    sys.stderr.write(f"profiler: {error}\n")
-    sys.exit(int(error.exit_code))
+def _fail(error: ProfilerError, code: int | None = None) -> NoReturn:
+    with suppress(OSError):  # a terminal that was closed takes no words
+        sys.stderr.write(f"profiler: {safe(str(error))}\n")
+        sys.stderr.flush()
+    sys.exit(int(error.exit_code) if code is None else code)
+
+
+def _interrupted(message: str) -> NoReturn:
+    """End as a program does that a signal ended: 130 is that of Ctrl-C."""
+    error = Interrupted(message, remedy=f"Go on with: {_same_command(sys.argv)}")
+    received = received_signal()
+    if received is None:
+        _fail(error)
+    error.message = f"{received.name}: {message}"
+    _fail(error, _SIGNALLED + received)
 
 
 def _own_fault() -> NoReturn:
@@ -433,16 +473,19 @@ def _own_fault() -> NoReturn:
 def main() -> None:
     """Entry point: `SPEC` alone means `run SPEC`; every known error becomes its exit code."""
     prepare_streams()
+    heed_signals()
     arguments = sys.argv[1:]
     if arguments and _is_spec(arguments[0]):
         arguments = ["run", *arguments]
     try:
         app(args=arguments, prog_name="profiler")
     except Interrupted as error:
-        _fail(Interrupted(error.message, remedy=f"Go on with: {_same_command(sys.argv)}"))
+        _interrupted(error.message)
     except ProfilerError as error:
         _fail(error)
     except OSError as error:
+        if received_signal() is not None:  # with its terminal, our streams are gone
+            _interrupted("Interrupted.")
         if error.errno not in _FULL_OR_CLOSED:
             _own_fault()
         _discard_output()

@@ -13,7 +13,10 @@ where a `--fail-on` gate tripped.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
+from pathlib import Path
 
 
 class ExitCode(IntEnum):
@@ -71,3 +74,14 @@ class Interrupted(ProfilerError):  # noqa: N818 - the field's word
     """Stopped by the user; everything measured so far is in the run folder."""
 
     exit_code = ExitCode.INTERRUPTED
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Give the name of a file to errors of the system that have none: those of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise

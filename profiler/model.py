@@ -39,7 +39,7 @@ def slug(name: str) -> str:
     safe = _UNSAFE.sub("_", name).strip("_")
     if safe == name and len(name) <= _MAX_SLUG:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()[:6]
     return f"{safe[: _MAX_SLUG - 7]}-{digest}"
 
 

@@ -33,6 +33,7 @@ class NoticeKind(StrEnum):
     JOURNAL_ODD = "journal_odd"
     KERNELS_UNCHECKED = "kernels_unchecked"
     DURATIONS_IMPOSSIBLE = "durations_impossible"
+    GPU_SHARED = "gpu_shared"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
@@ -158,6 +159,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{session}: {count} of {total} durations are zero or below; they are no measurement and "
         "were left out (of {cells}).",
         "Measure again with --fresh; if it stays so, choose another timer or larger problems.",
+    ),
+    NoticeKind.GPU_SHARED: NoticeTemplate(
+        Severity.WARNING,
+        "{session}: other processes had the GPU open while it was measured: {processes}.",
+        "End them or choose another GPU with CUDA_VISIBLE_DEVICES, and measure again with --fresh: "
+        "what they compute changes the numbers.",
     ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,

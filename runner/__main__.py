@@ -38,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ValueError) as error:
         _tell(f"cannot read the job or open its journal: {error}")
         return protocol.EXIT_BAD_JOB
+    os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
     with stream:

@@ -25,6 +25,8 @@ CAPTURE_VISITS = "visits"
 CAPTURE_PROGRAM = "program"
 """What a timeline holds: what lies inside visits, or all that the program did. Any other value of
 `Job.capture` is the name of an NVTX range, with `@` and its domain where it has one."""
+RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
+"""Set by the runner to its own process id: what it starts inherits that, and is known by it."""
 EXIT_BAD_JOB = 2
 """The job or the workload could not be read; the journal says why in `session_failed`."""
 EXIT_NO_DEVICE = 3

@@ -55,7 +55,7 @@ class CommandLine:
             **{name: os.environ[name] for name in INHERITED if name in os.environ},
             "HOME": str(folder / "home"),
             # Its locks are there: a test neither waits for a real run nor holds one up.
-            "XDG_CACHE_HOME": str(folder / "cache"),
+            "PROFILER_LOCKS": str(folder / "locks"),
             "PYTHONPATH": str(TESTS.parent),
             "PROFILER_NCU": str(FAKE_NCU),
             "PROFILER_NSYS": str(FAKE_NSYS),

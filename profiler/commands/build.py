@@ -49,6 +49,7 @@ def show_build(request: BuildRequest) -> ExitCode:
         space,
         arch=arch,
         build_root=request.out.resolve() / ".build",
+        on_wait=reporter.say,
     )
     write_json_target(_build_document(plan, builds, arch), request.json_target)
     if request.json_target != "-":

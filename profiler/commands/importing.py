@@ -13,6 +13,7 @@ from profiler.commands.targets import is_own_page, write_page
 from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.model import TunedConfig
 from profiler.notices import Notice, remedy, text
+from profiler.outside_text import safe
 from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class ImportRequest:
     @property
     def names(self) -> list[str]:
         """Names of the files, without their folders."""
-        return [file.name for file in self.files]
+        return [safe(file.name) for file in self.files]
 
     @property
     def only_json(self) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.commands.targets import write_json_file, write_stdout
 from profiler.model import SCHEMA_VERSION, CellStatus
 from profiler.notices import Notice, fold, remedy, severity, text
+from profiler.outside_text import safe
 from profiler.planning.plan import plan_document
 from profiler.run_folder.folder import PAGE_FILE, write_atomic
 from profiler.sessions.progress import make_console
@@ -157,8 +158,10 @@ def dump(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
 def _json(value: Any) -> Any:
     if isinstance(value, float):
         return finite(value)
+    if isinstance(value, str):
+        return safe(value)
     if isinstance(value, Mapping):
-        return {key: _json(item) for key, item in value.items()}
+        return {_json(key): _json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     return value

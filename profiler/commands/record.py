@@ -8,7 +8,7 @@ from pathlib import Path
 from profiler.errors import ExitCode
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
-from profiler.run_folder.redact import private_texts
+from profiler.run_folder.redact import private_names, private_texts
 from profiler.sessions.progress import make_console
 
 
@@ -22,7 +22,7 @@ class RecordRequest:
 
 def make_recording(request: RecordRequest) -> ExitCode:
     """Write the recording; raises UsageError where the target holds anything but an older one."""
-    private = private_texts(request.run_folder)
-    write_recording(RunFolder(request.run_folder), request.target, private)
+    folder = request.run_folder
+    write_recording(RunFolder(folder), request.target, private_texts(folder), private_names(folder))
     make_console("auto").print(f"Recording: {request.target}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

@@ -15,7 +15,7 @@ from profiler.commands.output import (
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
-from profiler.run_folder.folder import RunFolder, create_run
+from profiler.run_folder.folder import RunFolder, create_run, why_read_only
 from profiler.run_folder.load.assemble import Finished, assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.sessions.progress import make_console
@@ -27,7 +27,7 @@ class ReportRequest:
 
     run_folder: Path
     out: Path
-    """Where the page of a recording goes: a recording stays as it is."""
+    """Where the page of a recording goes, which stays as it is, and that of a read-only run."""
     json_target: str | None = None
     color: str = "auto"
 
@@ -37,7 +37,7 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     run = RunFolder(request.run_folder)
     finished = read_run(run)
     findings = find(finished.report)
-    page = write_results(findings, _results_folder(run, request.out))
+    page = write_results(findings, _results_folder(run, request))
     if request.json_target != "-":
         from profiler.render.console.tables import final_summary
 
@@ -57,8 +57,16 @@ def read_run(run: RunFolder) -> Finished:
     return assemble(run, loaded, plan_of(run), replay=run.is_recording())
 
 
-def _results_folder(run: RunFolder, out: Path) -> Path:
+def _results_folder(run: RunFolder, request: ReportRequest) -> Path:
+    """The run's own folder; for a recording, and where that is read-only, a new one under `out`."""
     if not run.is_recording():
-        return run.path
+        reason = why_read_only(run.path)
+        if reason is None:
+            return run.path
+        make_console(request.color, stderr=True).print(
+            f"{run.path} cannot be written to ({reason}): its page goes to {request.out}.",
+            markup=False,
+            soft_wrap=True,
+        )
     now = datetime.now().astimezone().isoformat(timespec="seconds")
-    return create_run(out, run.record().experiment, now).path
+    return create_run(request.out, run.record().experiment, now).path

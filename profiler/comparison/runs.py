@@ -9,6 +9,7 @@ from pathlib import Path
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome
+from profiler.outside_text import safe, safe_values
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
 from profiler.run_folder.folder import RunFolder, RunRecord, runs
@@ -130,7 +131,9 @@ def _read(folder: Path, name: str, baseline: str | None, only: str | None) -> Co
         plan = replace(plan, cells=select_cells(plan.cells, only, plan.baseline))
     report = assemble(run, loaded, plan).report
     external = isinstance(loaded.experiment.workload, CommandWorkload)
-    return ComparedRun(name=name, report=report, record=record, external=external)
+    return ComparedRun(
+        name=safe(name), report=report, record=safe_values(record), external=external
+    )
 
 
 def _variant_id(cells: Sequence[Cell], wanted: str, run: str) -> str:

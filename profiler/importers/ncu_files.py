@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import to_catalogue_metrics
 from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
@@ -30,6 +31,11 @@ class Imported:
 
 def read_imports(files: Sequence[Path]) -> Imported:
     """Launches of files of any page and version; ParseError where one holds no table of ncu."""
+    return safe_frames(launches_as_written(files))
+
+
+def launches_as_written(files: Sequence[Path]) -> Imported:
+    """The same with names as they stand in the files, to be joined with others."""
     frames: list[pd.DataFrame] = []
     notices: list[Notice] = []
     for file in files:

@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pandas as pd
 
+from profiler.analyse.safe_frames import safe_frames
 from profiler.collect import Command
 from profiler.collect.ncu import LAUNCHES, SASS, SOURCE, find_ncu, report_pages
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.findings.why.hot_lines import ListedKernel
-from profiler.importers.ncu_files import Imported, read_imports
+from profiler.importers.ncu_files import Imported, launches_as_written
 from profiler.importers.source_pages import listed_kernels
 from profiler.machine.tool_output import printed
 from profiler.notices import Notice
@@ -55,7 +56,7 @@ def read_reports(
     ncu = _ncu(reports[0], environ)
     parts = [_read(ncu, report) for report in reports]
     launches = [part.launches for part in parts]
-    return ImportedReports(
+    imported = ImportedReports(
         launches=Imported(
             launches=pd.concat([part.launches for part in launches], ignore_index=True),
             metrics=tuple(dict.fromkeys(name for part in launches for name in part.metrics)),
@@ -63,6 +64,7 @@ def read_reports(
         ),
         kernels=tuple(kernel for part in parts for kernel in part.kernels),
     )
+    return safe_frames(imported)
 
 
 def _ncu(report: Path, environ: Mapping[str, str] | None) -> Path:
@@ -86,7 +88,7 @@ def _read(ncu: Path, report: Path) -> ImportedReports:
             name: _printed(commands[name], Path(folder) / f"{report.name}.{name}")
             for name in (LAUNCHES, SASS, SOURCE)
         }
-        launches = read_imports([pages[LAUNCHES]])
+        launches = launches_as_written([pages[LAUNCHES]])
         listings, notices = _listings(pages[SASS], pages[SOURCE], launches.launches)
     return ImportedReports(
         Imported(launches.launches, launches.metrics, (*launches.notices, *notices)),
@@ -96,7 +98,8 @@ def _read(ncu: Path, report: Path) -> ImportedReports:
 
 def _printed(command: Command, page: Path) -> Path:
     """File with a page of a report, or with what ncu says of it."""
-    page.write_text(printed(command, _PAGE_TIMEOUT_S), encoding="utf-8")
+    with naming(page):
+        page.write_text(printed(command, _PAGE_TIMEOUT_S), encoding="utf-8")
     return page
 
 
@@ -108,7 +111,7 @@ def _unpacked(report: Path, folder: Path) -> Path:
         return report.resolve()
     plain = folder / report.name.removesuffix(".gz")
     try:
-        with gzip.open(report) as source, plain.open("wb") as target:
+        with naming(plain), gzip.open(report) as source, plain.open("wb") as target:
             shutil.copyfileobj(source, target)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ParseError(f"{report.name}: cannot be unpacked: {error}.") from error

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.why.sass_classes import executed_by_class
 from profiler.errors import UsageError
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
@@ -47,7 +48,7 @@ def read_source_pages(files: Sequence[Path]) -> ImportedSource | None:
         page = read_source_page(file)
         notices += page.notices
         kernels += listed_kernels(file.name, page.listings)
-    return ImportedSource(tuple(kernels), tuple(notices))
+    return safe_frames(ImportedSource(tuple(kernels), tuple(notices)))
 
 
 def listed_kernels(file: str, listings: Sequence[Listing]) -> tuple[ListedKernel, ...]:

@@ -19,14 +19,16 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
+from profiler.analyse.safe_frames import safe_frames
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.file_heads import head
 from profiler.importers.json_values import json_value
 from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
+from profiler.outside_text import safe, safe_values
 from profiler.parse.byte_lines import GZIP_MAGIC
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
@@ -104,12 +106,14 @@ def _is_report(file: Path) -> bool:
 def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
     is_trace = not _is_report(file) and _is_trace(head(file))
     recorded = read_traces([file]) if is_trace else _read_nsys(file, environ)
-    timeline = _file_timeline(file.name, "torch" if is_trace else "nsys", attribute(recorded))
+    timeline = _file_timeline(
+        safe(file.name), "torch" if is_trace else "nsys", safe_frames(attribute(recorded))
+    )
     return ImportedTimeline(
-        file=file.name,
+        file=safe(file.name),
         tool=TORCH if is_trace else NSYS,
-        version=recorded.nsys,
-        schema=recorded.schema,
+        version=safe_values(recorded.nsys),
+        schema=safe_values(recorded.schema),
         timeline=timeline,
         overview=overview(timeline.operations, timeline.ranges, timeline.stacks, timeline.api),
     )
@@ -153,7 +157,7 @@ def _unpacked(file: Path, folder: Path) -> Path:
         return file
     plain = folder / file.name.removesuffix(".gz")
     try:
-        with gzip.open(file) as source, plain.open("wb") as target:
+        with naming(plain), gzip.open(file) as source, plain.open("wb") as target:
             shutil.copyfileobj(source, target)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ParseError(f"{file.name}: cannot be unpacked: {error}.") from error

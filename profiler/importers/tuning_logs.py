@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.model import SCHEMA_VERSION, TunedConfig
+from profiler.outside_text import safe_values
 from profiler.parse.byte_lines import unpacked
 from profiler.parse.inductor import is_inductor_log, parse_inductor_log
 
@@ -18,7 +19,7 @@ def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
     if not all(is_inductor_log(text) for text in texts):
         return None
     return tuple(
-        configuration
+        safe_values(configuration)
         for file, text in zip(files, texts, strict=True)
         for configuration in parse_inductor_log(text, file.name)
     )

@@ -15,6 +15,7 @@ from types import ModuleType, TracebackType
 from typing import Any, Self, TextIO
 
 from profiler.machine.environment import ask_nvml, open_gpu
+from profiler.machine.gpu_processes import GpuProcesses
 from profiler.parse.clock_file import CLOCK_COLUMNS, CLOCKS_FILE, PERIOD_S
 
 _SILENT_POLLS = 50
@@ -23,6 +24,8 @@ _SILENT_POLLS = 50
 _PATIENCE_S = 5.0
 """How long to wait for the last poll: NVML can hang with a GPU that is lost."""
 
+_LOOK_S = 1.0
+"""Between two looks at the processes on the GPU."""
 _MILLIWATTS_PER_WATT = 1000.0
 
 
@@ -32,7 +35,8 @@ class ClockSampler:
     `gpu` is a UUID or an index, None (a run on the CPU) samples nothing. Each row is handed to the
     system as it is read, so that a kill loses none. No trouble with NVML or the disk ever reaches
     the session: it ends the sampling, and `trouble` tells what it was. Where nothing could be read
-    there is no file. For one use; `nvml` is pynvml.
+    there is no file. `processes` looks at the GPU once a second, and before the first sample. For
+    one use; `nvml` is pynvml.
     """
 
     def __init__(
@@ -42,6 +46,7 @@ class ClockSampler:
         *,
         nvml: ModuleType | None = None,
         period_s: float = PERIOD_S,
+        processes: GpuProcesses | None = None,
     ) -> None:
         self.trouble: str | None = None
         """Why there are no samples, or none after some time; None where all went well."""
@@ -51,6 +56,7 @@ class ClockSampler:
         self._gpu = gpu
         self._nvml = nvml
         self._period_s = period_s
+        self._processes = processes
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="clock-sampler", daemon=True)
 
@@ -93,8 +99,12 @@ class ClockSampler:
 
     def _sample(self, nvml: Any, handle: Any) -> None:
         silent = 0
+        look_at = time.monotonic()
         with _Table(self._path) as table:
             for _ in self._ticks():
+                if self._processes is not None and time.monotonic() >= look_at:
+                    self._processes.look(nvml, handle)
+                    look_at = time.monotonic() + _LOOK_S
                 row = _poll(nvml, handle)
                 if self._stop.is_set():  # the file may be packed away while NVML still answers
                     return

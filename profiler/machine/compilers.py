@@ -16,6 +16,8 @@ from profiler.errors import EnvironmentUnusable, UsageError
 DEFAULT_TOOLKIT = "/usr/local/cuda"
 """Where NVIDIA's installers put the toolkit, often without touching PATH."""
 
+_ANSWER_S = 60.0
+"""For nvcc to say what it is."""
 _ARCH = re.compile(r"sm_\d{2,3}[af]?")
 _NVCC_VARIABLES = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 """nvcc reads more flags from these; conda, for one, names the host compiler there."""
@@ -75,9 +77,21 @@ def find_ninja() -> Path:
 def _ask(nvcc: Path, option: str) -> str:
     try:
         done = subprocess.run(
-            [nvcc, option], capture_output=True, text=True, errors="replace", check=True
+            [nvcc, option],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_ANSWER_S,
+            check=True,
         )
-    except (OSError, subprocess.CalledProcessError) as error:
+    except subprocess.CalledProcessError as error:
+        words = (error.stderr or error.stdout).strip() or "it printed nothing"
+        raise EnvironmentUnusable(
+            f"{nvcc} {option} ended with exit code {error.returncode}: {words}",
+            remedy="Repair the CUDA toolkit.",
+        ) from error
+    except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentUnusable(
             f"{nvcc} {option} failed: {error}", remedy="Repair the CUDA toolkit."
         ) from error

@@ -26,6 +26,7 @@ from profiler.machine.environment import (
     package_version,
 )
 from profiler.machine.gpu_lock import is_free
+from profiler.machine.lock_files import FOLDER_VARIABLE
 from profiler.machine.nsys_install import importer_fault, nsys_version
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
@@ -195,7 +196,12 @@ def check_lock(machine: Machine, gpu: Gpu | None) -> Check:
     try:
         free = is_free(gpu.uuid if gpu is not None else None, machine.lock_folder)
     except OSError as error:
-        return Check("lock", Status.MISSING, f"cannot be taken: {error}", "Set XDG_CACHE_HOME.")
+        return Check(
+            "lock",
+            Status.MISSING,
+            f"cannot be taken: {error}",
+            f"Take it away, or name another folder in {FOLDER_VARIABLE}.",
+        )
     if free:
         return Check("lock", Status.OK, "free")
     return Check("lock", Status.WARNING, "another run is profiling", "A new run waits for it.")

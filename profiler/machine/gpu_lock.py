@@ -1,4 +1,4 @@
-"""One profiling process per GPU at a time.
+"""One profiling process per GPU at a time, whoever started it.
 
 Two tools that read the counters of one GPU disturb each other or fail; ncu's own lock depends on
 TMPDIR and does not cover a run as a whole.
@@ -6,19 +6,22 @@ TMPDIR and does not cover a run as a whole.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import os
 import re
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import filelock
-
 from profiler.errors import EnvironmentUnusable, ProfilerError
+from profiler.machine.lock_files import (
+    holder_of,
+    lock_folder,
+    open_lock_file,
+    own_lock_folder,
+    take_lock,
+    write_holder,
+)
 
 _PATIENCE_S = 1.0
 """How long to wait in silence; a lock that is about to be released needs no message."""
@@ -37,23 +40,7 @@ class GpuLock:
     outlasts this process (`run_session(lock_file=...)`)."""
 
 
-def lock_folder(environ: Mapping[str, str] | None = None) -> Path:
-    """Folder of the locks: in the user's cache, or in the temporary folder where that is closed."""
-    environ = os.environ if environ is None else environ
-    home = environ.get("HOME")
-    cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else None)
-    if cache is not None:
-        folder = Path(cache) / "kernel-profiler" / "locks"
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                return folder
-    folder = Path(tempfile.gettempdir()) / f"kernel-profiler-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
-
-
-@contextlib.contextmanager
+@contextmanager
 def gpu_lock(
     gpu_uuid: str | None,
     *,
@@ -64,62 +51,55 @@ def gpu_lock(
     """Hold the lock of a GPU; `on_wait` gets one message when that takes longer than a second.
 
     The lock is released by the operating system when the process dies. `gpu_uuid` None (no GPU: a
-    run on the CPU) is a lock of its own. Raises EnvironmentUnusable where the lock is not free
-    within `timeout_s` seconds, and ProfilerError where this process holds it already.
+    run on the CPU) is a lock of its own. Where the lock that all users share cannot be used, which
+    `on_wait` hears of, it is one of this user. Raises EnvironmentUnusable where the lock is not
+    free within `timeout_s` seconds, and ProfilerError where this process holds it already.
     """
     path = _path(gpu_uuid, lock_folder() if folder is None else folder)
+    if folder is None and (trouble := _trouble(path)) is not None:
+        on_wait(f"Profilers of other users are not waited for: {path}: {trouble}.")
+        path = _path(gpu_uuid, own_lock_folder())
     if path in _held:
         raise ProfilerError(
             f"This process already holds the GPU lock {path.name}.",
             remedy="This is a bug in the profiler; please report it.",
         )
-    lock = filelock.FileLock(path)
     session_file = path.with_suffix(".session")
-    deadline = time.monotonic() + timeout_s
-    waiting = _Waiting(gpu_uuid, deadline, timeout_s, on_wait)
-    waiting.until(lambda: _acquired(lock))
-    try:
+    waiting = _Waiting(gpu_uuid, path, timeout_s, on_wait)
+    with ExitStack() as held:
+        waiting.until(lambda: take_lock(path, held) is not None)
         # A session of a run that was killed may still be clearing up.
-        waiting.until(lambda: _free(session_file))
+        waiting.until(lambda: _is_free(session_file))
+        with open_lock_file(path) as descriptor:
+            write_holder(descriptor)
         _held.add(path)
+        held.callback(_held.discard, path)
         yield GpuLock(session_file)
-    finally:
-        _held.discard(path)
-        lock.release()
 
 
 def is_free(gpu_uuid: str | None, folder: Path | None = None) -> bool:
-    """Whether the lock of a GPU is free now."""
+    """Whether the lock of a GPU is free now; raises OSError where it cannot be used."""
     path = _path(gpu_uuid, lock_folder() if folder is None else folder)
-    if path in _held:
-        return False
-    lock = filelock.FileLock(path)
-    if not _acquired(lock):
-        return False
-    lock.release()
-    return _free(path.with_suffix(".session"))
+    return path not in _held and _is_free(path) and _is_free(path.with_suffix(".session"))
 
 
 def _path(gpu_uuid: str | None, folder: Path) -> Path:
     name = re.sub(r"[^A-Za-z0-9-]", "_", gpu_uuid or "no-gpu")
-    return folder / f"{name}.lock"
+    return folder / f"kernel-profiler-{name}.lock"
 
 
-def _acquired(lock: filelock.BaseFileLock) -> bool:
+def _trouble(path: Path) -> str | None:
+    """Why a lock file cannot be used; None where it can."""
     try:
-        lock.acquire(timeout=0)
-    except filelock.Timeout:
-        return False
-    return True
+        with open_lock_file(path):
+            return None
+    except OSError as error:
+        return error.strerror or str(error)
 
 
-def _free(session_file: Path) -> bool:
-    with session_file.open("a") as stream:
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-    return True
+def _is_free(path: Path) -> bool:
+    with ExitStack() as held:
+        return take_lock(path, held) is not None
 
 
 class _Waiting:
@@ -128,12 +108,13 @@ class _Waiting:
     def __init__(
         self,
         gpu_uuid: str | None,
-        deadline: float,
+        path: Path,
         timeout_s: float,
         on_wait: Callable[[str], None],
     ) -> None:
         self._gpu = gpu_uuid or "the CPU"
-        self._deadline = deadline
+        self._path = path
+        self._deadline = time.monotonic() + timeout_s
         self._timeout_s = timeout_s
         self._on_wait = on_wait
         self._speak_at = time.monotonic() + _PATIENCE_S
@@ -144,12 +125,15 @@ class _Waiting:
             now = time.monotonic()
             if now >= self._deadline:
                 raise EnvironmentUnusable(
-                    f"Another profiling process holds {self._gpu} "
-                    f"(waited {self._timeout_s:.0f} s).",
+                    f"{self._holder()} holds {self._gpu} (waited {self._timeout_s:.0f} s).",
                     remedy="Wait for it or end it; or choose another GPU with "
                     "CUDA_VISIBLE_DEVICES.",
                 )
             if now >= self._speak_at and not self._spoken:
                 self._spoken = True
-                self._on_wait(f"Waiting for another profiling process on {self._gpu} …")
+                self._on_wait(f"{self._holder()} holds {self._gpu}: waiting for it …")
             time.sleep(min(_POLL_S, max(self._deadline - now, 0.0)))
+
+    def _holder(self) -> str:
+        process = holder_of(self._path)
+        return "Another profiler" + ("" if process is None else f" (process {process})")

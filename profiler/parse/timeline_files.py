@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.errors import ParseError
+from profiler.errors import ParseError, naming
 from profiler.model import SCHEMA_VERSION
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
 from profiler.parse.packed import read_packed
@@ -71,7 +71,8 @@ def write_timeline(folder: Path, timeline: Timeline, facts: TimelineFacts) -> No
 
 def _replace(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name}.part")
-    partial.write_bytes(content)
+    with naming(partial):
+        partial.write_bytes(content)
     partial.replace(path)
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.console import RenderableType
 from rich.table import Table
-from rich.text import Text
 
 from profiler.model import TunedConfig
+from profiler.render.console.terminal import plain
 from profiler.render.page import render
 from profiler.render.tables.tuning_tables import HEADS, TuningTable, tuning_tables
 
@@ -30,12 +30,12 @@ def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:
 
 
 def _console_table(table: TuningTable) -> Table:
-    shown = Table(title=Text(table.operation), title_justify="left")
+    shown = Table(title=plain(table.operation), title_justify="left")
     shown.add_column("choice", overflow="fold")
     shown.add_column("configuration", overflow="fold")
     for head in HEADS:
         shown.add_column(head, justify="right")
     for row in table.rows:
         choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
-        shown.add_row(Text(choice), Text(row.config), *(Text(datum.text) for datum in row.data))
+        shown.add_row(plain(choice), plain(row.config), *(plain(datum.text) for datum in row.data))
     return shown

@@ -64,6 +64,11 @@ def _read(path: Path) -> bytes:
     try:
         return read_packed(path) if path.suffix == ".gz" else path.read_bytes()
     except (FileNotFoundError, NotADirectoryError) as error:
+        if not path.parent.exists():
+            raise UsageError(
+                f"{path.parent}: not a run folder (there is no such folder)",
+                remedy="`profiler list` shows the runs that there are.",
+            ) from error
         raise UsageError(
             f"{path.parent}: not a run folder (no {path.name})",
             remedy="Give the folder of a live run, or a recording; a replay leaves results only.",

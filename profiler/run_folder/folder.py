@@ -29,12 +29,12 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from profiler.errors import UsageError
+from profiler.errors import UsageError, naming
 from profiler.model import (
     SCHEMA_VERSION,
     BuildResult,
@@ -44,6 +44,7 @@ from profiler.model import (
     SessionKind,
 )
 from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
+from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -76,7 +77,10 @@ def write_atomic(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        with (
+            naming(path),
+            os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream,
+        ):
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())
@@ -155,6 +159,8 @@ class AttemptResult:
     seconds: float
     failed: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Cell id → (model.Outcome value, cause) for cells that the end of the process is blamed on."""
+    gpu_processes: Mapping[str, int | None] = field(default_factory=dict)
+    """Id of a process that is none of ours and had the GPU open → its device memory in bytes."""
 
 
 @dataclass(frozen=True)
@@ -249,7 +255,12 @@ class RunFolder:
             datetime.fromisoformat(record.created)
         except ValueError as error:
             raise UsageError(f"{path}: damaged: created: {error}") from error
-        return record
+        # Earlier versions wrote the UUID itself.
+        return replace(record, environment=public_environment(record.environment, record.seed))
+
+    def note_machine(self, environment: Environment, seed: int, base: Path) -> None:
+        """Write down what is private to this machine: it is taken out of all that is shared."""
+        write_json(self.path / MACHINE_FILE, machine_texts(self.path, environment, seed, base))
 
     def exists(self) -> bool:
         """Whether the run was begun, so that there is a record."""
@@ -440,6 +451,7 @@ def compress(path: Path, *, level: int = 1) -> None:
     temporary = path.with_name(f".{path.name}.gz")
     try:
         with (
+            naming(target),
             path.open("rb") as source,
             temporary.open("wb") as raw,
             gzip.GzipFile(
@@ -461,15 +473,21 @@ def require_folder(out: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir():
         raise UsageError(f"--out {out}: {nearest} is not a folder")
+    if (reason := why_read_only(nearest)) is not None:
+        raise UsageError(
+            f"--out {out}: {nearest} cannot be written to: {reason}",
+            remedy="Give another folder with --out.",
+        )
+
+
+def why_read_only(folder: Path) -> str | None:
+    """Why no file can be made in a folder; None where one can."""
     try:
         # The bits of a folder do not tell of a file system that is read-only or full.
-        with tempfile.TemporaryDirectory(dir=nearest, prefix=".profiler."):
-            pass
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".profiler."):
+            return None
     except OSError as error:
-        raise UsageError(
-            f"--out {out}: {nearest} cannot be written to: {error.strerror}",
-            remedy="Give another folder with --out.",
-        ) from error
+        return error.strerror or str(error)
 
 
 def create_run(out: Path, experiment: str, created: str) -> RunFolder:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
@@ -27,7 +27,7 @@ from profiler.run_folder.folder import (
     compress,
     write_atomic,
 )
-from profiler.run_folder.redact import PrivateTexts, without_private
+from profiler.run_folder.redact import PrivateTexts, without_names_in_errors, without_private
 
 
 def find_recording(spec: Path, experiment: str) -> Path | None:
@@ -45,13 +45,16 @@ RECORDED_TABLES = (
 )
 
 
-def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None:
+def write_recording(
+    run: RunFolder, target: Path, private: PrivateTexts, names: PrivateTexts = ()
+) -> None:
     """Copy what a replay needs from a run folder: no tool reports, no console output, no job files.
 
     Of a timeline the cleaned files, and nothing of its private folder.
 
     `private` are (text, replacement) pairs: folders of this machine, longest first; they are
-    replaced in every file that is copied, the CSV too.
+    replaced in every file that is copied, the CSV too. `names` are replaced in the words of errors
+    and tools.
 
     An older recording of the same experiment is replaced, once the new one is whole. Raises
     UsageError where the target holds anything else, and where one folder would hold the other.
@@ -62,7 +65,7 @@ def write_recording(run: RunFolder, target: Path, private: PrivateTexts) -> None
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        _write_recorded(run, staging, private)
+        _write_recorded(run, staging, _Redaction(private, names))
         staging.chmod(0o755)
         _require_replaceable(run, target, experiment)  # somebody may have begun a run there
         if target.exists():
@@ -99,9 +102,22 @@ def _require_replaceable(run: RunFolder, target: Path, experiment: str) -> None:
         )
 
 
-def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None:
+@dataclass(frozen=True)
+class _Redaction:
+    """Takes what is private out of the files of a run."""
+
+    private: PrivateTexts
+    names: PrivateTexts
+
+    def of(self, name: str, text: str) -> str:
+        """Content of a file of this name as it may be shared."""
+        named = without_names_in_errors(name, text, self.names)
+        return without_private(named, self.private)
+
+
+def _write_recorded(run: RunFolder, target: Path, redaction: _Redaction) -> None:
     for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE):
-        _copy_text(run.path / name, target / name, private)
+        _copy_text(run.path / name, target / name, redaction)
     compress(target / PLAN_FILE, level=9)
     recording = RunFolder(target)
     recording.write_record(replace(recording.record(), recording=True))
@@ -110,13 +126,13 @@ def _write_recorded(run: RunFolder, target: Path, private: PrivateTexts) -> None
         for name in RECORDED_NAMES:
             if name in attempt.damaged:
                 continue
-            _copy_text(attempt.folder / name, folder / name, private)
+            _copy_text(attempt.folder / name, folder / name, redaction)
         for name in RECORDED_TABLES:
-            _copy_text(attempt.folder / name, folder / name, private)
+            _copy_text(attempt.folder / name, folder / name, redaction)
             compress(folder / name, level=9)  # it is made once and kept in a repository
 
 
-def _copy_text(source: Path, target: Path, private: PrivateTexts) -> None:
+def _copy_text(source: Path, target: Path, redaction: _Redaction) -> None:
     """Copy a text file, compressed or not, without what is private.
 
     Nothing where it is absent, or a link.
@@ -130,4 +146,4 @@ def _copy_text(source: Path, target: Path, private: PrivateTexts) -> None:
         content = read_packed(packed)
     else:
         return
-    write_atomic(target, without_private(content.decode("utf-8", errors="replace"), private))
+    write_atomic(target, redaction.of(source.name, content.decode("utf-8", errors="replace")))

@@ -1,36 +1,106 @@
-"""Taking out of a text what is private to this machine: its folders and its user's name."""
+"""Taking out of a text what is private to a machine: its folders, its name and its user's.
+
+What was private on the machine of a run stands in `private/machine.json` of its folder: whoever
+reads or records the run later, as another user or from another place, takes out the same. That
+file is no part of a recording.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import getpass
+import hashlib
 import json
 import re
+import socket
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from profiler.errors import UsageError
+from profiler.model import Environment
+from profiler.run_folder.documents import read_json
+
+MACHINE_FILE = "private/machine.json"
 PrivateTexts = Sequence[tuple[str, str]]
 """(text, replacement) pairs, longest first."""
 
+_ANYBODY = frozenset(
+    {
+        "admin",
+        "azureuser",
+        "centos",
+        "ci",
+        "debian",
+        "docker",
+        "ec2-user",
+        "gpu",
+        "host",
+        "jenkins",
+        "jovyan",
+        "localhost",
+        "nobody",
+        "opc",
+        "root",
+        "runner",
+        "server",
+        "test",
+        "ubuntu",
+        "user",
+        "vagrant",
+    }
+)
+"""Names that tell nobody from anybody else, and are words of many messages."""
+_FEWEST_LETTERS = 2
+_ERROR_KEYS = frozenset({"cause", "error", "failed", "fell_back"})
+"""Of JSON in a run folder: what people and tools wrote, in whatever words."""
+_TOOL_MESSAGE = "=="
+_RAW_UUID = ("GPU-", "MIG-")
+_DIGITS = 12
+
+
+def public_environment(environment: Environment, seed: int) -> Environment:
+    """The environment of a run as it may be shared: the GPU's UUID as a hash, by the run's seed.
+
+    Runs of one experiment can be told apart by it, and no list of machines leads back to it.
+    """
+    return replace(environment, gpu_uuid=_hashed(environment.gpu_uuid, seed))
+
+
+def _hashed(uuid: str | None, seed: int) -> str | None:
+    if uuid is None or not uuid.startswith(_RAW_UUID):
+        return uuid
+    return f"gpu-{hashlib.sha256(f'{seed}:{uuid}'.encode()).hexdigest()[:_DIGITS]}"
+
+
+def machine_texts(folder: Path, environment: Environment, seed: int, base: Path) -> dict[str, Any]:
+    """What is private to this machine, for `private/machine.json` of the run in `folder`.
+
+    `base` is the folder of the experiment file.
+    """
+    uuid = environment.gpu_uuid
+    names = {**_names(), **({uuid: _hashed(uuid, seed)} if uuid is not None else {})}
+    folders = _folders(folder)
+    if not any(str(parent) in folders for parent in (base.resolve(), *base.resolve().parents)):
+        folders[str(base.resolve())] = "SPEC"
+    earlier = _noted(folder)
+    return {
+        "folders": {**earlier["folders"], **folders},
+        "names": {**earlier["names"], **names},
+    }
+
 
 def private_texts(folder: Path) -> list[tuple[str, str]]:
-    """Folders and names of this machine, and what to write instead; `folder` is that of a run."""
-    pairs = {
-        str(folder.resolve()): "RUN",
-        str(Path.cwd()): ".",
-        sys.prefix: "PYTHON",
-        tempfile.gettempdir(): "TMP",
-    }
-    # A container may run under a number that has neither a name nor a home.
-    with contextlib.suppress(RuntimeError):
-        pairs[str(Path.home())] = "HOME"
-    with contextlib.suppress(KeyError, OSError):
-        # By itself a name such as `runner` would also be found where no user is meant.
-        pairs[f"/{getpass.getuser()}/"] = "/USER/"
-    pairs.pop("/", None)
-    return sorted(pairs.items(), key=lambda pair: -len(pair[0]))
+    """Folders of the machine of a run and of this one, and what to write instead."""
+    return _longest_first({**_noted(folder)["folders"], **_folders(folder)})
+
+
+def private_names(folder: Path) -> list[tuple[str, str]]:
+    """Names of hosts and users, of the machine of a run and of this one, for `without_names`."""
+    return _longest_first({**_noted(folder)["names"], **_names()})
 
 
 def without_private(text: str, private: PrivateTexts) -> str:
@@ -42,3 +112,112 @@ def without_private(text: str, private: PrivateTexts) -> str:
                 end = "" if old.endswith("/") else r"(?![\w-])"
                 text = new.join(re.split(re.escape(spelling) + end, text))
     return text
+
+
+def without_names(text: str, names: PrivateTexts) -> str:
+    """Words of an error or a tool with every private name replaced that stands by itself.
+
+    For such words only: a variant may have the name of a user.
+    """
+    for old, new in names:
+        if old in text:
+            text = new.join(re.split(rf"(?<![\w-]){re.escape(old)}(?![\w-])", text))
+    return text
+
+
+def without_names_in_errors(name: str, text: str, names: PrivateTexts) -> str:
+    """Content of a file of a run folder without private names in the words of errors and tools."""
+    if not any(old in text for old, _ in names):
+        return text
+    if name.endswith(".jsonl"):
+        return "\n".join(_json_text(line, names, None) for line in text.split("\n"))
+    if name.endswith(".json"):
+        return _json_text(text, names, 1)
+    if name.endswith(".csv"):
+        return "".join(
+            without_names(line, names) if line.startswith(_TOOL_MESSAGE) else line
+            for line in text.splitlines(keepends=True)
+        )
+    return text
+
+
+def _json_text(text: str, names: PrivateTexts, indent: int | None) -> str:
+    if not any(old in text for old, _ in names):
+        return text
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):  # damaged: nobody reads it, and it shall name nobody
+        return without_names(text, names)
+    separators = None if indent else (",", ":")
+    made = json.dumps(_in_errors(document, names), indent=indent, separators=separators)
+    return made + "\n" if text.endswith("\n") else made
+
+
+def _in_errors(value: Any, names: PrivateTexts, *, inside: bool = False) -> Any:
+    if isinstance(value, str):
+        return without_names(value, names) if inside else value
+    if isinstance(value, dict):
+        return {
+            key: _in_errors(item, names, inside=inside or key in _ERROR_KEYS)
+            for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [_in_errors(item, names, inside=inside) for item in value]
+    return value
+
+
+def _noted(folder: Path) -> dict[str, dict[str, str]]:
+    """Content of `private/machine.json`; nothing where there is none, or it is damaged."""
+    try:
+        document = read_json(folder / MACHINE_FILE)
+    except UsageError:
+        return {"folders": {}, "names": {}}
+    return {kind: _texts(document.get(kind)) for kind in ("folders", "names")}
+
+
+def _texts(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        return {}
+    pairs = {key: text for key, text in value.items() if isinstance(text, str)}
+    pairs.pop("", None)
+    return pairs
+
+
+def _folders(folder: Path) -> dict[str, str]:
+    pairs = {
+        str(folder.resolve()): "RUN",
+        str(Path.cwd()): ".",
+        sys.prefix: "PYTHON",
+        tempfile.gettempdir(): "TMP",
+    }
+    # A container may run under a number that has neither a name nor a home.
+    with contextlib.suppress(RuntimeError):
+        pairs[str(Path.home())] = "HOME"
+    with contextlib.suppress(KeyError, OSError):
+        pairs[f"/{getpass.getuser()}/"] = "/USER/"
+    pairs.pop("/", None)
+    return pairs
+
+
+def _names() -> dict[str, str]:
+    """Names of this host and this user, as far as they tell who it is."""
+    pairs: dict[str, str] = {}
+    for new, ask in (("HOST", socket.gethostname), ("USER", getpass.getuser)):
+        pairs |= dict.fromkeys(_answer(ask), new)
+    pairs |= {host.partition(".")[0]: "HOST" for host in pairs if "." in host}
+    return {
+        old: new
+        for old, new in pairs.items()
+        if len(old) >= _FEWEST_LETTERS and old.lower() not in _ANYBODY
+    }
+
+
+def _answer(ask: Callable[[], str]) -> tuple[str, ...]:
+    try:
+        return (ask(),)
+    except (KeyError, OSError):
+        return ()
+
+
+def _longest_first(pairs: Mapping[str, str]) -> list[tuple[str, str]]:
+    return sorted(pairs.items(), key=lambda pair: -len(pair[0]))

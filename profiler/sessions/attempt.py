@@ -11,6 +11,7 @@ from pathlib import Path
 
 from profiler.collect import Collector, Command, read_text
 from profiler.collect.ncu import LOG, has_rows
+from profiler.errors import naming
 from profiler.model import Visit
 from profiler.sessions.process import SessionResult, ignore, run_session
 from profiler.sessions.watchdog import Limits, Record
@@ -60,7 +61,8 @@ def run_attempt(
     """
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / JOURNAL
-    protocol.write_job(_job(session.job, visits, journal), folder / JOB)
+    with naming(folder / JOB):
+        protocol.write_job(_job(session.job, visits, journal), folder / JOB)
     try:
         return run_session(
             session.command(folder),
@@ -102,7 +104,8 @@ def recover(collector: Collector, folder: Path) -> bool:
     before = read_text(log)
     separator = "" if not before or before.endswith("\n") else "\n"
     partial = log.with_suffix(".partial")
-    partial.write_text(f"{before}{separator}{rows}", encoding="utf-8")
+    with naming(partial):
+        partial.write_text(f"{before}{separator}{rows}", encoding="utf-8")
     partial.replace(log)
     return True
 

@@ -7,25 +7,34 @@ and nothing is parsed; what was cut off, edited or replaced is built again.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
-import re
-import subprocess
+import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from kernels.build import Compiler, Library, content_hash, depfile_paths, plan_library, write_ninja
+from kernels.build import (
+    BUILD_FILE,
+    Compiler,
+    Library,
+    content_hash,
+    depfile_paths,
+    plan_library,
+    write_ninja,
+)
 from kernels.recipe import Recipe
-from profiler.errors import EnvironmentUnusable, ParseError
-from profiler.machine.compilers import check_arch, find_compiler, find_ninja
+from profiler.errors import EnvironmentUnusable, ParseError, naming
+from profiler.machine.compilers import check_arch, find_compiler
+from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash
 from profiler.parse.ptxas import parse_ptxas_log
+from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
+from profiler.sessions.ninja import NinjaResult, Progress, run_ninja
 
 FACTS_FILE = "facts.json"
 FACTS_VERSION = 2
@@ -34,11 +43,9 @@ ERROR_LINES = 30
 """Lines of the compiler's words that an error keeps; the log beside the object keeps all."""
 
 _ELF = b"\x7fELF"
-_STEP = re.compile(r"^\[(\d+)/(\d+)\]")
-_NINJA_STATUS = "[%f/%t] "
-
-Progress = Callable[[int, int], None]
-"""Called after each step of ninja with the number of steps done and of all steps."""
+_POLL_S = 0.2
+_PATIENCE_S = 1.0
+"""How long to wait for another build in silence."""
 
 
 def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyword
@@ -47,8 +54,10 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     *,
     arch: str,
     build_root: Path,
+    time_limit_s: float = DEFAULT_COMPILE_LIMIT_S,
     jobs: int | None = None,
     on_progress: Progress | None = None,
+    on_wait: Callable[[str], None] = lambda _: None,
     launch_params: Mapping[str, Params] | None = None,
 ) -> tuple[BuildResult, ...]:
     """Build what the variants need for one architecture; results in the order of the variants.
@@ -56,8 +65,9 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     `recipes` maps variant ids to recipes; None is a variant that needs no build. A variant that
     fails to compile has `ok` False and the compiler's words in `error`; the others are built all
     the same. `duplicate_of` names the first variant with the same machine code and the same
-    `launch_params` (by variant id: parameters that act when it is launched). `jobs`: parallel
-    compilations, None lets ninja choose.
+    `launch_params` (by variant id: parameters that act when it is launched). `time_limit_s`: of one
+    run of nvcc; one that takes longer is ended and has failed. `jobs`: parallel compilations, None
+    lets ninja choose. `on_wait` gets a sentence where another build is waited for.
 
     Raises UsageError for an architecture that this nvcc cannot build, and EnvironmentUnusable
     where nvcc or ninja is missing.
@@ -68,10 +78,12 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     compiler = find_compiler()
     check_arch(arch, compiler.path)
     folder = build_root.resolve() / arch
-    with _obstacles_named(), _locked(folder / ".lock") as lock:
+    with _obstacles_named(), _locked(folder / ".lock", on_wait) as lock:
         builds = {id_: _plan(recipe, arch, compiler) for id_, recipe in wanted.items()}
-        ninja_ = partial(_run_ninja, jobs=jobs, on_progress=on_progress, lock_descriptor=lock)
-        built = _build_libraries(_libraries(builds.values()), folder, ninja_)
+        start_ninja = partial(
+            run_ninja, jobs=jobs, time_limit_s=time_limit_s, on_progress=on_progress, lock=lock
+        )
+        built = _build_libraries(_libraries(builds.values()), folder, start_ninja)
     results = (_result(variant.id, builds[variant.id], built) for variant in variants)
     return _with_duplicates(results, launch_params or {})
 
@@ -92,16 +104,23 @@ class _Facts:
 
 
 @contextmanager
-def _locked(path: Path) -> Iterator[int]:
+def _locked(path: Path, on_wait: Callable[[str], None]) -> Iterator[int]:
     """Wait for a lock and hold it; gives its descriptor, for child processes that must hold it too.
 
-    Not a FileLock: compilers outlive a profiler that is killed, and the next one must not write
-    the same objects beside them. The lock is free when the last of them has gone.
+    Compilers live a few seconds longer than a profiler that is killed, and the next one must not
+    write the same objects beside them. The lock is free when the last of them has gone.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield stream.fileno()
+    speak_at = time.monotonic() + _PATIENCE_S
+    with ExitStack() as held:
+        while (descriptor := take_lock(path, held)) is None:
+            if time.monotonic() > speak_at:
+                holder = holder_of(path)
+                named = "" if holder is None else f" (process {holder})"
+                on_wait(f"Waiting for another build in {path.parent}{named} …")
+                speak_at = math.inf
+            time.sleep(_POLL_S)
+        write_holder(descriptor)
+        yield descriptor
 
 
 @contextmanager
@@ -132,7 +151,7 @@ def _libraries(builds: Iterable[_Build]) -> dict[str, Library]:
 
 
 def _build_libraries(
-    libraries: Mapping[str, Library], folder: Path, run_ninja: Callable[[Path], str]
+    libraries: Mapping[str, Library], folder: Path, start_ninja: Callable[[Path], NinjaResult]
 ) -> dict[str, _Facts]:
     """Facts of all libraries: from the cache where it is valid, else built now."""
     hash_once = cache(content_hash)
@@ -144,10 +163,15 @@ def _build_libraries(
     missing = [library for digest, library in libraries.items() if digest not in facts]
     if missing:
         _forget_outcome(missing, folder)
-        complaint = run_ninja(write_ninja(missing, folder))
+        ninja_result = start_ninja(_write_ninja(missing, folder))
         for library in missing:
-            facts[library.recipe_hash] = _new_facts(library, folder, complaint, hash_once)
+            facts[library.recipe_hash] = _new_facts(library, folder, ninja_result, hash_once)
     return facts
+
+
+def _write_ninja(libraries: Sequence[Library], folder: Path) -> Path:
+    with naming(folder / BUILD_FILE):
+        return write_ninja(libraries, folder)
 
 
 def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
@@ -164,40 +188,6 @@ def _forget_outcome(libraries: Iterable[Library], folder: Path) -> None:
             if not depfile_paths(_read(folder / compilation.depfile)):
                 # Cut off by a crash; ninja would refuse to build anything at all.
                 (folder / compilation.depfile).unlink(missing_ok=True)
-
-
-def _run_ninja(
-    build_file: Path, *, jobs: int | None, on_progress: Progress | None, lock_descriptor: int
-) -> str:
-    """Build everything that can be built; returns the output of ninja, for when a log is missing.
-
-    `lock_descriptor` stays open in ninja and its compilers.
-    """
-    command = [str(find_ninja()), "-f", build_file.name, "-k", "0"]
-    if jobs is not None:
-        command += ["-j", str(jobs)]
-    output: list[str] = []
-    with subprocess.Popen(
-        command,
-        cwd=build_file.parent,
-        env={**os.environ, "NINJA_STATUS": _NINJA_STATUS},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        pass_fds=(lock_descriptor,),
-    ) as process:
-        try:
-            for line in process.stdout or ():
-                output.append(line)
-                step = _STEP.match(line)
-                if step and on_progress is not None:
-                    on_progress(int(step[1]), int(step[2]))
-        except BaseException:
-            process.terminate()  # ninja then stops its compilers and removes half-written objects.
-            raise
-    return "".join(line for line in output if not _STEP.match(line))
 
 
 def _cached_facts(
@@ -225,11 +215,11 @@ def _cached_facts(
 
 
 def _new_facts(
-    library: Library, folder: Path, complaint: str, hash_once: Callable[[Path], str]
+    library: Library, folder: Path, ninja_result: NinjaResult, hash_once: Callable[[Path], str]
 ) -> _Facts:
     path = folder / library.library
-    if not path.exists():
-        return _Facts(error=_error(library, folder, complaint))
+    if not all((folder / output).exists() for output in _outputs(library)):
+        return _Facts(error=_error(library, folder, ninja_result))
     try:
         code = code_hash(*(folder / compilation.object for compilation in library.compilations))
     except ParseError:
@@ -247,8 +237,12 @@ def _new_facts(
 
 def _digests(library: Library, folder: Path) -> dict[str, str]:
     """Hash of each file that was built, by its name in the folder of the library."""
-    files = (library.library, *(compilation.object for compilation in library.compilations))
-    return {str(file): content_hash(folder / file) for file in files}
+    return {file: content_hash(folder / file) for file in _outputs(library)}
+
+
+def _outputs(library: Library) -> tuple[str, ...]:
+    """Objects and library, by their names in the folder of the ninja file."""
+    return (*(str(c.object) for c in library.compilations), str(library.library))
 
 
 def _made(folder: Path) -> Mapping[str, str]:
@@ -297,19 +291,26 @@ def _write_facts(
         "made": made,
     }
     draft = folder / f"{FACTS_FILE}.new"
-    draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
+    with naming(draft):
+        draft.write_text(json.dumps(document, indent=1), encoding="utf-8")
     draft.replace(folder / FACTS_FILE)
 
 
-def _error(library: Library, folder: Path, complaint: str) -> str:
-    """Last lines of the compiler's output, without the paths of this build."""
-    texts = [_read(folder / log) for log in _logs(library)]
-    text = "\n".join(text for text in texts if text.strip()) or complaint
+def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
+    """Last lines of the compiler's output, without the paths of this build.
+
+    Where it printed nothing, or was ended, how it ended.
+    """
+    outputs = _outputs(library)
+    printed = "\n".join(_read(folder / log) for log in _logs(library))
+    lines = [line for line in printed.splitlines() if line.strip() and "ptxas info" not in line]
+    if not lines or ninja_result.ended(outputs):
+        lines.append(ninja_result.ending(outputs))
+    text = "\n".join(lines[-ERROR_LINES:])
     sources = {str(compilation.source.parent) for compilation in library.compilations}
     for name in sorted((*sources, str(folder)), key=len, reverse=True):
         text = text.replace(f"{name}/", "")
-    lines = [line for line in text.splitlines() if line.strip() and "ptxas info" not in line]
-    return "\n".join(lines[-ERROR_LINES:])
+    return text
 
 
 def _logs(library: Library) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Stands between the orchestrator and a session, so that no session outlives its orchestrator.
+"""Stands between the orchestrator and a session or build, so that neither outlives it.
 
 Run as a script, with the standard library and psutil only. It starts a command, and ends it and
 everything below it when its own stdin closes: the orchestrator closes it on purpose to stop a
@@ -8,6 +8,9 @@ A session is ended from the inside out. ncu prints its rows only when its target
 runner is killed first and ncu gets time; then the group gets SIGTERM, on which ncu prints its rows
 too; then SIGKILL. (SIGTERM to the process that was started is not enough: /usr/local/cuda/bin/ncu
 is a shell script, and the real ncu below it lives on.)
+
+What the runner started and left is ended seconds after the runner itself: ncu waits for such
+processes for as long as they live (seen with children, orphans and forks).
 """
 
 from __future__ import annotations
@@ -24,7 +27,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil  # type: ignore[import-untyped]
@@ -34,6 +36,10 @@ CANNOT_START = 127
 _TERMINATE_GRACE_S = 10.0
 _GONE_S = 5.0
 _POLL_S = 0.02
+_LOOK_S = 0.25
+RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
+"""Set by the runner, and so inherited by what it starts (`runner.protocol.RUNNER_VARIABLE`, which a
+script cannot import)."""
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
@@ -43,18 +49,25 @@ def main() -> int:
     _adopt_orphans()
     # A crash of a measured program is told from its signal; nobody asked for its memory on disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    with _held(options.lock_file):
-        try:
-            child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL)
-        except OSError as error:
-            print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
-            return CANNOT_START
-        stopper = threading.Thread(
-            target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
+    lock = () if options.lock is None else (options.lock,)
+    for descriptor in lock:  # it is released when the last process that has it open is gone
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=lock)
+    except OSError as error:
+        print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
+        return CANNOT_START
+    stopper = threading.Thread(
+        target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
+    )
+    stopper.start()
+    if options.journal is not None:
+        sweeper = threading.Thread(
+            target=_end_what_is_left, args=(options.journal, options.linger), daemon=True
         )
-        stopper.start()
-        code = child.wait()
-        _end(_descendants())
+        sweeper.start()
+    code = child.wait()
+    _end(_descendants())
     if code < 0:
         # Python ignores SIGPIPE and SIGXFSZ, and handles SIGINT; SIGKILL has no handler to reset.
         with contextlib.suppress(OSError):
@@ -67,7 +80,8 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("--journal", type=Path, help="names the runner's process")
     parser.add_argument("--grace", type=float, required=True, help="seconds for the tool to end")
-    parser.add_argument("--lock-file", type=Path, help="lock file to hold while anything lives")
+    parser.add_argument("--linger", type=float, default=0.0, help="seconds for what a runner left")
+    parser.add_argument("--lock", type=int, help="descriptor of a file to lock until the end")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     options.command = options.command[1:] if options.command[:1] == ["--"] else options.command
@@ -80,29 +94,43 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-@contextlib.contextmanager
-def _held(path: Path | None) -> Iterator[None]:
-    """Hold a lock file that the orchestrator's death does not release."""
-    if path is None:
-        yield
-        return
-    with path.open("a") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
-
-
 def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> None:
     while os.read(0, 1):
         pass
-    _kill(_targets(journal))
-    if _gone(child, grace):
-        return
+    if grace > 0:  # a compiler has no rows to print, but files of its own to take away
+        _kill(_targets(journal))
+        if _gone(child, grace):
+            return
     for process in _descendants():
         with contextlib.suppress(psutil.Error):
             process.terminate()
     if _gone(child, _TERMINATE_GRACE_S):
         return
     _kill(_descendants())
+
+
+def _end_what_is_left(journal: Path, linger: float) -> None:
+    """Wait for the end of the runner; then, after some seconds, end what it has started."""
+    while (pid := _runner_pid(journal)) is None:
+        time.sleep(_LOOK_S)
+    words: list[str] = []
+    with contextlib.suppress(psutil.Error):  # it may be gone already
+        runner = psutil.Process(pid)
+        words = runner.cmdline()
+        while runner.is_running() and runner.status() != psutil.STATUS_ZOMBIE:
+            time.sleep(_LOOK_S)
+    time.sleep(linger)
+    _kill([process for process in _descendants() if _is_left(process, pid, words)])
+
+
+def _is_left(process: psutil.Process, runner: int, words: list[str]) -> bool:
+    """Whether the runner started a process: it has its mark, or is a copy of it that was forked."""
+    try:
+        mark = process.environ().get(RUNNER_VARIABLE)
+        forked = bool(words) and process.cmdline() == words
+        return process.pid != runner and (mark == str(runner) or forked)
+    except psutil.Error:
+        return False
 
 
 def _targets(journal: Path | None) -> list[psutil.Process]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
+from profiler.errors import UsageError
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
@@ -19,6 +20,7 @@ from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
+from profiler.run_folder.redact import public_environment
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import asked_cells, explain_cells
@@ -82,6 +84,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     arch: str,
     build_root: Path,
     on_progress: Callable[[int, int], None] | None = None,
+    on_wait: Callable[[str], None] = lambda _: None,
 ) -> tuple[BuildResult, ...]:
     """Build every variant of a plan for one architecture."""
     recipes = {variant.id: _recipe(experiment, variant, space) for variant in variants}
@@ -90,7 +93,9 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
         recipes,
         arch=arch,
         build_root=build_root,
+        time_limit_s=experiment.build.time_limit_s,
         on_progress=on_progress,
+        on_wait=on_wait,
         launch_params=launch_params(variants, space.recipe),
     )
 
@@ -113,6 +118,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             arch=request.machine.architecture(experiment.build.arch),
             build_root=request.out / ".build",
             on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
+            on_wait=reporter.say,
         )
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
@@ -122,6 +128,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
     ) as lock:
         # Only here, because whoever held the lock may have measured what is missing.
         run = _run_folder(request, keys, reporter)
+        run.note_machine(request.machine.environment, request.plan.seed, request.loaded.base)
         run.write_spec(request.loaded.text)
         run.write_plan(request.plan)
         run.write_builds(builds)
@@ -141,18 +148,33 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             opened=record.opened,
             earlier=frozenset(attempt.folder for attempt in run.attempts()),
         )
-        measurement.save_what_was_left()
-        measurement.check_kernels_of_what_was_left()
-        for session in request.plan.sessions:
-            with _record_updated(measurement, record, watch):
-                _measure_session(request, measurement, session, watch)
-        if _explains(request):
-            with _record_updated(measurement, record, watch):
-                _measure_explained(request, measurement, watch)
-        if request.timeline:
-            with _record_updated(measurement, record, watch):
-                _measure_timeline(request, measurement, watch)
+        with _deletion_named(run):
+            measurement.save_what_was_left()
+            measurement.check_kernels_of_what_was_left()
+            for session in request.plan.sessions:
+                with _record_updated(measurement, record, watch):
+                    _measure_session(request, measurement, session, watch)
+            if _explains(request):
+                with _record_updated(measurement, record, watch):
+                    _measure_explained(request, measurement, watch)
+            if request.timeline:
+                with _record_updated(measurement, record, watch):
+                    _measure_timeline(request, measurement, watch)
     return run
+
+
+@contextmanager
+def _deletion_named(run: RunFolder) -> Iterator[None]:
+    """Raise UsageError where the body fails because its run folder is gone."""
+    try:
+        yield
+    except (UsageError, OSError) as error:
+        if run.exists():
+            raise
+        raise UsageError(
+            f"{run.path} was deleted while it was measured.",
+            remedy="Run the same command again: it begins a new run.",
+        ) from error
 
 
 @contextmanager
@@ -163,8 +185,9 @@ def _record_updated(
     try:
         yield
     finally:
-        opened = {**record.opened, **_opened_meanwhile(measurement)}
-        measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
+        if measurement.run.exists():  # one that was deleted meanwhile is not begun anew by halves
+            opened = {**record.opened, **_opened_meanwhile(measurement)}
+            measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
 
 
 def _opened_meanwhile(measurement: Measurement) -> dict[str, str]:
@@ -294,7 +317,7 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         experiment=name,
         created=earlier.created if earlier else request.created,
         seed=request.plan.seed,
-        environment=request.machine.environment,
+        environment=public_environment(request.machine.environment, request.plan.seed),
         keys={**(earlier.keys if earlier else {}), **keys},
         stages=earlier.stages if earlier else {},
         spec_path=request.loaded.shown_path,

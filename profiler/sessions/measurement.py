@@ -18,6 +18,7 @@ from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, needed
 from profiler.machine.clock_sampler import ClockSampler
+from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import SECTIONS
 from profiler.metrics.queries import ncu_names
@@ -74,6 +75,8 @@ class Measurement:
     earlier: Set[Path] = frozenset()
     """Folders of the attempts that earlier executions made."""
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
+    _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
+    """Folder of an attempt → AttemptResult.gpu_processes."""
 
     def save_what_was_left(self) -> None:
         """Recover results of tools that were killed together with an earlier profiler."""
@@ -287,12 +290,14 @@ class Measurement:
 
     @contextmanager
     def _clocks(self, folder: Path) -> Iterator[None]:
-        """Sample the GPU's clocks into the folder of an attempt while it runs."""
+        """Sample the GPU's clocks into the folder of an attempt while it runs; see who uses it."""
+        processes = GpuProcesses()
         try:
-            with ClockSampler(folder, self.machine.environment.gpu_uuid):
+            with ClockSampler(folder, self.machine.environment.gpu_uuid, processes=processes):
                 yield
         finally:
             compress(folder / CLOCKS_FILE)
+            self._gpu_processes[folder] = processes.others()
 
     def _measured(self, folder: Path) -> Set[Visit]:
         return self._load(self.run.attempt(folder)).visits()
@@ -355,7 +360,10 @@ class Measurement:
             outcome_and_cause = (end.blamed.outcome.value, end.blamed.cause)
             failed = dict.fromkeys(self._hit_by(end), outcome_and_cause)
         return AttemptResult(
-            cause=end.result.cause.value, seconds=end.result.seconds, failed=failed
+            cause=end.result.cause.value,
+            seconds=end.result.seconds,
+            failed=failed,
+            gpu_processes=self._gpu_processes[end.folder],
         )
 
     def _hit_by(self, end: Ended) -> tuple[str, ...]:
@@ -402,7 +410,8 @@ class Measurement:
             self._keep_files(session, folder, end)
             measured = bool(self._measured(folder))
             failure = program.failure(folder, end, measured=measured, has_samples=has_samples)
-            finish_attempt(folder, _command_result(visit.cell, end, failure))
+            result = _command_result(visit.cell, end, failure)
+            finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
             has_samples = has_samples or measured
             if failure is None:
                 progress.visited(visit.cell)

@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]
 
 from profiler.collect import STDERR, STDOUT, Command
 from profiler.errors import Interrupted
+from profiler.machine.lock_files import open_lock_file
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
 from runner import protocol
 
@@ -95,14 +97,14 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
         try:
             timed_out = _wait(process, follow, watchdog)
         except KeyboardInterrupt:
-            _stop(process, limits)
+            _stop(process, limits.grace_s)
             follow()
             raise Interrupted(
                 "Interrupted; what was measured is kept.",
                 remedy="Run the same command again: it goes on with what is missing.",
             ) from None
         if timed_out:
-            _stop(process, limits)
+            _stop(process, limits.grace_s)
         follow()
     records = tuple(protocol.read_journal(journal)) if journal is not None else None
     return SessionResult(
@@ -146,26 +148,45 @@ def _started(
     command: Command, folder: Path, limits: Limits, journal: Path | None, lock_file: Path | None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a command behind its guard, in a process group of its own; end the group on leaving."""
-    guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
-    if journal is not None:
-        guard += ["--journal", str(journal)]
-    if lock_file is not None:
-        guard += ["--lock-file", str(lock_file)]
-    with (folder / STDOUT).open("wb") as stdout, (folder / STDERR).open("wb") as stderr:
+    with (
+        (folder / STDOUT).open("wb") as stdout,
+        (folder / STDERR).open("wb") as stderr,
+        contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
+    ):
         process = subprocess.Popen(
-            [*guard, "--", *command.argv],
+            guarded(command.argv, limits, journal=journal, lock=lock),
             stdin=subprocess.PIPE,  # the guard's; the session itself reads nothing
             stdout=stdout,
             stderr=stderr,
             env={**os.environ, **command.env},
             cwd=command.cwd,
             start_new_session=True,
+            pass_fds=() if lock is None else (lock,),
         )
-    try:
+    with stopped_on_leaving(process, limits.grace_s):
         yield process
+
+
+def guarded(
+    argv: Sequence[str], limits: Limits, *, journal: Path | None = None, lock: int | None = None
+) -> list[str]:
+    """Command line of a command behind its guard; `lock` is a descriptor that it inherits."""
+    guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
+    if journal is not None:
+        guard += ["--journal", str(journal), "--linger", str(limits.linger_s)]
+    if lock is not None:
+        guard += ["--lock", str(lock)]
+    return [*guard, "--", *argv]
+
+
+@contextlib.contextmanager
+def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterator[None]:
+    """End a guard, and all that is left of its process group, whatever ends the body."""
+    try:
+        yield
     finally:
         if process.poll() is None:
-            _stop(process, limits)
+            _stop(process, grace_s)
         if process.stdin is not None:
             process.stdin.close()
         _kill_group(process.pid)
@@ -182,15 +203,15 @@ def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog
             return True
 
 
-def _stop(process: subprocess.Popen[bytes], limits: Limits) -> None:
-    """Tell the guard to end the session; where even that hangs, kill the group.
+def _stop(process: subprocess.Popen[Any], grace_s: float) -> None:
+    """Tell the guard to end what it guards; where even that hangs, kill the group.
 
     So does a second Ctrl-C: what the tool has not printed then comes from its report.
     """
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(timeout=limits.grace_s + _HARD_STOP_S)
+        process.wait(timeout=grace_s + _HARD_STOP_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
         _kill_group(process.pid)
         process.wait()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from profiler.errors import UsageError
 from profiler.model import Cell
+from profiler.outside_text import safe
 from runner import protocol
 
 _PIPE_WIDTH = 200
@@ -21,6 +24,20 @@ _MIN_WIDTH = 40
 
 
 class _Console(Console):
+    def print(self, *objects: Any, **options: Any) -> None:
+        """Print; a plain text without anything that a terminal would obey.
+
+        What is said on stderr ends no run: where it cannot be written (a full disk, a terminal that
+        was closed), it is said to nobody from then on.
+        """
+        try:
+            super().print(*(safe(o) if isinstance(o, str) else o for o in objects), **options)
+        except OSError:
+            if not self.stderr:
+                raise
+            with suppress(OSError, ValueError):  # what the stream still holds goes there, too
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
     def on_broken_pipe(self) -> None:
         """Leave it to the command line, which knows that a reader may leave early."""
         raise BrokenPipeError

@@ -22,7 +22,7 @@ from profiler.collect.nsys import (
     diagnose,
     export_failed,
 )
-from profiler.errors import EnvironmentUnusable, ParseError
+from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.machine.nsys_install import importer_fault
 from profiler.machine.tool_output import printed
 from profiler.parse.chrome_trace import read_traces
@@ -52,7 +52,8 @@ def prepare_private(folder: Path) -> None:
     """Make the folder for the tool's own files of an attempt, with a note why they are private."""
     private = folder / PRIVATE_FOLDER
     private.mkdir(mode=0o700, exist_ok=True)
-    (private / README_FILE).write_text(_README, encoding="utf-8")
+    with naming(private / README_FILE):
+        (private / README_FILE).write_text(_README, encoding="utf-8")
 
 
 def keep_report(nsys: Nsys, folder: Path, facts: TimelineFacts) -> None:

@@ -53,6 +53,8 @@ class Limits:
     takes far longer), and from the last one to the end of the process (ncu prints its rows)."""
     grace_s: float = 60.0
     """For the tool to write its results after the runner was killed (1 s for 100 rows)."""
+    linger_s: float = 3.0
+    """For what a workload started to end after the runner has ended."""
 
 
 class Watchdog:

@@ -93,6 +93,15 @@ def test_without_any_stream_there_is_a_page_all_the_same(measured):
     assert page_of(measured)
 
 
+def test_a_log_of_stderr_on_a_full_disk_costs_its_words(measured):
+    (run,) = measured.runs()
+    target = measured.folder / "full.json"
+    code, out, _ = start(measured, "report", str(run), "--json", str(target), streams="2>/dev/full")
+    assert code == 0
+    assert b"Winner" in out
+    assert json.loads(target.read_text())["experiment"] == "mine"
+
+
 @pytest.mark.parametrize("columns", ["0", "1", "5", "x"])
 def test_a_narrow_terminal_gets_a_table_all_the_same(measured, columns):
     (run,) = measured.runs()

@@ -1,8 +1,9 @@
-"""A thread that a workload leaves running costs seconds after the last visit, and no cell."""
+"""What a workload leaves running costs seconds after the last visit, and no cell."""
 
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,23 @@ def make_inputs(problem, device, seed): return torch.ones(8)
 def reference(problem, inputs): return inputs * 2
 def prepare(variant, problem, inputs, library): return lambda: inputs * 2
 """
+LIKE_NCU = """\
+import os, subprocess, sys
+ends, held = os.pipe()
+os.set_inheritable(held, True)
+with subprocess.Popen(sys.argv[1:], close_fds=False) as runner:
+    os.close(held)
+    os.read(ends, 1)
+sys.exit(runner.returncode)
+"""
+"""A tool that waits until nothing that its target has started is left, however it was started."""
 LEFT = {
+    "a child": ("subprocess", "subprocess.Popen(['sleep', '600'], close_fds=False)"),
+    "an orphan": (
+        "subprocess",
+        "subprocess.run(['sh', '-c', 'setsid sleep 600 &'], close_fds=False)",
+    ),
+    "a fork": ("os", "os.fork() or time.sleep(600)"),
     "a thread": ("os", "threading.Thread(target=time.sleep, args=[600]).start()"),
     "a handler": ("atexit", "atexit.register(time.sleep, 600)"),
 }
@@ -41,22 +58,51 @@ def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
         cells=(cell,),
         visits=(protocol.JobVisit(cell.id, 0),),
     )
-    protocol.write_job(job, tmp_path / "job.json")
+    job_file = str(tmp_path / "job.json")
+    protocol.write_job(job, Path(job_file))
     hurry = (
         "import sys, runner.__main__ as runner; runner.GRACE_S = 0.3;"
         "runner._leave(runner.main(sys.argv[1:]))"
     )
     result = run_session(
-        Command((sys.executable, "-c", hurry, str(tmp_path / "job.json")), {}),
+        Command((sys.executable, "-c", LIKE_NCU, sys.executable, "-c", hurry, job_file), {}),
         folder=tmp_path,
-        limits=Limits(step_s=20, startup_s=30, grace_s=1),
+        limits=Limits(step_s=20, startup_s=30, grace_s=1, linger_s=0.3),
         journal=journal,
     )
     records = list(protocol.read_journal(journal))
     assert records[-1]["event"] == protocol.SESSION_FINISHED
     assert time.time() - records[-1]["time"] < 3
     assert (result.cause, result.returncode) == (Cause.FINISHED, 0)
-    assert "was ended after 0.3 s" in (tmp_path / "stderr.txt").read_text()
+    if left in ("a thread", "a handler"):
+        assert "was ended after 0.3 s" in (tmp_path / "stderr.txt").read_text()
+
+
+CRASHING = """\
+import json, os, signal, subprocess, sys
+os.environ["PROFILER_RUNNER_PID"] = str(os.getpid())
+with open(sys.argv[1], "a") as journal:
+    for record in (
+        {"event": "session_started", "pid": os.getpid()},
+        {"event": "started", "cell": "a..p", "phase": "warmup"},
+    ):
+        journal.write(json.dumps(record) + "\\n")
+subprocess.Popen(["sleep", "600"], close_fds=False)
+os.kill(os.getpid(), signal.SIGSEGV)
+"""
+
+
+def test_a_runner_that_crashes_beside_its_child_is_no_cell_that_timed_out(tmp_path):
+    journal = tmp_path / "journal.jsonl"
+    tool = (sys.executable, "-c", LIKE_NCU)
+    result = run_session(
+        Command((*tool, sys.executable, "-c", CRASHING, str(journal)), {}),
+        folder=tmp_path,
+        limits=Limits(step_s=20, startup_s=20, grace_s=1, linger_s=0.1),
+        journal=journal,
+    )
+    assert (result.cause, result.failing_cell.cell) == (Cause.DIED, "a..p")
+    assert result.seconds < 10
 
 
 def test_a_tool_that_hangs_after_the_last_record_is_not_a_cell_that_timed_out(tmp_path):

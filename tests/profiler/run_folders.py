@@ -49,7 +49,7 @@ collect: {blocks: 2, metrics: [duration_ns, cycles]}
 """
 H200 = Environment(
     gpu="NVIDIA H200",
-    gpu_uuid="GPU-1",
+    gpu_uuid="gpu-0123456789ab",
     compute_capability="9.0",
     driver="580.1",
     ncu="2025.3.1",

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError
-from profiler.machine.gpu_lock import gpu_lock, is_free, lock_folder
+from profiler.machine.gpu_lock import gpu_lock, is_free
 
 HOLDER = """
 import sys
@@ -46,7 +46,7 @@ def test_lock_of_another_process_is_respected_and_named(tmp_path, holder):
         pytest.fail("the lock was held by another process")
     assert caught.value.exit_code is ExitCode.ENVIRONMENT
     assert caught.value.remedy is not None
-    assert said == ["Waiting for another profiling process on GPU-1 …"]
+    assert said == [f"Another profiler (process {holder.pid}) holds GPU-1: waiting for it …"]
 
 
 def test_lock_is_free_again_when_its_holder_was_killed(tmp_path, holder):
@@ -93,17 +93,3 @@ def test_a_session_that_outlives_its_run_keeps_the_gpu(tmp_path):
             pytest.fail("the GPU was still in use")
         session.communicate("\n")
     assert is_free("GPU-1", tmp_path)
-
-
-def test_folder_is_in_the_cache_of_the_user(tmp_path):
-    environ = {"XDG_CACHE_HOME": str(tmp_path)}
-    assert lock_folder(environ) == tmp_path / "kernel-profiler/locks"
-    assert lock_folder({"HOME": str(tmp_path)}) == tmp_path / ".cache/kernel-profiler/locks"
-
-
-def test_folder_falls_back_to_the_temporary_one(tmp_path, monkeypatch):
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    (tmp_path / "file").write_text("")
-    folder = lock_folder({"XDG_CACHE_HOME": str(tmp_path / "file")})
-    assert folder.parent == tmp_path
-    assert folder.is_dir()

@@ -53,6 +53,8 @@ from runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 DEFAULT_SEED = 0x5EED
 """Any fixed number will do: it only has to be the same from one run to the next."""
+DEFAULT_COMPILE_LIMIT_S = 1800.0
+"""The slowest kernels of FlashAttention and CUTLASS take minutes."""
 
 DTYPES = (
     "float64",
@@ -413,6 +415,10 @@ class Build(SpecModel):
         default="auto",
         description="`sm_90`, …; `auto`: that of the GPU.",
         json_schema_extra={"pattern": f"^({_ARCHITECTURE.pattern})$"},
+    )
+    time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
+        default=DEFAULT_COMPILE_LIMIT_S,
+        description="Seconds that one run of nvcc may take before it is ended.",
     )
 
 

@@ -37,7 +37,7 @@ FIELD_WORDS: Mapping[str, str] = {
     "baseline": "Baseline",
     "spec": "Experiment file",
     "gpu": "GPU",
-    "gpu_uuid": "GPU UUID",
+    "gpu_uuid": "GPU (hash of its UUID)",
     "compute_capability": "Compute capability",
     "driver": "Driver",
     "cuda_driver": "CUDA of the driver",

@@ -15,7 +15,7 @@ from profiler.render.words import numbers
 _ENVIRONMENT_WORDS: tuple[tuple[str, str, str], ...] = (
     ("gpu", "GPU", ""),
     ("compute_capability", "Compute capability", ""),
-    ("gpu_uuid", "GPU UUID", ""),
+    ("gpu_uuid", "GPU (hash of its UUID)", ""),
     ("sm_count", "SMs", ""),
     ("memory_bytes", "Device memory", "byte"),
     ("l2_bytes", "L2 cache", "byte"),

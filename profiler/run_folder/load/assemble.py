@@ -11,6 +11,7 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
+from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.samples import share_duplicates
 from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
@@ -32,7 +33,13 @@ from profiler.run_folder.load.outcomes import Results, gather
 from profiler.run_folder.load.report import ReplayInfo, Report
 from profiler.run_folder.load.throttling import counting_timelines
 from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
-from profiler.run_folder.redact import PrivateTexts, private_texts, without_private
+from profiler.run_folder.redact import (
+    PrivateTexts,
+    private_names,
+    private_texts,
+    without_names,
+    without_private,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +64,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         load_attempt(attempt, record.keys, capability, record.timelines, record.opened)
         for attempt in attempts
     ]
-    private = private_texts(run.path)
-    builds = tuple(_public_build(build, private) for build in builds)
+    private, names = private_texts(run.path), private_names(run.path)
+    builds = tuple(_public_build(build, private, names) for build in builds)
     results = gather(plan, builds, loaded_attempts, capability, recorded=replay)
-    results = replace(results, statuses=_public_statuses(results, private))
+    results = replace(results, statuses=_public_statuses(results, private, names))
     environment = _with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)
     samples = share_duplicates(results.samples, results.statuses)
@@ -95,7 +102,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
                 Notice(NoticeKind.ATTEMPT_DAMAGED, {"attempt": name})
                 for name in run.damaged_attempts()
             ),
-            *results.notices,
+            *(_public_notice(notice, private, names) for notice in results.notices),
         ),
         spec_text=loaded.text,
         # The spec in a run folder is a copy: what measures again is the file that it was made from.
@@ -121,7 +128,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         timelines=_timelines(plan, results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
     )
-    return Finished(report, _exit_code(results))
+    return Finished(safe_frames(report), _exit_code(results))
 
 
 def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
@@ -157,21 +164,33 @@ def _profiles(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, Cell
     }
 
 
-def _public_build(build: BuildResult, private: PrivateTexts) -> BuildResult:
+def _public_build(build: BuildResult, private: PrivateTexts, names: PrivateTexts) -> BuildResult:
     """A build as it may be shown: without the folders of this machine."""
     return replace(
         build,
         library=None if build.library is None else without_private(build.library, private),
         command=without_private(build.command, private),
-        error=without_private(build.error, private),
+        error=without_names(without_private(build.error, private), names),
     )
 
 
-def _public_statuses(results: Results, private: PrivateTexts) -> Mapping[str, CellStatus]:
+def _public_statuses(
+    results: Results, private: PrivateTexts, names: PrivateTexts
+) -> Mapping[str, CellStatus]:
     return {
-        cell: replace(status, cause=without_private(status.cause, private))
+        cell: replace(status, cause=without_names(without_private(status.cause, private), names))
         for cell, status in results.statuses.items()
     }
+
+
+def _public_notice(notice: Notice, private: PrivateTexts, names: PrivateTexts) -> Notice:
+    values = {
+        key: without_names(without_private(value, private), names)
+        if isinstance(value, str)
+        else value
+        for key, value in notice.values.items()
+    }
+    return replace(notice, values=values)
 
 
 def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:

@@ -169,6 +169,7 @@ def load_attempt(
     odd = (
         *clock_notices,
         *_odd_records(attempt, journal.skipped),
+        *_gpu_shared(attempt),
         *(Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name}) for name in attempt.damaged),
     )
     if record.kind == SessionKind.TIMELINE:
@@ -242,6 +243,19 @@ def _read_clocks(attempt: Attempt) -> tuple[pd.DataFrame, tuple[Notice, ...]]:
 def _odd_records(attempt: Attempt, skipped: int) -> tuple[Notice, ...]:
     values: dict[str, str | int | float] = {"file": attempt.journal.name, "count": skipped}
     return (Notice(NoticeKind.JOURNAL_ODD, values),) if skipped else ()
+
+
+def _gpu_shared(attempt: Attempt) -> tuple[Notice, ...]:
+    """Notice of the other processes that had the GPU open during an attempt."""
+    processes = {} if attempt.result is None else attempt.result.gpu_processes
+    if not processes:
+        return ()
+    named = ", ".join(
+        f"process {pid}" + (f" ({memory / 2**30:.1f} GiB)" if memory else "")
+        for pid, memory in processes.items()
+    )
+    values = {"session": attempt.record.session, "processes": named}
+    return (Notice(NoticeKind.GPU_SHARED, values),)
 
 
 def _load_timelines(

@@ -137,7 +137,7 @@ def go(place, tmp_path, monkeypatch):
 
     There is no ncu: it would fail if it tried to measure anything.
     """
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PROFILER_LOCKS", str(tmp_path / "locks"))
 
     def run(**changes):
         console = Console(file=io.StringIO(), width=200)

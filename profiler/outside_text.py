@@ -1,0 +1,108 @@
+r"""Text from outside made safe to show: on a terminal, in SVG, in HTML, in JSON.
+
+Names of kernels, ranges and variants, causes of failures, words of tools: any of them can hold half
+of a character, which no file can, a code point that no XML can, an escape sequence that a terminal
+obeys, or a mark that turns the text after it around. Such code points become their escapes
+(`\\x1b`), so that two names which differ stay different. It is done where the text of a run or an
+imported file has been read, before anything is found in it, and where a text is printed at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_CONTROLS = r"\x00-\x08\x0b-\x1f\x7f-\x9f"
+_TURNS = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
+_LINE_ENDS = r"\u2028\u2029"
+_INVISIBLE = r"\u206a-\u206f\ufff9-\ufffb\U000e0000-\U000e007f"
+"""Deprecated, for annotations, and tags: another text inside a text, which nobody sees."""
+_HALVES = r"\ud800-\udfff"
+_NO_CHARACTERS = r"\ufdd0-\ufdef" + "".join(
+    rf"\U{plane:04x}fffe\U{plane:04x}ffff" for plane in range(17)
+)
+_UNSAFE = re.compile(f"[{_CONTROLS}{_TURNS}{_LINE_ENDS}{_INVISIBLE}{_HALVES}{_NO_CHARACTERS}]")
+_FIRST_BYTE, _LAST_BYTE = 0xDC80, 0xDCFF
+"""A byte of a file's name that is no UTF-8, as Python keeps it."""
+
+
+def safe(text: str) -> str:
+    """Text with every unsafe code point as its escape; the very object where there is none.
+
+    Tabs and ends of lines stay; those of Windows become ours.
+    """
+    if _UNSAFE.search(text) is None:
+        return text
+    return _UNSAFE.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def safe_values(value: T, leaf: Callable[[Any], Any] = lambda value: value) -> T:
+    """A copy of a value in which every text is safe, at whatever depth; itself where all are.
+
+    Goes through mappings with their keys, lists, tuples and dataclasses; `leaf` makes anything else
+    safe.
+    """
+    made: T = _Walk(leaf).of(value)
+    return made
+
+
+def _escape(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if _FIRST_BYTE <= code <= _LAST_BYTE:
+        code -= 0xDC00
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+class _Walk:
+    """Goes through one value; what occurs in it many times is looked at once."""
+
+    def __init__(self, leaf: Callable[[Any], Any]) -> None:
+        self._leaf = leaf
+        self._made: dict[int, Any] = {}
+
+    def of(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return safe(value)
+        if value is None or isinstance(value, int | float):
+            return value
+        made = self._made.get(id(value))
+        if made is None:
+            made = self._made[id(value)] = self._inside(value)
+        return made
+
+    def _inside(self, value: Any) -> Any:
+        if isinstance(value, Mapping):
+            pairs = [(self.of(key), self.of(item)) for key, item in value.items()]
+            return value if _same(value.items(), pairs) else dict(pairs)
+        if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
+            items = [self.of(item) for item in value]
+            return value if all(map(_is, value, items)) else type(value)(items)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._dataclass(value)
+        return self._leaf(value)
+
+    def _dataclass(self, value: Any) -> Any:
+        names = [field.name for field in dataclasses.fields(value) if field.init]
+        changed = {
+            name: made
+            for name in names
+            if (made := self.of(getattr(value, name))) is not getattr(value, name)
+        }
+        return dataclasses.replace(value, **changed) if changed else value
+
+
+def _same(items: Any, pairs: list[tuple[Any, Any]]) -> bool:
+    return all(
+        key is new_key and item is new_item
+        for (key, item), (new_key, new_item) in zip(items, pairs, strict=True)
+    )
+
+
+def _is(first: object, second: object) -> bool:
+    return first is second
