@@ -54,7 +54,10 @@ def _explained(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairW
         if answer is not None:
             return answer.cell, answer
     cells = _cells_of_problem(findings, request.problem, request.variant, request.against)
-    cell = _named(cells, request.variant) if request.variant else _default(findings, cells)
+    if request.variant:
+        cell = _named(cells, request.variant)
+    else:
+        cell = _default(findings, cells, request.against)
     other = _named(cells, request.against) if request.against else _other(findings, cells, cell)
     if other is None or other.id == cell.id:
         return cell, None
@@ -98,12 +101,17 @@ def _named(cells: dict[str, Cell], name: str) -> Cell:
     )
 
 
-def _default(findings: Findings, cells: dict[str, Cell]) -> Cell:
-    """The variant to recommend where it was explained, else the fastest."""
-    if findings.best is not None and findings.best.name in cells:
-        return cells[findings.best.name]
+def _default(findings: Findings, cells: dict[str, Cell], against: str | None) -> Cell:
+    """The variant to recommend where it was explained, else the fastest that is no reference.
+
+    Without any of these the fastest; never the one that it is compared with, if there is another.
+    """
     primary = findings.report.primary
-    return min(cells.values(), key=lambda cell: findings.value(cell, primary).median)
+    others = [cell for cell in cells.values() if cell.variant.name != against]
+    rivals = [cell for cell in others if cell.variant.id not in findings.references]
+    best = [cell for cell in rivals if cell.variant == findings.best]
+    candidates = best or rivals or others or list(cells.values())
+    return min(candidates, key=lambda cell: findings.value(cell, primary).median)
 
 
 def _other(findings: Findings, cells: dict[str, Cell], cell: Cell) -> Cell | None:

@@ -113,7 +113,8 @@ def _hot_lines(kernel: KernelWhy) -> Iterator[str]:
     for line in kernel.lines:
         share = numbers.show(100 * line.share, "%")
         wait = WAITS.get(line.reason, line.reason)
-        yield f"  {share:>7} of the stalls at {line.place} {line.text}  [{wait}]"
+        place = f"{line.place} " if line.place else ""
+        yield f"  {share:>7} of the stalls at {place}{line.text}  [{wait}]"
     if not kernel.lines:
         yield "  no source page: which lines wait is not known"
 
