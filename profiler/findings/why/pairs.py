@@ -13,6 +13,7 @@ from profiler.analyse.why.account import Account, account
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roof_account import RoofAccount, roof_account
 from profiler.analyse.why.sass_classes import executed_by_class
+from profiler.analyse.why.sass_diff import SassDiff, diff_sass
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
 from profiler.model import Cell, Verdict
@@ -87,6 +88,19 @@ class PairWhy:
         if any(side is None for side in sides.values()):
             return pd.DataFrame(columns=["first", "second"])
         return pd.DataFrame(sides).fillna(0.0)
+
+    @cached_property
+    def sass_diff(self) -> SassDiff | None:
+        """Instructions that only one side has, the second as the older one.
+
+        None of several kernels, without a source page, and where no difference is shown.
+        """
+        listings = [
+            kernel.profile.listing for why in (self.second, self.first) for kernel in why.kernels
+        ]
+        if not self.told or len(listings) != 2 or listings[0] is None or listings[1] is None:
+            return None
+        return diff_sass(listings[0], listings[1])
 
 
 def _profiles(why: CellWhy) -> list[KernelProfile]:

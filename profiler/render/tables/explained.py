@@ -8,6 +8,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.why.accounts import Account
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.sass import Hunk, SassDiff, Side
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.why import (
@@ -26,6 +27,7 @@ _MOST_WAITS = 5
 _MOST_CAUSES = 6
 _MOST_ADVICE = 5
 _MOST_CLASSES = 10
+_MOST_SASS = 40
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,17 @@ class Explained:
     """Time that each cause may cost in both."""
     classes: tuple[TextRow, ...]
     """Executed instructions by class in both."""
+    sass: SassText | None
+    """None where there is nothing to compare."""
+
+
+@dataclass(frozen=True)
+class SassText:
+    """Instructions that only one of two kernels has."""
+
+    summary: str
+    text: str
+    """The changes with most executed instructions, each line with its sign."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +127,7 @@ def _pair(pair: PairWhy) -> Explained:
             for change in pair.causes[:_MOST_CAUSES]
         ),
         classes=_classes(pair),
+        sass=None if pair.sass_diff is None else _sass(pair, pair.sass_diff),
     )
 
 
@@ -158,6 +172,29 @@ def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
         )
         for name in moved.index[:_MOST_CLASSES]
     )
+
+
+def _sass(pair: PairWhy, diff: SassDiff) -> SassText:
+    """The hunks with most executed instructions, as far as they fit."""
+    if diff.is_empty:
+        return SassText("SASS: the same instructions in the same order", "")
+    sums = diff.by_class[["removed", "added"]].sum()
+    summary = (
+        f"SASS: {int(sums['added'])} instructions only in {pair.cell.variant.name}, "
+        f"{int(sums['removed'])} only in {pair.against.variant.name}"
+    )
+    shown: list[str] = []
+    for hunk in sorted(diff.hunks, key=_executed, reverse=True):
+        lines = [f"{line.side.value} {line.sass.strip()}" for line in hunk.lines]
+        if shown and len(shown) + len(lines) > _MOST_SASS:
+            break
+        shown += [f"@@ instruction {hunk.second_start + 1}", *lines[:_MOST_SASS]]
+    return SassText(summary, "\n".join(shown))
+
+
+def _executed(hunk: Hunk) -> float:
+    """Executed instructions that only one side has."""
+    return sum(line.executed for line in hunk.lines if line.side is not Side.BOTH)
 
 
 def _tree(name: str, why: CellWhy) -> Tree:
