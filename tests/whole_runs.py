@@ -115,8 +115,12 @@ class CommandLine:
         return self(*arguments, "--no-report", **environment)
 
     def write_spec(self, name="mine", **fields):
-        """Write an experiment file over one of the workloads of the tests; gives its path."""
-        document = {"name": name, **fields}
+        """Write an experiment file over one of the workloads of the tests; gives its path.
+
+        Nothing is explained unless it says so: that takes a session more.
+        """
+        collect = {"explain": False, **fields.pop("collect", {})}
+        document = {"name": name, **fields, "collect": collect}
         path = self.folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(document, sort_keys=False))
         return path

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from profiler.findings.why.schema import AnswerWhy
+
 Number = float | None
 """Missing is null."""
 Params = dict[str, Any]
@@ -128,7 +130,7 @@ class AnswerPart(_Part):
     best: Best | None
     by_how_much: Difference | None
     is_it_real: Reality | None
-    why: None = Field(description="not answered yet")
+    why: AnswerWhy | None = Field(description="null where nothing was explained")
     best_reference: Reference | None
     problems: list[ProblemAnswer]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +29,12 @@ from profiler.run_folder.folder import (
     compress,
     write_atomic,
 )
-from profiler.run_folder.redact import PrivateTexts, without_names_in_errors, without_private
+from profiler.run_folder.redact import (
+    PrivateTexts,
+    with_folders,
+    without_names_in_errors,
+    without_private,
+)
 
 
 def find_recording(spec: Path, experiment: str) -> Path | None:
@@ -65,7 +72,8 @@ def write_recording(
     target.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     try:
-        _write_recorded(run, staging, _Redaction(private, names))
+        redaction = _Redaction(with_folders(private, _source_folders(run)), names)
+        _write_recorded(run, staging, redaction)
         staging.chmod(0o755)
         _require_replaceable(run, target, experiment)  # somebody may have begun a run there
         if target.exists():
@@ -132,18 +140,31 @@ def _write_recorded(run: RunFolder, target: Path, redaction: _Redaction) -> None
             compress(folder / name, level=9)  # it is made once and kept in a repository
 
 
-def _copy_text(source: Path, target: Path, redaction: _Redaction) -> None:
-    """Copy a text file, compressed or not, without what is private.
+_SOURCE_FILE = re.compile(rb'^"File (?:Path|Name)","(.+)/', re.MULTILINE)
 
-    Nothing where it is absent, or a link.
-    """
+
+def _source_folders(run: RunFolder) -> Iterator[str]:
+    """Folders of the sources that pages of explain sessions name."""
+    for attempt in run.attempts():
+        for name in EXPLAIN_FILES:
+            content = _content(attempt.folder / name)
+            for match in _SOURCE_FILE.finditer(content or b""):
+                yield match[1].decode("utf-8", errors="replace")
+
+
+def _copy_text(source: Path, target: Path, redaction: _Redaction) -> None:
+    """Copy a text file, compressed or not, without what is private; nothing where it is absent."""
+    content = _content(source)
+    if content is not None:
+        text = content.decode("utf-8", errors="replace")
+        write_atomic(target, redaction.of(source.name, text))
+
+
+def _content(source: Path) -> bytes | None:
+    """Content of a file, compressed or not; None where it is absent, or a link."""
     packed = source.with_name(f"{source.name}.gz")
     if source.is_symlink() or packed.is_symlink():
-        return
+        return None
     if source.exists():
-        content = source.read_bytes()
-    elif packed.exists():
-        content = read_packed(packed)
-    else:
-        return
-    write_atomic(target, redaction.of(source.name, content.decode("utf-8", errors="replace")))
+        return source.read_bytes()
+    return read_packed(packed) if packed.exists() else None

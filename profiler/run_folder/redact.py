@@ -15,7 +15,7 @@ import re
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,8 @@ _FEWEST_LETTERS = 2
 _ERROR_KEYS = frozenset({"cause", "error", "failed", "fell_back"})
 """Of JSON in a run folder: what people and tools wrote, in whatever words."""
 _TOOL_MESSAGE = "=="
+_PUBLIC_FOLDERS = ("/usr/", "/opt/")
+"""What a toolkit or a package installed: it tells nothing of a user."""
 _RAW_UUID = ("GPU-", "MIG-")
 _DIGITS = 12
 
@@ -101,6 +103,22 @@ def private_texts(folder: Path) -> list[tuple[str, str]]:
 def private_names(folder: Path) -> list[tuple[str, str]]:
     """Names of hosts and users, of the machine of a run and of this one, for `without_names`."""
     return _longest_first({**_noted(folder)["names"], **_names()})
+
+
+def with_folders(private: PrivateTexts, folders: Iterable[str]) -> list[tuple[str, str]]:
+    """`private`, and a number for each of those folders that it does not make relative.
+
+    Of files that a tool names: a user's sources may lie anywhere.
+    """
+    absolute = [
+        folder
+        for folder in dict.fromkeys(folders)
+        if folder.startswith("/")
+        and not folder.startswith(_PUBLIC_FOLDERS)
+        and not without_private(folder, private).startswith(".")
+    ]
+    numbered = {folder: f"SOURCES{number}" for number, folder in enumerate(absolute, start=1)}
+    return _longest_first({**dict(private), **numbered})
 
 
 def without_private(text: str, private: PrivateTexts) -> str:

@@ -34,7 +34,8 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
     differences = {
         problem: _difference(plan, cells, durations) for problem, cells in by_problem.items()
     }
-    furthest = max(differences, key=differences.__getitem__)
+    # Where nothing can be compared with a baseline, all differences are 0.
+    furthest = max(differences, key=lambda problem: (differences[problem], problem == longest))
     explained = {
         cell.id
         for problem in dict.fromkeys((longest, furthest))

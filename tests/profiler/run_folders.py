@@ -39,7 +39,7 @@ title: Which sum
 workload: ./workload.py
 variants: {list: [plain, tree, loop]}
 problems: {list: [small, large]}
-collect: {blocks: 2, metrics: [duration_ns, cycles, registers, l2_hit_pct]}
+collect: {blocks: 2, metrics: [duration_ns, cycles, registers, l2_hit_pct], explain: false}
 """
 COMMAND_SPEC = """\
 name: program

@@ -250,7 +250,8 @@ def _occupancy_shared_memory(facts: Facts) -> Detected:
 
 def _idle_part(facts: Facts) -> float:
     """Part of the elapsed cycles in which the average scheduler has no warp."""
-    return 1 - _part(facts.value(ACTIVE_AVERAGE), facts.value(ELAPSED))
+    active, elapsed = facts.value(ACTIVE_AVERAGE), facts.value(ELAPSED)
+    return 1 - _part(active, elapsed) if active and elapsed else 0.0
 
 
 _WAVES = "launch__waves_per_multiprocessor"

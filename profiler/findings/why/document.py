@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.roof_account import RoofAccount
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy, KernelWhy
-from profiler.findings.why.pairs import CauseChange, PairWhy
+from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
 
 Document = dict[str, Any]
@@ -21,6 +22,7 @@ MOST_WAITS = 4
 MOST_CAUSES = 5
 MOST_ADVICE = 3
 MOST_ROOFS = 3
+MOST_BYTES = 4096
 _MOST_LETTERS = 60
 
 
@@ -30,8 +32,19 @@ def explain_document(
     """The answer, the account and the tree of a cell; at most 4 kB. Missing is null.
 
     Every number has its unit in its key. Counters are of one launch (n = 1) in the explain session;
-    ratio and verdict are of the timing.
+    ratio and verdict are of the timing. Where names are long, lists are cut shorter.
     """
+    for most in range(MOST_PARTS, 0, -1):
+        document = _explain_document(findings, cell, why, pair, most)
+        if len(json.dumps(document)) < MOST_BYTES:  # the line end counts as well
+            break
+    return document
+
+
+def _explain_document(
+    findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None, most: int
+) -> Document:
+    """The document with at most `most` rows in each list."""
     return {
         "schema_version": EXPLAIN_SCHEMA_VERSION,
         "experiment": findings.report.experiment,
@@ -39,12 +52,10 @@ def explain_document(
         "variant": cell.variant.name,
         "against": pair.against.variant.name if pair else None,
         "answer": _answer(findings, cell, pair),
-        "account": _account(pair.account) if pair else None,
+        "account": _account(pair.account, most) if pair else None,
         "roof_account": _roof_account(pair.roof_account) if pair else None,
-        "causes_of_difference": [_change(change, pair) for change in pair.causes[:MOST_CAUSES]]
-        if pair
-        else [],
-        "tree": tree_document(why),
+        "causes_of_difference": _changes(pair, most) if pair else [],
+        "tree": _tree(why, most),
     }
 
 
@@ -57,9 +68,9 @@ def answer_why(pair: PairWhy | None) -> Document | None:
         "against": pair.against.variant.name,
         "problem": pair.cell.problem.id,
         "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
-        "account": _account(pair.account),
+        "account": _account(pair.account, MOST_PARTS),
         "roof_account": _roof_account(pair.roof_account),
-        "causes_of_difference": [_change(change, pair) for change in pair.causes[:MOST_CAUSES]],
+        "causes_of_difference": _changes(pair, MOST_CAUSES),
         "limit": pair.first.kernels[0].limit if pair.first.kernels else None,
     }
 
@@ -81,11 +92,11 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Document:
     return answer
 
 
-def _account(account: Account | None) -> Document | None:
+def _account(account: Account | None, most: int) -> Document | None:
     if account is None:
         return None
     difference = account.difference_ns
-    parts = account.parts[:MOST_PARTS]
+    parts = account.parts[:most]
     return {
         "duration_ns": _rounded(account.first_ns),
         "against_ns": _rounded(account.second_ns),
@@ -94,7 +105,7 @@ def _account(account: Account | None) -> Document | None:
         "residual_pct": _rounded(100 * account.residual),
         "parts": [
             {
-                "name": part.name,
+                "name": _short(part.name),
                 "ns": _rounded(part.ns),
                 "share_pct": _rounded(100 * part.ns / difference) if difference else None,
             }
@@ -121,16 +132,19 @@ def _roof_account(account: RoofAccount | None) -> Document | None:
     }
 
 
-def _change(change: CauseChange, pair: PairWhy) -> Document:
-    return {
-        "name": change.name,
-        "ns": _rounded(change.first_ns),
-        "against_ns": _rounded(change.second_ns),
-        "n": len(pair.first.kernels),
-    }
+def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
+    return [
+        {
+            "name": change.name,
+            "ns": _rounded(change.first_ns),
+            "against_ns": _rounded(change.second_ns),
+            "n": len(pair.first.kernels),
+        }
+        for change in pair.causes[: min(most, MOST_CAUSES)]
+    ]
 
 
-def tree_document(why: CellWhy) -> Document | None:
+def _tree(why: CellWhy, most: int) -> Document | None:
     """The tree of the longest kernel of a cell; null where none was counted."""
     if not why.kernels:
         return None
@@ -147,21 +161,21 @@ def tree_document(why: CellWhy) -> Document | None:
                 "per_second": _rounded(roof.rate),
                 "unit": f"{roof.unit}/s",
             }
-            for roof in kernel.roofs[:MOST_ROOFS]
+            for roof in kernel.roofs[: min(most, MOST_ROOFS)]
         ],
         "waits": [
             {"reason": wait.reason, "share_pct": _rounded(100 * wait.share)}
-            for wait in kernel.waits[:MOST_WAITS]
+            for wait in kernel.waits[: min(most, MOST_WAITS)]
         ],
-        "lines": _lines(kernel),
-        "causes": [_cause(cause, kernel) for cause in kernel.causes[:MOST_CAUSES]],
+        "lines": _lines(kernel)[:most],
+        "causes": [_cause(cause, kernel) for cause in kernel.causes[: min(most, MOST_CAUSES)]],
         "ncu": [
             {
                 "rule": advice.rule,
                 "speedup_pct": _rounded(advice.speedup_pct),
                 "of": advice.speedup_type or None,
             }
-            for advice in kernel.advice[:MOST_ADVICE]
+            for advice in kernel.advice[: min(most, MOST_ADVICE)]
         ],
     }
 

@@ -1,15 +1,22 @@
 """Nsight Compute: finding it, its command line, and what its messages mean."""
 
+import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
+from run_folders import fake_ncu
 
 from profiler.collect import Command
 from profiler.collect.ncu import (
     LOG,
     NVTX_INCLUDE,
+    RECOVERED,
     REPORT,
+    RULES,
+    SASS,
+    SOURCE,
     LaunchFilter,
     Ncu,
     cell_fault,
@@ -23,6 +30,8 @@ from profiler.collect.ncu import (
 )
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
+from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
+from profiler.parse.ncu_source import parse_source_page
 from runner.protocol import NVTX_DOMAIN
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
@@ -151,9 +160,46 @@ class TestCommand:
         ncu = Ncu(FAKE_NCU)
         assert ncu.recover_command(tmp_path) is None
         (tmp_path / REPORT).write_text("x")
-        assert "--import" in ncu.recover_command(tmp_path).argv
+        assert ncu.recover_command(tmp_path) is not None
         (tmp_path / LOG).write_text('==PROF== x\n"ID","Process ID"\n')
         assert ncu.recover_command(tmp_path) is None
+
+    def test_recovery_is_a_command_that_ncu_takes(self, tmp_path):
+        """2025.3.1 refuses `--nvtx` together with `--import`."""
+        report(tmp_path / REPORT)
+        done, _ = ran(Ncu(FAKE_NCU).recover_command(tmp_path))
+        assert done == 0
+        launches = read_ncu_csv(tmp_path / RECOVERED).launches
+        assert [ranges[0].domain for ranges in launches["nvtx"]] == [NVTX_DOMAIN]
+
+    def test_pages_of_a_report_are_commands_that_ncu_takes(self, tmp_path):
+        report(tmp_path / REPORT)
+        pages = {name: ran(page) for name, page in Ncu(FAKE_NCU).page_commands(tmp_path).items()}
+        assert [code for code, _ in pages.values()] == [0, 0, 0]
+        rules, sass, source = (pages[name][1] for name in (RULES, SASS, SOURCE))
+        assert list(parse_ncu_csv(rules.encode(), RULES).rules["rule"]) == ["SourceCountersRule"]
+        assert not parse_source_page(sass)[0].has_lines
+        assert parse_source_page(source)[0].has_lines
+
+    def test_sections_and_sources_are_asked_for_where_cells_are_explained(self, tmp_path):
+        made = Ncu(FAKE_NCU).explaining(("Occupancy", "SourceCounters"))
+        argv = " ".join(made.session_command(tmp_path / "job.json", tmp_path, ["m"]).argv)
+        assert "--section Occupancy --section SourceCounters --import-source yes" in argv
+        plain = Ncu(FAKE_NCU).session_command(tmp_path / "job.json", tmp_path, ["m"])
+        assert not {"--section", "--import-source"} & set(plain.argv)
+
+
+def report(path):
+    """Report of the stand-in with one launch of an explain session."""
+    head = {"metrics": "smsp__inst_executed.sum", "sections": ["SourceCounters"], "source": True}
+    rows = fake_ncu.Rows([head["metrics"]])
+    launch = rows.make(0, 1, "plain..small", 0, "plain()", "cell=plain..small;block=0")
+    path.write_text(f"{json.dumps(head)}\n{json.dumps(launch)}\n")
+
+
+def ran(made):
+    done = subprocess.run(made.argv, check=False, capture_output=True, text=True)
+    return done.returncode, done.stdout
 
 
 PERMISSION = (

@@ -70,6 +70,7 @@ def test_every_cell_has_a_key_of_its_own(keys):
         SPEC.replace("blocks: 2", "blocks: 2, counter_samples: 9"),
         SPEC.replace("blocks: 2", "blocks: 2, collectors: [ncu, nsys, torch]"),
         SPEC.replace("blocks: 2", "blocks: 2, timeline: {launches: 3, capture: program}"),
+        SPEC.replace("explain: false", "explain: true"),
         SPEC.replace("title: Which sum", "title: Another title\ndescription: words"),
         SPEC.replace("name: sums", "name: another"),
         SPEC + "baseline: tree\n",

@@ -1,0 +1,193 @@
+"""The JSON Schema of `profiler explain --json` (`docs/explain.schema.json`), from its models.
+
+python -m profiler.findings.why.schema > docs/explain.schema.json
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from profiler.findings.why.document import (
+    EXPLAIN_SCHEMA_VERSION,
+    MOST_ADVICE,
+    MOST_CAUSES,
+    MOST_PARTS,
+    MOST_ROOFS,
+    MOST_WAITS,
+)
+
+Number = float | None
+"""Missing is null."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Answer(_Part):
+    """What was timed: medians over `blocks` blocks, and the verdict on them.
+
+    Without a second cell only `duration_ns`.
+    """
+
+    duration_ns: Number = Field(description="gpu__time_duration.sum, or that of the judged timer")
+    against_ns: Number = None
+    verdict: Literal["faster", "slower", "same", "unclear", "no data"] | None = None
+    reason: str | None = None
+    ratio: Number = Field(default=None, description="duration over that of `against`")
+    ratio_low: Number = None
+    ratio_high: Number = None
+    blocks: int | None = Field(default=None, description="n of the ratio")
+
+
+class AccountPart(_Part):
+    """One part of a difference, signed: positive makes `variant` slower."""
+
+    name: str = Field(
+        description="instructions (smsp__inst_issued.sum), warps_in_flight "
+        "(smsp__warps_active.sum), tail_and_imbalance (sm__cycles_elapsed.max, "
+        "smsp__cycles_active.avg), clock, residual, stall:REASON "
+        "(smsp__average_warp_latency_issue_stalled_REASON.ratio), kernel:NAME of a kernel that one "
+        "side alone launches"
+    )
+    ns: Number
+    share_pct: Number = Field(description="of difference_ns; parts may go against it")
+
+
+class AccountDocument(_Part):
+    """The difference of two durations by its factors; counters of one launch each (n = 1)."""
+
+    duration_ns: Number = Field(description="gpu__time_duration.sum in the explain session")
+    against_ns: Number
+    difference_ns: Number
+    closes: bool = Field(description="whether the factors give each duration within 3 %")
+    residual_pct: Number = Field(description="by how much they are off at most")
+    parts: list[AccountPart] = Field(max_length=MOST_PARTS, description="largest first")
+    rest_ns: Number = Field(description="sum of the parts that are not listed")
+
+
+class RoofAccountDocument(_Part):
+    """Two kernels that the same roof limits; the three parts add up to the difference."""
+
+    roof: str
+    unit: Literal["byte", "op"]
+    amount: Number
+    against_amount: Number
+    share_pct: Number = Field(description="of the roof")
+    against_share_pct: Number
+    amount_ns: Number = Field(description="for more bytes or operations")
+    share_ns: Number = Field(description="for a lower share of the roof")
+    ceiling_ns: Number = Field(description="for a lower clock of the unit")
+
+
+class CauseOfDifference(_Part):
+    """Time that a cause may cost in both; estimates overlap and do not add up."""
+
+    name: str
+    ns: Number
+    against_ns: Number
+    n: int = Field(description="launches that were counted")
+
+
+class RoofShare(_Part):
+    """What a kernel reached under one ceiling."""
+
+    name: str = Field(description="dram, l2, l1, tensor_TYPE, fp32")
+    share_pct: Number
+    per_second: Number
+    unit: Literal["byte/s", "op/s"]
+
+
+class WaitShare(_Part):
+    """A stall reason: smsp__average_warp_latency_issue_stalled_REASON.ratio."""
+
+    reason: str
+    share_pct: Number = Field(description="of a warp's time between two of its instructions")
+
+
+class SourceLine(_Part):
+    """A line at which warps could not issue; without line information an instruction."""
+
+    file: str | None
+    line: int | None
+    text: str
+    share_pct: Number = Field(description="of the samples in which the warp could not issue")
+    reason: str | None = Field(description="what most of them waited for")
+
+
+class CauseDocument(_Part):
+    """A cause that counters show, with the time that it may cost, and its first counter."""
+
+    name: str
+    share_pct: Number = Field(description="of duration_ns; estimates overlap")
+    ns: Number
+    value: Number
+    unit: str | None
+    metric: str | None = Field(description="ncu's name, or a column of its source page")
+
+
+class RuleAdvice(_Part):
+    """What a rule of ncu estimates; never added to another."""
+
+    rule: str
+    speedup_pct: Number
+    of: Literal["global", "local"] | None = Field(
+        description="global: of the launch; local: of the part that the rule looks at"
+    )
+
+
+class Tree(_Part):
+    """The longest kernel of a cell: limit, stall reasons, source lines, causes, ncu's rules."""
+
+    kernel: str
+    kernels: int
+    duration_ns: Number = Field(description="gpu__time_duration.sum of one launch")
+    limit: str = Field(description="name of the nearest roof, or latency below 60 % of it")
+    roofs: list[RoofShare] = Field(max_length=MOST_ROOFS, description="nearest first")
+    waits: list[WaitShare] = Field(max_length=MOST_WAITS)
+    lines: list[SourceLine]
+    causes: list[CauseDocument] = Field(max_length=MOST_CAUSES)
+    ncu: list[RuleAdvice] = Field(max_length=MOST_ADVICE)
+
+
+class Explanation(_Part):
+    """What `profiler explain RUN --json -` prints: at most 4 kB, units in the keys."""
+
+    schema_version: Literal[1] = Field(description=f"now {EXPLAIN_SCHEMA_VERSION}")
+    experiment: str
+    problem: str
+    variant: str
+    against: str | None
+    answer: Answer
+    account: AccountDocument | None = Field(
+        description="null where no difference is shown (SAME, UNCLEAR) or a counter is missing"
+    )
+    roof_account: RoofAccountDocument | None
+    causes_of_difference: list[CauseOfDifference] = Field(max_length=MOST_CAUSES)
+    tree: Tree | None
+
+
+class AnswerWhy(_Part):
+    """`answer.why` of `summary.json`: the account of the pair that the answer is about."""
+
+    variant: str
+    against: str
+    problem: str
+    verdict: str | None
+    account: AccountDocument | None
+    roof_account: RoofAccountDocument | None
+    causes_of_difference: list[CauseOfDifference]
+    limit: str | None
+
+
+def schema_text() -> str:
+    """The JSON Schema as it stands in docs."""
+    return json.dumps(Explanation.model_json_schema(), indent=1) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

@@ -1,0 +1,109 @@
+"""Roofs of a kernel, by counters of real launches, and the account of two under one roof."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.analyse.why.roof_account import roof_account
+from profiler.analyse.why.roofs import BYTES, OPERATIONS, Roof, roofs
+
+# FlashAttention-2 and a kernel of `experiments/progression.yaml` (H200, ncu 2025.3.1): batch 16,
+# 16 heads, length 4096, head dimension 128, fp16.
+FLOPS = 4 * 16 * 16 * 4096**2 * 128
+PEAKS = {
+    "sm__ops_path_tensor_src_fp16.sum.peak_sustained": 1081344.0,
+    "sm__sass_thread_inst_executed_op_ffma_pred_on.sum.peak_sustained": 16896.0,
+    "dram__bytes.sum.peak_sustained": 1504.0,
+}
+FLASH = PEAKS | {
+    "sm__ops_path_tensor_src_fp16.sum": 2199023255552.0,
+    "gpu__time_duration.sum": 6046912.0,
+    "sm__cycles_elapsed.avg.per_second": 1797934691.9,
+    "dram__cycles_elapsed.avg.per_second": 3199482975.77,
+    "dram__bytes.sum": 1146803968.0,
+    "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 276824064.0,
+    "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum": 8598323200.0,
+    "smsp__sass_thread_inst_executed_op_fmul_pred_on.sum": 13421772800.0,
+}
+STEP = PEAKS | {
+    "sm__ops_path_tensor_src_fp16.sum": 2199023255552.0,
+    "gpu__time_duration.sum": 7624800.0,
+    "sm__cycles_elapsed.avg.per_second": 1793235828.54,
+    "dram__cycles_elapsed.avg.per_second": 3199482390.79,
+    "dram__bytes.sum": 1156307200.0,
+}
+
+
+def roofs_of(values: dict[str, float], capability: str | None = "9.0") -> dict[str, Roof]:
+    return {roof.name: roof for roof in roofs(KernelProfile("kernel", values), capability)}
+
+
+@pytest.mark.parametrize("values", [FLASH, STEP])
+def test_counted_operations_are_those_that_attention_needs(values: dict[str, float]) -> None:
+    tensor = roofs_of(values)["tensor_fp16"]
+    assert tensor.amount == pytest.approx(FLOPS, rel=1e-3)
+    assert tensor.unit == OPERATIONS
+
+
+def test_the_roof_of_tensor_cores_is_that_of_dense_inputs() -> None:
+    """4,096 operations per SM and cycle on an H200, 132 SMs; ncu's peak is of sparse inputs."""
+    tensor = roofs_of(FLASH)["tensor_fp16"]
+    assert tensor.ceiling == pytest.approx(4096 * 132 * 1797934691.9)
+    assert tensor.share == pytest.approx(FLOPS / 6046912e-9 / tensor.ceiling)
+
+
+def test_the_roof_of_device_memory_is_that_of_the_data_sheet() -> None:
+    memory = roofs_of(FLASH)["dram"]
+    assert memory.ceiling == pytest.approx(4.8e12, rel=0.01)
+    assert (memory.amount, memory.unit) == (1146803968.0, BYTES)
+
+
+def test_a_multiply_add_counts_twice() -> None:
+    arithmetic = roofs_of(FLASH)["fp32"]
+    assert arithmetic.amount == 2 * 276824064 + 8598323200 + 13421772800
+    assert arithmetic.ceiling == pytest.approx(2 * 128 * 132 * 1797934691.9)
+
+
+def test_the_nearest_roof_comes_first() -> None:
+    shares = [roof.share for roof in roofs(KernelProfile("kernel", FLASH), "9.0")]
+    assert shares == sorted(shares, reverse=True)
+    assert next(iter(roofs_of(FLASH))) == "tensor_fp16"
+
+
+def test_what_was_not_counted_has_no_roof() -> None:
+    assert set(roofs_of(STEP)) == {"tensor_fp16", "dram"}
+    assert roofs_of({}) == {}
+    without_clock = {name: value for name, value in STEP.items() if "per_second" not in name}
+    assert roofs_of(without_clock) == {}
+
+
+def test_tensor_cores_that_do_nothing_are_no_roof() -> None:
+    idle = FLASH | {"sm__ops_path_tensor_src_fp16.sum": 0.0}
+    assert "tensor_fp16" not in roofs_of(idle)
+
+
+# ---- two kernels under one roof ------------------------------------------------------------------
+
+
+def memory_roof(amount: float, duration_ns: float, ceiling: float = 4.8e12) -> list[Roof]:
+    return [Roof("dram", amount, BYTES, amount / duration_ns * 1e9, ceiling)]
+
+
+def test_parts_under_a_roof_add_up_to_the_difference() -> None:
+    first, second = memory_roof(1.2e9, 276e3), memory_roof(1.3e9, 329e3, 4.7e12)
+    account = roof_account(first, second, (276e3, 329e3))
+    assert account is not None
+    parts = account.amount_ns + account.share_ns + account.ceiling_ns
+    assert parts == pytest.approx(276e3 - 329e3, rel=1e-9)
+    assert account.amount_ns < 0, "the first moves less"
+    assert account.share_ns < 0, "at a higher share of the roof"
+    assert account.ceiling_ns < 0, "which is higher"
+
+
+def test_kernels_that_are_not_near_the_same_roof_have_no_such_account() -> None:
+    near, far = memory_roof(1.2e9, 276e3), memory_roof(1.2e9, 600e3)
+    other = [Roof("l2", 1.2e9, BYTES, 1.2e9 / 276e3 * 1e9, 4.8e12)]
+    assert roof_account(near, far, (276e3, 600e3)) is None
+    assert roof_account(near, other, (276e3, 276e3)) is None
+    assert roof_account(near, [], (276e3, 276e3)) is None

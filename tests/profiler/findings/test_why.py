@@ -1,0 +1,230 @@
+"""The why of runs that were explained: which pairs, what is told of them, and that it adds up."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.analyse.why.account import CLOSES_WITHIN
+from profiler.commands.explain import ExplainRequest, explain
+from profiler.commands.output import report_document
+from profiler.commands.report import read_run
+from profiler.errors import UsageError
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.schema import Summary
+from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
+from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.schema import Explanation, schema_text
+from profiler.model import Verdict
+from profiler.run_folder.folder import RunFolder
+
+ROOT = Path(__file__).parents[3]
+SOFTMAX = ROOT / "tests/recordings/explained"
+RECORDINGS = [
+    SOFTMAX,
+    *sorted(
+        folder.parents[1] for folder in ROOT.glob("experiments/recordings/*/raw/ncu-explain.001")
+    ),
+]
+TORCH = "torch..columns=16384.rows=8192.dtype=float32"
+BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
+NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
+
+
+@cache
+def findings_of(folder: Path) -> Findings:
+    return find(read_run(RunFolder(folder)).report)
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return findings_of(SOFTMAX)
+
+
+@pytest.fixture(scope="module")
+def pair(findings: Findings) -> PairWhy:
+    assert findings.why.answer is not None
+    return findings.why.answer
+
+
+def with_verdict(pair: PairWhy, verdict: Verdict | None) -> PairWhy:
+    return dataclasses.replace(pair, verdict=dataclasses.replace(pair.verdict, verdict=verdict))
+
+
+def document_of(findings: Findings, pair: PairWhy) -> dict[str, Any]:
+    return explain_document(findings, pair.cell, pair.first, pair)
+
+
+def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: PairWhy) -> None:
+    assert set(findings.why.cells) == {TORCH, BEST}
+    assert findings.why.pairs == (pair,)
+    assert (pair.cell.id, pair.against.id) == (BEST, TORCH)
+    assert pair.verdict.verdict is Verdict.FASTER
+    assert findings.why.against(pair.against.variant) is pair
+    assert findings.why.against(pair.cell.variant) is None
+
+
+# ---- what is told, and of which pairs ------------------------------------------------------------
+
+
+def test_a_difference_that_is_shown_is_explained(pair: PairWhy) -> None:
+    for verdict, towards in ((Verdict.FASTER, -1), (Verdict.SLOWER, 1)):
+        told = with_verdict(pair, verdict)
+        assert told.account is not None
+        assert told.roof_account is not None, "both are limited by device memory"
+        assert told.causes
+        assert all(towards * change.difference_ns > 0 for change in told.causes)
+
+
+@pytest.mark.parametrize("verdict", NOT_TOLD)
+def test_nothing_is_explained_where_no_difference_is_shown(
+    findings: Findings, pair: PairWhy, verdict: Verdict | None
+) -> None:
+    same = with_verdict(pair, verdict)
+    assert (same.account, same.roof_account, same.causes) == (None, None, ())
+    document = document_of(findings, same)
+    Explanation.model_validate(document)
+    assert (document["account"], document["roof_account"]) == (None, None)
+    assert document["causes_of_difference"] == []
+    assert document["tree"]["limit"] == "dram", "what limits it is told all the same"
+
+
+def test_causes_that_cost_more_in_the_slower_one_come_by_what_they_cost(pair: PairWhy) -> None:
+    costs = [abs(change.difference_ns) for change in pair.causes]
+    assert costs == sorted(costs, reverse=True)
+    assert pair.causes[0].name == "barrier_waits"
+
+
+def test_a_cell_that_is_wrong_or_was_not_measured_is_not_explained(findings: Findings) -> None:
+    for cell, why in findings.why.cells.items():
+        assert cell in findings.correct_cells
+        assert why.kernels
+
+
+# ---- sums ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
+def test_the_identity_closes_on_every_explained_cell(folder: Path) -> None:
+    findings = findings_of(folder)
+    assert findings.why.cells
+    for cell, why in findings.why.cells.items():
+        for kernel in why.kernels:
+            assert kernel.time is not None, (cell, kernel.profile.name)
+            assert abs(kernel.time.residual - 1) <= CLOSES_WITHIN, (cell, kernel.profile.name)
+
+
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
+def test_parts_add_up_to_the_difference(folder: Path) -> None:
+    accounted = [pair for pair in findings_of(folder).why.pairs if pair.account is not None]
+    assert accounted
+    for pair in accounted:
+        account, roofs = pair.account, pair.roof_account
+        assert account is not None
+        total = math.fsum(part.ns for part in account.parts)
+        assert total == pytest.approx(account.difference_ns, rel=1e-9)
+        assert account.first_ns == pytest.approx(pair.first.duration_ns)
+        if roofs is not None:
+            together = roofs.amount_ns + roofs.share_ns + roofs.ceiling_ns
+            assert together == pytest.approx(account.difference_ns, rel=1e-9)
+
+
+def test_stall_shares_are_of_all_of_a_warps_time(pair: PairWhy) -> None:
+    for kernel in (*pair.first.kernels, *pair.second.kernels):
+        shares = [wait.share for wait in kernel.waits]
+        assert shares == sorted(shares, reverse=True)
+        assert 0 < sum(shares) < 1, "issuing and being ready are no waits"
+
+
+# ---- the document --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
+def test_the_document_is_small_and_as_its_schema_says(folder: Path) -> None:
+    findings = findings_of(folder)
+    cells = {cell.id: cell for cell in findings.distinct_cells}
+    documents = [document_of(findings, pair) for pair in findings.why.pairs]
+    for cell, why in findings.why.cells.items():
+        documents.append(explain_document(findings, cells[cell], why, None))
+    for document in documents:
+        text = json.dumps(document, allow_nan=False)
+        assert len(text) < MOST_BYTES
+        Explanation.model_validate_json(text)
+
+
+def test_long_names_cost_rows_and_the_document_stays_small(
+    findings: Findings, pair: PairWhy
+) -> None:
+    long = dataclasses.replace(pair.cell.variant, name="x" * 700)
+    cell = dataclasses.replace(pair.cell, variant=long)
+    document = explain_document(findings, cell, pair.first, pair)
+    assert len(json.dumps(document)) < MOST_BYTES
+    Explanation.model_validate(document)
+    account = document["account"]
+    assert 0 < len(account["parts"]) < MOST_PARTS
+    listed = sum(part["ns"] for part in account["parts"])
+    assert listed + account["rest_ns"] == pytest.approx(account["difference_ns"], rel=1e-3)
+
+
+def test_the_summary_has_the_why_of_the_answer(findings: Findings) -> None:
+    document = report_document(findings)
+    Summary.model_validate(document)
+    why = document["answer"]["why"]
+    assert (why["variant"], why["against"]) == ("vector-b256-r1-v4", "torch")
+    assert why["account"] == document_of(findings, findings.why.pairs[0])["account"]
+
+
+def test_the_schema_in_docs_is_that_of_the_models() -> None:
+    assert (ROOT / "docs/explain.schema.json").read_text("utf-8") == schema_text(), (
+        "run: python -m profiler.findings.why.schema > docs/explain.schema.json"
+    )
+
+
+# ---- the command ---------------------------------------------------------------------------------
+
+
+def explained(capsys: pytest.CaptureFixture[str], **flags: str) -> dict[str, Any]:
+    explain(ExplainRequest(SOFTMAX, json_target="-", **flags))
+    document: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return document
+
+
+def test_the_command_explains_the_answer_or_the_cells_that_are_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    answer = explained(capsys)
+    assert (answer["variant"], answer["against"]) == ("vector-b256-r1-v4", "torch")
+    assert answer["answer"]["verdict"] == "faster"
+    turned = explained(capsys, variant="torch", against="vector-b256-r1-v4")
+    assert turned["answer"]["verdict"] == "slower"
+    assert turned["account"]["difference_ns"] == -answer["account"]["difference_ns"]
+    alone = explained(capsys, variant="torch")
+    assert (alone["against"], alone["account"]) == (None, None)
+    assert set(alone["answer"]) == {"duration_ns"}
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"variant": "torch-naive"}, "'torch-naive' was not explained at this problem"),
+        ({"variant": "vector-b256-r1-v5"}, "did you mean 'vector-b256-r1-v4'"),
+        ({"problem": "small"}, "No cell of problem 'small' was explained"),
+    ],
+)
+def test_what_was_not_explained_is_refused(flags: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        explain(ExplainRequest(SOFTMAX, **flags))
+
+
+def test_a_run_that_explained_nothing_says_how_to() -> None:
+    recording = ROOT / "experiments/recordings/timers"
+    with pytest.raises(UsageError, match="nothing was explained") as raised:
+        explain(ExplainRequest(recording))
+    assert "--explain" in raised.value.remedy

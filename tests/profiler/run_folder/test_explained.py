@@ -1,0 +1,232 @@
+"""What is read of an explain session: counters, rules and instructions of each launch."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile
+from profiler.commands.report import read_run
+from profiler.metrics.explain import SECTIONS
+from profiler.model import Outcome, SessionKind
+from profiler.notices import NoticeKind
+from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
+from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.explained import cell_profiles
+from profiler.run_folder.load.outcomes import Results, failures, gather
+from profiler.run_folder.recording import write_recording
+from profiler.run_folder.redact import private_texts, with_folders
+
+RECORDING = Path(__file__).parents[2] / "recordings/explained"
+ATTEMPT = "raw/ncu-explain.001"
+TORCH = "torch..columns=16384.rows=8192.dtype=float32"
+BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
+RULES, SASS, SOURCE = (f"{name}.gz" for name in EXPLAIN_FILES)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Loaded:
+    run = RunFolder(RECORDING)
+    return load_attempt(run.attempt(RECORDING / ATTEMPT), run.record().keys, "9.0")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the recording that may be damaged."""
+    return Path(shutil.copytree(RECORDING, tmp_path / "run"))
+
+
+def attempts_of(folder: Path) -> list[Loaded]:
+    """Every attempt of the copy, without the statistics of a report."""
+    run = RunFolder(folder)
+    keys = run.record().keys
+    return [load_attempt(attempt, keys, "9.0") for attempt in run.attempts()]
+
+
+def explained(folder: Path) -> Loaded:
+    return next(loaded for loaded in attempts_of(folder) if loaded.profiles is not None)
+
+
+def profiles_of(loaded: Loaded) -> Mapping[str, CellProfile]:
+    assert loaded.profiles is not None
+    return loaded.profiles
+
+
+def results_of(folder: Path) -> Results:
+    run = RunFolder(folder)
+    return gather(run.plan(), run.builds(), attempts_of(folder), "9.0")
+
+
+def test_a_launch_has_its_counters_rules_and_instructions(loaded: Loaded) -> None:
+    assert set(profiles_of(loaded)) == {TORCH, BEST}
+    (kernel,) = profiles_of(loaded)[BEST].kernels
+    assert kernel.name.startswith("void softmax::softmax_vector<float, (int)16>")
+    assert len(kernel.values) > 500
+    assert all(math.isfinite(value) for value in kernel.values.values())
+    assert set(kernel.rules["rule"]) >= {"CPIStall", "IssueSlotUtilization"}
+    assert kernel.instructions is not None
+    listed = kernel.instructions["executed"].sum()
+    assert listed == pytest.approx(kernel.value(EXECUTED), rel=1e-3)
+
+
+def test_lines_are_those_of_kernels_that_have_them(loaded: Loaded) -> None:
+    (torch,), (best,) = (profiles_of(loaded)[cell].kernels for cell in (TORCH, BEST))
+    assert torch.listing is not None
+    assert not torch.listing.has_lines
+    assert best.instructions is not None
+    assert "./kernels/softmax/src/vector.cu" in set(best.instructions["file"])
+
+
+def test_explain_sessions_give_profiles_and_no_samples(loaded: Loaded) -> None:
+    assert loaded.samples.empty
+    assert {visit.cell for visit in loaded.visits()} == {TORCH, BEST}
+    report = read_run(RunFolder(RECORDING)).report
+    assert set(report.profiles) == {TORCH, BEST}
+    assert SessionKind.EXPLAIN.value not in set(report.samples["kind"])
+
+
+def test_cells_of_another_key_are_left_out() -> None:
+    run = RunFolder(RECORDING)
+    keys = {**run.record().keys, BEST: "edited since"}
+    other = load_attempt(run.attempt(RECORDING / ATTEMPT), keys, "9.0")
+    assert set(other.profiles or {}) == {TORCH}
+
+
+def test_a_cell_whose_visit_was_not_finished_has_no_profile() -> None:
+    table = read_ncu_csv(RECORDING / ATTEMPT / "ncu.csv.gz")
+    profiles, notices = cell_profiles(RECORDING / ATTEMPT, table, {TORCH})
+    assert (set(profiles), notices) == ({TORCH}, ())
+    assert cell_profiles(RECORDING / ATTEMPT, None, {TORCH}) == ({}, ())
+
+
+def test_a_listing_of_another_launch_is_not_used(copy: Path) -> None:
+    """Instructions are joined by order; a launch that executed others has none."""
+    page = copy / ATTEMPT / SASS
+    lines = gzip.decompress(page.read_bytes()).decode().splitlines(keepends=True)
+    heads = [at for at, line in enumerate(lines) if line.startswith('"Kernel Name"')]
+    turned = [*lines[heads[2] :], *lines[: heads[2]]]
+    page.write_bytes(gzip.compress("".join(turned).encode()))
+    (copy / ATTEMPT / SOURCE).unlink()
+    profiles = profiles_of(explained(copy))
+    assert {profiles[cell].kernels[0].listing for cell in (TORCH, BEST)} == {None}
+
+
+@pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
+def test_a_page_that_is_absent_costs_that_page(copy: Path, name: str) -> None:
+    (copy / ATTEMPT / name).unlink()
+    loaded = explained(copy)
+    (kernel,) = profiles_of(loaded)[BEST].kernels
+    assert kernel.rules.empty == (name == RULES)
+    assert (kernel.listing is None) == (name == SASS)
+    assert loaded.notices == explained(RECORDING).notices
+
+
+@pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
+@pytest.mark.parametrize(
+    "content", [b"no gzip", gzip.compress(b"no page of ncu\n")], ids=["packed", "text"]
+)
+def test_a_damaged_page_costs_that_page_and_is_named(copy: Path, name: str, content: bytes) -> None:
+    (copy / ATTEMPT / name).write_bytes(content)
+    loaded = explained(copy)
+    assert set(profiles_of(loaded)) == {TORCH, BEST}
+    (notice,) = [n for n in loaded.notices if n.kind is NoticeKind.ATTEMPT_FILE_DAMAGED]
+    assert notice.values["file"] == name
+
+
+def _no_counters(attempt: Path) -> None:
+    (attempt / "ncu.csv.gz").write_bytes(b"no gzip")
+
+
+def _failed(attempt: Path) -> None:
+    """ncu died in the kernel of a cell, and the journal names it."""
+    journal = attempt / "journal.jsonl.gz"
+    records = gzip.decompress(journal.read_bytes()).decode().splitlines()
+    measured = next(
+        at
+        for at, line in enumerate(records)
+        if {"event": "finished", "phase": "measure", "cell": BEST}.items()
+        <= json.loads(line).items()
+    )
+    records[measured] = json.dumps(
+        {"time": 0.0, "event": "failed", "cell": BEST, "phase": "measure", "block": 0}
+        | {"outcome": "illegal_address", "cause": "it faulted"}
+    )
+    journal.write_bytes(gzip.compress("\n".join(records).encode()))
+
+
+@pytest.mark.parametrize("damage", [_no_counters, _failed, shutil.rmtree])
+def test_an_attempt_that_failed_costs_no_cell_its_outcome(
+    copy: Path, damage: Callable[[Path], None]
+) -> None:
+    before = results_of(copy)
+    damage(copy / ATTEMPT)
+    after = results_of(copy)
+    assert {cell: status.outcome for cell, status in after.statuses.items()} == {
+        cell: status.outcome for cell, status in before.statuses.items()
+    }
+    assert after.statuses[BEST].outcome is Outcome.MEASURED
+    assert after.samples.equals(before.samples)
+    remaining = [loaded.profiles or {} for loaded in attempts_of(copy)]
+    assert not any(BEST in profiles for profiles in remaining)
+
+
+def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy: Path) -> None:
+    _failed(copy / ATTEMPT)
+    plan, attempts = RunFolder(copy).plan(), attempts_of(copy)
+    assert failures(plan, attempts) == {}
+    while_explained = failures(plan, attempts, explained=True)
+    assert {cell: failure.outcome for cell, failure in while_explained.items()} == {
+        BEST: Outcome.ILLEGAL_ADDRESS
+    }
+
+
+# ---- recordings ----------------------------------------------------------------------------------
+
+OUTSIDE = "/data/team-of-somebody/kernels"
+
+
+def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy: Path, tmp_path: Path) -> None:
+    page = copy / ATTEMPT / SOURCE
+    text = gzip.decompress(page.read_bytes()).decode()
+    text = text.replace("./kernels/softmax", OUTSIDE)
+    text = text.replace("/usr/local/cuda/targets/x86_64-linux/include/sm_30", f"{Path.cwd()}/sm_30")
+    page.write_bytes(gzip.compress(text.encode()))
+    build = copy / "build.json"
+    build.write_text(build.read_text().replace("./kernels/softmax", OUTSIDE))
+    target = tmp_path / "recorded"
+    run = RunFolder(copy)
+    write_recording(run, target, private_texts(run.path))
+    assert {RULES, SASS, SOURCE} <= {file.name for file in (target / ATTEMPT).iterdir()}
+    for file in filter(Path.is_file, target.rglob("*")):
+        content = file.read_bytes()
+        plain = gzip.decompress(content) if file.suffix == ".gz" else content
+        assert b"somebody" not in plain, file.name
+        assert str(Path.cwd()).encode() not in plain, file.name
+    instructions = profiles_of(explained(target))[BEST].kernels[0].instructions
+    assert instructions is not None
+    files = set(instructions["file"].dropna())
+    assert {"SOURCES1/vector.cu", "SOURCES1/reduce.cuh"} <= files
+    assert any(file.startswith("./sm_30") for file in files)
+
+
+def test_folders_of_toolkits_and_below_the_working_folder_are_kept() -> None:
+    private = [("/work/project", "."), ("/home/me", "HOME")]
+    folders = ["/usr/local/cuda/include", "/work/project/src", "/home/me/x", "src", "/data/b"]
+    assert dict(with_folders(private, [*folders, "/data/b/deep"])) == {
+        **dict(private),
+        "/home/me/x": "SOURCES1",
+        "/data/b": "SOURCES2",
+        "/data/b/deep": "SOURCES3",
+    }
+
+
+def test_the_recording_was_made_with_the_sections_of_today() -> None:
+    command = (RECORDING / ATTEMPT / "command.txt").read_text()
+    assert all(f"--section {section}" in command for section in SECTIONS)

@@ -1,0 +1,123 @@
+"""Which cells ncu explains: those that the answer is about, or those that are asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from profiler.errors import UsageError
+from profiler.model import Plan
+from profiler.planning.plan import make_plan
+from profiler.planning.space import Space
+from profiler.planning.spec import load_spec
+from profiler.sessions.explain_cells import asked_cells, explain_cells
+
+VERSIONS = """\
+name: sums
+workload: ./workload.py
+variants: {list: [plain, library, other library, tree, loop]}
+problems: {list: [small, middle, large]}
+baseline: plain
+page: {references: [library, other library]}
+"""
+LADDER = """\
+name: steps
+workload: ./workload.py
+variants: {list: [first, second, third]}
+problems: {list: [small, large]}
+baseline: first
+page: {kind: progression}
+"""
+TIMES = {"plain": 100.0, "library": 90.0, "other library": 120.0, "tree": 80.0, "loop": 85.0}
+"""Durations at the problem `small`, in ns."""
+PlanOf = Callable[[str], Plan]
+
+
+@pytest.fixture
+def plan_of(tmp_path: Path) -> PlanOf:
+    def plan_of(text: str) -> Plan:
+        (tmp_path / "workload.py").write_text("import torch\n", encoding="utf-8")
+        (tmp_path / "spec.yaml").write_text(text, encoding="utf-8")
+        return make_plan(load_spec(tmp_path / "spec.yaml"), Space())
+
+    return plan_of
+
+
+def samples(plan: Plan, times: Mapping[str, float], kind: str = "timing") -> pd.DataFrame:
+    """Two blocks of timing samples, by variant, problem or cell; 10 times longer at `large`."""
+    rows = []
+    for cell in plan.cells:
+        scale = {"small": 1.0, "middle": 3.0, "large": 10.0}[cell.problem.name]
+        time = times.get(f"{cell.variant.name}/{cell.problem.name}", times.get(cell.variant.name))
+        if time is not None:
+            rows += [(cell.id, block, 0, scale * time) for block in range(2)]
+    frame = pd.DataFrame(rows, columns=["cell", "block", "arm", "duration_ns"])
+    return frame.assign(
+        collector="ncu", kind=kind, session=f"ncu-{kind}", kernels=1, repeat=0, kernel_names=""
+    )
+
+
+def names(cells: object) -> list[str]:
+    return [f"{cell.variant.name}/{cell.problem.name}" for cell in cells]  # type: ignore[attr-defined]
+
+
+def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan_of: PlanOf) -> None:
+    plan = plan_of(VERSIONS)
+    # The largest change is at `middle`; `large` takes longest.
+    times = {**TIMES, "loop/middle": 20.0, "loop/large": 70.0}
+    assert names(explain_cells(plan, samples(plan, times))) == [
+        *("plain/middle", "library/middle", "loop/middle"),
+        *("plain/large", "library/large", "loop/large"),
+    ]
+
+
+def test_one_problem_where_the_largest_has_the_largest_change(plan_of: PlanOf) -> None:
+    plan = plan_of(VERSIONS)
+    explained = explain_cells(plan, samples(plan, {**TIMES, "tree/large": 30.0}))
+    assert names(explained) == ["plain/large", "library/large", "tree/large"]
+
+
+def test_the_confirmation_decides_which_is_the_best(plan_of: PlanOf) -> None:
+    plan = plan_of(VERSIONS)
+    confirmed = samples(plan, {"tree/large": 88.0, "loop/large": 84.0}, "final")
+    both = pd.concat([samples(plan, {**TIMES, "tree/large": 30.0}), confirmed])
+    assert "loop/large" in names(explain_cells(plan, both))
+    assert "tree/large" not in names(explain_cells(plan, both))
+
+
+def test_every_version_of_a_ladder_at_the_problem_that_takes_longest(plan_of: PlanOf) -> None:
+    plan = plan_of(LADDER)
+    times = {"first": 9.0, "second": 8.0, "third": 7.0}
+    assert names(explain_cells(plan, samples(plan, times))) == [
+        *("first/large", "second/large", "third/large")
+    ]
+
+
+def test_cells_without_a_duration_are_not_explained(plan_of: PlanOf) -> None:
+    plan = plan_of(VERSIONS)
+    assert explain_cells(plan, samples(plan, {})) == ()
+    rest = {name: time for name, time in TIMES.items() if name not in ("plain", "tree")}
+    assert names(explain_cells(plan, samples(plan, rest))) == ["library/large", "loop/large"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ("all", 15),
+        ("large", ["plain", "library", "other library", "tree", "loop"]),
+        ("tree..small, plain..small", ["plain", "tree"]),
+    ],
+)
+def test_cells_that_are_asked_for(plan_of: PlanOf, asked: str, expected: int | list[str]) -> None:
+    cells = asked_cells(plan_of(VERSIONS), asked)
+    variants = [cell.variant.name for cell in cells]
+    assert (len(cells) if isinstance(expected, int) else variants) == expected
+
+
+def test_a_name_that_no_cell_has_is_refused(plan_of: PlanOf) -> None:
+    with pytest.raises(UsageError, match="no cell and no problem is called 'tre'") as raised:
+        asked_cells(plan_of(VERSIONS), "large,tre")
+    assert "profiler plan" in raised.value.remedy

@@ -1,0 +1,73 @@
+"""Pages of a report that are kept beside the counters of an explain session."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from run_folders import fake_ncu
+
+from profiler.collect.ncu import REPORT, RULES, SASS, SOURCE, Ncu
+from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.parse.ncu_source import parse_source_page
+from profiler.sessions.explain_files import keep_pages
+
+FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
+EXECUTED = "smsp__inst_executed.sum"
+
+
+def write_report(folder: Path, *, source: bool = True) -> None:
+    """Report of the stand-in with two launches."""
+    sections = ["Occupancy", "SourceCounters"]
+    head = {"metrics": EXECUTED, "sections": sections, "source": source}
+    rows = fake_ncu.Rows([EXECUTED])
+    launches = [rows.make(n, 1, name, 0, f"{name}()", None) for n, name in enumerate("ab")]
+    lines = map(json.dumps, (head, *launches))
+    (folder / REPORT).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def kept(folder: Path, name: str) -> bytes:
+    return gzip.decompress((folder / f"{name}.gz").read_bytes())
+
+
+def test_pages_are_kept_and_of_the_details_only_rules(tmp_path: Path) -> None:
+    write_report(tmp_path)
+    keep_pages(Ncu(FAKE_NCU), tmp_path)
+    rules = read_ncu_csv(tmp_path / f"{RULES}.gz").rules
+    assert list(rules["rule"]) == 2 * ["OccupancyRule", "SourceCountersRule"]
+    assert b"Duration" not in kept(tmp_path, RULES), "the metrics stand in the raw page"
+    kernels = ["a()", "b()"]
+    listings = parse_source_page(kept(tmp_path, SASS), kernels)
+    assert [listing.kernel for listing in listings] == kernels
+    assert all(listing.has_lines for listing in parse_source_page(kept(tmp_path, SOURCE), kernels))
+
+
+def test_a_page_that_is_there_is_not_printed_twice(tmp_path: Path) -> None:
+    write_report(tmp_path)
+    (tmp_path / f"{SASS}.gz").write_bytes(b"earlier")
+    keep_pages(Ncu(FAKE_NCU), tmp_path)
+    assert (tmp_path / f"{SASS}.gz").read_bytes() == b"earlier"
+    assert (tmp_path / f"{RULES}.gz").exists()
+
+
+def test_a_report_without_source_counters_has_rules_only(tmp_path: Path) -> None:
+    write_report(tmp_path, source=False)
+    keep_pages(Ncu(FAKE_NCU), tmp_path)
+    assert {file.name for file in tmp_path.glob("*.gz")} == {f"{RULES}.gz"}
+
+
+@pytest.mark.parametrize("program", ["#!/bin/sh\nexit 3\n", "#!/bin/sh\necho nonsense\n", ""])
+def test_nothing_is_kept_where_ncu_prints_nothing(tmp_path: Path, program: str) -> None:
+    ncu = tmp_path / "ncu"
+    ncu.write_text(program, encoding="utf-8")
+    ncu.chmod(0o755 if program else 0o644)
+    write_report(tmp_path)
+    keep_pages(Ncu(ncu), tmp_path)
+    assert not list(tmp_path.glob("*.gz"))
+
+
+def test_nothing_is_kept_without_a_report(tmp_path: Path) -> None:
+    keep_pages(Ncu(FAKE_NCU), tmp_path)
+    assert not list(tmp_path.iterdir())
