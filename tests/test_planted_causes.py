@@ -9,10 +9,15 @@ import pytest
 
 from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS
 from profiler.analyse.why.causes import CAUSES
+from profiler.commands.report import read_run
+from profiler.findings.find import find
+from profiler.findings.why.document import explain_document
+from profiler.findings.why.find import pair_why
 from profiler.metrics.catalogue import STALL_CAUSES
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from profiler.run_folder.folder import RunFolder
 
 FOLDER = Path(__file__).parents[1] / "benchmarks" / "why"
 MODULES = ("space", "workload", "expected", "score")
@@ -74,6 +79,26 @@ def document(cause: str, part: str) -> dict[str, object]:
         },
         "tree": {"causes": [{"name": cause, "share_pct": 80.0}, {"name": "other"}]},
     }
+
+
+def test_the_recording_names_every_planted_cause_first(modules):
+    run = RunFolder(FOLDER / "recording")
+    findings = find(read_run(run).report)
+    for case, expected in modules["expected"].EXPECTED.items():
+        planted, plain = (
+            next(
+                cell
+                for cell in findings.distinct_cells
+                if cell.problem.name == case and cell.variant.name == variant
+            )
+            for variant in ("planted", "plain")
+        )
+        pair = pair_why(findings, findings.why.cells, planted, plain)
+        document = explain_document(findings, planted, pair.first, pair)
+        scored = modules["score"].score(case, expected, document)
+        assert scored.cause_right, (case, scored.cause)
+        assert scored.part_right, (case, scored.part)
+        assert pair.account.residual < 0.05, case
 
 
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):

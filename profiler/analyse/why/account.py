@@ -120,8 +120,7 @@ class Account:
     parts: tuple[Part, ...]
     """Largest first; they add up to `difference_ns`."""
     residual: float
-    """Largest relative difference between the duration of a kernel and the product of its factors.
-    """
+    """Part of the durations of both sides by which the products of the factors are off."""
 
     @property
     def difference_ns(self) -> float:
@@ -147,12 +146,13 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
     for pair in _pairs(first_times, second_times):
         for part in _parts(*pair):
             parts[part.name] += part.ns
-    residuals = [abs(time.residual - 1) for time in (*first_times, *second_times)]
+    times = (*first_times, *second_times)
+    off = sum(abs(time.duration_ns - time.modelled_ns) for time in times)
     return Account(
         first_ns=sum(time.duration_ns for time in first_times),
         second_ns=sum(time.duration_ns for time in second_times),
         parts=_largest_first(parts),
-        residual=max(residuals),
+        residual=off / sum(time.duration_ns for time in times),
     )
 
 
