@@ -366,12 +366,24 @@ def import_(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PAGE", help="Where the page is written.")
     ] = None,
+    limit_gib: Annotated[
+        float,
+        typer.Option(
+            "--limit-gib", metavar="N", min=0, help="Most that a packed file or a trace may hold."
+        ),
+    ] = 1.0,
     color: Color = "auto",
 ) -> None:
     """Read a CSV of ncu, a timeline or an inductor log that you have: table and page, or JSON."""
     from profiler.commands.importing import ImportRequest, import_files
 
-    request = ImportRequest(files=tuple(files), json_target=json_, page=out, color=color)
+    request = ImportRequest(
+        files=tuple(files),
+        json_target=json_,
+        page=out,
+        limit_bytes=int(min(limit_gib, 2.0**20) * 2**30),
+        color=color,
+    )
     raise typer.Exit(import_files(request))
 
 

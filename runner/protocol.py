@@ -275,6 +275,12 @@ def visit_of(record: Mapping[str, Any]) -> tuple[str, int, int]:
     return str(record["cell"]), int(record["block"]), int(record.get("arm", 0))
 
 
+def _beginning(path: Path) -> bytes:
+    """Content of a file up to just beyond MAX_JOURNAL_BYTES."""
+    with path.open("rb") as stream:
+        return stream.read(MAX_JOURNAL_BYTES + 1)
+
+
 def _unpacked(packed: bytes) -> bytes:
     """Content of a gzip file as far as it can be read: it may have been cut off, or damaged.
 
@@ -320,14 +326,13 @@ def read_whole_journal(path: Path) -> JournalContent:
     read as far as it goes.
     """
     packed = path.with_name(f"{path.name}.gz")
-    too_long = False
-    if path.exists():
-        content = path.read_bytes()
-    elif packed.exists():
-        content = _unpacked(packed.read_bytes())
-        too_long = len(content) > MAX_JOURNAL_BYTES
-    else:
+    if path.is_file():
+        content = _beginning(path)
+    elif packed.is_file():
+        content = _unpacked(_beginning(packed))
+    else:  # a FIFO or a device of that name is no journal
         return JournalContent((), 0)
+    too_long = len(content) > MAX_JOURNAL_BYTES
     *lines, last = content.decode("utf-8", errors="replace").split("\n")
     records = [record_of(line) for line in lines if line.strip()]
     cut = record_of(last)
@@ -348,8 +353,8 @@ def record_of(line: str | bytes) -> dict[str, Any] | None:
     if not isinstance(record, dict) or not isinstance(record.get("event"), str):
         return None
     complete = all(name in record for name in _NEEDED.get(record["event"], ()))
-    if record.get("phase") == MEASURE and record["event"] in (STARTED, FINISHED):
-        complete = complete and record.get("block") is not None
+    if record.get("phase") == MEASURE:  # of whatever event: `visit_of` takes all of them
+        complete = complete and "cell" in record and record.get("block") is not None
     sound = all(check(record[name]) for name, check in _CHECKS.items() if name in record)
     return record if complete and sound else None
 
@@ -388,7 +393,7 @@ def _is_operator(value: object) -> bool:
 
 
 _NEEDED: Mapping[str, tuple[str, ...]] = {
-    STARTED: ("cell",),
+    STARTED: ("cell", "phase"),
     FINISHED: ("cell",),
     FAILED: ("cell", "outcome"),
     OPENED: ("file", "digest"),

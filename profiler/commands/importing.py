@@ -33,6 +33,8 @@ class ImportRequest:
     json_target: str | None = None
     page: Path | None = None
     """Where the page goes; None: named after the first file, in the current folder."""
+    limit_bytes: int | None = None
+    """Most that a packed file, or a trace, may hold; None: bounded_files.MAX_UNPACKED_BYTES."""
     color: str = "auto"
 
     @property
@@ -61,7 +63,7 @@ def import_files(request: ImportRequest) -> ExitCode:
     from profiler.importers.timelines import read_timelines
     from profiler.importers.tuning_logs import read_tuning_logs
 
-    timelines = read_timelines(request.files)
+    timelines = read_timelines(request.files, limit=request.limit_bytes)
     if timelines is not None:
         _import_timelines(timelines, request)
         return ExitCode.COMPLETE
@@ -72,9 +74,9 @@ def import_files(request: ImportRequest) -> ExitCode:
         _import_source(source, request)
         return ExitCode.COMPLETE
     try:
-        launches = read_imports(request.files)
+        launches = read_imports(request.files, request.limit_bytes)
     except ParseError:
-        configs = read_tuning_logs(request.files)
+        configs = read_tuning_logs(request.files, request.limit_bytes)
         if configs is None:
             raise
         _import_tuning(configs, request)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from pathlib import Path
 
-from profiler.parse.byte_lines import GZIP_MAGIC
+from profiler.parse.bounded_files import GZIP_MAGIC
 
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 HEAD_BYTES = 1 << 18
@@ -19,7 +19,7 @@ def head(file: Path) -> bytes:
             start = stream.read(HEAD_BYTES)
         # A file that was cut has a head, too.
         return (
-            zlib.decompressobj(_GZIP_FORMAT).decompress(start)
+            zlib.decompressobj(_GZIP_FORMAT).decompress(start, HEAD_BYTES)
             if start.startswith(GZIP_MAGIC)
             else start
         )

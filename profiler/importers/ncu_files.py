@@ -29,17 +29,21 @@ class Imported:
     notices: tuple[Notice, ...]
 
 
-def read_imports(files: Sequence[Path]) -> Imported:
-    """Launches of files of any page and version; ParseError where one holds no table of ncu."""
-    return safe_frames(launches_as_written(files))
+def read_imports(files: Sequence[Path], limit: int | None = None) -> Imported:
+    """Launches of files of any page and version.
+
+    Raises ParseError where one holds no table of ncu, or unpacks to more than `limit` bytes
+    (bounded_files.MAX_UNPACKED_BYTES).
+    """
+    return safe_frames(launches_as_written(files, limit))
 
 
-def launches_as_written(files: Sequence[Path]) -> Imported:
+def launches_as_written(files: Sequence[Path], limit: int | None = None) -> Imported:
     """The same with names as they stand in the files, to be joined with others."""
     frames: list[pd.DataFrame] = []
     notices: list[Notice] = []
     for file in files:
-        table = read_ncu_csv(file)
+        table = read_ncu_csv(file, limit=limit)
         notices += table.notices
         frames.append(_catalogue_metrics_first(table.launches))
     launches = pd.concat(frames, ignore_index=True)

@@ -7,8 +7,6 @@ names of the machine, of which `profiler.parse.chrome_trace` takes none.
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -29,7 +27,7 @@ from profiler.importers.json_values import json_value
 from profiler.machine.tool_output import printed
 from profiler.model import SCHEMA_VERSION
 from profiler.outside_text import safe, safe_values
-from profiler.parse.byte_lines import GZIP_MAGIC
+from profiler.parse.bounded_files import is_packed, require_regular, unpack
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
@@ -67,9 +65,13 @@ class ImportedTimeline:
 
 
 def read_timelines(
-    files: Sequence[Path], environ: Mapping[str, str] | None = None
+    files: Sequence[Path],
+    environ: Mapping[str, str] | None = None,
+    limit: int | None = None,
 ) -> tuple[ImportedTimeline, ...] | None:
     """Timelines in files, packed by gzip or not; None where no file is one.
+
+    `limit`: most bytes that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
 
     Raises UsageError where only some are timelines, ParseError where one cannot be read, and
     EnvironmentUnusable where a report (`.nsys-rep`) cannot be exported here.
@@ -83,10 +85,11 @@ def read_timelines(
             f"{timelines[0].name} is a timeline, and {other.name} is none.",
             remedy="Import timelines, tables of ncu and logs one kind at a time.",
         )
-    return tuple(_read(file, environ) for file in timelines)
+    return tuple(_read(file, environ, limit) for file in timelines)
 
 
 def _is_timeline(file: Path) -> bool:
+    require_regular(file)
     # Whoever gives a file of that name wants to hear what is wrong with it as an export.
     is_export = file.name.removesuffix(".gz").endswith(".sqlite") and file.is_file()
     if _is_report(file) or is_export:
@@ -103,9 +106,9 @@ def _is_report(file: Path) -> bool:
     return file.name.removesuffix(".gz").endswith(_REPORTS)
 
 
-def _read(file: Path, environ: Mapping[str, str] | None) -> ImportedTimeline:
+def _read(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> ImportedTimeline:
     is_trace = not _is_report(file) and _is_trace(head(file))
-    recorded = read_traces([file]) if is_trace else _read_nsys(file, environ)
+    recorded = read_traces([file], limit) if is_trace else _read_nsys(file, environ, limit)
     timeline = _file_timeline(
         safe(file.name), "torch" if is_trace else "nsys", safe_frames(attribute(recorded))
     )
@@ -142,31 +145,25 @@ def _since(origin: int, frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**{name: frame[name] - origin for name in names})
 
 
-def _read_nsys(file: Path, environ: Mapping[str, str] | None) -> Timeline:
+def _read_nsys(file: Path, environ: Mapping[str, str] | None, limit: int | None) -> Timeline:
     # Only this user can read the folder.
     with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
-        plain = _unpacked(file, Path(folder))
+        plain = _unpacked(file, Path(folder), limit)
         return read_nsys(_exported(plain, Path(folder), environ) if _is_report(file) else plain)
 
 
-def _unpacked(file: Path, folder: Path) -> Path:
+def _unpacked(file: Path, folder: Path, limit: int | None) -> Path:
     """The file itself, or a copy in the folder of what was packed in it."""
     if not file.is_file():
         raise ParseError(f"{file.name}: no such file.")
-    if not _is_packed(file):
+    if not is_packed(file):
         return file
     plain = folder / file.name.removesuffix(".gz")
     try:
-        with naming(plain), gzip.open(file) as source, plain.open("wb") as target:
-            shutil.copyfileobj(source, target)
+        unpack(file, plain, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ParseError(f"{file.name}: cannot be unpacked: {error}.") from error
     return plain
-
-
-def _is_packed(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(len(GZIP_MAGIC)) == GZIP_MAGIC
 
 
 def _exported(report: Path, folder: Path, environ: Mapping[str, str] | None) -> Path:

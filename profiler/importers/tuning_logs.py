@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from profiler.model import SCHEMA_VERSION, TunedConfig
 from profiler.outside_text import safe_values
-from profiler.parse.byte_lines import unpacked
+from profiler.parse.bounded_files import read_content
 from profiler.parse.inductor import is_inductor_log, parse_inductor_log
 
 
-def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
-    """Every configuration in these files, in their order; None where one of them holds none."""
-    texts = [_text(file) for file in files]
+def read_tuning_logs(
+    files: Sequence[Path], limit: int | None = None
+) -> tuple[TunedConfig, ...] | None:
+    """Every configuration in these files, in their order; None where one of them holds none.
+
+    Raises ParseError where one holds more than `limit` bytes (bounded_files.MAX_UNPACKED_BYTES).
+    """
+    texts = [_text(file, limit) for file in files]
     if not all(is_inductor_log(text) for text in texts):
         return None
     return tuple(
@@ -25,11 +29,11 @@ def read_tuning_logs(files: Sequence[Path]) -> tuple[TunedConfig, ...] | None:
     )
 
 
-def _text(file: Path) -> str:
+def _text(file: Path, limit: int | None) -> str:
     """Text of a file, compressed by gzip or not; empty where it cannot be read."""
     try:
-        return unpacked(file.read_bytes()).decode("utf-8", errors="replace")
-    except (OSError, EOFError, zlib.error):
+        return read_content(file, limit).decode("utf-8", errors="replace")
+    except OSError:
         return ""
 
 

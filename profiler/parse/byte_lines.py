@@ -6,28 +6,26 @@ import codecs
 import io
 import zlib
 from collections.abc import Iterator
+from functools import partial
 from typing import Protocol
 
 from profiler.errors import ParseError
-from profiler.parse import packed
+from profiler.parse import bounded_files
+from profiler.parse.bounded_files import GZIP_MAGIC
 
 EXPORT_REMEDY = "Export it first: ncu --import FILE --csv --page raw --print-units base > FILE.csv"
 
-GZIP_MAGIC = b"\x1f\x8b"
 _REPORT_MAGICS = (b"NVR", b"SQLite format 3")
 _UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+MAX_LINE_BYTES = 2**24
+"""Longest line of a table: a header of 20,000 metrics has a tenth of it."""
 _BUFFER = 1 << 20
 _INFLATE_STEP = 1 << 16
+_LONG_LINE = (
+    f"has more than {MAX_LINE_BYTES} bytes (limit MAX_LINE_BYTES in profiler/parse/byte_lines)"
+)
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
 """What zlib calls a stream with the header of gzip."""
-
-
-def unpacked(content: bytes) -> bytes:
-    """Content of a file, decompressed where it is gzip; raises OSError, EOFError or zlib.error."""
-    if not content.startswith(GZIP_MAGIC):
-        return content
-    inflater = _Inflater(io.BytesIO(content))
-    return b"".join(iter(lambda: inflater.read(_INFLATE_STEP), b""))
 
 
 class ByteStream(Protocol):
@@ -38,9 +36,13 @@ class ByteStream(Protocol):
 
 
 class LineSource:
-    """Lines of a byte stream without their ends; raises ParseError where not one can be read."""
+    """Lines of a byte stream without their ends.
 
-    def __init__(self, stream: ByteStream, name: str) -> None:
+    Raises ParseError where not one can be read, where a packed stream holds more than `limit` bytes
+    (by default bounded_files.MAX_UNPACKED_BYTES), and where a line is longer than MAX_LINE_BYTES.
+    """
+
+    def __init__(self, stream: ByteStream, name: str, limit: int | None = None) -> None:
         self.name = name
         self.number = 0
         """Number of the line that was given last, from 1."""
@@ -49,32 +51,39 @@ class LineSource:
         self.damaged = False
         """Whether reading stopped at a damaged place."""
         self._stream = stream
+        self._limit = bounded_files.MAX_UNPACKED_BYTES if limit is None else limit
 
     def __iter__(self) -> Iterator[bytes]:
         try:
             for line in self._decoded():
                 self.number += 1
                 self.open_end = not line.endswith(b"\n")
+                if self.open_end and len(line) >= MAX_LINE_BYTES:
+                    raise self._refused(f"line {self.number} {_LONG_LINE}")
                 clean = line.rstrip(b"\r\n")
                 yield clean.replace(b"\0", b"") if b"\0" in clean else clean
         except (EOFError, OSError, zlib.error) as error:
             if self.number == 0:
-                raise ParseError(f"{self.name}: cannot be read: {error}") from error
+                raise self._refused(f"cannot be read: {error}") from error
             self.damaged = True
+
+    def _refused(self, reason: str, remedy: str | None = None) -> ParseError:
+        return ParseError(f"{self.name}: {reason}", remedy=remedy)
 
     def _decoded(self) -> Iterator[bytes]:
         reader = io.BufferedReader(_Raw(self._stream), _BUFFER)
         if reader.peek(16).startswith(GZIP_MAGIC):
-            reader = io.BufferedReader(_Raw(_Inflater(reader)), _BUFFER)
+            reader = io.BufferedReader(_Raw(_Inflater(reader, self._limit, self.name)), _BUFFER)
         start = reader.peek(16)
         if start.startswith(_REPORT_MAGICS):
-            raise ParseError(f"{self.name}: is a report, not CSV", remedy=EXPORT_REMEDY)
+            raise self._refused("is a report, not CSV", EXPORT_REMEDY)
         if start.startswith(_UTF16_MARKS):
             text = io.TextIOWrapper(reader, encoding="utf-16", errors="replace", newline="\n")
-            return (line.encode("utf-8", "replace") for line in text)
+            texts = iter(partial(text.readline, MAX_LINE_BYTES), "")
+            return (line.encode("utf-8", "replace") for line in texts)
         if start.startswith(codecs.BOM_UTF8):
             reader.read(len(codecs.BOM_UTF8))
-        return iter(reader)
+        return iter(partial(reader.readline, MAX_LINE_BYTES), b"")
 
 
 class _Raw(io.RawIOBase):
@@ -95,8 +104,10 @@ class _Raw(io.RawIOBase):
 class _Inflater:
     """Reads gzip, and gives all that comes before a damaged place, unlike `gzip.GzipFile`."""
 
-    def __init__(self, stream: ByteStream) -> None:
+    def __init__(self, stream: ByteStream, limit: int, name: str) -> None:
         self._stream = stream
+        self._limit = limit
+        self._name = name
         self._inflate = zlib.decompressobj(_GZIP_FORMAT)
         self._input = b""
         self._size = 0
@@ -110,8 +121,9 @@ class _Inflater:
             # A damaged place takes with it what the same call has inflated so far: small steps.
             data = self._inflate.decompress(self._input, min(size, _INFLATE_STEP))
             self._size += len(data)
-            if self._size > packed.MAX_UNPACKED_BYTES:
-                raise OSError(packed.beyond(packed.MAX_UNPACKED_BYTES))
+            if self._size > self._limit:
+                words = bounded_files.beyond(self._limit)
+                raise ParseError(f"{self._name}: {words}", remedy=bounded_files.UNPACK_REMEDY)
             self._input = self._inflate.unconsumed_tail
             if self._inflate.eof:  # another member may follow
                 self._input = self._inflate.unused_data.lstrip(b"\0")

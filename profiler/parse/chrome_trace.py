@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import json
 import re
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +30,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.parse.byte_lines import unpacked
+from profiler.parse.bounded_files import read_content
 from profiler.parse.nsys import (
     API_COLUMNS,
     API_VERSION,
@@ -57,10 +56,11 @@ _ON_DEVICE: Mapping[str, OperationKind] = {
 }
 _READ = frozenset({_RANGE, _OPERATOR, *_CALLS, *_ON_DEVICE})
 
-_NAME = re.compile(r'("name": ")(.*?)("\s*(?:,\s*"(?:pid|ts|args)":|\n))')
-_CALL_STACK = re.compile(r'"Call stack": ".*"(?=, "Ev Idx": \d|,?\s*$)', re.MULTILINE)
-"""The two strings that can make a trace invalid: kineto escapes no quotes in names, and torch's
-tracer of Python puts random bytes into the stack of a module that is imported meanwhile."""
+_NAME_START, _NAME_END = '"name": "', re.compile(r'"\s*(?:,\s*"(?:pid|ts|args)":|\n)')
+_STACK_START, _STACK_END = '"Call stack": "', re.compile(r'"(?=, "Ev Idx": \d|,?\s*$)')
+"""Where the two strings begin and end that can make a trace invalid: kineto escapes no quotes in
+names, and torch's tracer of Python puts random bytes into the stack of a module that is imported
+meanwhile."""
 _LATEST_US = 4 * 10**15
 """Later times (of the year 2096) are none; they would not fit into 64 bits with the base added."""
 _REMEDY = "Give a Chrome trace of torch.profiler, as export_chrome_trace writes it (.json[.gz])."
@@ -86,15 +86,17 @@ _TIMES = ("start_ns", "end_ns")
 Row = dict[str, Any]
 
 
-def read_traces(paths: Sequence[Path]) -> Timeline:
+def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     """One timeline of several traces; frames are empty where nothing of the kind was recorded.
 
     In traces without a GPU the operations are the outermost operators of each thread, and each is
     its own call in `api`, so that ranges and launches are found for them as for kernels.
 
-    Raises ParseError where a file is no Chrome trace of torch.profiler, or was cut off.
+    `limit`: most bytes that a file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
+
+    Raises ParseError where a file holds more, is no Chrome trace of torch.profiler, or was cut off.
     """
-    traces = [_read_trace(path) for path in paths]
+    traces = [_read_trace(path, limit) for path in paths]
     base_ns = min((trace.base_ns for trace in traces), default=0)
     on_gpu = any(e.category in (*_CALLS, *_ON_DEVICE) for trace in traces for e in trace.events)
     rows = _Rows()
@@ -161,8 +163,8 @@ class _Trace:
     events: list[_Event]
 
 
-def _read_trace(path: Path) -> _Trace:
-    content = _content(path)
+def _read_trace(path: Path, limit: int | None) -> _Trace:
+    content = _content(path, limit)
     if not isinstance(content, dict) or not isinstance(content.get("traceEvents"), list):
         raise _no_trace(path, "it has no list traceEvents")
     if "schemaVersion" not in content:
@@ -174,18 +176,16 @@ def _read_trace(path: Path) -> _Trace:
     return _Trace(base_ns, str(content["schemaVersion"])[:40], events)
 
 
-def _content(path: Path) -> object:
+def _content(path: Path, limit: int | None) -> object:
     try:
-        text = unpacked(path.read_bytes()).decode("utf-8", errors="replace")
+        text = read_content(path, limit).decode("utf-8", errors="replace")
         try:
             return _json(text)
         except json.JSONDecodeError:
             return _json(_repaired(text))
-    except EOFError as error:
-        raise _no_trace(path, "it was cut off") from error
     except OSError as error:
         raise _no_trace(path, error.strerror or str(error)) from error
-    except (zlib.error, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
 
 
@@ -195,8 +195,39 @@ def _json(text: str) -> object:
 
 
 def _repaired(text: str) -> str:
-    text = _CALL_STACK.sub('"Call stack": ""', text)
-    return _NAME.sub(lambda m: m[1] + m[2].replace('"', '\\"') + m[3], text)
+    """The text without stacks, and with quotes in names escaped; in one pass, whatever it holds."""
+    return "".join(_with_escaped_names("\n".join(map(_without_stack, text.split("\n")))))
+
+
+def _without_stack(line: str) -> str:
+    start = line.find(_STACK_START)
+    if start < 0:
+        return line
+    ends = [match.end() for match in _STACK_END.finditer(line, start + len(_STACK_START))]
+    # The last one: what is in between may hold anything.
+    return f'{line[:start]}{_STACK_START}"{line[ends[-1] :]}' if ends else line
+
+
+def _with_escaped_names(text: str) -> Iterator[str]:
+    """Parts of the text; a name ends with the first end of a name, in its line."""
+    done, end_of_line = 0, -1
+    end: re.Match[str] | None = None
+    start = text.find(_NAME_START)
+    while start >= 0:
+        begin = start + len(_NAME_START)
+        if end is None or end.start() < begin:
+            end = _NAME_END.search(text, begin)
+        if end is None:
+            break
+        if end_of_line < begin:
+            newline = text.find("\n", begin)
+            end_of_line = len(text) if newline < 0 else newline
+        if end.start() <= end_of_line:
+            yield text[done:begin]
+            yield text[begin : end.start()].replace('"', '\\"')
+            done = begin = end.start()
+        start = text.find(_NAME_START, begin)
+    yield text[done:]
 
 
 def _no_trace(path: Path, reason: str) -> ParseError:
@@ -229,7 +260,9 @@ def _nanoseconds(microseconds: object) -> int | None:
     if isinstance(microseconds, bool) or not isinstance(microseconds, int | Decimal):
         return None
     exact = Decimal(microseconds)
-    return int((exact * 1000).to_integral_value()) if abs(exact) <= _LATEST_US else None
+    # `abs` would round, and a number of a million digits does not fit into what it rounds to.
+    in_range = -_LATEST_US <= exact <= _LATEST_US
+    return int((exact * 1000).to_integral_value()) if in_range else None
 
 
 def _without_paths(name: str) -> str:

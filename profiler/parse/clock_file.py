@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.errors import ParseError
-from profiler.parse.packed import read_packed
+from profiler.parse.bounded_files import read_packed, read_plain
 
 CLOCKS_FILE = "clocks.csv"
 CLOCK_COLUMNS = ("time_s", "sm_mhz", "memory_mhz", "reasons", "temperature_c", "power_w")
@@ -56,7 +56,7 @@ def _text(path: Path) -> str:
     packed = path if path.suffix == ".gz" else path.with_name(f"{path.name}.gz")
     plain = packed.with_suffix("")
     if plain.exists():
-        content = plain.read_bytes()
+        content = read_plain(plain)
     elif packed.exists():
         content = read_packed(packed)
     else:

@@ -87,19 +87,28 @@ def tuned_of_record(rows: object) -> tuple[TunedConfig, ...]:
 
 def _recorded(row: dict[str, Any]) -> TunedConfig:
     config = row.get("config")
-    if not isinstance(config, dict):
+    if isinstance(config, dict):
+        config = {name: _scalar(value) for name, value in config.items()}
+    else:
         config = _settings(str(row.get("description") or ""))
-    time = row.get("time_ns")
     return TunedConfig(
         operation=str(row.get("operation") or ""),
         choice=str(row.get("choice") or ""),
         config=config,
-        time_ns=float(time) if isinstance(time, int | float) else None,
+        time_ns=_finite(row.get("time_ns")),
         registers=_integer(row.get("registers")),
         spills=_integer(row.get("spills")),
         shared_bytes=_integer(row.get("shared_bytes")),
         best=row.get("best") is True,
     )
+
+
+def _finite(value: object) -> float | None:
+    try:
+        number = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:  # a whole number beyond all floats
+        return None
+    return number if math.isfinite(number) else None
 
 
 def _integer(value: object) -> int | None:
@@ -161,11 +170,11 @@ def _settings(description: str) -> dict[str, Scalar]:
 def _best_config(text: str, name: str) -> TunedConfig | None:
     try:
         stored: Any = json.loads(text) if text.lstrip().startswith("{") else None
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # ValueError: a number of thousands of digits, too
         return None
     if not isinstance(stored, dict) or not stored.keys() >= _BEST_CONFIG:
         return None
-    config = {key: value for key, value in stored.items() if key not in _NO_SETTINGS}
+    config = {key: _scalar(value) for key, value in stored.items() if key not in _NO_SETTINGS}
     step = _STEP if stored.get("found_by_coordesc") else ""
     return TunedConfig(operation=name, choice=step, config=config, best=True)
 
@@ -191,9 +200,16 @@ def _index_of_tried(configurations: Sequence[TunedConfig], winner: TunedConfig) 
 def _value(text: str) -> Scalar:
     try:
         value = ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, MemoryError, RecursionError):  # the last two: nested deeply
         return text.strip()
-    return value if value is None or isinstance(value, str | int | float | bool) else text.strip()
+    return _scalar(value, text.strip())
+
+
+def _scalar(value: object, text: str | None = None) -> Scalar:
+    """A value that a setting can have; of others `text`, or what they look like."""
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value) if text is None else text
 
 
 def _nanoseconds(text: str) -> float | None:

@@ -19,6 +19,7 @@ import pandas as pd
 
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.bounded_files import require_regular
 from profiler.parse.byte_lines import EXPORT_REMEDY, ByteStream, LineSource
 from profiler.parse.ncu_details import DetailsTable, RuleRow
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS, BadCells, Launches
@@ -72,19 +73,24 @@ class NcuTable:
     """Page of the first table."""
 
 
-def read_ncu_csv(path: Path, *, columns: Collection[str] | None = None) -> NcuTable:
+def read_ncu_csv(
+    path: Path, *, columns: Collection[str] | None = None, limit: int | None = None
+) -> NcuTable:
     """Content of a file of ncu, compressed by gzip or not.
 
-    `columns` are the metrics to keep; by default all but CONSTANT_PREFIXES. Raises ParseError where
-    the file cannot be opened or holds no table of ncu.
+    `columns` are the metrics to keep; by default all but CONSTANT_PREFIXES. `limit`: most bytes
+    that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
+
+    Raises ParseError where the file cannot be opened or holds no table of ncu.
     """
+    require_regular(path)
     try:
         stream = path.open("rb")
     except (OSError, ValueError) as error:  # ValueError: a path that no file can have
         reason = getattr(error, "strerror", None) or error
         raise ParseError(f"{path}: cannot be read: {reason}") from error
     with stream:
-        return _parse(stream, path.name, columns)
+        return _parse(stream, path.name, columns, limit)
 
 
 def parse_ncu_csv(
@@ -138,8 +144,10 @@ class _Reading:
         self.without_units |= not table.has_units and len(self.launches) > before
 
 
-def _parse(stream: ByteStream, name: str, columns: Collection[str] | None) -> NcuTable:
-    scanner = Scanner(LineSource(stream, name))
+def _parse(
+    stream: ByteStream, name: str, columns: Collection[str] | None, limit: int | None = None
+) -> NcuTable:
+    scanner = Scanner(LineSource(stream, name, limit))
     reading = _Reading(columns)
     while (header := scanner.next_header()) is not None:
         reading.read(header, scanner)

@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from profiler.errors import ParseError
 from profiler.parse.byte_lines import LineSource
 
+MAX_COLUMNS = 20_000
+"""Widest table that is read. All base metrics of a GH100 with their four roll-ups are 15,000."""
 _MESSAGE = re.compile(rb"==(?:PROF|WARNING|ERROR)==.*")
 # One such line per launch, with the percentage of each pass: no news, and 100,000 of them.
 _PROGRESS = re.compile(rb'==PROF== Profiling "')
@@ -167,6 +170,12 @@ class Scanner:
         match = _HEADER.match(line)
         delimiter = match[1].decode() if match else ","
         names = strict_fields(line.decode("utf-8", "replace"), delimiter)
+        if names is not None and len(names) > MAX_COLUMNS:
+            raise ParseError(
+                f"{self._source.name}: the table has {len(names)} columns, more than {MAX_COLUMNS} "
+                "(limit MAX_COLUMNS in profiler/parse/ncu_lines)",
+                remedy="Export fewer metrics: ncu --import … --metrics.",
+            )
         if names is None or names[0] != "ID" or self._source.open_end:
             self.reject(line)
             return None

@@ -1,6 +1,8 @@
 """Tables of an `nsys export --type sqlite` file -> arrays, and nothing that names anyone.
 
-The file is opened read-only. A report of nsys holds the whole environment of the profiled process
+The file is opened read-only, and is not trusted: only tables are read (a view or a virtual table
+can compute without end), what runs longer than the size of the file explains is ended, and bytes
+that are no UTF-8 are replaced. A report of nsys holds the whole environment of the profiled process
 (META_DATA_CAPTURE, TARGET_INFO_*, PROCESSES, ThreadNames and parts of StringIds): only the columns
 that a caller names are read, and of StringIds only the rows that such a column refers to.
 
@@ -11,8 +13,10 @@ is empty and an absent optional column is missing; an absent required column is 
 from __future__ import annotations
 
 import contextlib
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler.errors import ParseError
+from profiler.parse.bounded_files import require_regular
 
 Integers = npt.NDArray[np.int64]
 
@@ -29,18 +34,41 @@ MISSING = int(np.iinfo(np.int64).min)
 
 _MISSING_SQL = "(-9223372036854775807 - 1)"  # SQLite reads the number itself as a real one
 _ROWS_AT_ONCE = 10_000
+MAX_TEXT_BYTES = 2**24
+"""Longest text of a row. Names of kernels, with their template arguments, have some kilobytes."""
+MAX_STEPS_PER_BYTE = 20
+"""Most steps of SQLite's machine for each byte of the file, in all queries together. An export of a
+million kernels takes half of one; a tree whose pages point to each other has rows without end."""
+_STEPS_AT_ONCE = 1_000_000
+_SCHEMA = "SELECT name, type, sql FROM sqlite_master WHERE type IN ('table', 'view')"
 _EXPORTED = ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS")
+_READ = frozenset(
+    {
+        *_EXPORTED,
+        *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("MEMCPY", "MEMSET", "GRAPH_TRACE")),
+        *("META_DATA_EXPORT", "StringIds", "ENUM_CUDA_MEMCPY_OPER"),
+    }
+)
+_VIRTUAL = re.compile(r"\s*CREATE\s+VIRTUAL\b", re.IGNORECASE)
 _REMEDY = "Give a file that `nsys export --type sqlite` wrote."
 
 
 class Export:
     """One open SQLite export of nsys."""
 
-    def __init__(self, connection: sqlite3.Connection, name: str) -> None:
+    def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection = connection
-        self.name = name
+        self.name = path.name
         """File name without its folder, for messages."""
+        self.most_steps = _STEPS_AT_ONCE + MAX_STEPS_PER_BYTE * path.stat().st_size
+        """Most steps of SQLite's machine for all queries together."""
+        self._steps = 0
+        connection.set_progress_handler(self._over_limit, _STEPS_AT_ONCE)
         self._tables = self._table_names()
+
+    def _over_limit(self) -> bool:
+        self._steps += _STEPS_AT_ONCE
+        return self._steps > self.most_steps
 
     def has(self, table: str) -> bool:
         """Whether the export has that table."""
@@ -97,8 +125,15 @@ class Export:
         return {key: str(value) for rows in self._rows(query) for key, value in rows}
 
     def _table_names(self) -> frozenset[str]:
-        rows = self._rows("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
-        return frozenset(name for chunk in rows for (name,) in chunk)
+        rows = [row for chunk in self._rows(_SCHEMA) for row in chunk]
+        for name, kind, statement in rows:
+            computed = kind == "view" or _VIRTUAL.match(str(statement))
+            if computed and str(name) in _READ:
+                raise ParseError(
+                    f"{self.name}: {name} is no plain table: only tables are read.",
+                    remedy=_REMEDY,
+                )
+        return frozenset(name for name, kind, _ in rows if kind == "table")
 
     def _column_names(self, table: str) -> dict[str, str]:
         """Columns of a table, and the expression that gives MISSING where one is NULL."""
@@ -140,8 +175,17 @@ class Export:
             cursor = self._connection.execute(query, parameters)
             while rows := cursor.fetchmany(_ROWS_AT_ONCE):
                 yield rows
-        except sqlite3.Error as error:
-            raise ParseError(f"{self.name}: SQLite says: {error}.", remedy=_REMEDY) from error
+        # UnicodeDecodeError: what SQLite says of a damaged schema has the schema's own bytes.
+        except (sqlite3.Error, MemoryError, UnicodeDecodeError) as error:
+            raise ParseError(f"{self.name}: {self._words(error)}.", remedy=_REMEDY) from error
+
+    def _words(self, error: BaseException) -> str:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_INTERRUPT:
+            return f"reading it takes more than {self.most_steps} steps (limit MAX_STEPS_PER_BYTE)"
+        if code == sqlite3.SQLITE_TOOBIG:
+            return f"a text has more than {MAX_TEXT_BYTES} bytes (limit MAX_TEXT_BYTES)"
+        return f"SQLite says: {error}"
 
 
 @contextlib.contextmanager
@@ -150,15 +194,24 @@ def open_export(path: Path) -> Iterator[Export]:
 
     Raises ParseError where there is no such file, or it is something else than an export of nsys.
     """
+    require_regular(path)
     if not path.is_file():
         raise ParseError(f"{path.name}: no such file.", remedy=_REMEDY)
-    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    connection = _connect(path)
     try:
-        export = Export(connection, path.name)
+        export = Export(connection, path)
         _check(export)
         yield export
     finally:
         connection.close()
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_TEXT_BYTES)
+    connection.text_factory = partial(str, encoding="utf-8", errors="replace")
+    return connection
 
 
 def _check(export: Export) -> None:

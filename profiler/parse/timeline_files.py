@@ -20,8 +20,8 @@ import pandas as pd
 
 from profiler.errors import ParseError, naming
 from profiler.model import SCHEMA_VERSION
+from profiler.parse.bounded_files import read_packed, read_plain
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
-from profiler.parse.packed import read_packed
 
 OPERATIONS_FILE = "operations.csv"
 RANGES_FILE = "ranges.csv"
@@ -102,10 +102,17 @@ def read_timeline(folder: Path) -> tuple[Timeline, TimelineFacts] | None:
 
 def _facts(path: Path) -> TimelineFacts:
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_plain(path).decode("utf-8"))
         version = data.pop("schema_version")
         facts = TimelineFacts(**data)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+    ) as error:
         raise ParseError(f"{path}: damaged: {error}") from error
     if version != SCHEMA_VERSION:
         raise ParseError(f"{path}: written by another version (schema {version})")

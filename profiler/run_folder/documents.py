@@ -15,7 +15,7 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from profiler.errors import UsageError
-from profiler.parse.packed import read_packed
+from profiler.parse.bounded_files import read_packed, read_plain
 
 T = TypeVar("T")
 _MOST_DIGITS = 300
@@ -62,7 +62,7 @@ def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
 def _read(path: Path) -> bytes:
     refuse_link(path)
     try:
-        return read_packed(path) if path.suffix == ".gz" else path.read_bytes()
+        return read_packed(path) if path.suffix == ".gz" else read_plain(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         if not path.parent.exists():
             raise UsageError(

@@ -43,6 +43,7 @@ from profiler.model import (
     Plan,
     SessionKind,
 )
+from profiler.parse.bounded_files import read_plain
 from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
 from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
 
@@ -405,7 +406,7 @@ def _result(path: Path) -> AttemptResult:
 
 def _command(path: Path) -> str | None:
     try:
-        return path.read_text("utf-8")
+        return read_plain(path).decode("utf-8")
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as error:

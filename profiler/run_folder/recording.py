@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.errors import UsageError
+from profiler.parse.bounded_files import read_packed, read_plain
 from profiler.parse.clock_file import CLOCKS_FILE
-from profiler.parse.packed import read_packed
 from profiler.parse.timeline_files import API_FILE, FACTS_FILE, OPERATIONS_FILE, RANGES_FILE
 from profiler.run_folder.folder import (
     BUILD_FILE,
@@ -166,5 +166,5 @@ def _content(source: Path) -> bytes | None:
     if source.is_symlink() or packed.is_symlink():
         return None
     if source.exists():
-        return source.read_bytes()
+        return read_plain(source)
     return read_packed(packed) if packed.exists() else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,15 +30,7 @@ class JournalTail:
             return []
         self._offset += len(content)
         *lines, self._rest = (self._rest + content).split(b"\n")
-        return [record for line in lines if (record := _record(line)) is not None]
-
-
-def _record(line: bytes) -> Record | None:
-    try:
-        record = json.loads(line)
-    except ValueError:
-        return None
-    return record if isinstance(record, dict) else None
+        return [record for line in lines if (record := protocol.record_of(line)) is not None]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.append(str(Path(__file__).parents[1] / "profiler"))
+sys.path += [str(Path(__file__).parents[1] / "profiler" / part) for part in ("", "parse")]
 
 from run_folders import Workplace
 

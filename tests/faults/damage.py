@@ -19,6 +19,16 @@ def damaged_texts(content, budget):
     yield from WHOLE_TEXTS
 
 
+def damaged_lines(content, budget):
+    """`budget` versions of a text of JSON lines, each with one line damaged."""
+    source = random.Random(SEED)  # noqa: S311 - no secret is made of it
+    lines = content.splitlines(keepends=True)
+    for number in range(budget):
+        place = source.randrange(len(lines))
+        damaged = (_flipped, _odd_value, _huge_number)[number % 3](lines[place].strip(), source)
+        yield b"".join([*lines[:place], damaged, b"\n", *lines[place + 1 :]])
+
+
 def damaged_files(content, budget):
     """The same of a packed file: its bytes are damaged, or what is packed in it."""
     text = gzip.decompress(content)

@@ -6,11 +6,11 @@ import json
 import pytest
 
 from profiler.errors import ParseError, SpecError, UsageError
-from profiler.parse import packed
+from profiler.parse import bounded_files
+from profiler.parse.bounded_files import read_packed
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.clock_file import read_clocks
 from profiler.parse.ncu_csv import read_ncu_csv
-from profiler.parse.packed import read_packed
 from profiler.planning.plan import MAX_VISITS, make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -24,7 +24,7 @@ BOMB = gzip.compress(b"\0" * (8 * SMALL))
 
 @pytest.fixture
 def small_limit(monkeypatch):
-    monkeypatch.setattr(packed, "MAX_UNPACKED_BYTES", SMALL)
+    monkeypatch.setattr(bounded_files, "MAX_UNPACKED_BYTES", SMALL)
     monkeypatch.setattr(protocol, "MAX_JOURNAL_BYTES", SMALL)
 
 

@@ -76,10 +76,10 @@ def test_what_is_no_job_at_all(tmp_path, text):
 def test_a_record_cut_off_by_a_crash_is_left_out(tmp_path):
     path = tmp_path / "journal.jsonl"
     with path.open("w") as stream:
-        append_record(stream, {"event": "started", "cell": "a"})
+        append_record(stream, {"event": "started", "cell": "a", "phase": "check"})
         stream.write('{"event":"finis')
 
-    assert list(read_journal(path)) == [{"event": "started", "cell": "a"}]
+    assert list(read_journal(path)) == [{"event": "started", "cell": "a", "phase": "check"}]
 
 
 def test_a_compressed_journal_is_read_as_far_as_it_goes(tmp_path):

@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-from profiler.errors import SpecError
+from profiler.errors import ParseError, SpecError
+from profiler.parse.bounded_files import read_plain
 
 Key = str | int
 FieldPath = tuple[Key, ...]
@@ -24,6 +25,8 @@ _INTEGER = "tag:yaml.org,2002:int"
 _FLOAT = "tag:yaml.org,2002:float"
 _MERGE = "tag:yaml.org,2002:merge"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+MAX_SPEC_BYTES = 2**22
+"""Longest experiment file, for which PyYAML takes ten seconds; this project's have up to 7 KB."""
 MAX_MERGED_KEYS = 10_000
 """Most keys that a mapping may get by merging; PyYAML copies them once for each merge."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
@@ -133,9 +136,11 @@ def _load(text: str) -> tuple[yaml.Node | None, tuple[Fault, ...], Any]:
 
 def _read_text(path: Path) -> str:
     try:
-        raw = path.read_bytes()
+        raw = read_plain(path, MAX_SPEC_BYTES, "MAX_SPEC_BYTES in profiler/planning/spec/source")
     except FileNotFoundError as error:
         raise SpecError(f"{path}: there is no such file") from error
+    except ParseError as error:
+        raise SpecError(error.message, remedy=error.remedy) from error
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     try:

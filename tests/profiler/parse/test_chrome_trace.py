@@ -294,7 +294,7 @@ class TestBadFiles:
         ("data", "reason"),
         [
             (b"", "no whole JSON"),
-            (b"\x1f\x8b", "cut off"),
+            (b"\x1f\x8b", "ended before"),
             (b"\x00\xff\xfe", "no whole JSON"),
             (b"[]", "no list traceEvents"),
             (b'{"traceEvents": {}}', "no list traceEvents"),
