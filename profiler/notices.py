@@ -27,6 +27,7 @@ class NoticeKind(StrEnum):
     NOT_MEASURED = "not_measured"
     NOT_RECORDED = "not_recorded"
     MISSING_METRICS = "missing_metrics"
+    VALUES_MISSING = "values_missing"
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
@@ -132,6 +133,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "Metrics that were asked for and did not come back: {metrics} (in {count} cells).",
         "Counters need ncu among the collectors. Check their names with `ncu --query-metrics`; "
         "ncu drops unknown names silently.",
+    ),
+    NoticeKind.VALUES_MISSING: NoticeTemplate(
+        Severity.WARNING,
+        "In {count} cells half or more of the values of {metrics} are missing, up to {share} % "
+        "of them ({cell}). What is shown is the median of the others.",
+        "The tool's own output is in the folder of the attempt; measuring again may give them.",
     ),
     NoticeKind.DUPLICATE_CODE: NoticeTemplate(
         Severity.INFO,

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.judge import Judge, Rules, times_of
+from profiler.analyse.samples import metric_columns
 from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, SessionKind
@@ -19,6 +20,8 @@ Values = dict[str, str | int | float]
 
 _USABLE = (Outcome.MEASURED, Outcome.DUPLICATE)
 
+_MANY_MISSING = 0.5
+"""Share of the values of a cell that may be missing before it is said."""
 _SHOWN = 4
 """Names in a sentence before it says how many more there are."""
 
@@ -44,6 +47,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
         *_wrong(statuses),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
+        *_missing_values(_usable(samples, statuses)),
         *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
         *_noise(_usable(samples, statuses), cells, baseline, delta),
@@ -87,6 +91,35 @@ def _missing_metrics(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
     if names:
         values: Values = {"metrics": ", ".join(names), "count": len(lacking)}
         yield Notice(NoticeKind.MISSING_METRICS, values)
+
+
+def _missing_values(samples: pd.DataFrame) -> Iterable[Notice]:
+    """Metrics of which a session gave some cells a value in few of their samples only.
+
+    One without any value is a missing metric, or one of another session.
+    """
+    metrics = [name for name in metric_columns(samples) if _from_tool(name)]
+    by_cell = samples.groupby(["session", "cell"], sort=False)
+    count = by_cell.size()
+    values = by_cell[metrics].count()
+    missing = 1 - values.div(count, axis=0)
+    many = (missing >= _MANY_MISSING) & (values > 0)
+    if not many.to_numpy().any():
+        return
+    cells = many.any(axis=1).groupby("cell").any()
+    shares = missing.where(many).max(axis=1).groupby("cell").max()
+    notice_values: Values = {
+        "count": int(cells.sum()),
+        "metrics": _some([name for name in metrics if many[name].any()]),
+        "share": round(100 * float(shares.max())),
+        "cell": str(shares.idxmax()),
+    }
+    yield Notice(NoticeKind.VALUES_MISSING, notice_values)
+
+
+def _from_tool(metric: str) -> bool:
+    """Whether each sample has a value of its own, which the runner's and the build's have not."""
+    return metric not in CATALOGUE or CATALOGUE[metric].source not in ("runner", "ptxas")
 
 
 def _collected(names: Iterable[str]) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Files that never end, or that compute for ever: they are refused, and what limits them is named."""
+"""Files that never end, or that compute for ever: they are refused, and the limit is named."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Durations of zero or below are no measurement: no number, no verdict, and it is said."""
+"""Durations of zero or below, and values that are missing, are no measurement, and it is said."""
 
 import csv
 import io
@@ -69,7 +69,7 @@ def test_a_baseline_without_any_says_so(timed):
 def test_counters_of_a_kernel_without_a_duration_stay(place):
     session = place.session("ncu-timing")
     visits = place.visits("ncu-timing")
-    text = with_zero_durations(ncu_csv(visits, session.metrics), visits[0][0])
+    text = with_values(ncu_csv(visits, session.metrics), f"cell={visits[0][0]};", "0")
     place.attempt(csv=text)
     (loaded,) = place.load()
     zero = loaded.samples[loaded.samples["cell"] == visits[0][0]]
@@ -79,14 +79,36 @@ def test_counters_of_a_kernel_without_a_duration_stay(place):
     assert len(loaded.visits()) == len(visits)
 
 
-def with_zero_durations(text, cell):
-    """Output of ncu in which the kernels of a cell took no time."""
+@pytest.mark.parametrize(("blocks", "said"), [(10, True), (2, False)])
+def test_a_metric_whose_values_are_mostly_missing_is_said(tmp_path, blocks, said):
+    """Of ten samples of a cell one has a value; of two both have."""
+    place = Workplace(tmp_path / "place", SPEC.replace("blocks: 2", f"blocks: {blocks}"))
+    session = place.session("ncu-timing")
+    visits = place.visits("ncu-timing")
+    cell = visits[0][0]
+    missing = [visit for visit in visits if visit[0] == cell and 0 < visit[1] < blocks]
+    text = ncu_csv(visits, session.metrics)
+    for _, block, _ in missing if said else ():
+        text = with_values(text, f"cell={cell};block={block}", "n/a", "cycles_elapsed")
+    place.attempt(csv=text)
+    place.attempt("ncu-counters")
+    lines = [line for line in notices_of(place) if "values of" in line]
+    assert len(lines) == said
+    if said:
+        assert "values of cycles" in lines[0]
+        assert "missing, up to 90 % of them" in lines[0]
+        assert cell in lines[0]
+
+
+def with_values(text, range_name, value, metric="gpu__time_duration.sum"):
+    """Output of ncu in which the launches of a range have that value of a metric."""
     start = text.index('"ID"')
     rows = list(csv.reader(io.StringIO(text[start:])))
-    column = rows[0].index("gpu__time_duration.sum")
+    columns = [place for place, name in enumerate(rows[0]) if metric in name]
     for row in rows[2:]:
-        if any(f"cell={cell};" in value for value in row):
-            row[column] = "0"
+        if any(range_name in cell for cell in row):
+            for column in columns:
+                row[column] = value
     lines = io.StringIO()
     csv.writer(lines, quoting=csv.QUOTE_ALL).writerows(rows)
     return text[:start] + lines.getvalue()
