@@ -185,8 +185,8 @@ class _State:
         failing = result.failing_cell
         if failing is None or result.cause is Cause.FINISHED or failing.cell in self.failures:
             return None
-        if result.cause is Cause.DIED and _tool_died(result, self.collector):
-            # The tool may have died of its own; a second time with the same cell is no chance.
+        if result.cause is Cause.DIED and _may_be_innocent(result, self.collector):
+            # A second time with the same cell is no chance.
             self.strikes[failing.cell] += 1
             if self.strikes[failing.cell] < 2:
                 return None
@@ -272,12 +272,17 @@ def _ended_from_outside(result: SessionResult) -> ProfilerError | None:
     )
 
 
-def _tool_died(result: SessionResult, collector: Collector) -> bool:
-    """Whether the tool, not its target, was killed: a tool hands on its target's end as a code.
+def _may_be_innocent(result: SessionResult, collector: Collector) -> bool:
+    """Whether something else than the cell may have ended the process.
 
-    /usr/local/cuda/bin/ncu is a shell script, which says 128 + signal where its ncu was killed.
+    Either the tool died, which hands on its target's end as a code (/usr/local/cuda/bin/ncu is a
+    shell script, which says 128 + signal where its ncu was killed); or SIGKILL came, which no
+    program sends itself: it is that of a person, a batch system, or a machine without memory.
     """
-    return collector.wraps_target and signal_of(result.returncode, under_tool=False) is not None
+    if collector.wraps_target and signal_of(result.returncode, under_tool=False) is not None:
+        return True
+    sent = signal_of(result.returncode, under_tool=collector.wraps_target)
+    return sent is signal.SIGKILL
 
 
 def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:

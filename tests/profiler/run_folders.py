@@ -137,7 +137,15 @@ def failed(cell: str, outcome: str, cause: str = "because", **more: Any) -> dict
 class Workplace:
     """A spec in a folder of its own, its plan, and the run folder of its measurements."""
 
-    def __init__(self, folder: Path, spec: str = SPEC, environment: Environment = H200) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        spec: str = SPEC,
+        environment: Environment = H200,
+        *,
+        begun: bool = True,
+    ) -> None:
+        """Write the spec and plan it; the run folder too, unless it is not to be `begun`."""
         self.folder = folder
         self.environment = environment
         self.builds: tuple[BuildResult, ...] = ()
@@ -147,8 +155,9 @@ class Workplace:
         self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
         self.space = load_space(self.loaded.experiment.workload, self.loaded.base)
         self.plan: Plan = make_plan(self.loaded, self.space)
-        self.run = create_run(folder / "reports", self.plan.experiment, CREATED)
-        self.begin()
+        if begun:
+            self.run = create_run(folder / "reports", self.plan.experiment, CREATED)
+            self.begin()
 
     def begin(self, builds: Sequence[BuildResult] = ()) -> None:
         """Write what stands in a run folder before anything is measured."""

@@ -237,6 +237,20 @@ def test_progress_forgives_an_earlier_stall(scripted):
     assert scripted(visits, script).measured == set(visits)
 
 
+@pytest.mark.parametrize(("sent", "blamed"), [(signal.SIGKILL, False), (signal.SIGSEGV, True)])
+def test_a_kill_from_outside_is_held_against_a_cell_only_the_second_time(scripted, sent, blamed):
+    visits = [Visit("a", 0), Visit("b", 0)]
+    died = (-sent, Cause.DIED, FailingCell("a", "measure", 0), [])
+    recovered = scripted(visits, [died, (0, Cause.FINISHED, None, visits[blamed:])])
+    assert recovered.failures.keys() == ({"a"} if blamed else set())
+
+
+def test_a_second_kill_of_the_same_cell_is_no_chance(scripted):
+    died = (-signal.SIGKILL, Cause.DIED, FailingCell("a", "measure", 0), [])
+    failures = scripted([Visit("a", 0)], [died, died]).failures
+    assert failures["a"].cause == "the process was killed by SIGKILL, in measure of block 0"
+
+
 def test_a_visit_that_was_not_seen_is_made_again(tmp_path, timer):
     visits = [Visit("a", 0), Visit("a", 1)]
     asked = []

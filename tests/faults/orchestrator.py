@@ -1,0 +1,68 @@
+"""Runs an experiment over and over, each time in a fork that may be killed.
+
+Started once by `test_random_kills.py`: importing takes a second, a fork none. For each line on
+stdin, the name of a folder, it measures there once, and prints the process id and the exit code.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from run_folders import H200, Workplace
+
+from profiler.collect import timer
+from profiler.errors import Interrupted
+from profiler.machine.requirements import Machine
+from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+from profiler.sessions.progress import ProgressReporter
+
+RUNNER = Path(__file__).with_name("plain_runner.py")
+SPEC = """\
+name: sums
+workload: ./workload.py
+variants: {list: [plain, tree, loop]}
+problems: {list: [small, large]}
+baseline: plain
+collect: {device: cpu, collectors: [timer], blocks: 4, final_blocks: 2, metrics: [duration_ns]}
+"""
+
+
+def main():
+    folder = Path(sys.argv[1])
+    timer.runner_argv = lambda job, python=None: (sys.executable, "-I", "-S", str(RUNNER), str(job))
+    for line in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            os._exit(run(Workplace(folder / line.strip(), SPEC, begun=False)))
+        say(child)
+        say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+
+def say(number):
+    sys.stdout.write(f"{number}\n")
+    sys.stdout.flush()
+
+
+def run(place):
+    """Measure what is missing; 130 where the session was ended from outside."""
+    console = Console(file=Path(os.devnull).open("w"))  # noqa: SIM115 - until the fork ends
+    request = MeasureRequest(
+        loaded=place.loaded,
+        plan=place.plan,
+        space=place.space,
+        machine=Machine(H200, None, "cpu"),
+        out=place.folder / "reports",
+        fresh=False,
+        created="2026-03-04T09:00:00+00:00",
+    )
+    try:
+        measure(request, ProgressReporter(console, console), Stopwatch())
+    except Interrupted:
+        return 130
+    return 0
+
+
+if __name__ == "__main__":
+    main()
