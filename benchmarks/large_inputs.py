@@ -27,8 +27,8 @@ VARIANTS, PROBLEMS, BLOCKS = 100, 50, 8
 SPEC = """\
 name: large
 workload: ./workload.py
-variants: {grid: {tile: [TILES]}}
-problems: {grid: {size: [SIZES]}}
+variants: {matrix: {tile: [TILES]}}
+problems: {matrix: {size: [SIZES]}}
 baseline: tile=0
 collect: {blocks: BLOCKS, final_blocks: 0, metrics: [duration_ns, cycles, registers, l2_hit_pct]}
 """

@@ -1,18 +1,24 @@
 """The data inside a page: for downloads, filters, hover and the switch between baselines.
 
-Everything is written by columns, and a column in the shortest of four forms:
+Everything is written by columns, and a column in the shortest of five forms:
 
 - a list: one value a cell of the plan;
 - `{"values": [value]}`: the same value in every cell;
 - `{"values": [...], "index": [...]}`: few values, and which of them each cell has;
+- `{"parts": [...], "texts": [[...], ...], "index": [...]}`: sentences, each as the places of its
+  clauses in `parts`, and which of them each cell has;
 - a name: the same as that column of the same table.
+
+A comparison whose ratios are those of an earlier one has the key of that one in their place.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pandas as pd
@@ -42,6 +48,7 @@ SUMMARY_FIELDS = (
 )
 _DIGITS = 6
 """Significant digits: ncu prints two decimals, and the run folder has all digits."""
+_CLAUSE_END = re.compile(r"(?<=[;,] )")
 _FEW = 4
 """A column with a quarter as many different values as cells is written by index."""
 
@@ -89,7 +96,7 @@ def payload(
         "verdicts": [
             {"name": verdict.value, "word": word(verdict), "css": CSS[verdict]} for verdict in ORDER
         ],
-        "comparisons": [_comparison(findings, baseline) for baseline in findings.baselines],
+        "comparisons": _comparisons(findings),
     }
 
 
@@ -129,6 +136,16 @@ def _written(value: float | str) -> float | int | str | None:
     return value if isinstance(value, str) else _number(value)
 
 
+def _comparisons(findings: Findings) -> list[dict[str, Any]]:
+    comparisons = [_comparison(findings, baseline) for baseline in findings.baselines]
+    distinct: dict[str, str] = {}
+    for comparison in comparisons:
+        text = json.dumps(comparison["ratios"])
+        if distinct.setdefault(text, comparison["key"]) != comparison["key"]:
+            comparison["ratios"] = distinct[text]
+    return comparisons
+
+
 def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     cells = findings.distinct_cells
     verdicts = [baseline.verdicts[cell.id] for cell in cells]
@@ -143,7 +160,23 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
         why_no_verdict(findings, baseline, cell) if pair.verdict is None else details(pair)
         for cell, pair in zip(cells, verdicts, strict=True)
     ]
-    return {"key": baseline.key, "label": baseline_label(baseline), "ratios": _table(columns)}
+    ratios = _table(columns)
+    ratios["title"] = _sentences(columns["title"])
+    return {"key": baseline.key, "label": baseline_label(baseline), "ratios": ratios}
+
+
+def _sentences(texts: Sequence[str]) -> list[Any] | dict[str, Any]:
+    """One column of sentences, which share most of their clauses."""
+    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    clauses = {text: _CLAUSE_END.split(text) for text in places}
+    parts = {part: place for place, part in enumerate(dict.fromkeys(chain(*clauses.values())))}
+    by_clauses = {
+        "parts": list(parts),
+        "texts": [[parts[part] for part in clauses[text]] for text in places],
+        "index": [places[text] for text in texts],
+    }
+    plain = _column(texts)
+    return min((plain, by_clauses), key=lambda column: len(json.dumps(column)))
 
 
 def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:

@@ -22,6 +22,7 @@ import fcntl
 import json
 import os
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -52,6 +53,8 @@ def main() -> int:
     lock = () if options.lock is None else (options.lock,)
     for descriptor in lock:  # it is released when the last process that has it open is gone
         fcntl.flock(descriptor, fcntl.LOCK_EX)
+    if _told_to_stop():  # killed while we waited: another run measures what is missing
+        return CANNOT_START
     try:
         child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=lock)
     except OSError as error:
@@ -94,6 +97,13 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def _told_to_stop() -> bool:
+    """Whether stdin is closed already."""
+    stdin = select.poll()
+    stdin.register(0, select.POLLHUP)
+    return bool(stdin.poll(0))
+
+
 def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> None:
     while os.read(0, 1):
         pass
@@ -134,12 +144,14 @@ def _is_left(process: psutil.Process, runner: int, words: list[str]) -> bool:
 
 
 def _targets(journal: Path | None) -> list[psutil.Process]:
-    """Processes to end first: the runner that the journal names, else the innermost ones."""
+    """Processes to end first: the runner that the journal names, else the innermost ones.
+
+    None where the runner is gone: its tool writes what it has.
+    """
     descendants = _descendants()
     runner = _runner_pid(journal) if journal is not None else None
-    named = [process for process in descendants if process.pid == runner]
-    if named or journal is not None:
-        return named
+    if runner is not None:
+        return [process for process in descendants if process.pid == runner]
     return [process for process in descendants if not _children(process)]
 
 

@@ -106,17 +106,26 @@ def kill(process, target):
 
     Gives whether that was there, and waits until the orchestrator is gone that was killed.
     """
-    with contextlib.suppress(psutil.Error, ProcessLookupError):
+    try:
         below = process.children(recursive=True)
-        sessions = [child for child in process.children() if os.getpgid(child.pid) == child.pid]
-        if target == "session":
-            for session in sessions:
+        sessions = [child for child in process.children() if leads_a_group(child)]
+    except psutil.Error:
+        return False
+    if target == "session":
+        for session in sessions:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(session.pid, signal.SIGKILL)
-            return bool(sessions)
-        for each in (process, *(below if target == "everything" else ())):
+        return bool(sessions)
+    for each in (process, *(below if target == "everything" else ())):
+        with contextlib.suppress(psutil.Error):
             each.kill()
-        process.wait(PATIENCE_S)
-        return True
+    process.wait(PATIENCE_S)
+    return True
+
+
+def leads_a_group(process):
+    with contextlib.suppress(ProcessLookupError):
+        return os.getpgid(process.pid) == process.pid
     return False
 
 

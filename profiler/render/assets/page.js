@@ -10,15 +10,20 @@
   const data = source ? JSON.parse(source.textContent) : null;
   const state = new Map();
 
-  // ---- the data stand by columns, each in the shortest of four forms --------------------------------
+  // ---- the data stand by columns, each in the shortest of five forms --------------------------------
   const size = data?.cells?.id?.length ?? 0;
+  const comparisonOf = (key) => data?.comparisons?.find((one) => one.key === key);
+  for (const one of data?.comparisons ?? []) {
+    if (typeof one.ratios === "string") one.ratios = comparisonOf(one.ratios).ratios; // the same as another
+  }
   const decoded = new Map();
   const column = (table, name) => {
     let one = table[name];
     if (typeof one === "string") one = table[one]; // the same as another column
     if (Array.isArray(one)) return one;
     if (!decoded.has(one)) {
-      decoded.set(one, one.index ? one.index.map((place) => one.values[place]) : Array(size).fill(one.values[0]));
+      const values = one.values ?? one.texts.map((places) => places.map((place) => one.parts[place]).join(""));
+      decoded.set(one, one.index ? one.index.map((place) => values[place]) : Array(size).fill(values[0]));
     }
     return decoded.get(one);
   };
@@ -125,7 +130,7 @@
     if (verdict && verdict.name !== "no data") cell.dataset.value = order; else delete cell.dataset.value;
   };
   const showBaseline = (key) => {
-    const chosen = data?.comparisons?.find((one) => one.key === key);
+    const chosen = comparisonOf(key);
     if (!chosen) return;
     const [ratios, lows, highs, said, why] = ["ratio", "low", "high", "verdict", "title"]
       .map((name) => column(chosen.ratios, name));
@@ -172,7 +177,9 @@
     const head = cell.closest("table").tHead?.rows[0].cells[cell.cellIndex];
     const metric = data?.metrics?.[Number(head?.dataset.metric)];
     const row = cell.parentElement.dataset.cell;
-    const comparison = data?.comparisons?.[Number(head?.dataset.against)];
+    const comparison = cell.classList.contains("verdict")
+      ? comparisonOf($("baseline")?.value)
+      : data?.comparisons?.[Number(head?.dataset.against)];
     if (comparison && row !== undefined && cell.colSpan === 1) {
       return column(comparison.ratios, "title")[Number(row)] ?? "";
     }
@@ -240,7 +247,7 @@
   const asCsv = () => {
     const params = [...new Set(data.problems.flatMap((one) => Object.keys(one.params)))];
     const fields = Object.keys(data.metrics[0]?.summary ?? {});
-    const judged = data.comparisons.find((one) => one.key === "reference"); // of the primary metric only
+    const judged = comparisonOf("reference"); // of the primary metric only
     const lines = [["cell", "variant", ...params, "outcome", "metric", ...fields, "verdict"].map(quoted).join(",")];
     for (let index = 0; index < size; index += 1) {
       const cell = cellOf(index);

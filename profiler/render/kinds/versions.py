@@ -31,7 +31,8 @@ class MetricBlock:
 
     label: Label
     charts: tuple[Chart, ...]
-    table: tables.MetricTable
+    table: tables.MetricTable | None
+    """Of many cells, those of the primary metric alone have a table."""
 
 
 def versions_view(findings: Findings) -> View:
@@ -73,7 +74,9 @@ def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
     if problem is not None:
         drawn.insert(0, charts.bar_chart(findings, metric, problem))
     present = tuple(chart for chart in drawn if chart is not None)
-    return MetricBlock(metric, present, tables.metric_table(findings, metric))
+    written = metric == findings.primary or not tables.has_many_cells(findings)
+    table = tables.metric_table(findings, metric) if written else None
+    return MetricBlock(metric, present, table)
 
 
 def ratio_legend() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import math
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -19,7 +20,7 @@ from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import FINAL
 from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Problem, Variant
-from profiler.render.tables.rows import Datum, outcome_css, with_unit
+from profiler.render.tables.rows import Datum, has_many_cells, outcome_css, with_unit
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.baselines import baseline_label, why_no_verdict
@@ -31,6 +32,8 @@ from profiler.render.words.verdicts import word_of
 MOST_SAMPLES = 250_000
 """Above this many numbers the page would grow past some megabytes: only those of the shown metrics
 are written out, and the page says so."""
+_MOST_IN_FULL, _FEWEST_IN_FULL = 500, 5
+"""Cells of a large page that are written in full, at each problem the best; but not fewer."""
 _LONG = 1_000_000
 """Samples from here on are written with six digits, in words that spreadsheets read."""
 
@@ -105,6 +108,8 @@ class Details:
     """Whether the samples of all metrics are written out."""
     against: tuple[str, ...]
     """The named baselines that every cell is compared with."""
+    best: int | None
+    """Cells of each problem that are here, the best ones; None: all."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +135,18 @@ def details(findings: Findings) -> Details:
         dict(_samples(frame, [metric.name for metric in written])), _kernel_names(frame)
     )
     kernels = tuple(dict.fromkeys(name for names in samples.kernels.values() for name in names))
-    problems = tuple(_problem(findings, problem, samples, kernels) for problem in findings.problems)
-    return Details(problems, kernels, complete, tuple(map(baseline_label, findings.baselines)))
+    best = None
+    if has_many_cells(findings):
+        best = max(_FEWEST_IN_FULL, _MOST_IN_FULL // len(findings.problems))
+    return Details(
+        problems=tuple(
+            _problem(findings, problem, samples, kernels, best) for problem in findings.problems
+        ),
+        kernels=kernels,
+        all_samples=complete,
+        against=tuple(map(baseline_label, findings.baselines)),
+        best=best,
+    )
 
 
 def rerun_command(spec_path: str, problem: Problem) -> str:
@@ -145,8 +160,9 @@ def _problem(
     problem: Problem,
     samples: _Samples,
     kernels: Sequence[str],
+    best: int | None,
 ) -> ProblemDetails:
-    cells = _in_order(findings, problem)
+    cells = _in_order(findings, problem)[:best]
     columns, texts = _columns(findings, cells)
     measured = [column.label for column in columns]
     sources = [_source(findings, cell) for cell in cells]
@@ -318,10 +334,13 @@ def _samples(frame: pd.DataFrame, metrics: Sequence[str]) -> Iterator[tuple[tupl
     if not present or frame.empty:
         return
     texts: dict[tuple[str, str], dict[str, str]] = {}
-    for key, rows in frame.groupby(["cell", "collector", "kind", "arm"], sort=False):
-        cell, source = str(key[0]), f"{key[1]} {key[2]}{' again' if key[3] else ''}"
-        values = rows[present].to_numpy(dtype=float, na_value=np.nan)
-        for name, column in zip(present, values.T, strict=True):
+    values = frame[present].to_numpy(dtype=float, na_value=np.nan)
+    groups = frame.groupby(["cell", "collector", "kind", "arm"], sort=False).indices
+    # A frame of its own for each of 10,000 groups would take ten times as long.
+    for key, rows in sorted(groups.items(), key=lambda group: int(group[1][0])):
+        cell, collector, kind, arm = cast("tuple[object, ...]", key)
+        cell, source = str(cell), f"{collector} {kind}{' again' if arm else ''}"
+        for name, column in zip(present, values[rows].T, strict=True):
             finite = column[~np.isnan(column)]
             if len(finite):
                 texts.setdefault((cell, name), {})[source] = _written(finite)

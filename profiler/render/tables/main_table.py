@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
@@ -15,6 +15,7 @@ from profiler.planning.problem_names import distinct, varying
 from profiler.render.tables.rows import (
     Datum,
     MetricColumn,
+    has_many_cells,
     metric_column,
     outcome_css,
     raw_or_none,
@@ -67,6 +68,8 @@ class MainTable:
     left_out: int
     """Metrics without a column."""
     rows: tuple[CellRow, ...]
+    linked: bool
+    """Whether each cell has a row under `Every cell in full`."""
 
 
 def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
@@ -94,6 +97,12 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
         for row, cell in enumerate(cells)
     )
+    many = has_many_cells(findings)
+    if many:
+        rows = tuple(
+            replace(row, spread=_without_title(row.spread), verdict=_without_title(row.verdict))
+            for row in rows
+        )
     fixed = tuple(f"{key} = {value}" for key, value in constants.items())
     return MainTable(
         parameters=keys,
@@ -101,7 +110,13 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         columns=tuple(columns),
         left_out=len(others) - len(metrics),
         rows=rows,
+        linked=not many,
     )
+
+
+def _without_title(datum: Datum) -> Datum:
+    """The page's script says it on hover."""
+    return replace(datum, title="") if datum.raw is not None else datum
 
 
 def _cell_row(

@@ -19,6 +19,9 @@ from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.outcomes import why_missing
 from profiler.render.words.verdicts import after_number, heat_mark
 
+MANY_CELLS = 2_000
+"""From here on a page says once what it says twice for fewer: hovers that repeat what a number has
+beside it, tables beside figures, and all metrics of cells that are far behind."""
 HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
 """Steps of |log2 ratio| between the classes of colour: about 1, 6, 15, 37, 74 and 146 percent."""
 
@@ -143,9 +146,19 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem) -> Datum
     return Datum(
         f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
         numbers.raw(ratio),
-        f"{title} {numbers.interval(low, high)}".rstrip() + after_number(pair),
+        f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings, pair),
         heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
     )
+
+
+def has_many_cells(findings: Findings) -> bool:
+    """Whether a page of these cells leaves out what stands elsewhere in it."""
+    return len(findings.distinct_cells) > MANY_CELLS
+
+
+def _after(findings: Findings, pair: PairVerdict) -> str:
+    """Verdict and its evidence after a number; of many cells the main table alone has them."""
+    return "" if has_many_cells(findings) else after_number(pair)
 
 
 def _verdict_in_heat(findings: Findings, cell: Cell) -> PairVerdict:

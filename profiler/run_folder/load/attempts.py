@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
@@ -80,10 +81,16 @@ class Loaded:
         if single_visit is not None:
             made = len(self.samples) > 0 or len(self.without_duration) > 0
             return {Visit(**single_visit)} if made else set()
-        return set(_visits_of(self.samples) | self.without_duration)
+        return set(self._sampled_visits | self.without_duration)
+
+    @cached_property
+    def _sampled_visits(self) -> frozenset[Visit]:
+        return _visits_of(self.samples)
 
     def throttled(self) -> set[Visit]:
         """Visits during which the GPU was slowed down, by heat for example."""
+        if self.clocks.empty:
+            return set()
         keys = throttled_visits(self.clocks, measured_visits(self.records))
         return {Visit(*key) for key in keys} & self.visits()
 

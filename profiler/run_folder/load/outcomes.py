@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -110,7 +110,7 @@ def gather(
     samples = _joined(counting_samples(plan, attempts))
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
-    facts = _facts(plan, _that_decide(attempts))
+    facts, planned = _facts(plan, _that_decide(attempts)), {cell.id for cell in plan.cells}
     aliases = find_aliases(plan.cells, builds)
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
@@ -120,7 +120,7 @@ def gather(
         cell.id: _status(
             cell,
             by_variant.get(cell.variant.id),
-            facts[_owner(cell, plan)],
+            facts[_planned_part(cell.id, planned)],
             aliases.get(cell.id),
             measured=cell.id in (timed or counted),
         )
@@ -195,22 +195,21 @@ def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
 
 
-def _planned_part(cell: str, planned: Collection[str]) -> str:
+def _planned_part(cell: str, planned: Set[str]) -> str:
     """The planned cell that a part of a command belongs to; itself where it is none."""
-    return max((name for name in planned if cell.startswith(f"{name}..")), key=len, default=cell)
+    name, dots, _ = cell.rpartition("..")
+    while dots and cell not in planned and name not in planned:
+        name, dots, _ = name.rpartition("..")
+    return name if dots and cell not in planned else cell
 
 
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
     if not any(loaded.attempt.record.visit is not None for loaded in attempts):
         return plan.cells
     seen = command_cells(samples, plan.cells)
-    owners = {_owner(cell, plan) for cell in seen}
+    planned = {cell.id for cell in plan.cells}
+    owners = {_planned_part(cell.id, planned) for cell in seen}
     return (*seen, *(cell for cell in plan.cells if cell.id not in owners))
-
-
-def _owner(cell: Cell, plan: Plan) -> str:
-    """Id of the planned cell that a cell of an external command came from; its own otherwise."""
-    return _planned_part(cell.id, [planned.id for planned in plan.cells])
 
 
 def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
