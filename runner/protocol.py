@@ -355,7 +355,7 @@ def record_of(line: str | bytes) -> dict[str, Any] | None:
     complete = all(name in record for name in _NEEDED.get(record["event"], ()))
     if record.get("phase") == MEASURE:  # of whatever event: `visit_of` takes all of them
         complete = complete and "cell" in record and record.get("block") is not None
-    sound = all(check(record[name]) for name, check in _CHECKS.items() if name in record)
+    sound = all(_CHECKS[name](value) for name, value in record.items() if name in _CHECKS)
     return record if complete and sound else None
 
 

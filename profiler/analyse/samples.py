@@ -339,8 +339,12 @@ def missing_metrics(
         names = [name for name in names if name not in absent]
     values = samples.reindex(columns=["cell", *names])
     present = values[names].notna().groupby(values["cell"], sort=False).any()
-    absent_by_cell = ((str(cell), row[~row].index) for cell, row in present.iterrows())
-    return {cell: tuple(map(str, names)) for cell, names in absent_by_cell if len(names)}
+    absent_rows = present[~present.all(axis=1)]
+    flags = absent_rows.to_numpy(dtype=bool)
+    return {
+        str(cell): tuple(name for name, is_there in zip(names, row, strict=True) if not is_there)
+        for cell, row in zip(absent_rows.index, flags.tolist(), strict=True)
+    }
 
 
 def _is_expected(name: str) -> bool:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.commands.output import write_json_target
+from profiler.commands.stages import Stages
 from profiler.commands.targets import is_own_page, write_page
 from profiler.errors import ExitCode, ParseError, UsageError
 from profiler.model import TunedConfig
@@ -37,6 +39,11 @@ class ImportRequest:
     """Most that a packed file, or a trace, may hold; None: bounded_files.MAX_UNPACKED_BYTES."""
     color: str = "auto"
 
+    @cached_property
+    def stages(self) -> Stages:
+        """What is said of reading and writing where that takes long."""
+        return Stages(self.color)
+
     @property
     def names(self) -> list[str]:
         """Names of the files, without their folders."""
@@ -63,18 +70,23 @@ def import_files(request: ImportRequest) -> ExitCode:
     from profiler.importers.timelines import read_timelines
     from profiler.importers.tuning_logs import read_tuning_logs
 
-    timelines = read_timelines(request.files, limit=request.limit_bytes)
+    reading = f"Reading {', '.join(request.names)}"
+    with request.stages.stage(reading):
+        timelines = read_timelines(request.files, limit=request.limit_bytes)
     if timelines is not None:
         _import_timelines(timelines, request)
         return ExitCode.COMPLETE
-    if (reports := read_reports(request.files)) is not None:
+    with request.stages.stage(reading):
+        reports, source = read_reports(request.files), read_source_pages(request.files)
+    if reports is not None:
         _import_launches(reports.launches, request, reports.kernels)
         return ExitCode.COMPLETE
-    if (source := read_source_pages(request.files)) is not None:
+    if source is not None:
         _import_source(source, request)
         return ExitCode.COMPLETE
     try:
-        launches = read_imports(request.files, request.limit_bytes)
+        with request.stages.stage(reading):
+            launches = read_imports(request.files, request.limit_bytes)
     except ParseError:
         configs = read_tuning_logs(request.files, request.limit_bytes)
         if configs is None:
@@ -106,7 +118,8 @@ def _import_launches(
     if request.json_target != "-":
         console.print(import_table(imported.launches), *source_tables(kernels))
     _print_notices(imported.notices, request)
-    html = render_import_page(imported.launches, imported.notices, request.names, kernels)
+    with request.stages.stage("Writing the page"):
+        html = render_import_page(imported.launches, imported.notices, request.names, kernels)
     _write_page(html, request, console)
 
 
@@ -154,7 +167,8 @@ def _import_timelines(imported: Sequence[ImportedTimeline], request: ImportReque
     console = request.console()
     if request.json_target != "-":
         console.print(timelines_console(parts))
-    html = render_timelines_page(parts, timelines_to_draw(imported))
+    with request.stages.stage("Writing the page"):
+        html = render_timelines_page(parts, timelines_to_draw(imported))
     _write_page(html, request, console)
 
 

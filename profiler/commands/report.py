@@ -12,6 +12,7 @@ from profiler.commands.output import (
     write_json_target,
     write_results,
 )
+from profiler.commands.stages import Stages
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
@@ -35,9 +36,14 @@ class ReportRequest:
 def rebuild_report(request: ReportRequest) -> ExitCode:
     """Write the results of a run again; those of a recording into a new folder under `out`."""
     run = RunFolder(request.run_folder)
-    finished = read_run(run)
-    findings = find(finished.report)
-    page = write_results(findings, _results_folder(run, request))
+    stages = Stages(request.color)
+    with stages.stage(f"Reading {run.path}"):
+        finished = read_run(run)
+    cells = len(finished.report.plan.cells)
+    with stages.stage(f"Comparing {cells} cells"):
+        findings = find(finished.report)
+    with stages.stage("Writing page, CSV and JSON"):
+        page = write_results(findings, _results_folder(run, request))
     if request.json_target != "-":
         from profiler.render.console.tables import final_summary
 

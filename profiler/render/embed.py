@@ -192,16 +192,19 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _column(values: Sequence[Any]) -> list[Any] | dict[str, Any]:
     """One column as a list, or by its different values where these are few."""
-    value_by_text = {json.dumps(value): value for value in values}
-    if len(value_by_text) == 1 and len(values) > 1:
-        return {"values": list(value_by_text.values())}
-    if len(value_by_text) * _FEW > len(values):
+    keys = [_key(value) for value in values]
+    distinct = dict(zip(keys, values, strict=True))
+    if len(distinct) == 1 and len(values) > 1:
+        return {"values": list(distinct.values())}
+    if len(distinct) * _FEW > len(values):
         return list(values)
-    places = {text: place for place, text in enumerate(value_by_text)}
-    return {
-        "values": list(value_by_text.values()),
-        "index": [places[json.dumps(value)] for value in values],
-    }
+    places = {key: place for place, key in enumerate(distinct)}
+    return {"values": list(distinct.values()), "index": [places[key] for key in keys]}
+
+
+def _key(value: Any) -> object:
+    """What tells a value from those that are written otherwise: 1 is not 1.0."""
+    return json.dumps(value) if isinstance(value, list) else (type(value), value)
 
 
 def _number(value: float) -> float | int | None:

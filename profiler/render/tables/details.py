@@ -32,7 +32,7 @@ from profiler.render.words.verdicts import word_of
 MOST_SAMPLES = 250_000
 """Above this many numbers the page would grow past some megabytes: only those of the shown metrics
 are written out, and the page says so."""
-_MOST_IN_FULL, _FEWEST_IN_FULL = 500, 5
+_MOST_IN_FULL, _FEWEST_IN_FULL = 300, 5
 """Cells of a large page that are written in full, at each problem the best; but not fewer."""
 _LONG = 1_000_000
 """Samples from here on are written with six digits, in words that spreadsheets read."""

@@ -51,7 +51,7 @@ def test_an_outlier_that_never_moves_the_median_still_leaves_an_interval() -> No
 def test_many_rows_are_answered_like_few(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = GENERATOR.normal(size=(7, 6))
     whole = median_intervals(rows)
-    monkeypatch.setattr(intervals, "_CHUNK", 2)
+    monkeypatch.setattr(intervals, "_CHUNK_VALUES", 16)
     assert np.array_equal(whole, median_intervals(rows))
 
 
