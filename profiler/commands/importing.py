@@ -77,7 +77,8 @@ def import_files(request: ImportRequest) -> ExitCode:
         _import_timelines(timelines, request)
         return ExitCode.COMPLETE
     with request.stages.stage(reading):
-        reports, source = read_reports(request.files), read_source_pages(request.files)
+        reports = read_reports(request.files)
+        source = read_source_pages(request.files) if reports is None else None
     if reports is not None:
         _import_launches(reports.launches, request, reports.kernels)
         return ExitCode.COMPLETE
@@ -104,10 +105,11 @@ def _import_launches(
     from profiler.importers.ncu_files import import_document
     from profiler.importers.source_pages import kernels_document
 
-    document = import_document(imported)
-    if kernels:
-        document["kernels"] = kernels_document(kernels)
-    write_json_target(document, request.json_target)
+    if request.json_target is not None:  # of 100,000 launches a document takes a gigabyte
+        document = import_document(imported)
+        if kernels:
+            document["kernels"] = kernels_document(kernels)
+        write_json_target(document, request.json_target)
     if request.only_json:
         return
     from profiler.render.console.tables import import_table

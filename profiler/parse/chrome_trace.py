@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -79,6 +80,15 @@ _OPERATION_FACTS: Mapping[str, str] = {
 }
 _PEER_FACTS = {"device": "inDevice", "context": "inContext"}
 """What copies between two devices have instead."""
+_FACTS = (
+    *_OPERATION_FACTS.values(),
+    *_PEER_FACTS.values(),
+    *("correlation", "graph node id", "grid", "block"),
+)
+_EVENTS = "traceEvents"
+_SPACE = re.compile(r"[ \t\n\r]*")
+# Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
+_DECODER = json.JSONDecoder(parse_float=Decimal, strict=False)
 
 _TEXTS = frozenset({"kind", "name", "demangled", "copy_kind", "domain"})
 _TIMES = ("start_ns", "end_ns")
@@ -102,12 +112,12 @@ def read_traces(paths: Sequence[Path], limit: int | None = None) -> Timeline:
     rows = _Rows()
     for number, trace in enumerate(traces):
         rows.add(number, trace, trace.base_ns - base_ns, on_gpu=on_gpu)
-    ranges = _frame(rows.ranges, RANGE_COLUMNS)
+    ranges = rows.ranges.frame()
     order = np.lexsort((-ranges["end_ns"].to_numpy(), ranges["start_ns"].to_numpy()))
     return Timeline(
-        operations=_by_start(_frame(rows.operations, OPERATION_COLUMNS)),
+        operations=_by_start(rows.operations.frame()),
         ranges=ranges.iloc[order].reset_index(drop=True),
-        api=_by_start(_frame(rows.api, API_COLUMNS)),
+        api=_by_start(rows.api.frame()),
         schema=next((trace.schema for trace in traces), None),
     )
 
@@ -132,7 +142,7 @@ def short_name(demangled: str) -> str:
 # ---- files ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Event:
     """One event with a duration; times in ns since the base of its trace."""
 
@@ -143,6 +153,7 @@ class _Event:
     pid: object
     tid: object
     facts: Mapping[str, Any]
+    """Those that a column needs."""
 
     @property
     def process(self) -> int:
@@ -164,34 +175,94 @@ class _Trace:
 
 
 def _read_trace(path: Path, limit: int | None) -> _Trace:
-    content = _content(path, limit)
-    if not isinstance(content, dict) or not isinstance(content.get("traceEvents"), list):
+    header, events = _content(path, limit)
+    if events is None:
         raise _no_trace(path, "it has no list traceEvents")
-    if "schemaVersion" not in content:
+    if "schemaVersion" not in header:
         raise _no_trace(path, "it has no schemaVersion, as every trace of torch.profiler has")
-    base_ns = content.get("baseTimeNanoseconds", 0)
+    base_ns = header.get("baseTimeNanoseconds", 0)
     if not isinstance(base_ns, int) or not 0 <= base_ns <= _LATEST_US * 1000:
         raise _no_trace(path, f"its baseTimeNanoseconds is {str(base_ns)[:40]!r}")
-    events = list(_events(path, content["traceEvents"]))
-    return _Trace(base_ns, str(content["schemaVersion"])[:40], events)
+    return _Trace(base_ns, str(header["schemaVersion"])[:40], events)
 
 
-def _content(path: Path, limit: int | None) -> object:
+def _content(path: Path, limit: int | None) -> tuple[dict[str, object], list[_Event] | None]:
+    """Everything but the events by name, and the events; None where there are none."""
     try:
         text = read_content(path, limit).decode("utf-8", errors="replace")
         try:
-            return _json(text)
+            return _parsed(path, text)
         except json.JSONDecodeError:
-            return _json(_repaired(text))
+            return _parsed(path, _repaired(text))
     except OSError as error:
         raise _no_trace(path, error.strerror or str(error)) from error
     except (ValueError, RecursionError) as error:
         raise _no_trace(path, f"no whole JSON: {str(error)[:200]}") from error
 
 
-def _json(text: str) -> object:
-    # Decimals keep the nanoseconds of times in microseconds, which are too long for a float.
-    return json.loads(text, parse_float=Decimal, strict=False)
+def _parsed(path: Path, text: str) -> tuple[dict[str, object], list[_Event] | None]:
+    """What a trace holds, event by event: all of them as objects would take ten times its size.
+
+    Raises ValueError where the text is no JSON.
+    """
+    header: dict[str, object] = {}
+    events: list[_Event] | None = None
+    place = _after_space(text, 0)
+    if text[place : place + 1] != "{":
+        _DECODER.decode(text)
+        return {}, None
+    place = _after_space(text, place + 1)
+    while text[place : place + 1] != "}":
+        name, place = _DECODER.raw_decode(text, place)
+        place = _after_space(text, _past(text, place, ":"))
+        if name == _EVENTS and text[place : place + 1] == "[":
+            events, place = _events(path, text, place)
+        else:
+            header[str(name)], place = _DECODER.raw_decode(text, place)
+        place = _next(text, place, "}")
+    if _after_space(text, place + 1) != len(text):
+        raise json.JSONDecodeError("Extra data", text, place + 1)
+    return header, events
+
+
+def _events(path: Path, text: str, place: int) -> tuple[list[_Event], int]:
+    """The events of the list that begins there, and the place after it."""
+    events: list[_Event] = []
+    names: dict[str, str] = {}
+    number = 0
+    place = _after_space(text, place + 1)
+    while text[place : place + 1] != "]":
+        record, place = _DECODER.raw_decode(text, place)
+        event = _event(path, number, record, names)
+        if event is not None:
+            events.append(event)
+        number += 1
+        place = _next(text, place, "]")
+    return events, place + 1
+
+
+def _after_space(text: str, place: int) -> int:
+    match = _SPACE.match(text, place)
+    return place if match is None else match.end()
+
+
+def _past(text: str, place: int, sign: str) -> int:
+    """The place after a sign that must come next."""
+    place = _after_space(text, place)
+    if text[place : place + 1] != sign:
+        raise json.JSONDecodeError(f"Expecting '{sign}' delimiter", text, place)
+    return place + 1
+
+
+def _next(text: str, place: int, end: str) -> int:
+    """The place of the next item, or of the end of an object or list."""
+    place = _after_space(text, place)
+    if text[place : place + 1] == end:
+        return place
+    place = _after_space(text, _past(text, place, ","))
+    if text[place : place + 1] == end:
+        raise json.JSONDecodeError("Illegal trailing comma", text, place)
+    return place
 
 
 def _repaired(text: str) -> str:
@@ -234,26 +305,29 @@ def _no_trace(path: Path, reason: str) -> ParseError:
     return ParseError(f"{path.name}: not a trace of torch.profiler: {reason}.", remedy=_REMEDY)
 
 
-def _events(path: Path, records: list[object]) -> Iterator[_Event]:
-    for number, record in enumerate(records):
-        if not isinstance(record, dict):
-            raise _no_trace(path, f"event {number} is no object")
-        category = record.get("cat")
-        if record.get("ph") != "X" or not isinstance(category, str) or category not in _READ:
-            continue
-        start, duration = _nanoseconds(record.get("ts")), _nanoseconds(record.get("dur"))
-        if start is None or duration is None or duration < 0:
-            raise _no_trace(path, f"event {number} ({category}) has no times")
-        facts = record.get("args")
-        yield _Event(
-            category=category,
-            name=_without_paths(str(record.get("name", ""))),
-            start_ns=start,
-            end_ns=start + duration,
-            pid=record.get("pid"),
-            tid=record.get("tid"),
-            facts=facts if isinstance(facts, dict) else {},
-        )
+def _event(path: Path, number: int, record: object, names: dict[str, str]) -> _Event | None:
+    """One event, if it is one of those that are read; `names` holds each name once."""
+    if not isinstance(record, dict):
+        raise _no_trace(path, f"event {number} is no object")
+    category = record.get("cat")
+    if record.get("ph") != "X" or not isinstance(category, str) or category not in _READ:
+        return None
+    start, duration = _nanoseconds(record.get("ts")), _nanoseconds(record.get("dur"))
+    if start is None or duration is None or duration < 0:
+        raise _no_trace(path, f"event {number} ({category}) has no times")
+    facts = record.get("args")
+    name = str(record.get("name", ""))
+    return _Event(
+        category=sys.intern(category),
+        name=names.setdefault(name, _without_paths(name)),
+        start_ns=start,
+        end_ns=start + duration,
+        pid=record.get("pid"),
+        tid=record.get("tid"),
+        facts={fact: facts[fact] for fact in _FACTS if fact in facts}
+        if isinstance(facts, dict)
+        else {},
+    )
 
 
 def _nanoseconds(microseconds: object) -> int | None:
@@ -272,13 +346,27 @@ def _without_paths(name: str) -> str:
 # ---- rows ----------------------------------------------------------------------------------------
 
 
+class _Table:
+    """Rows by columns: a mapping for each row would take ten times the memory."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns: dict[str, list[Any]] = {name: [] for name in columns}
+
+    def append(self, row: Row) -> None:
+        for name, values in self.columns.items():
+            values.append(row.get(name))
+
+    def frame(self) -> pd.DataFrame:
+        return pd.DataFrame({name: _column(name, values) for name, values in self.columns.items()})
+
+
 @dataclass
 class _Rows:
     """Rows of the three frames, of all traces."""
 
-    operations: list[Row] = field(default_factory=list)
-    ranges: list[Row] = field(default_factory=list)
-    api: list[Row] = field(default_factory=list)
+    operations: _Table = field(default_factory=lambda: _Table(OPERATION_COLUMNS))
+    ranges: _Table = field(default_factory=lambda: _Table(RANGE_COLUMNS))
+    api: _Table = field(default_factory=lambda: _Table(API_COLUMNS))
     _correlations: dict[tuple[int, object], int] = field(default_factory=dict)
 
     def add(self, number: int, trace: _Trace, shift_ns: int, *, on_gpu: bool) -> None:
@@ -394,10 +482,6 @@ def _outermost(events: Sequence[_Event]) -> Iterator[_Event]:
 
 
 # ---- frames --------------------------------------------------------------------------------------
-
-
-def _frame(rows: Sequence[Row], columns: Sequence[str]) -> pd.DataFrame:
-    return pd.DataFrame({name: _column(name, [row.get(name) for row in rows]) for name in columns})
 
 
 def _column(name: str, values: list[Any]) -> object:
