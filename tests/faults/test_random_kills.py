@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import fcntl
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ import pytest
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
+from profiler.sessions import guard
 from runner import protocol
 
 SEED = 20261122
@@ -177,3 +179,40 @@ def test_killed_runs_have_the_samples_of_one_that_was_not(orchestrator, tmp_path
         assert samples(run, folder) == expected, story
         assert journaled(run) == whole, story
     assert sum(hit for *_, hit in story) > KILLS / 2, story
+
+
+# ---- moments that chance seldom meets ------------------------------------------------------------
+
+
+def guarded(*arguments):
+    """A guard as a session has it; its orchestrator dies when `stdin` is closed."""
+    return subprocess.Popen([sys.executable, guard.__file__, *arguments], stdin=subprocess.PIPE)
+
+
+def test_a_guard_whose_orchestrator_died_while_it_waited_starts_nothing(tmp_path):
+    lock, started = tmp_path / "lock", tmp_path / "started"
+    with lock.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        arguments = ("--grace", "1", "--lock-file", str(lock), "--", "touch", str(started))
+        with guarded(*arguments) as process:
+            process.stdin.close()
+            fcntl.flock(held, fcntl.LOCK_UN)
+            assert process.wait(PATIENCE_S) == guard.CANNOT_START
+    assert not started.exists()
+
+
+def test_a_session_without_any_record_ends_with_its_orchestrator(tmp_path):
+    started = tmp_path / "started"
+    command = ("sh", "-c", f"touch {started}; sleep 600")
+    journal = str(tmp_path / "journal.jsonl")
+    with guarded("--grace", "600", "--journal", journal, "--", *command) as process:
+        wait_for(started.exists)
+        process.stdin.close()
+        assert process.wait(PATIENCE_S) != 0
+
+
+def wait_for(condition):
+    until = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)

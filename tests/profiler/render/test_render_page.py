@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from lxml.html import document_fromstring
 from synthetic_report import (
     HOSTILE,
     HOSTILE_NAME,
@@ -26,7 +27,9 @@ from profiler.model import Outcome
 from profiler.notices import Notice, NoticeKind, remedy, text
 from profiler.render import embed
 from profiler.render.page import moment, render_page
+from profiler.render.tables import rows
 from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.verdicts import details
 from profiler.run_folder.load.report import Report
 
 Tree = Any
@@ -91,9 +94,12 @@ def column(table: Any, name: str | int, size: int) -> list[Any]:
         one = table[one]
     if isinstance(one, list):
         return one
+    values = one.get("values") or [
+        "".join(one["parts"][place] for place in places) for places in one["texts"]
+    ]
     if "index" in one:
-        return [one["values"][place] for place in one["index"]]
-    (value,) = one["values"]
+        return [values[place] for place in one["index"]]
+    (value,) = values
     return [value] * size
 
 
@@ -132,13 +138,39 @@ def test_embedded_data_parses_back(findings: Findings, tree: Tree) -> None:
 def test_every_comparison_covers_every_cell(findings: Findings, tree: Tree) -> None:
     data, cells = data_of(tree), findings.distinct_cells
     assert [one["key"] for one in data["comparisons"]] == ["reference", "best", "first", "previous"]
-    for comparison in data["comparisons"]:
+    by_key = {comparison["key"]: comparison["ratios"] for comparison in data["comparisons"]}
+    for table, baseline in zip(by_key.values(), findings.baselines, strict=True):
+        table = by_key[table] if isinstance(table, str) else table  # noqa: PLW2901
         for name in ("ratio", "low", "high"):
-            ratios = column(comparison["ratios"], name, len(cells))
+            ratios = column(table, name, len(cells))
             assert len(ratios) == len(cells)
             assert all(ratio is None or ratio > 0 for ratio in ratios)
+        titles = column(table, "title", len(cells))
+        pairs = [baseline.verdicts[cell.id] for cell in cells]
+        judged = [n for n, pair in enumerate(pairs) if pair.verdict is not None]
+        assert [titles[n] for n in judged] == [details(pairs[n]) for n in judged]
     options = tree.xpath("//select[@id='baseline']/option/@value")
     assert options == [one["key"] for one in data["comparisons"]]
+
+
+def test_a_page_of_very_many_cells_says_nothing_twice(
+    findings: Findings, page: str, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "MANY_CELLS", len(findings.distinct_cells) - 1)
+    html = render_page(findings)
+    large = document_fromstring(html)
+    assert len(html) < 0.9 * len(page)
+    assert data_of(large) == data_of(tree)
+    all_rows = "//table[@id='main-table']/tbody/tr"
+    assert len(large.xpath(all_rows)) == len(tree.xpath(all_rows))
+    in_full = large.xpath("//section[@id='cells']//tbody/tr[@id]")
+    assert 0 < len(in_full) < len(tree.xpath("//section[@id='cells']//tbody/tr[@id]"))
+    targets = {row.get("id") for row in large.xpath("//*[@id]")}
+    links = [link for link in large.xpath("//a/@href") if link.startswith("#")]
+    assert links
+    assert {link.removeprefix("#") for link in links} <= targets
+    (section,) = large.xpath("//section[@id='cells']")
+    assert "all cells are in summary.json beside this page" in words(section)
 
 
 def test_every_figure_says_what_it_shows_and_has_a_table(tree: Tree) -> None:
