@@ -77,7 +77,7 @@ def import_files(request: ImportRequest) -> ExitCode:
         _import_timelines(timelines, request)
         return ExitCode.COMPLETE
     with request.stages.stage(reading):
-        reports = read_reports(request.files)
+        reports = read_reports(request.files, limit=request.limit_bytes)
         source = read_source_pages(request.files) if reports is None else None
     if reports is not None:
         _import_launches(reports.launches, request, reports.kernels)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import shutil
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from profiler.importers.ncu_files import Imported, launches_as_written
 from profiler.importers.source_pages import listed_kernels
 from profiler.machine.tool_output import printed
 from profiler.notices import Notice
+from profiler.parse.bounded_files import unpack
 from profiler.parse.ncu_source import EXECUTED, Listing, join_lines, read_source_page
 
 _NAMES = (".ncu-rep", ".ncu-repz")
@@ -37,9 +37,13 @@ class ImportedReports:
 
 
 def read_reports(
-    files: Sequence[Path], environ: Mapping[str, str] | None = None
+    files: Sequence[Path],
+    environ: Mapping[str, str] | None = None,
+    limit: int | None = None,
 ) -> ImportedReports | None:
     """Launches of reports, packed by gzip or not; None where no file is one.
+
+    `limit`: most bytes that a packed file may hold, by default bounded_files.MAX_UNPACKED_BYTES.
 
     Raises UsageError where only some are, ParseError where one cannot be read, and
     EnvironmentUnusable where ncu is not installed.
@@ -54,7 +58,7 @@ def read_reports(
             remedy="Import reports and files of other kinds one kind at a time.",
         )
     ncu = _ncu(reports[0], environ)
-    parts = [_read(ncu, report) for report in reports]
+    parts = [_read(ncu, report, limit) for report in reports]
     launches = [part.launches for part in parts]
     imported = ImportedReports(
         launches=Imported(
@@ -80,10 +84,10 @@ def _ncu(report: Path, environ: Mapping[str, str] | None) -> Path:
         ) from error
 
 
-def _read(ncu: Path, report: Path) -> ImportedReports:
+def _read(ncu: Path, report: Path, limit: int | None) -> ImportedReports:
     # Only this user can read the folder.
     with tempfile.TemporaryDirectory(prefix="profiler-import-") as folder:
-        commands = report_pages(ncu, _unpacked(report, Path(folder)))
+        commands = report_pages(ncu, _unpacked(report, Path(folder), limit))
         pages = {
             name: _printed(commands[name], Path(folder) / f"{report.name}.{name}")
             for name in (LAUNCHES, SASS, SOURCE)
@@ -103,7 +107,7 @@ def _printed(command: Command, page: Path) -> Path:
     return page
 
 
-def _unpacked(report: Path, folder: Path) -> Path:
+def _unpacked(report: Path, folder: Path, limit: int | None) -> Path:
     """The report itself, or a copy in the folder of what was packed in it."""
     if not report.is_file():
         raise ParseError(f"{report.name}: no such file.")
@@ -111,8 +115,7 @@ def _unpacked(report: Path, folder: Path) -> Path:
         return report.resolve()
     plain = folder / report.name.removesuffix(".gz")
     try:
-        with naming(plain), gzip.open(report) as source, plain.open("wb") as target:
-            shutil.copyfileobj(source, target)
+        unpack(report, plain, limit)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ParseError(f"{report.name}: cannot be unpacked: {error}.") from error
     return plain

@@ -7,6 +7,7 @@ names of the machine, of which `profiler.parse.chrome_trace` takes none.
 
 from __future__ import annotations
 
+import gzip
 import tempfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ import pandas as pd
 from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.safe_frames import safe_frames
 from profiler.collect.nsys import convert_command, convert_failed, find_nsys
-from profiler.errors import EnvironmentUnusable, ParseError, UsageError, naming
+from profiler.errors import EnvironmentUnusable, ParseError, UsageError
 from profiler.findings.timelines.cells import TimelineFindings, imported_timelines
 from profiler.findings.timelines.overview import TimelineOverview, overview
 from profiler.importers.file_heads import head

@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from nsys_exports import COLUMNS, ExportFile
+from run_folders import FAKE_NCU
 
 from profiler.commands.importing import ImportRequest, import_files
 from profiler.errors import ParseError, ProfilerError, SpecError
+from profiler.importers.ncu_reports import read_reports
 from profiler.importers.timelines import read_timelines
 from profiler.parse import bounded_files, byte_lines
 from profiler.parse.ncu_csv import read_ncu_csv
@@ -130,6 +132,14 @@ def test_a_packed_timeline_without_end_fills_no_disk(tmp_path, monkeypatch, name
     with pytest.raises(ParseError, match="MAX_UNPACKED_BYTES"):
         read_timelines([path])
     assert read_limited(path, 2**24) != read_limited(path, 2**20)
+
+
+def test_a_packed_report_of_ncu_without_end_fills_no_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(bounded_files, "MAX_UNPACKED_BYTES", 2**20)
+    path = tmp_path / "x.ncu-rep.gz"
+    path.write_bytes(bounded_files.gzip.compress(b"\0" * 2**23))
+    with pytest.raises(ParseError, match="MAX_UNPACKED_BYTES"):
+        read_reports([path], {"PROFILER_NCU": str(FAKE_NCU)})
 
 
 def read_limited(path, limit):

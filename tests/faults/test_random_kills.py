@@ -49,7 +49,7 @@ class Orchestrator:
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join(map(str, paths)),
-                "XDG_CACHE_HOME": str(folder / "cache"),
+                "PROFILER_LOCKS": str(folder),
             },
         )
 
@@ -184,17 +184,18 @@ def test_killed_runs_have_the_samples_of_one_that_was_not(orchestrator, tmp_path
 # ---- moments that chance seldom meets ------------------------------------------------------------
 
 
-def guarded(*arguments):
+def guarded(*arguments, **options):
     """A guard as a session has it; its orchestrator dies when `stdin` is closed."""
-    return subprocess.Popen([sys.executable, guard.__file__, *arguments], stdin=subprocess.PIPE)
+    argv = [sys.executable, guard.__file__, *arguments]
+    return subprocess.Popen(argv, stdin=subprocess.PIPE, **options)
 
 
 def test_a_guard_whose_orchestrator_died_while_it_waited_starts_nothing(tmp_path):
-    lock, started = tmp_path / "lock", tmp_path / "started"
-    with lock.open("a") as held:
+    path, started = tmp_path / "lock", tmp_path / "started"
+    with path.open("a") as held, path.open("a") as lock:
         fcntl.flock(held, fcntl.LOCK_EX)
-        arguments = ("--grace", "1", "--lock-file", str(lock), "--", "touch", str(started))
-        with guarded(*arguments) as process:
+        arguments = ("--grace", "1", "--lock", str(lock.fileno()), "--", "touch", str(started))
+        with guarded(*arguments, pass_fds=(lock.fileno(),)) as process:
             process.stdin.close()
             fcntl.flock(held, fcntl.LOCK_UN)
             assert process.wait(PATIENCE_S) == guard.CANNOT_START

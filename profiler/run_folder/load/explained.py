@@ -12,10 +12,10 @@ from profiler.analyse.samples import visit_of_ranges
 from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.bounded_files import read_packed
 from profiler.parse.ncu_csv import NcuTable, NvtxRange, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import Listing, join_lines, parse_source_page
-from profiler.parse.bounded_files import read_packed
 from profiler.run_folder.folder import EXPLAIN_FILES
 
 RULES_FILE, SASS_FILE, SOURCE_FILE = EXPLAIN_FILES
