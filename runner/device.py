@@ -9,6 +9,10 @@ from abc import ABC, abstractmethod
 import torch
 
 
+_DELAY_CYCLES = 10_000_000
+"""About 5 ms: longer than the host takes to queue some copies and a launch."""
+
+
 class DeviceMissingError(Exception):
     """The device that the job asks for is not on this machine."""
 
@@ -30,6 +34,10 @@ class Device(ABC):
     def release(self) -> None:
         """Memory back that nothing refers to any more."""
         gc.collect()
+
+    def delay(self) -> bool:
+        """Keep the stream of the launches busy for some milliseconds; False where none is."""
+        return False
 
     def trouble(self) -> Exception | None:
         """The error that the device still has to report, if any."""
@@ -73,6 +81,11 @@ class CudaDevice(Device):
         """
         self._canary.zero_()
         self.wait()
+
+    def delay(self) -> bool:
+        """Keep the current stream busy; launches are queued behind it."""
+        torch.cuda._sleep(_DELAY_CYCLES)  # noqa: SLF001 - what torch's own tests of streams use
+        return True
 
     def release(self) -> None:
         """Collect garbage, then return the allocator's free blocks to the device."""
