@@ -123,12 +123,13 @@ OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), d
 # empty where the session itself wrote the file later
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
-# max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
-# flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch carries them, `warmup`,
-# `measure` is one visit. Of a cell that was checked here, `relaunch` launches it once more on
-# inputs that were overwritten, and `recheck` compares that result. `inputs` and `reference` belong to a problem: their `cell` is the first
-# cell that is visited there, `problem` names the problem, and when one of them fails every cell of
-# that problem that is left gets a FAILED record.
+# max_abs_error, max_rel_error and result_bytes, and the errors stand in its FAILED record after a
+# wrong result), `describe` has flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch
+# carries them, `warmup`, `measure` is one visit. A cell that was checked in this session launches
+# in `relaunch` on inputs that were overwritten, and `recheck` compares that result. `inputs` and
+# `reference` belong to a problem: their `cell` is the first cell that is visited there, `problem`
+# names the problem, and when one of them fails every cell of that problem that is left gets a
+# FAILED record.
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"

@@ -72,19 +72,15 @@ class Renewal:
         calls change back to the start.
         """
         self._write()
-        results = self._launch(launch)
-        if results is not None:
-            for tensor in results:
-                self._place(tensor)  # copying positions to a device waits for it
-            self._shuffle(getattr(launch, "outputs", None), results)
-        del results  # so that the next launch may get its memory
+        self._shuffle(launch, self._launch(launch))
         if device.delay():
             self._spoil()
             device.delay()
             self._write()
         results = self._launch(launch)
-        kept = check.as_tensors(launch.outputs, "`outputs`") if results is None else results
-        return tuple(self._take(tensor) for tensor in kept)
+        if results is None:
+            results = check.as_tensors(getattr(launch, "outputs", None), "`outputs`")
+        return tuple(self._take(tensor) for tensor in results)
 
     def take(self, tensors: Tensors) -> tuple[Sample, ...]:
         """The same elements of the right result."""
@@ -106,10 +102,13 @@ class Renewal:
         for pair in self._pairs:
             pair.old.data.zero_()
 
-    def _shuffle(self, declared: Any, results: Tensors) -> None:
+    def _shuffle(self, launch: Launch, results: Tensors | None) -> None:
         """Values that look like results in every output, but in the wrong places."""
+        declared = getattr(launch, "outputs", None)
         outputs = results if declared is None else check.as_tensors(declared, "`outputs`")
-        for tensor in outputs:
+        for tensor in results or outputs or ():
+            self._place(tensor)  # now, because copying positions to a device waits for it
+        for tensor in outputs or ():
             if _storage(tensor) not in self._storages:
                 tensor.data.copy_(shuffled(tensor.data))
 

@@ -39,8 +39,9 @@ class ContextLostError(Exception):
 class Session:
     """One job in this process, with everything that it needs at hand."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by keyword
         self,
+        *,
         job: Job,
         workload: Workload,
         device: Device,
@@ -239,9 +240,12 @@ class Session:
         """What each cell gives on the new inputs, by cell id."""
         samples: dict[str, tuple[Sample, ...]] = {}
         for cell in cells:
-            with suppress(PhaseFailedError), self._phase(protocol.RELAUNCH, [cell]):
-                with self._passed_over([cell], memory_only=True):
-                    samples[cell.id] = renewal.sample(launches[cell.id], self._device)
+            with (
+                suppress(PhaseFailedError),
+                self._phase(protocol.RELAUNCH, [cell]),
+                self._passed_over([cell], memory_only=True),
+            ):
+                samples[cell.id] = renewal.sample(launches[cell.id], self._device)
         return samples
 
     def _right_again(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:

@@ -118,9 +118,7 @@ def _compulsory_bytes(
     return stated - cache * (kernels + (0 if flushed else 1))
 
 
-def _traffic_above_ceiling(
-    stated: float, seen: _Seen, environment: Environment
-) -> Iterator[str]:
+def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
     peak = environment.peak_dram_bytes_per_s
     for collector, duration_ns in seen.durations_ns.items():
         by_ncu = collector == "ncu"
@@ -195,10 +193,14 @@ def _medians(samples: pd.DataFrame) -> Mapping[str, _Seen]:
     counters = counted.reindex(columns=["cell", *_COUNTERS]).groupby("cell").median()
     timed = samples[samples["kind"].isin(_TIMED)].reindex(columns=["cell", "collector", DURATION])
     durations: dict[str, dict[str, float]] = {}
-    for (cell, collector), value in timed.groupby(["cell", "collector"])[DURATION].median().items():
+    medians = timed.groupby(["cell", "collector"], as_index=False)[DURATION].median()
+    for cell, collector, value in medians.itertuples(index=False):
         if value > 0:
             durations.setdefault(str(cell), {})[str(collector)] = float(value)
-    values = {str(cell): row for cell, row in counters.to_dict("index").items()}
+    values: dict[str, dict[str, float]] = {
+        str(cell): {name: float(row[name]) for name in _COUNTERS}
+        for cell, row in counters.to_dict("index").items()
+    }
     nothing = dict.fromkeys(_COUNTERS, math.nan)
     return {
         cell: _Seen(durations_ns=durations.get(cell, {}), **values.get(cell, nothing))
@@ -211,6 +213,4 @@ def _tensor_operations(profile: CellProfile | None, capability: str | None) -> f
     if profile is None or not profile.kernels:
         return math.nan
     counters = [tensor_counter(kind, capability) for kind in TENSOR_OPERATIONS]
-    return sum(
-        kernel.value(f"{counter}.sum") for kernel in profile.kernels for counter in counters
-    )
+    return sum(kernel.value(f"{counter}.sum") for kernel in profile.kernels for counter in counters)

@@ -35,7 +35,14 @@ def run(bench, job, device):
 
     with Path(job.journal).open("a", encoding="utf-8") as stream:
         visits = TimedVisits(ProcessClock(1))
-        session = Session(job, load_workload(job.workload), device, visits, Journal(stream), Seal())
+        session = Session(
+            job=job,
+            workload=load_workload(job.workload),
+            device=device,
+            visits=visits,
+            journal=Journal(stream),
+            seal=Seal(),
+        )
         session.run()
 
 

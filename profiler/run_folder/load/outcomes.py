@@ -336,9 +336,7 @@ def _witnessed(status: CellStatus, objection: str | None) -> CellStatus:
     return replace(status, outcome=Outcome.IMPLAUSIBLE, cause=objection)
 
 
-def with_attributes(
-    environment: Environment, attributes: Mapping[str, str | float]
-) -> Environment:
+def with_attributes(environment: Environment, attributes: Mapping[str, str | float]) -> Environment:
     """Environment with the GPU attributes that only the tool reports."""
     count = attributes.get("device__attribute_multiprocessor_count")
     cache = attributes.get("device__attribute_l2_cache_size")
