@@ -8,7 +8,7 @@ import time
 
 import torch
 
-TOLERANCES = {"float32": (1e-4, 1e-5)}
+TOLERANCES = {"float32": (2e-3, 1e-4)}
 
 SEEN_BY_THE_CHECK = 2
 """Launches that the first check makes at most."""
