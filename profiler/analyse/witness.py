@@ -15,7 +15,8 @@ import pandas as pd
 
 from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import CellProfile
-from profiler.metrics.explain import TENSOR_OPERATIONS, tensor_counter
+from profiler.metrics.catalogue import TENSOR_TYPES
+from profiler.metrics.explain import tensor_counter
 from profiler.model import CellStatus, Environment, SessionKind
 
 MARGIN = 0.05
@@ -212,5 +213,5 @@ def _tensor_operations(profile: CellProfile | None, capability: str | None) -> f
     """Operations of tensor cores in all types; NaN unless every type was counted."""
     if profile is None or not profile.kernels:
         return math.nan
-    counters = [tensor_counter(kind, capability) for kind in TENSOR_OPERATIONS]
+    counters = [tensor_counter(kind, capability) for kind in TENSOR_TYPES]
     return sum(kernel.value(f"{counter}.sum") for kernel in profile.kernels for counter in counters)
