@@ -34,9 +34,9 @@ class Device(ABC):
         """Memory back that nothing refers to any more."""
         gc.collect()
 
-    def delay(self) -> bool:
-        """Keep the stream of the launches busy for some milliseconds; False where none is."""
-        return False
+    @abstractmethod
+    def delay(self) -> None:
+        """Keep the stream of the launches busy for some milliseconds, where there is one."""
 
     def trouble(self) -> Exception | None:
         """The error that the device still has to report, if any."""
@@ -56,6 +56,9 @@ class CpuDevice(Device):
 
     def wait(self) -> None:
         """Nothing is ever pending."""
+
+    def delay(self) -> None:
+        """Nothing runs beside the host."""
 
 
 class CudaDevice(Device):
@@ -81,10 +84,9 @@ class CudaDevice(Device):
         self._canary.zero_()
         self.wait()
 
-    def delay(self) -> bool:
+    def delay(self) -> None:
         """Keep the current stream busy; launches are queued behind it."""
         torch.cuda._sleep(_DELAY_CYCLES)  # type: ignore[no-untyped-call]  # torch's own
-        return True
 
     def release(self) -> None:
         """Collect garbage, then return the allocator's free blocks to the device."""

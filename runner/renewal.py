@@ -73,10 +73,10 @@ class Renewal:
         """
         self._write()
         self._shuffle(launch, self._launch(launch))
-        if device.delay():
-            self._spoil()
-            device.delay()
-            self._write()
+        self._spoil()
+        device.wait()
+        device.delay()
+        self._write()
         results = self._launch(launch)
         if results is None:
             results = check.as_tensors(getattr(launch, "outputs", None), "`outputs`")

@@ -263,3 +263,24 @@ def test_a_few_elements_beyond_the_bound_are_no_objection_and_more_are():
         require_same((Sample((1000,), off),), (right,), bound)
     with pytest.raises(ImplausibleError, match="shapes"):
         require_same((Sample((10, 100), torch.zeros(1000)),), (right,), bound)
+
+
+class BusyDevice(CpuDevice):
+    """A device on which some work runs while the stream of the launches is busy."""
+
+    def __init__(self, work):
+        super().__init__()
+        self.delay = work
+
+
+def test_work_that_does_not_wait_for_the_stream_reads_no_new_inputs():
+    values, result = torch.ones(8), torch.zeros(8)
+
+    def beside():
+        result.copy_(2 * values)
+
+    state = Renewal([values], [torch.full((8,), 3.0)], (1, 2))
+    (got,) = state.sample(lambda: result.clone(), BusyDevice(beside))
+    (right,) = state.take((torch.full((8,), 6.0),))
+    with pytest.raises(ImplausibleError, match="8 of 8"):
+        require_same((got,), (right,))
