@@ -280,7 +280,7 @@ def test_work_that_does_not_wait_for_the_stream_reads_no_new_inputs():
         result.copy_(2 * values)
 
     state = Renewal([values], [torch.full((8,), 3.0)], (1, 2))
-    (got,) = state.sample(lambda: result.clone(), BusyDevice(beside))
+    (got,) = state.sample(result.clone, BusyDevice(beside))
     (right,) = state.take((torch.full((8,), 6.0),))
     with pytest.raises(ImplausibleError, match="8 of 8"):
         require_same((got,), (right,))
