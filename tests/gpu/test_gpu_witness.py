@@ -71,7 +71,7 @@ def test_work_on_a_stream_that_nobody_waits_for_is_found_where_events_time_it(tm
     assert outcome in {"implausible", "wrong_result"}, cause
 
 
-def test_counters_object_to_a_result_that_is_kept_by_a_key_over_all_inputs(tmp_path):
-    """It reads all inputs, which counters cannot tell from work; the page of docs says so."""
+def test_a_result_that_is_kept_by_a_key_over_all_inputs_is_not_found(tmp_path):
+    """It reads all inputs, and counters cannot tell that from a product with a vector."""
     outcomes = outcomes_of(tmp_path, "ncu", (HONEST[0], "keyed by content"))
-    assert outcomes["keyed by content"][0] == "measured", "if it is found, say so in the docs"
+    assert outcomes["keyed by content"][0] == "measured", "docs/plausibility.md says that it is not"
