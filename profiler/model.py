@@ -51,6 +51,8 @@ class Variant:
     name: str
     params: Params = field(default_factory=dict)
     note: str = ""
+    trust: str = ""
+    """Why it passes although its numbers look IMPLAUSIBLE; empty: it does not."""
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,8 @@ class Outcome(StrEnum):
     """Its kernels are not those of the variant: what was compiled ran as if it were not."""
     NO_KERNEL = "no_kernel"
     """The range of the cell launched nothing that the tool saw."""
+    IMPLAUSIBLE = "implausible"
+    """Its numbers cannot come from the work that the problem needs; the cause says why."""
     NOT_MEASURED = "not_measured"
     """Nothing went wrong with it, but no sample came: interrupted, or not in the recording."""
 
@@ -225,6 +229,8 @@ class CellStatus:
     max_rel_error: float | None = None
     flops: float | None = None
     bytes: float | None = None
+    result_bytes: float | None = None
+    """Size of its result, as the check saw it."""
     compile_seconds: float | None = None
     """Compilation and first call, of the session in which it took longest: later ones find it in
     a cache."""

@@ -35,6 +35,8 @@ class NoticeKind(StrEnum):
     KERNELS_UNCHECKED = "kernels_unchecked"
     DURATIONS_IMPOSSIBLE = "durations_impossible"
     GPU_SHARED = "gpu_shared"
+    TRUSTED = "trusted"
+    NOT_RECHECKED = "not_rechecked"
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
@@ -172,6 +174,16 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{session}: other processes had the GPU open while it was measured: {processes}.",
         "End them or choose another GPU with CUDA_VISIBLE_DEVICES, and measure again with --fresh: "
         "what they compute changes the numbers.",
+    ),
+    NoticeKind.TRUSTED: NoticeTemplate(
+        Severity.WARNING,
+        "{variant} is ranked whether or not its numbers are plausible{objection}. The experiment "
+        "file says why: {reason}",
+    ),
+    NoticeKind.NOT_RECHECKED: NoticeTemplate(
+        Severity.INFO,
+        "{count} cells were not checked again on new inputs after their last visit: {cause}.",
+        "Give the workload `other_inputs` (docs/plausibility.md).",
     ),
     NoticeKind.ATTEMPT_LINKED: NoticeTemplate(
         Severity.WARNING,

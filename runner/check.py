@@ -138,6 +138,15 @@ def compare(got: Tensors, expected: Tensors, *layers: Mapping[str, Tolerance]) -
     return errors
 
 
+def count_wrong(
+    got: torch.Tensor, expected: torch.Tensor, slack: float, *layers: Mapping[str, Tolerance]
+) -> int:
+    """Number of elements that are off by more than `slack` times the tolerance of their dtype."""
+    bound = tolerance_for(got.dtype, *layers)
+    tolerance = Tolerance(slack * bound.absolute, slack * bound.relative)
+    return _Tally(tolerance).count(got, expected).wrong
+
+
 def _require_comparable(number: int, got: torch.Tensor, expected: torch.Tensor) -> None:
     if got.shape != expected.shape:
         raise WrongResultError(

@@ -8,6 +8,9 @@ from abc import ABC, abstractmethod
 
 import torch
 
+_DELAY_CYCLES = 10_000_000
+"""About 5 ms: longer than the host takes to queue some copies and a launch."""
+
 
 class DeviceMissingError(Exception):
     """The device that the job asks for is not on this machine."""
@@ -31,6 +34,10 @@ class Device(ABC):
         """Memory back that nothing refers to any more."""
         gc.collect()
 
+    @abstractmethod
+    def delay(self) -> None:
+        """Keep the stream of the launches busy for some milliseconds, where there is one."""
+
     def trouble(self) -> Exception | None:
         """The error that the device still has to report, if any."""
         try:
@@ -49,6 +56,9 @@ class CpuDevice(Device):
 
     def wait(self) -> None:
         """Nothing is ever pending."""
+
+    def delay(self) -> None:
+        """Nothing runs beside the host."""
 
 
 class CudaDevice(Device):
@@ -73,6 +83,10 @@ class CudaDevice(Device):
         """
         self._canary.zero_()
         self.wait()
+
+    def delay(self) -> None:
+        """Keep the current stream busy; launches are queued behind it."""
+        torch.cuda._sleep(_DELAY_CYCLES)  # type: ignore[no-untyped-call]  # torch's own
 
     def release(self) -> None:
         """Collect garbage, then return the allocator's free blocks to the device."""

@@ -10,9 +10,11 @@ from pathlib import Path
 import torch
 
 from runner.check import WrongResultError
+from runner.seal import ImplausibleError
 
 # Values of `profiler.model.Outcome`, which this side must not import.
 WRONG_RESULT = "wrong_result"
+IMPLAUSIBLE = "implausible"
 OUT_OF_MEMORY = "out_of_memory"
 ILLEGAL_ADDRESS = "illegal_address"
 RAISED = "raised"
@@ -57,6 +59,8 @@ def diagnose(error: BaseException, source: Path) -> Failure:
     """Outcome and cause of an exception that reached the runner from the workload in `source`."""
     if isinstance(error, WrongResultError):
         return Failure(WRONG_RESULT, str(error))
+    if isinstance(error, ImplausibleError):
+        return Failure(IMPLAUSIBLE, str(error))
     message = str(error)
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or (
         isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(message)

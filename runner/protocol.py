@@ -51,6 +51,8 @@ class JobCell:
     library: str | None = None
     check: bool = True
     """False where an earlier session has compared this very program with the reference."""
+    recheck: bool = True
+    """Whether a cell that is checked here is checked again after its last visit."""
 
 
 @dataclass(frozen=True)
@@ -115,22 +117,27 @@ STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
+NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
 SESSION_FINISHED = "session_finished"
 OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
 # empty where the session itself wrote the file later
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
-# max_abs_error, max_rel_error, and so has its FAILED record after a wrong result), `describe` has
-# flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch carries them, `warmup`,
-# `measure` is one visit. `inputs` and `reference` belong to a problem: their `cell` is the first
-# cell that is visited there, `problem` names the problem, and when one of them fails every cell of
-# that problem that is left gets a FAILED record.
+# max_abs_error, max_rel_error and result_bytes, and the errors stand in its FAILED record after a
+# wrong result), `describe` has flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch
+# carries them, `warmup`, `measure` is one visit. A cell that was checked in this session launches
+# in `relaunch` on inputs that were overwritten, and `recheck` compares that result. `inputs` and
+# `reference` belong to a problem: their `cell` is the first cell that is visited there, `problem`
+# names the problem, and when one of them fails every cell of that problem that is left gets a
+# FAILED record.
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"
 CHECK = "check"
 DESCRIBE = "describe"
 WARMUP = "warmup"
+RELAUNCH = "relaunch"
+RECHECK = "recheck"
 MEASURE = "measure"
 PROBLEM_PHASES = frozenset({INPUTS, REFERENCE})
 
@@ -138,6 +145,7 @@ OUTCOMES = frozenset(
     {
         *("measured", "duplicate", "compile_failed", "wrong_result", "raised", "out_of_memory"),
         *("illegal_address", "crashed", "timed_out", "fell_back", "no_kernel", "not_measured"),
+        "implausible",
     }
 )
 """Values of `profiler.model.Outcome`, which the runner must not import."""
@@ -396,6 +404,7 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     STARTED: ("cell", "phase"),
     FINISHED: ("cell",),
     FAILED: ("cell", "outcome"),
+    NOT_RECHECKED: ("cell", "cause"),
     OPENED: ("file", "digest"),
 }
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
@@ -411,7 +420,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
     TUNED: lambda value: isinstance(value, list),
-    **dict.fromkeys(("flops", "bytes"), _is_fact),
+    **dict.fromkeys(("flops", "bytes", "result_bytes"), _is_fact),
     # The error of a result that overflowed is infinite, or no number.
     **dict.fromkeys(
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)

@@ -18,9 +18,11 @@ import torch
 from runner import check, protocol, ranges
 from runner.check import Tensors, WrongResultError
 from runner.device import Device, DeviceMissingError, open_device
-from runner.failures import Failure, diagnose
+from runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from runner.journal import Journal
 from runner.protocol import Job, JobCell, JobVisit, Tolerance
+from runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same
+from runner.seal import ImplausibleError, Seal, refuse_replaced
 from runner.timing import Launch
 from runner.visits import Visits, make_visits
 from runner.workload import Workload, load_workload
@@ -37,19 +39,24 @@ class ContextLostError(Exception):
 class Session:
     """One job in this process, with everything that it needs at hand."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all by keyword
         self,
+        *,
         job: Job,
         workload: Workload,
         device: Device,
         visits: Visits,
         journal: Journal,
+        seal: Seal,
     ) -> None:
         self._job = job
         self._workload = workload
         self._device = device
         self._visits = visits
         self._journal = journal
+        self._seal = seal
+        self._replaced = seal.mend()
+        """What the workload replaced when it was imported: no variant of it can be believed."""
         self._cells = {cell.id: cell for cell in job.cells}
         self._failed: set[str] = set()
 
@@ -95,6 +102,7 @@ class Session:
         for visit in visits:
             if visit.cell in launches and not self._measured(visit, launches[visit.cell]):
                 del launches[visit.cell]
+        self._recheck_problem([cell for cell in cells if cell.id in launches], launches, inputs)
 
     def _make_launches(
         self, cells: Sequence[JobCell], inputs: Any, expected: Tensors | None
@@ -113,6 +121,7 @@ class Session:
         """Inputs and reference of a problem; where one fails, all cells of the problem do."""
         problem = cells[0].problem_params
         with self._phase(protocol.INPUTS, cells):
+            refuse_replaced(self._replaced)
             torch.manual_seed(self._job.seed)
             inputs = self._workload.make_inputs(
                 dict(problem), self._device.torch_device, self._job.seed
@@ -152,6 +161,7 @@ class Session:
             self._device.settle()  # a launch may have used a stream of its own
             errors = check.compare(got, expected, self._job.tolerances, tolerances)
             findings.update(_error_fields(errors))
+            findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
 
     def _expected_of(
         self, cell: JobCell, inputs: Any, reference: Tensors | None
@@ -194,6 +204,90 @@ class Session:
         with self._phase(protocol.MEASURE, [cell], visit) as findings:
             findings.update(self._visits.make(visit, launch))
 
+    # ---- once more, on new inputs ----
+
+    def _recheck_problem(
+        self, cells: Sequence[JobCell], launches: Mapping[str, Launch], inputs: Any
+    ) -> None:
+        """Check those that were checked here again, on inputs that were overwritten in place.
+
+        The right result is made after all have launched, so that none can copy it.
+        """
+        checked = [cell for cell in cells if cell.check and cell.recheck]
+        if not checked:
+            return
+        with self._passed_over(checked):
+            renewal = self._renewal(checked[0].problem_params, inputs)
+            samples = self._relaunched(checked, launches, renewal)
+            rest = [cell for cell in checked if cell.id in samples]
+            reference = self._right_again(rest, renewal)
+            for cell in rest:
+                with self._passed_over([cell]), suppress(PhaseFailedError):
+                    self._recheck(cell, samples[cell.id], renewal, reference)
+
+    def _renewal(self, problem: Mapping[str, Any], inputs: Any) -> Renewal:
+        seed = other_seed(self._job.seed)
+        torch.manual_seed(seed)
+        if self._workload.other_inputs is not None:
+            others = self._workload.other_inputs(dict(problem), inputs, seed)
+        else:
+            others = self._workload.make_inputs(dict(problem), self._device.torch_device, seed)
+        return Renewal(inputs, others, (self._job.seed, seed))
+
+    def _relaunched(
+        self, cells: Sequence[JobCell], launches: Mapping[str, Launch], renewal: Renewal
+    ) -> dict[str, tuple[Sample, ...]]:
+        """What each cell gives on the new inputs, by cell id."""
+        samples: dict[str, tuple[Sample, ...]] = {}
+        for cell in cells:
+            with (
+                suppress(PhaseFailedError),
+                self._phase(protocol.RELAUNCH, [cell]),
+                self._passed_over([cell], memory_only=True),
+            ):
+                samples[cell.id] = renewal.sample(launches[cell.id], self._device)
+        return samples
+
+    def _right_again(self, cells: Sequence[JobCell], renewal: Renewal) -> Tensors | None:
+        if self._workload.reference is None or not cells:
+            return None
+        result = self._workload.reference(dict(cells[0].problem_params), renewal.others)
+        return check.as_tensors(result, "the reference")
+
+    def _recheck(
+        self,
+        cell: JobCell,
+        samples: tuple[Sample, ...],
+        renewal: Renewal,
+        reference: Tensors | None,
+    ) -> None:
+        expected, tolerances = self._expected_of(cell, renewal.others, reference)
+        with self._phase(protocol.RECHECK, [cell]):
+            layers = (self._job.tolerances, tolerances)
+            require_same(samples, renewal.take(expected), *layers)
+
+    @contextmanager
+    def _passed_over(
+        self, cells: Sequence[JobCell], *, memory_only: bool = False
+    ) -> Iterator[None]:
+        """Journal that cells were not checked again, where the means for that failed.
+
+        `memory_only`: only where no memory was left, which the second inputs took.
+        """
+        try:
+            yield
+        except ContextLostError:
+            raise
+        except (Exception, SystemExit) as error:
+            failure, lost = self._diagnose(error)
+            if lost:
+                raise ContextLostError(failure.cause) from None
+            if memory_only and failure.outcome != OUT_OF_MEMORY:
+                raise
+            cause = str(error) if isinstance(error, NotRenewableError) else failure.cause
+            for cell in cells:
+                self._journal.write(protocol.NOT_RECHECKED, cell=cell.id, cause=cause)
+
     @contextmanager
     def _phase(
         self, phase: str, cells: Sequence[JobCell], visit: JobVisit | None = None
@@ -214,6 +308,7 @@ class Session:
         try:
             yield findings
             self._device.settle()
+            self._seal.require_whole()
         except (Exception, SystemExit) as error:
             self._give_up(error, cells, where)
             raise PhaseFailedError from None
@@ -224,7 +319,7 @@ class Session:
     ) -> None:
         """Journal the failure of cells; ContextLostError where the device is lost with them."""
         failure, lost = self._diagnose(error)
-        if not isinstance(error, WrongResultError):
+        if not isinstance(error, WrongResultError | ImplausibleError):
             traceback.print_exception(error)
         _tell(f"{cells[0].id}: {failure.outcome} in {where['phase']}: {failure.cause}")
         errors = _error_fields(getattr(error, "errors", None))
@@ -257,13 +352,16 @@ def open_session(job: Job, journal: Journal) -> Session:
 
     Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector.
     """
+    seal = Seal()
     workload = load_workload(job.workload)
     try:
         device = open_device(job.device)
         visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
-    return Session(job=job, workload=workload, device=device, visits=visits, journal=journal)
+    return Session(
+        job=job, workload=workload, device=device, visits=visits, journal=journal, seal=seal
+    )
 
 
 def _tell(line: str) -> None:

@@ -35,6 +35,8 @@ class Workload:
     expected: Callable[[Parameters, Parameters, Any], Any] | None
     flops: Amount | None
     bytes: Amount | None
+    other_inputs: Callable[[Parameters, Any, int], Any] | None
+    """Inputs of another seed that have all tensors of these; None where `make_inputs` does."""
     tolerances: Mapping[str, Tolerance]
 
 
@@ -58,6 +60,7 @@ def load_workload(name: str) -> Workload:
         expected=expected,
         flops=getattr(module, "flops", None),
         bytes=getattr(module, "bytes", None),
+        other_inputs=getattr(module, "other_inputs", None),
         tolerances=_tolerances(module),
     )
 

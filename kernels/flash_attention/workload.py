@@ -68,6 +68,11 @@ class Inputs:
         self._attentions: dict[str, Attention] = {}
         self._expected: dict[str, tuple[torch.Tensor, float]] = {}
 
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Types that were asked for so far."""
+        return tuple(self._attentions)
+
     def attention(self, dtype: str) -> Attention:
         """Attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
         if dtype not in self._attentions:
@@ -102,6 +107,14 @@ class DeviceLimits:
 def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
     """Inputs of a problem; the same for the same seed and kind of device."""
     return Inputs(sizes(problem), device, seed)
+
+
+def other_inputs(problem: Params, inputs: Inputs, seed: int) -> Inputs:
+    """Inputs of another seed in each type that was asked for so far."""
+    others = Inputs(sizes(problem), inputs.device, seed)
+    for dtype in inputs.dtypes:
+        others.attention(dtype)
+    return others
 
 
 def expected(

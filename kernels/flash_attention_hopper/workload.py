@@ -20,13 +20,14 @@ from kernels.flash_attention.workload import (
     bytes,  # noqa: A004 - the name that the contract gives it
     flops,
     make_inputs,
+    other_inputs,
 )
 from kernels.flash_attention_hopper.config import Config
 from kernels.flash_attention_hopper.space import MMA_SYNC, config_of, dtype_of, mma_params
 from kernels.library import KernelLibrary
 from kernels.parameters import Params
 
-__all__ = ["bytes", "expected", "flops", "make_inputs", "prepare"]
+__all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
 
 Launch = Callable[[], torch.Tensor]
 

@@ -75,6 +75,10 @@ class Step:
                 self._phases.update()
         return self._training.results
 
+    def restart(self) -> None:
+        """Set parameters and optimiser back to the start, so that the next step is the first."""
+        self._training.restore()
+
     def keep(self, memory: Memory | None) -> None:
         """Remember the memory of a step; None where the device does not count."""
         if memory is not None:

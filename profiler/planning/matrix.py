@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from profiler.errors import SpecError
 from profiler.model import Exclusion, Params, Problem, Variant, slug
 from profiler.planning.space import Space
-from profiler.planning.spec import Item, LoadedSpec, Rule, did_you_mean
+from profiler.planning.spec import Item, LoadedSpec, Rule, VariantItem, did_you_mean
 from profiler.planning.spec.source import FieldPath
 
 MAX_COMBINATIONS = 100_000
@@ -36,6 +36,7 @@ class Candidate:
     """Where the spec asks for it."""
     name: str | None = None
     note: str = ""
+    trust: str = ""
 
 
 @dataclass
@@ -107,7 +108,13 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
     return Expanded(
         variants=tuple(
-            Variant(identify(name, candidate.params), name, candidate.params, candidate.note)
+            Variant(
+                id=identify(name, candidate.params),
+                name=name,
+                params=candidate.params,
+                note=candidate.note,
+                trust=candidate.trust,
+            )
             for name, candidate in kept_variants
         ),
         problems=tuple(
@@ -273,7 +280,8 @@ def _from_list(items: Sequence[Item], word: str, path: FieldPath) -> Iterator[Ca
     for index, item in enumerate(items):
         # A bare name is a parameter too, or the workload could not tell one from the other.
         params = item.params or {word: item.name}
-        yield Candidate(params, (*path, index), item.name, item.note)
+        trust = item.reason if isinstance(item, VariantItem) else ""
+        yield Candidate(params, (*path, index), item.name, item.note, trust)
 
 
 def _from_sets(loaded: LoadedSpec, space: Space) -> Iterator[Candidate]:

@@ -121,8 +121,7 @@ class Measurement:
     def samples(self) -> pd.DataFrame:
         """Samples so far of cells that did not fail."""
         attempts = [self._load(attempt) for attempt in self.run.attempts()]
-        capability = self.machine.environment.compute_capability
-        results = gather(self.plan, self.builds, attempts, capability)
+        results = gather(self.plan, self.builds, attempts, self.machine.environment)
         failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
         return results.samples[~results.samples["cell"].isin(failed)]
 
@@ -457,4 +456,5 @@ def _job_cell(cell: Cell, libraries: Mapping[str, str | None], *, check: bool) -
         problem_params=cell.problem.params,
         library=libraries.get(cell.variant.id),
         check=check,
+        recheck=not cell.variant.trust,
     )

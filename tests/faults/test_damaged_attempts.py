@@ -77,7 +77,7 @@ def test_no_damage_to_a_file_of_an_attempt_stops_reading(place, folder, name):
         assert len(own) == (0 if folder.name in place.run.damaged_attempts() else 1)
         assert failures(place.plan, own).keys() <= place.keys.keys()
         assert throttled_again(place.plan, "ncu-timing", own) == set()
-    results = gather(place.plan, place.builds, [*others, *own], "9.0")
+    results = gather(place.plan, place.builds, [*others, *own], place.environment)
     assert len(results.statuses) == len(place.cells)
 
 

@@ -250,7 +250,7 @@ class Workplace:
 
     def results(self) -> Results:
         """What the run folder says about every cell."""
-        return gather(self.plan, self.builds, self.load(), self.environment.compute_capability)
+        return gather(self.plan, self.builds, self.load(), self.environment)
 
     def with_environment(self, **changes: Any) -> Environment:
         """This environment with some fields changed."""

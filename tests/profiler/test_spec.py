@@ -634,3 +634,14 @@ def test_conditions(condition: object, holds: list, fails: list) -> None:
 )
 def test_values_of_the_command_line(text: str, value: object) -> None:
     assert parse_value(text) == value
+
+
+def test_a_variant_is_trusted_with_a_reason_and_only_with_one(load, complaints) -> None:
+    listed = HEAD + "variants: {{list: [{{name: a, block: 1, {}}}]}}\n"
+    (item,) = load(listed.format("trust: true, reason: sparse")).experiment.variants.list
+    assert (item.trust, item.reason, item.params) == (True, "sparse", {"block": 1})
+    assert "needs a reason" in " ".join(complaints(listed.format("trust: true")))
+    assert "needs a reason" in " ".join(complaints(listed.format("trust: true, reason: ' '")))
+    assert "which is missing" in " ".join(complaints(listed.format("reason: sparse")))
+    problem = listed.format("note: n") + "problems: {list: [{name: p, reason: r}]}\n"
+    assert load(problem).experiment.problems.list[0].params == {"reason": "r"}, "of variants alone"

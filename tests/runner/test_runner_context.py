@@ -6,6 +6,7 @@ import pytest
 
 from runner.device import CpuDevice
 from runner.journal import Journal
+from runner.seal import Seal
 from runner.session import ContextLostError, Session
 from runner.timing import ProcessClock
 from runner.visits import TimedVisits
@@ -34,7 +35,14 @@ def run(bench, job, device):
 
     with Path(job.journal).open("a", encoding="utf-8") as stream:
         visits = TimedVisits(ProcessClock(1))
-        session = Session(job, load_workload(job.workload), device, visits, Journal(stream))
+        session = Session(
+            job=job,
+            workload=load_workload(job.workload),
+            device=device,
+            visits=visits,
+            journal=Journal(stream),
+            seal=Seal(),
+        )
         session.run()
 
 

@@ -40,6 +40,10 @@ def test_cells_are_checked_before_any_block_and_blocks_follow_the_visits(bench):
         (fresh, "measure", 0),
         (plain, "measure", 1),
         (fresh, "measure", 1),
+        (plain, "relaunch", None),
+        (fresh, "relaunch", None),
+        (plain, "recheck", None),
+        (fresh, "recheck", None),
     ]
     assert records[0]["event"] == "session_started"
     assert records[-1]["event"] == "session_finished"
@@ -106,7 +110,7 @@ def test_under_ncu_a_visit_launches_once_and_times_nothing(bench, select, monkey
 
     records = bench.run(bench.job(["plain"], blocks=3, collector="ncu", warmups=2, repeats=9))
 
-    assert len(launches) == 1 + 2 + 3  # check, warm-ups, blocks
+    assert len(launches) == 1 + 2 + 3 + 2  # check, warm-ups, blocks, and again on new inputs
     assert not any("durations_ns" in r for r in select(records, phase="measure"))
 
 

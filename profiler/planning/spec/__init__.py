@@ -19,6 +19,7 @@ from profiler.planning.spec.models import (
     Page,
     Timeline,
     Tolerance,
+    VariantItem,
 )
 from profiler.planning.spec.overrides import Override, apply_overrides, parse_overrides
 from profiler.planning.spec.rules import Rule
@@ -38,6 +39,7 @@ __all__ = [
     "Rule",
     "Timeline",
     "Tolerance",
+    "VariantItem",
     "did_you_mean",
     "json_schema",
     "load_spec",

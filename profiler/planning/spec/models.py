@@ -153,8 +153,9 @@ class Item(SpecModel):
             raise wrong(f"must be a name or a mapping, not {kind_of(value)} (numbers need quotes)")
         if "params" in value:
             return value
-        params = {key: param for key, param in value.items() if key not in ("name", "note")}
-        return {key: value[key] for key in ("name", "note") if key in value} | {"params": params}
+        own = [key for key in cls.model_fields if key != "params"]
+        params = {key: param for key, param in value.items() if key not in own}
+        return {key: value[key] for key in own if key in value} | {"params": params}
 
     @model_validator(mode="after")
     def _not_empty(self) -> Self:
@@ -173,14 +174,34 @@ class Item(SpecModel):
         return schema
 
 
+class VariantItem(Item):
+    """One variant: a name, its parameters, or both, and whether its numbers are trusted."""
+
+    trust: Annotated[bool, Strict()] = Field(
+        default=False,
+        description="Whether it is ranked although its numbers look implausible "
+        "(docs/plausibility.md). Needs a `reason`.",
+    )
+    reason: Text = Field(default="", description="Why it is trusted; the page says it.")
+
+    @model_validator(mode="after")
+    def _trust_has_a_reason(self) -> Self:
+        if self.trust and not self.reason.strip():
+            raise wrong("trust: needs a reason: why its numbers are right although they look wrong")
+        if self.reason and not self.trust:
+            raise wrong("reason: is that of `trust: true`, which is missing")
+        return self
+
+
 Items = Annotated[tuple[Item, ...], Field(min_length=1)]
+VariantItems = Annotated[tuple[VariantItem, ...], Field(min_length=1)]
 Matrix = Annotated[tuple[Grid, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]
 
 
 class Variants(SpecModel):
     """The kernel versions or configurations to compare; `list`, `sets` and `matrix` add up."""
 
-    list: Items | None = Field(default=None, description="Variants one by one.")
+    list: VariantItems | None = Field(default=None, description="Variants one by one.")
     sets: Names = Field(
         default=(), description="Names of sets that the workload's `variant_sets()` gives."
     )

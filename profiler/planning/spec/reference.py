@@ -26,6 +26,7 @@ from profiler.planning.spec.models import (
     Problems,
     Timeline,
     Tolerance,
+    VariantItem,
     Variants,
 )
 from profiler.planning.spec.rules import Condition, Rule
@@ -37,6 +38,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     CommandWorkload,
     Variants,
     Problems,
+    VariantItem,
     Item,
     Rule,
     Condition,

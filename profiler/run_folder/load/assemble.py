@@ -29,7 +29,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import Loaded, load_attempt
-from profiler.run_folder.load.outcomes import Results, gather
+from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
 from profiler.run_folder.load.report import ReplayInfo, Report
 from profiler.run_folder.load.throttling import counting_timelines
 from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
@@ -66,9 +66,9 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     ]
     private, names = private_texts(run.path), private_names(run.path)
     builds = tuple(_public_build(build, private, names) for build in builds)
-    results = gather(plan, builds, loaded_attempts, capability, recorded=replay)
+    results = gather(plan, builds, loaded_attempts, environment, recorded=replay)
     results = replace(results, statuses=_public_statuses(results, private, names))
-    environment = _with_attributes(environment, results.attributes)
+    environment = with_attributes(environment, results.attributes)
     unmeasured = _unmeasured_metrics(loaded)
     samples = share_duplicates(results.samples, results.statuses)
     samples = add_derived(samples, results.statuses, environment)
@@ -154,9 +154,7 @@ def _timelines(
 
 def _profiles(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, CellProfile]:
     """Profiles of correct cells by the latest attempt; an alias has that of the measured cell."""
-    latest = {
-        cell: profile for loaded in attempts for cell, profile in (loaded.profiles or {}).items()
-    }
+    latest = latest_profiles(attempts)
     return {
         cell: latest[status.duplicate_of or cell]
         for cell, status in results.statuses.items()
@@ -226,23 +224,6 @@ def _name_missing(
         lost = [name for name in names if not row[name] and name not in status.missing_metrics]
         statuses[status.cell] = replace(status, missing_metrics=(*status.missing_metrics, *lost))
     return statuses
-
-
-def _with_attributes(
-    environment: Environment, attributes: Mapping[str, str | float]
-) -> Environment:
-    """Environment with the GPU attributes that only the tool reports."""
-    count = attributes.get("device__attribute_multiprocessor_count")
-    cache = attributes.get("device__attribute_l2_cache_size")
-    return replace(
-        environment,
-        sm_count=environment.sm_count or _int_or_none(count),
-        l2_bytes=environment.l2_bytes or _int_or_none(cache),
-    )
-
-
-def _int_or_none(value: str | float | None) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
 
 
 def _with_cells(plan: Plan, results: Results) -> Plan:

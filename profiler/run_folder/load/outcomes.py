@@ -16,7 +16,17 @@ from profiler.analyse.samples import (
     empty_samples,
     missing_metrics,
 )
-from profiler.model import BuildResult, Cell, CellStatus, Outcome, Plan, SessionKind
+from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.witness import implausible_cells
+from profiler.model import (
+    BuildResult,
+    Cell,
+    CellStatus,
+    Environment,
+    Outcome,
+    Plan,
+    SessionKind,
+)
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.folder import RESULT_FILE
@@ -99,7 +109,7 @@ def gather(
     plan: Plan,
     builds: Sequence[BuildResult],
     attempts: Sequence[Loaded],
-    compute_capability: str | None,
+    environment: Environment,
     *,
     recorded: bool = False,
 ) -> Results:
@@ -115,7 +125,8 @@ def gather(
     by_variant = {build.variant: build for build in builds}
     timed = set(samples.loc[samples["kind"] == SessionKind.TIMING.value, "cell"])
     counted = set(samples["cell"])
-    lacking = _lacking(plan, attempts, samples, compute_capability, recorded=recorded)
+    capability = environment.compute_capability
+    lacking = _lacking(plan, attempts, samples, capability, recorded=recorded)
     statuses = {
         cell.id: _status(
             cell,
@@ -130,9 +141,21 @@ def gather(
         cell: replace(status, missing_metrics=lacking.get(cell, ()))
         for cell, status in statuses.items()
     }
-    statuses = {cell: _as_alias(status, statuses) for cell, status in statuses.items()}
     attributes = {key: value for attempt in attempts for key, value in attempt.attributes.items()}
-    notices = (*_notices(attempts), *clock_notices_of(plan, attempts))
+    gpu = with_attributes(environment, attributes)
+    objections = implausible_cells(samples, statuses, latest_profiles(attempts), gpu)
+    trusted = {cell.id for cell in cells if cell.variant.trust}
+    statuses = {
+        cell: status if cell in trusted else _witnessed(status, objections.get(cell))
+        for cell, status in statuses.items()
+    }
+    statuses = {cell: _as_alias(status, statuses) for cell, status in statuses.items()}
+    notices = (
+        *_notices(attempts),
+        *_trust_notices(plan, objections),
+        *_recheck_notices(attempts),
+        *clock_notices_of(plan, attempts),
+    )
     ranges = _first_ranges(counting_ranges(plan, attempts))
     return Results(
         cells=cells,
@@ -214,6 +237,7 @@ def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tup
 
 def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
     facts: dict[str, _Facts] = defaultdict(_Facts)
+    trusted = {cell.id for cell in plan.cells if cell.variant.trust}
     for planned in plan.cells:
         facts[planned.id] = _Facts()
     for loaded in attempts:
@@ -222,17 +246,21 @@ def _facts(plan: Plan, attempts: Sequence[Loaded]) -> dict[str, _Facts]:
             facts[cell].failures.pop(session, None)
         for record in loaded.records:
             _take_description(facts, record)
-        for cell, failure in _failures_of(loaded):
+        for cell, failure in _failures_of(loaded, trusted):
             if cell in facts:
                 facts[cell].add(session, failure)
     return facts
 
 
-def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
-    """Failures of one attempt: those of the runner first, then the one that ended it."""
+def _failures_of(loaded: Loaded, trusted: Collection[str]) -> Iterator[tuple[str, Failure]]:
+    """Failures of one attempt: those of the runner first, then the one that ended it.
+
+    A `trusted` cell passes the check after its last visit: it was measured before.
+    """
     limit = loaded.attempt.record.time_limit_s
     for record in loaded.records:
-        if record.get("event") == protocol.FAILED:
+        rechecked = record.get("phase") == protocol.RECHECK
+        if record.get("event") == protocol.FAILED and not (rechecked and record["cell"] in trusted):
             cause = str(record.get("cause", ""))
             yield record["cell"], Failure(Outcome(record["outcome"]), cause, limit)
     result = loaded.attempt.result
@@ -246,7 +274,10 @@ def _failures_of(loaded: Loaded) -> Iterator[tuple[str, Failure]]:
         yield cell, Failure(Outcome.FELL_BACK, reason, limit)
 
 
-_DESCRIBED = ("flops", "bytes", "max_abs_error", "max_rel_error", *protocol.LAUNCH_FACTS)
+_DESCRIBED = (
+    *("flops", "bytes", "result_bytes", "max_abs_error", "max_rel_error"),
+    *protocol.LAUNCH_FACTS,
+)
 
 
 def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> None:
@@ -297,6 +328,35 @@ def _status(
     return replace(status, outcome=Outcome.MEASURED) if measured else status
 
 
+def _witnessed(status: CellStatus, objection: str | None) -> CellStatus:
+    """Status of a cell to whose numbers its own counters object; others unchanged."""
+    if objection is None or status.outcome is not Outcome.MEASURED:
+        return status
+    return replace(status, outcome=Outcome.IMPLAUSIBLE, cause=objection)
+
+
+def with_attributes(environment: Environment, attributes: Mapping[str, str | float]) -> Environment:
+    """Environment with the GPU attributes that only the tool reports."""
+    count = attributes.get("device__attribute_multiprocessor_count")
+    cache = attributes.get("device__attribute_l2_cache_size")
+    return replace(
+        environment,
+        sm_count=environment.sm_count or _int_or_none(count),
+        l2_bytes=environment.l2_bytes or _int_or_none(cache),
+    )
+
+
+def _int_or_none(value: str | float | None) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
+
+
+def latest_profiles(attempts: Sequence[Loaded]) -> dict[str, CellProfile]:
+    """What explain sessions counted, by cell id, of the latest attempt."""
+    return {
+        cell: profile for loaded in attempts for cell, profile in (loaded.profiles or {}).items()
+    }
+
+
 def _as_alias(status: CellStatus, statuses: Mapping[str, CellStatus]) -> CellStatus:
     """Status of an alias: that of the measured cell, its failure too; other statuses unchanged."""
     original = statuses.get(status.duplicate_of or "")
@@ -332,6 +392,31 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
             values = {"session": loaded.attempt.folder.name, "count": len(unchecked)}
             notices.append(Notice(NoticeKind.KERNELS_UNCHECKED, values))
     return tuple(notices)
+
+
+def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice]:
+    """Each variant that is trusted, with the first objection that it passes."""
+    for variant in plan.variants:
+        if variant.trust:
+            cells = (cell.id for cell in plan.cells if cell.variant == variant)
+            objection = next((objections[cell] for cell in cells if cell in objections), "")
+            values = {
+                "variant": variant.name,
+                "reason": variant.trust,
+                "objection": f"; its counters object: {objection}" if objection else "",
+            }
+            yield Notice(NoticeKind.TRUSTED, values)
+
+
+def _recheck_notices(attempts: Sequence[Loaded]) -> Iterator[Notice]:
+    """Why cells were not checked again after their last visit, each reason once."""
+    cells_by_cause: dict[str, set[str]] = defaultdict(set)
+    for loaded in attempts:
+        for record in loaded.records:
+            if record["event"] == protocol.NOT_RECHECKED:
+                cells_by_cause[str(record["cause"])].add(record["cell"])
+    for cause, cells in cells_by_cause.items():
+        yield Notice(NoticeKind.NOT_RECHECKED, {"count": len(cells), "cause": cause})
 
 
 def _is_only_the_stop(notice: Notice, loaded: Loaded) -> bool:

@@ -18,6 +18,7 @@ from profiler.findings.document import judged_table, summary_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary, schema_text
+from profiler.model import Outcome
 from profiler.render.console.tables import final_summary
 from profiler.render.embed import payload
 from profiler.render.tables.main_table import facets, main_table
@@ -49,6 +50,11 @@ def findings(request: pytest.FixtureRequest) -> Findings:
 
 def test_there_are_recordings_of_all_experiments_that_have_one() -> None:
     assert len(RECORDINGS) >= 14
+
+
+def test_no_cell_of_an_experiment_is_implausible(findings: Findings) -> None:
+    outcomes = {findings.status(cell).outcome for cell in findings.report.plan.cells}
+    assert Outcome.IMPLAUSIBLE not in outcomes
 
 
 def test_one_number_for_each_cell_everywhere(findings: Findings) -> None:

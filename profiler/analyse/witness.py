@@ -1,0 +1,217 @@
+"""Counters as a witness: numbers that cannot come from the work that a problem needs.
+
+Every bound is one that right work cannot cross, so that what crosses it was not measured, or not
+done: the least that must have passed the interface of device memory, the most that the hardware
+does in a second, and the most operations that the executed instructions can have made.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import pandas as pd
+
+from profiler.analyse.samples import DURATION
+from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.metrics.catalogue import TENSOR_TYPES
+from profiler.metrics.explain import tensor_counter
+from profiler.model import CellStatus, Environment, SessionKind
+
+MARGIN = 0.05
+"""Of every bound, for what counters and clocks are off by."""
+
+SMALLEST = 2.0**20
+"""Bytes below which traffic is not judged: other traffic of the launch is as large."""
+
+READ_SHARE = 0.7
+"""Share of the inputs that must have been read where caches were flushed before each kernel: right
+kernels read 1.000 of them on an H200. What a workload states may hold more than inputs and results:
+the moments of an optimiser are written as well, and its reads are 3/4 of the rest."""
+
+OPERATIONS_SHARE = 0.25
+"""Share of the stated operations that must be possible. Right algorithms need fewer than the
+definition: Winograd's convolutions of 3 by 3 need 1/4 of the products with tiles of 4 by 4 (Lavin
+and Gray, arXiv 1509.09308)."""
+
+OPERATIONS_PER_INSTRUCTION = 256
+"""The most that a warp does in one instruction outside of the tensor cores: 32 threads with a dot
+product of four bytes, which is 8 operations."""
+
+TENSOR_OPERATIONS_PER_CYCLE: Mapping[str, float] = {"8.0": 8192.0, "9.0": 16384.0}
+"""Of one SM, in its narrowest common type with sparse inputs: int8 of an A100 (1,248 TOP/s at
+1.41 GHz on 108 SMs), fp8 of an H100 (3,958 TFLOP/s at 1.83 GHz on 132), by NVIDIA's data sheets.
+Architectures that are not named here are not judged by their operations."""
+
+_TIMED = (SessionKind.TIMING.value, SessionKind.FINAL.value)
+_COUNTERS = (
+    *("kernels", "cycles", "instructions", "tensor_pipe_pct"),
+    *("dram_read_bytes", "dram_write_bytes"),
+)
+_FLUSHED = "all"
+"""Value of `cache_control` with which ncu empties all caches before each kernel."""
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """Medians of one cell; NaN where nothing was measured."""
+
+    durations_ns: Mapping[str, float]
+    """By collector."""
+    kernels: float
+    cycles: float
+    instructions: float
+    tensor_pipe_pct: float
+    dram_read_bytes: float
+    dram_write_bytes: float
+    tensor_operations: float = math.nan
+    """Counted exactly, by an explain session."""
+
+
+def implausible_cells(
+    samples: pd.DataFrame,
+    statuses: Mapping[str, CellStatus],
+    profiles: Mapping[str, CellProfile],
+    environment: Environment,
+) -> dict[str, str]:
+    """Why the numbers of a cell cannot be right, by cell id; cells without an objection absent.
+
+    What was not counted, and what a workload does not state, is not judged.
+    """
+    reasons: dict[str, str] = {}
+    for cell, seen in _medians(samples).items():
+        status = statuses.get(cell)
+        if status is None or (status.flops is None and status.bytes is None):
+            continue
+        tensor = _tensor_operations(profiles.get(cell), environment.compute_capability)
+        objections = _objections(status, replace(seen, tensor_operations=tensor), environment)
+        reason = next(objections, None)
+        if reason is not None:
+            reasons[cell] = reason
+    return reasons
+
+
+def _objections(status: CellStatus, seen: _Seen, environment: Environment) -> Iterator[str]:
+    if status.bytes is not None and environment.l2_bytes is not None:
+        yield from _traffic_above_ceiling(status.bytes, seen, environment)
+        yield from _too_little_traffic(status.bytes, seen, environment)
+    if status.bytes is not None and status.result_bytes is not None:
+        inputs = status.bytes - status.result_bytes
+        yield from _inputs_not_read(inputs, seen, environment)
+    if status.flops is not None:
+        yield from _operations_above_ceiling(status.flops, seen, environment)
+        yield from _too_few_operations(status.flops, seen, environment)
+
+
+def _compulsory_bytes(
+    stated: float, seen: _Seen, environment: Environment, *, by_ncu: bool
+) -> float:
+    """Bytes that must have passed the interface of device memory.
+
+    Results may stay in L2, and be written back after the launch: at most its size, for each kernel
+    where the tool flushes it between them. Inputs may lie in L2 before, at most its size, unless
+    ncu flushed it.
+    """
+    cache = float(environment.l2_bytes or 0)
+    kernels = seen.kernels if seen.kernels >= 1 else 1.0
+    flushed = by_ncu and environment.cache_control == _FLUSHED
+    return stated - cache * (kernels + (0 if flushed else 1))
+
+
+def _traffic_above_ceiling(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
+    peak = environment.peak_dram_bytes_per_s
+    for collector, duration_ns in seen.durations_ns.items():
+        by_ncu = collector == "ncu"
+        needed = _compulsory_bytes(stated, seen, environment, by_ncu=by_ncu)
+        rate = needed / duration_ns * 1e9
+        if peak is not None and needed >= SMALLEST and rate > peak * (1 + MARGIN):
+            yield (
+                f"the {_megabytes(needed)} that must come from or go to device memory in "
+                f"{duration_ns / 1e3:.4g} µs are {rate / 1e12:.3g} TB/s; this GPU reaches at most "
+                f"{peak / 1e12:.3g} TB/s"
+            )
+
+
+def _too_little_traffic(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
+    moved = seen.dram_read_bytes + seen.dram_write_bytes
+    needed = _compulsory_bytes(stated, seen, environment, by_ncu=True)
+    if needed >= SMALLEST and moved < needed * (1 - MARGIN):
+        yield (
+            f"{_megabytes(moved)} went to or came from device memory; the problem needs at least "
+            f"{_megabytes(needed)}"
+        )
+
+
+def _inputs_not_read(inputs: float, seen: _Seen, environment: Environment) -> Iterator[str]:
+    flushed = environment.cache_control == _FLUSHED
+    if flushed and inputs >= SMALLEST and seen.dram_read_bytes < inputs * READ_SHARE:
+        yield (
+            f"{_megabytes(seen.dram_read_bytes)} were read from device memory, with caches "
+            f"flushed; the inputs are {_megabytes(inputs)}"
+        )
+
+
+def _operations_above_ceiling(
+    stated: float, seen: _Seen, environment: Environment
+) -> Iterator[str]:
+    ceiling = (environment.max_sm_clock_mhz or math.nan) * 1e6 * _tensor_peak(environment)
+    for duration_ns in seen.durations_ns.values():
+        rate = stated / duration_ns * 1e9
+        if rate > ceiling * (1 + MARGIN):
+            yield (
+                f"{stated:.4g} operations in {duration_ns / 1e3:.4g} µs are {rate / 1e12:.4g} "
+                f"TFLOP/s; this GPU reaches at most {ceiling / 1e12:.4g} TFLOP/s in any type"
+            )
+
+
+def _too_few_operations(stated: float, seen: _Seen, environment: Environment) -> Iterator[str]:
+    busy_cycles = seen.tensor_pipe_pct / 100 * seen.cycles
+    tensor = seen.tensor_operations
+    if math.isnan(tensor):
+        tensor = busy_cycles * _tensor_peak(environment)
+    possible = tensor + OPERATIONS_PER_INSTRUCTION * seen.instructions
+    if possible < stated * OPERATIONS_SHARE:
+        yield (
+            f"its instructions can have made at most {possible:.3g} operations; the problem needs "
+            f"{stated:.3g}"
+        )
+
+
+def _tensor_peak(environment: Environment) -> float:
+    """Most operations in a cycle of all SMs; NaN where that is not known."""
+    per_sm = TENSOR_OPERATIONS_PER_CYCLE.get(environment.compute_capability or "", math.nan)
+    return per_sm * (environment.sm_count or math.nan)
+
+
+def _megabytes(value: float) -> str:
+    return f"{value / 1e6:,.4g} MB"
+
+
+def _medians(samples: pd.DataFrame) -> Mapping[str, _Seen]:
+    """Medians of each cell."""
+    counted = samples[samples["collector"] == "ncu"]
+    counters = counted.reindex(columns=["cell", *_COUNTERS]).groupby("cell").median()
+    timed = samples[samples["kind"].isin(_TIMED)].reindex(columns=["cell", "collector", DURATION])
+    durations: dict[str, dict[str, float]] = {}
+    medians = timed.groupby(["cell", "collector"], as_index=False)[DURATION].median()
+    for cell, collector, value in medians.itertuples(index=False):
+        if value > 0:
+            durations.setdefault(str(cell), {})[str(collector)] = float(value)
+    values: dict[str, dict[str, float]] = {
+        str(cell): {name: float(row[name]) for name in _COUNTERS}
+        for cell, row in counters.to_dict("index").items()
+    }
+    nothing = dict.fromkeys(_COUNTERS, math.nan)
+    return {
+        cell: _Seen(durations_ns=durations.get(cell, {}), **values.get(cell, nothing))
+        for cell in {**values, **durations}
+    }
+
+
+def _tensor_operations(profile: CellProfile | None, capability: str | None) -> float:
+    """Operations of tensor cores in all types; NaN unless every type was counted."""
+    if profile is None or not profile.kernels:
+        return math.nan
+    counters = [tensor_counter(kind, capability) for kind in TENSOR_TYPES]
+    return sum(kernel.value(f"{counter}.sum") for kernel in profile.kernels for counter in counters)

@@ -1,0 +1,244 @@
+"""The check after the last visit: inputs overwritten in place, results sampled, then compared.
+
+The first check finds a wrong result; this one finds a right result that the measured launches did
+not make: one that was kept from the inputs of the first check, or left where an earlier launch
+wrote it. So nothing here tells a kernel that it is being checked: outputs are not poisoned but hold
+shuffled results, and the right result is made only when every variant has launched.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from runner import check
+from runner.check import Tensors
+from runner.device import Device
+from runner.protocol import Tolerance
+from runner.seal import ImplausibleError
+from runner.timing import Launch
+
+SAMPLED = 1 << 16
+"""Elements of an output that are compared: whole results of all variants would not fit into
+memory, and a result that was kept is wrong almost everywhere."""
+
+SLACK = 4.0
+"""How many times the tolerance an element may be off: bounds were set with values of another
+seed."""
+
+MOST_WRONG = 0.01
+"""Share of the sampled elements that may be off by more than that, for the same reason."""
+
+
+class NotRenewableError(Exception):
+    """Inputs cannot be overwritten in place with those of another seed; the message says why."""
+
+
+def other_seed(seed: int) -> int:
+    """The seed of the inputs that overwrite those of `seed`."""
+    return (seed + 0x9E3779B9) % 2**32
+
+
+@dataclass(frozen=True)
+class _Pair:
+    old: torch.Tensor
+    new: torch.Tensor
+
+
+class Renewal:
+    """Inputs of a problem, and others of another seed that overwrite them in place.
+
+    Raises NotRenewableError where the two do not have the same structure, or do not differ.
+    """
+
+    def __init__(self, inputs: Any, others: Any, seeds: tuple[int, int]) -> None:
+        self.others = others
+        self._pairs = list(_Walk(seeds).pairs(inputs, others, "the inputs"))
+        if all(torch.equal(pair.old, pair.new) for pair in self._pairs):
+            raise NotRenewableError("inputs of another seed are the same")
+        self._storages = {_storage(pair.old) for pair in self._pairs}
+        self._positions: dict[tuple[Any, ...], tuple[torch.Tensor, ...] | None] = {}
+
+    def sample(self, launch: Launch, device: Device) -> tuple[Sample, ...]:
+        """Elements of what a launch gives on the new inputs.
+
+        The stream that the runner launches on is kept busy before the inputs are complete: work
+        that does not wait for it reads what is not there yet, and its result is sampled when that
+        stream says that the launch is over. A launch may carry `restart`, which sets what its
+        calls change back to the start.
+        """
+        self._write()
+        self._shuffle(launch, self._launch(launch))
+        self._spoil()
+        device.wait()
+        device.delay()
+        self._write()
+        results = self._launch(launch)
+        if results is None:
+            results = check.as_tensors(getattr(launch, "outputs", None), "`outputs`")
+        return tuple(self._take(tensor) for tensor in results)
+
+    def take(self, tensors: Tensors) -> tuple[Sample, ...]:
+        """The same elements of the right result."""
+        return tuple(self._take(tensor) for tensor in tensors)
+
+    def _launch(self, launch: Launch) -> Tensors | None:
+        restart = getattr(launch, "restart", None)
+        if restart is not None:
+            restart()
+        result = launch()
+        return None if result is None else check.as_tensors(result, "the result of the launch")
+
+    def _write(self) -> None:
+        # Through `data`, so that no count of versions tells that they were overwritten.
+        for pair in self._pairs:
+            pair.old.data.copy_(pair.new)
+
+    def _spoil(self) -> None:
+        for pair in self._pairs:
+            pair.old.data.zero_()
+
+    def _shuffle(self, launch: Launch, results: Tensors | None) -> None:
+        """Values that look like results in every output, but in the wrong places."""
+        declared = getattr(launch, "outputs", None)
+        outputs = results if declared is None else check.as_tensors(declared, "`outputs`")
+        for tensor in results or outputs or ():
+            self._place(tensor)  # now, because copying positions to a device waits for it
+        for tensor in outputs or ():
+            if _storage(tensor) not in self._storages:
+                tensor.data.copy_(shuffled(tensor.data))
+
+    def _place(self, tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
+        """Index of the elements to compare, for tensors of one shape; None: all of them."""
+        key = (tuple(tensor.shape), tensor.device)
+        if key not in self._positions:
+            self._positions[key] = _positions(tensor)
+        return self._positions[key]
+
+    def _take(self, tensor: torch.Tensor) -> Sample:
+        place = self._place(tensor)
+        values = tensor.detach().reshape(-1).clone() if place is None else tensor.detach()[place]
+        return Sample(tuple(tensor.shape), values)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Elements of one output."""
+
+    shape: tuple[int, ...]
+    values: torch.Tensor
+    """One dimension."""
+
+
+def require_same(
+    got: Sequence[Sample], expected: Sequence[Sample], *layers: Mapping[str, Tolerance]
+) -> None:
+    """Raise ImplausibleError where the elements are not those of the right result."""
+    shapes = ([sample.shape for sample in side] for side in (got, expected))
+    first, second = shapes
+    if first != second:
+        raise ImplausibleError(f"on new inputs its result has the shapes {first}, not {second}")
+    pairs = [(one.values, other.values) for one, other in zip(got, expected, strict=True)]
+    total = sum(len(values) for values, _ in pairs)
+    wrong = sum(check.count_wrong(*pair, SLACK, *layers) for pair in pairs)
+    if wrong > MOST_WRONG * total:
+        raise ImplausibleError(
+            f"after its last visit its inputs were overwritten in place, and {wrong} of {total} "
+            "elements of its result are not those of the new inputs: kept from earlier launches, "
+            "left out, or not ready when its stream was"
+        )
+
+
+def shuffled(tensor: torch.Tensor) -> torch.Tensor:
+    """The elements of a tensor in the opposite order; another value where it has one element."""
+    if tensor.numel() != 1:
+        return tensor.flip(tuple(range(tensor.dim())))
+    return ~tensor if tensor.dtype == torch.bool else tensor + 1
+
+
+def _positions(tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
+    if tensor.numel() <= SAMPLED:
+        return None
+    generator = torch.Generator().manual_seed(tensor.numel())
+    flat = torch.randint(tensor.numel(), (SAMPLED,), generator=generator).to(tensor.device)
+    return tuple(torch.unravel_index(flat, tensor.shape))
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
+
+
+class _Walk:
+    """Finds the tensors that two inputs of the same make have in the same places."""
+
+    def __init__(self, seeds: tuple[int, int]) -> None:
+        self._seeds = seeds
+        self._seen: set[int] = set()
+
+    def pairs(self, old: Any, new: Any, place: str) -> Iterator[_Pair]:
+        if id(old) in self._seen or old is new:
+            return
+        if type(old) is not type(new):
+            raise NotRenewableError(f"{place} is of another type with another seed")
+        if isinstance(old, torch.Tensor):
+            self._seen.add(id(old))
+            _require_alike(old, new, place)
+            yield _Pair(old, new)
+            return
+        parts = _parts(old, new, place)
+        if parts is None:
+            self._require_equal(old, new, place)
+            return
+        self._seen.add(id(old))
+        for name, first, second in parts:
+            yield from self.pairs(first, second, name)
+
+    def _require_equal(self, old: Any, new: Any, place: str) -> None:
+        """Raise for a value that depends on the seed and is no tensor; the seed itself may."""
+        plain = isinstance(old, int | float | complex | str | bytes | torch.dtype | torch.device)
+        if not plain:
+            raise NotRenewableError(f"{place} is {type(old).__name__}, which cannot be overwritten")
+        if old != new and (old, new) != self._seeds:
+            raise NotRenewableError(f"{place} is no tensor and depends on the seed")
+
+
+def _parts(old: Any, new: Any, place: str) -> list[tuple[str, Any, Any]] | None:
+    """Parts of a container that both sides have; None for what is none.
+
+    What only one side has was made later (a result that is kept, say).
+    """
+    if isinstance(old, list | tuple):
+        if len(old) != len(new):
+            raise NotRenewableError(f"{place} has another length with another seed")
+        items = zip(old, new, strict=True)
+        return [(f"{place}[{number}]", *pair) for number, pair in enumerate(items)]
+    if isinstance(old, Mapping):
+        return [(f"{place}[{key!r}]", old[key], new[key]) for key in old if key in new]
+    names = _fields(old)
+    if names is None:
+        return None
+    return [
+        (f"{place}.{name}", getattr(old, name), getattr(new, name))
+        for name in names
+        if hasattr(old, name) and hasattr(new, name)
+    ]
+
+
+def _fields(value: Any) -> list[str] | None:
+    if dataclasses.is_dataclass(value):
+        return [field.name for field in dataclasses.fields(value)]
+    if callable(value) and not isinstance(value, torch.nn.Module):
+        return None
+    return list(vars(value)) if hasattr(value, "__dict__") else None
+
+
+def _require_alike(old: torch.Tensor, new: torch.Tensor, place: str) -> None:
+    alike = old.shape == new.shape and old.dtype == new.dtype and old.device == new.device
+    if not alike:
+        raise NotRenewableError(f"{place} has another shape or type with another seed")
+    if any(stride == 0 < size - 1 for stride, size in zip(old.stride(), old.shape, strict=True)):
+        raise NotRenewableError(f"{place} has elements that share memory")

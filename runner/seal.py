@@ -1,0 +1,85 @@
+"""What times and checks a variant, as it was before any code of the workload ran."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import torch
+
+from runner import check, timing
+
+
+class ImplausibleError(Exception):
+    """A variant gave what cannot come from the work that is to be measured."""
+
+
+@dataclass(frozen=True)
+class _Original:
+    """One attribute with the value that it had."""
+
+    owner: Any
+    name: str
+    value: Any
+
+    def is_replaced(self) -> bool:
+        return vars(self.owner).get(self.name) is not self.value
+
+    @property
+    def label(self) -> str:
+        return f"{self.owner.__name__}.{self.name}"
+
+
+class Seal:
+    """Clocks, events and checks that a workload has no reason to replace.
+
+    A number that a replaced clock gives says nothing of the kernel.
+    """
+
+    def __init__(self) -> None:
+        self._originals = tuple(
+            _Original(owner, name, vars(owner)[name]) for owner, name in _sealed()
+        )
+
+    def mend(self) -> tuple[str, ...]:
+        """Put back what was replaced, so that it costs no other variant; names of that."""
+        replaced = [original for original in self._originals if original.is_replaced()]
+        for original in replaced:
+            setattr(original.owner, original.name, original.value)
+        return tuple(original.label for original in replaced)
+
+    def require_whole(self) -> None:
+        """Raise ImplausibleError where something was replaced, and put it back."""
+        refuse_replaced(self.mend())
+
+
+def refuse_replaced(names: tuple[str, ...]) -> None:
+    """Raise ImplausibleError where a workload has replaced any of what it is measured with."""
+    if names:
+        raise ImplausibleError(f"the workload replaced {', '.join(names)}")
+
+
+def _sealed() -> Iterator[tuple[Any, str]]:
+    for name in ("perf_counter", "perf_counter_ns", "monotonic", "time"):
+        yield time, name
+    yield torch.cuda, "synchronize"
+    yield torch.cuda, "Event"
+    yield torch.cuda.Event, "record"
+    yield torch.cuda.Event, "elapsed_time"
+    yield from _functions(check)
+    yield from _functions(timing)
+    for value in vars(timing).values():
+        if isinstance(value, type) and value.__module__ == timing.__name__:
+            yield timing, value.__name__
+            yield from _functions(value)
+
+
+def _functions(owner: Any) -> Iterator[tuple[Any, str]]:
+    """Functions that a module or a class of the runner defines itself."""
+    for name, value in vars(owner).items():
+        function = value.__func__ if isinstance(value, staticmethod) else value
+        if isinstance(function, FunctionType) and function.__module__.startswith("runner."):
+            yield owner, name

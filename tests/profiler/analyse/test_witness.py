@@ -1,0 +1,121 @@
+"""Counters as a witness: right work is left in peace at every bound, and what is not counted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
+from profiler.analyse.witness import implausible_cells
+from profiler.metrics.catalogue import TENSOR_TYPES
+from profiler.metrics.explain import tensor_counter
+from profiler.model import CellStatus, Environment, Outcome
+
+H200 = Environment(
+    compute_capability="9.0",
+    sm_count=132,
+    l2_bytes=60_000_000,
+    max_sm_clock_mhz=1980,
+    peak_dram_bytes_per_s=4.8e12,
+    cache_control="all",
+)
+MB = 1e6
+COPY = {
+    # A copy of 1 GB: half of it is read, the rest written, a part of which stays in L2.
+    "duration_ns": 250e3,
+    "kernels": 1,
+    "cycles": 450e3,
+    "instructions": 4e6,
+    "tensor_pipe_pct": 0.0,
+    "dram_read_bytes": 500 * MB,
+    "dram_write_bytes": 460 * MB,
+}
+PRODUCT = {**COPY, "tensor_pipe_pct": 60.0}
+
+
+def why(counters, environment=H200, collector="ncu", profile=None, **stated):
+    """The objection to a cell with these counters, empty where there is none."""
+    rows = [{"kind": "timing", "collector": collector, "cell": "a", **counters}] * 3
+    status = CellStatus("a", Outcome.MEASURED, **stated)
+    profiles = {} if profile is None else {"a": profile}
+    reasons = implausible_cells(pd.DataFrame(rows), {"a": status}, profiles, environment)
+    return reasons.get("a", "")
+
+
+def test_right_work_at_its_bounds_has_no_objection():
+    assert not why(COPY, bytes=1000 * MB, result_bytes=500 * MB, flops=1e9)
+    assert not why(PRODUCT, flops=1e12)
+
+
+def test_inputs_that_were_not_read_are_found_however_small_the_problem_is():
+    small = {**COPY, "dram_read_bytes": 0.02 * MB, "dram_write_bytes": 0.0}
+    stated = {"bytes": 8 * MB, "result_bytes": 4 * MB}
+    assert why(small, **stated) == (
+        "0.02 MB were read from device memory, with caches flushed; the inputs are 4 MB"
+    )
+    assert not why({**small, "dram_read_bytes": 3 * MB}, **stated)
+    assert not why(small, replace(H200, cache_control="none"), **stated), "they lie in L2"
+    assert not why(small, bytes=8 * MB), "nobody knows how much of it are inputs"
+    assert not why(small, bytes=0.8 * MB, result_bytes=0.0), "other traffic is as large"
+
+
+def test_half_of_the_inputs_is_too_little():
+    stated = {"bytes": 1000 * MB, "result_bytes": 10 * MB}
+    half = {**COPY, "dram_read_bytes": 495 * MB, "dram_write_bytes": 480 * MB}
+    assert "were read" in why(half, **stated)
+
+
+def test_results_may_stay_in_l2_once_for_each_kernel_and_no_more():
+    moved = {**COPY, "dram_read_bytes": 500 * MB, "dram_write_bytes": 395 * MB}
+    assert "895 MB went to or came" in why(moved, bytes=1010 * MB)
+    assert not why({**moved, "kernels": 2}, bytes=1010 * MB)
+    assert not why(moved, replace(H200, cache_control="none"), bytes=1010 * MB)
+    assert not why(moved, replace(H200, l2_bytes=None), bytes=1010 * MB)
+
+
+@pytest.mark.parametrize("collector", ["ncu", "timer"])
+def test_bytes_in_less_time_than_the_memory_needs(collector):
+    quick = {"duration_ns": 100e3}
+    reason = why(quick, collector=collector, bytes=1000 * MB)
+    assert "this GPU reaches at most 4.8 TB/s" in reason
+    assert not why({"duration_ns": 200e3}, collector=collector, bytes=1000 * MB)
+    assert not why(quick, replace(H200, peak_dram_bytes_per_s=None), bytes=1000 * MB)
+    assert not why(quick, collector=collector, bytes=115 * MB), "it may all lie in L2"
+
+
+def test_operations_in_less_time_than_the_fastest_type_needs():
+    # 16384 · 132 · 1.98 GHz: 4.28e15 operations a second.
+    assert "TFLOP/s in any type" in why({"duration_ns": 100e3}, collector="timer", flops=5e11)
+    assert not why({"duration_ns": 100e3}, collector="timer", flops=4e11)
+    elsewhere = replace(H200, compute_capability="12.0")
+    assert not why({"duration_ns": 100e3}, elsewhere, collector="timer", flops=5e11)
+
+
+def test_instructions_that_cannot_have_made_the_operations():
+    # 256 · 4e6 instructions are 1.0e9 operations at most.
+    assert "at most 1.02e+09 operations; the problem needs 5e+09" in why(COPY, flops=5e9)
+    assert not why(COPY, flops=4e9), "Winograd needs a quarter"
+    assert not why({**COPY, "tensor_pipe_pct": math.nan}, flops=5e9)
+    assert not why({**COPY, "instructions": math.nan}, flops=5e9)
+
+
+def profile_of(bf16, **changes):
+    counters = [f"{tensor_counter(kind, '9.0')}.sum" for kind in TENSOR_TYPES]
+    values = {**dict.fromkeys(counters, 0.0), counters[0]: bf16, **changes}
+    kernel = KernelProfile("product", {k: v for k, v in values.items() if not math.isnan(v)})
+    return CellProfile("a", (kernel, kernel))
+
+
+def test_counted_operations_are_closer_than_busy_cycles():
+    assert not why(PRODUCT, flops=2e11)
+    assert "problem needs 2e+11" in why(PRODUCT, flops=2e11, profile=profile_of(2e10))
+    assert not why(PRODUCT, flops=2e11, profile=profile_of(1e11))
+    assert not why(PRODUCT, flops=2e11, profile=profile_of(math.nan)), "not every type was counted"
+
+
+def test_cells_that_state_nothing_and_rows_without_durations_are_not_judged():
+    assert not why({**COPY, "instructions": 0.0})
+    assert not why({"duration_ns": 0.0}, flops=1e20)

@@ -1,0 +1,103 @@
+"""Cells whose numbers cannot be right: a failure like others, unless their variant is trusted."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+from run_folders import SPEC, Workplace, failed, measured
+
+from profiler.errors import ExitCode
+from profiler.findings.find import find
+from profiler.model import Outcome
+from profiler.notices import NoticeKind, text
+from profiler.planning.plan import make_plan
+from profiler.run_folder.load.assemble import assemble
+from profiler.run_folder.load.outcomes import failures
+from runner import protocol
+
+TREE, LOOP = "tree..small", "loop..small"
+TRUSTING = SPEC.replace(
+    "[plain, tree, loop]", "[plain, {name: tree, trust: true, reason: it is sparse}, loop]"
+)
+
+
+def finish(place):
+    return assemble(place.run, place.loaded, place.plan)
+
+
+def stale(place):
+    """One attempt in which the result of a cell did not follow its inputs."""
+    visits = place.visits("ncu-timing")
+    late = failed(TREE, "implausible", "kept from earlier launches", phase=protocol.RECHECK)
+    place.attempt(visits=visits, journal=[*measured(visits), late])
+
+
+def described(cell, **facts):
+    where = {"cell": cell, "phase": protocol.DESCRIBE}
+    return {"event": protocol.FINISHED, **where, **facts}
+
+
+def quick(place):
+    """One attempt with a cell that is quicker than the hardware."""
+    visits = place.visits("ncu-timing")
+    records = [*measured(visits), described(TREE, flops=1e25)]
+    gpu = place.with_environment(max_sm_clock_mhz=1980, sm_count=132)
+    place.record = place.record.__class__(**{**vars(place.record), "environment": gpu})
+    place.run.write_record(place.record)
+    place.attempt(visits=visits, journal=records)
+
+
+@pytest.mark.parametrize(("happen", "words"), [(stale, "kept from"), (quick, "in any type")])
+def test_an_implausible_cell_is_a_failure_and_never_ranked(tmp_path, happen, words):
+    place = Workplace(tmp_path / "place")
+    happen(place)
+    finished = finish(place)
+    assert finished.exit_code is ExitCode.SOME_CELLS_FAILED
+    status = finished.report.statuses[TREE]
+    assert status.outcome is Outcome.IMPLAUSIBLE
+    assert words in status.cause
+    findings = find(finished.report)
+    timing = findings.numbers.query("metric == 'duration_ns'").set_index("cell")
+    assert pd.isna(timing["rank"][TREE])
+    assert pd.notna(timing["median"][TREE]), "what it took is shown all the same"
+    assert TREE not in findings.against_baseline
+    assert LOOP in findings.against_baseline
+    assert "implausible" in " ".join(text(notice) for notice in findings.notices)
+
+
+@pytest.mark.parametrize(("happen", "words"), [(stale, ""), (quick, "in any type")])
+def test_a_trusted_variant_is_ranked_and_the_page_says_why(tmp_path, happen, words):
+    place = Workplace(tmp_path / "place", TRUSTING)
+    happen(place)
+    finished = finish(place)
+    assert finished.exit_code is ExitCode.COMPLETE
+    assert finished.report.statuses[TREE].outcome is Outcome.MEASURED
+    assert failures(place.plan, place.load()) == {}, "so that it is visited in later looks"
+    (notice,) = [n for n in finished.report.notices if n.kind is NoticeKind.TRUSTED]
+    assert "it is sparse" in text(notice)
+    assert words in text(notice)
+
+
+def test_it_is_not_visited_again(tmp_path):
+    place = Workplace(tmp_path / "place")
+    stale(place)
+    assert failures(place.plan, place.load())[TREE].stands(1e9)
+
+
+def test_what_was_not_checked_again_is_said_once_for_each_reason(tmp_path):
+    place = Workplace(tmp_path / "place")
+    visits = place.visits("ncu-timing")
+    passed = [
+        {"event": protocol.NOT_RECHECKED, "cell": cell, "cause": "they are the same"}
+        for cell in (TREE, LOOP)
+    ]
+    place.attempt(visits=visits, journal=[*measured(visits), *passed])
+    notices = [n for n in place.results().notices if n.kind is NoticeKind.NOT_RECHECKED]
+    assert [notice.values for notice in notices] == [{"count": 2, "cause": "they are the same"}]
+
+
+def test_the_reason_travels_with_the_plan_and_not_into_the_key(tmp_path):
+    trusting = Workplace(tmp_path / "place", TRUSTING)
+    plan = make_plan(trusting.loaded, trusting.space)
+    assert [variant.trust for variant in plan.variants] == ["", "it is sparse", ""]
+    assert trusting.run.plan() == plan
