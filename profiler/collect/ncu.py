@@ -181,7 +181,10 @@ KIND = CollectorKind(
     in_journal=False,
     create=_create,
     needs=frozenset({Need.NCU, Need.GPU}),
-    settings=("metrics", "counter_samples", "ncu_timing", "cache_control", "clock_control"),
+    settings=(
+        *("metrics", "counter_samples", "ncu_timing", "explain"),
+        *("cache_control", "clock_control"),
+    ),
     measures_commands=True,
 )
 

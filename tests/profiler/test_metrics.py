@@ -16,6 +16,7 @@ from profiler.metrics.queries import CATALOGUE, GROUPS, Combine, PassClass
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = ROOT / "tests" / "recordings" / "ncu-2025.3.1"
+EXPLAINED = ROOT / "tests" / "recordings" / "explained"
 
 
 def _header(path: Path) -> list[str]:
@@ -27,6 +28,7 @@ def _header(path: Path) -> list[str]:
 def test_every_name_is_a_column_that_ncu_really_writes() -> None:
     columns = set(_header(RECORDINGS / "ncu_import_full_raw.csv.gz"))
     columns |= set(_header(RECORDINGS / "ncu_raw_onepass_60.csv.gz"))
+    columns |= set(_header(EXPLAINED / "raw/ncu-explain.001/ncu.csv.gz"))
     assert set(metrics.ncu_names(GROUPS["all"], "9.0")) <= columns
 
 

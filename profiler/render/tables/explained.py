@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
@@ -140,12 +141,16 @@ def _parts(account: Account | None) -> tuple[PartRow, ...]:
         PartRow(
             words=part_words(part),
             time=Datum(_signed(part.ns), numbers.raw(part.ns)),
-            share=Datum.quantity(100 * part.ns / difference, "%", "no difference"),
+            share=Datum.quantity(_percent_of(part.ns, difference), "%", "no difference"),
             width_rem=_BAR_REM * abs(part.ns) / largest,
             adds=part.ns > 0,
         )
         for part in account.parts[:_MOST_PARTS]
     )
+
+
+def _percent_of(ns: float, difference: float) -> float:
+    return 100 * ns / difference if difference else math.nan
 
 
 def _signed(ns: float) -> str:

@@ -12,13 +12,19 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from profiler.analyse.why.account import CLOSES_WITHIN
 from profiler.commands.output import dump, report_document
 from profiler.commands.report import read_run
 from profiler.findings.document import judged_table, summary_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary, schema_text
-from profiler.model import Outcome
+from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.document import MOST_BYTES, explain_document
+from profiler.findings.why.pairs import PairWhy
+from profiler.findings.why.schema import Explanation
+from profiler.model import Cell, Outcome
+from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.console.tables import final_summary
 from profiler.render.embed import payload
 from profiler.render.tables.main_table import facets, main_table
@@ -27,8 +33,13 @@ from profiler.render.words.verdicts import ORDER
 from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
-RECORDINGS = sorted(file.parent for file in (ROOT / "experiments/recordings").glob("*/run.json"))
+RECORDINGS = [
+    *sorted(file.parent for file in (ROOT / "experiments/recordings").glob("*/run.json")),
+    ROOT / "tests/recordings/explained",
+]
 JUDGED = "duration_ns"
+MOST_LINES = 60
+"""Of what `profiler explain` prints."""
 
 
 def column(table: dict[str, Any], name: str, count: int) -> list[Any]:
@@ -154,6 +165,42 @@ def test_ranks_and_answers_follow_the_numbers(findings: Findings) -> None:
             if problem in rank.planned
         )
         assert (rank.regret.worst == 1) >= wins
+
+
+def test_the_account_of_time_closes_on_every_explained_cell(findings: Findings) -> None:
+    for cell, why in findings.why.cells.items():
+        for kernel in why.kernels:
+            assert kernel.time is not None, (cell, kernel.profile.name)
+            assert abs(kernel.time.residual - 1) <= CLOSES_WITHIN, (cell, kernel.profile.name)
+
+
+def test_parts_of_every_account_add_up(findings: Findings) -> None:
+    for pair in findings.why.pairs:
+        assert (pair.account is not None) == pair.told
+        if pair.account is None:
+            continue
+        total = math.fsum(part.ns for part in pair.account.parts)
+        assert total == pytest.approx(pair.account.difference_ns, rel=1e-9)
+        assert pair.account.first_ns == pytest.approx(pair.first.duration_ns)
+        roofs = pair.roof_account
+        if roofs is not None:
+            together = roofs.amount_ns + roofs.share_ns + roofs.ceiling_ns
+            assert together == pytest.approx(pair.account.difference_ns, rel=1e-9)
+
+
+def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findings) -> None:
+    cells = {cell.id: cell for cell in findings.distinct_cells}
+    explained: list[tuple[Cell, CellWhy, PairWhy | None]] = [
+        (pair.cell, pair.first, pair) for pair in findings.why.pairs
+    ]
+    explained += [(cells[cell], why, None) for cell, why in findings.why.cells.items()]
+    for cell, why, pair in explained:
+        lines = explain_text(findings, cell, why, pair).splitlines()
+        assert len(lines) <= MOST_LINES
+        assert all(len(line) <= COLUMNS for line in lines)
+        text = json.dumps(explain_document(findings, cell, why, pair), allow_nan=False)
+        assert len(text) < MOST_BYTES
+        Explanation.model_validate_json(text)
 
 
 def test_the_schema_in_docs_is_that_of_the_models() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from functools import cache
 from pathlib import Path
 
 import lxml.html
@@ -21,7 +20,7 @@ from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.metrics.catalogue import STALL_CAUSES, TENSOR_TYPES
 from profiler.model import Verdict
-from profiler.render.console.explain import COLUMNS, explain_text
+from profiler.render.console.explain import explain_text
 from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
 from profiler.render.words import why as words
@@ -29,23 +28,11 @@ from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
 SOFTMAX = ROOT / "tests/recordings/explained"
-RECORDINGS = [
-    SOFTMAX,
-    *sorted(
-        folder.parents[1] for folder in ROOT.glob("experiments/recordings/*/raw/ncu-explain.001")
-    ),
-]
-MOST_LINES = 60
-
-
-@cache
-def findings_of(folder: Path) -> Findings:
-    return find(read_run(RunFolder(folder)).report)
 
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return findings_of(SOFTMAX)
+    return find(read_run(RunFolder(SOFTMAX)).report)
 
 
 @pytest.fixture(scope="module")
@@ -166,22 +153,6 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None
 
 
 # ---- the console ---------------------------------------------------------------------------------
-
-
-def assert_fits(text: str) -> None:
-    lines = text.splitlines()
-    assert len(lines) <= MOST_LINES
-    assert all(len(line) <= COLUMNS for line in lines)
-
-
-@pytest.mark.parametrize("folder", RECORDINGS, ids=lambda folder: folder.name)
-def test_the_text_fits_a_terminal(folder: Path) -> None:
-    findings = findings_of(folder)
-    cells = {cell.id: cell for cell in findings.distinct_cells}
-    for pair in findings.why.pairs:
-        assert_fits(explain_text(findings, pair.cell, pair.first, pair))
-    for cell, why in findings.why.cells.items():
-        assert_fits(explain_text(findings, cells[cell], why, None))
 
 
 def test_the_text_has_the_answer_the_account_and_the_tree(

@@ -1,0 +1,106 @@
+"""Explain sessions as a run makes them, with the stand-in for ncu."""
+
+import gzip
+import json
+
+import pytest
+from whole_runs import TESTS, attempts, visits_of
+
+ENDINGS = str(TESTS / "workloads/endings.py")
+NAMES = ("well", "second", "third")
+PAGES = {"rules.csv.gz", "sass.csv.gz", "source.csv.gz"}
+SETTINGS = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "cycles"], "warmups": 0}
+TIMES = {"FAKE_NCU_TIMES": "well=9000,second=7000,third=8000"}
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory, command_line):
+    """A run of three versions at two problems: command line, spec and what it said."""
+    profiler = command_line(tmp_path_factory.mktemp("explained"))
+    spec = profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": [{"name": how, "params": {"how": "well", "nth": how}} for how in NAMES]},
+        problems={"matrix": {"rows": [4]}},
+        baseline="well",
+        collect={**SETTINGS, "explain": True},
+    )
+    done = profiler.measure(spec, **TIMES)
+    assert done.code == 0, done.err
+    return profiler, spec, done
+
+
+def explain_folders(run):
+    return [folder for folder in attempts(run) if folder.name.startswith("ncu-explain")]
+
+
+def test_the_best_and_the_baseline_are_explained_with_pages(explained):
+    profiler, _, done = explained
+    (run,) = profiler.runs()
+    (folder,) = explain_folders(run)
+    assert sorted(cell for cell, *_ in visits_of(folder)) == ["second..rows=4", "well..rows=4"]
+    assert {file.name for file in folder.iterdir()} >= PAGES
+    assert "ncu-explain" in done.err
+    summary = json.loads((run / "summary.json").read_text())
+    assert summary["answer"]["why"]["variant"] == "second"
+    assert "ncu-explain" in summary["seconds"]
+
+
+def test_explain_prints_the_why_of_a_run(explained):
+    profiler, _, _ = explained
+    (run,) = profiler.runs()
+    done = profiler("explain", run, "--json", "-")
+    assert done.code == 0, done.err
+    assert (done.json["variant"], done.json["against"]) == ("second", "well")
+    assert done.json["tree"]["lines"][0]["file"] == "reduce.cu"
+    assert len(done.out.encode()) <= 4096
+    text = profiler("explain", run, "--variant", "well").out
+    assert "reduce.cu:10" in text
+
+
+def test_going_on_explains_nothing_twice_and_adds_what_is_asked_for(explained):
+    profiler, spec, _ = explained
+    (run,) = profiler.runs()
+    before = attempts(run)
+    again = profiler.measure(spec, **TIMES)
+    assert again.code == 0, again.err
+    assert "ncu-explain, why: nothing is missing" in again.err
+    assert attempts(run) == before
+    assert profiler.measure(spec, "--no-explain", **TIMES).code == 0
+    assert attempts(run) == before
+
+    more = profiler.measure(spec, "--explain", "all", **TIMES)
+    assert more.code == 0, more.err
+    assert profiler.runs() == [run]
+    (_, added) = explain_folders(run)
+    assert [cell for cell, *_ in visits_of(added)] == ["third..rows=4"]
+
+    wrong = profiler.measure(spec, "--explain", "fourth", **TIMES)
+    assert wrong.code == 2
+    assert "no cell and no problem is called 'fourth'" in wrong.err
+
+
+def test_a_recording_has_the_pages_and_explains_the_same(explained):
+    profiler, _, _ = explained
+    (run,) = profiler.runs()
+    target = profiler.folder / "recorded"
+    assert profiler("record", run, target).code == 0
+    (folder, *_) = explain_folders(target)
+    assert {file.name for file in folder.iterdir()} >= PAGES
+    source = gzip.decompress((folder / "source.csv.gz").read_bytes()).decode()
+    assert "SOURCES1/reduce.cu" in source
+    assert "somebody" not in source
+    first, second = (profiler("explain", place, "--json", "-").json for place in (run, target))
+    assert first == second
+
+
+def test_nothing_is_explained_where_it_is_switched_off(profiler):
+    variants = {"list": [{"name": "well", "params": {"how": "well"}}]}
+    spec = profiler.write_spec(
+        workload=ENDINGS, variants=variants, problems={"matrix": {"rows": [4]}}, collect=SETTINGS
+    )
+    assert profiler.measure(spec).code == 0
+    (run,) = profiler.runs()
+    assert not explain_folders(run)
+    done = profiler("explain", run)
+    assert done.code == 2
+    assert "nothing was explained in this run" in done.err
