@@ -64,8 +64,10 @@ class AccountDocument(_Part):
     duration_ns: Number = Field(description="gpu__time_duration.sum in the explain session")
     against_ns: Number
     difference_ns: Number
-    closes: bool = Field(description="whether the factors give each duration within 3 %")
-    residual_pct: Number = Field(description="by how much they are off at most")
+    closes: bool = Field(description="whether residual_pct is at most 3")
+    residual_pct: Number = Field(
+        description="of both durations: by how much the products of the factors are off"
+    )
     parts: list[AccountPart] = Field(max_length=MOST_PARTS, description="largest first")
     rest_ns: Number = Field(description="sum of the parts that are not listed")
 

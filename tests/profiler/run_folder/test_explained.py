@@ -61,7 +61,7 @@ def profiles_of(loaded: Loaded) -> Mapping[str, CellProfile]:
 
 def results_of(folder: Path) -> Results:
     run = RunFolder(folder)
-    return gather(run.plan(), run.builds(), attempts_of(folder), "9.0")
+    return gather(run.plan(), run.builds(), attempts_of(folder), run.record().environment)
 
 
 def test_a_launch_has_its_counters_rules_and_instructions(loaded: Loaded) -> None:
