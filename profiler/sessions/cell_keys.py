@@ -52,6 +52,7 @@ def cell_keys(
                 "time_limit_s",
                 "timeline",
                 "explain",
+                "recheck",
             },
         )
         | metrics

@@ -316,7 +316,8 @@ class Measurement:
             seed=collect.seed,
             journal="",
             cells=tuple(
-                _job_cell(cell, libraries, check=cell.id not in checked) for cell in self.plan.cells
+                _job_cell(cell, libraries, check=cell.id not in checked, recheck=self._rechecks)
+                for cell in self.plan.cells
             ),
             visits=(),
             tolerances={
@@ -335,6 +336,12 @@ class Measurement:
             },
             unwatched=tuple(map(str, self._result_folders())),
         )
+
+    @property
+    def _rechecks(self) -> bool:
+        """Whether variants are checked again on new inputs after their last visit."""
+        asked = self.loaded.experiment.collect.recheck
+        return asked == "always" or (asked == "auto" and self.machine.device == "cpu")
 
     def _result_folders(self) -> tuple[Path, ...]:
         """Where runs of this experiment and built libraries are written."""
@@ -447,7 +454,9 @@ def _command_result(
     return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
 
 
-def _job_cell(cell: Cell, libraries: Mapping[str, str | None], *, check: bool) -> protocol.JobCell:
+def _job_cell(
+    cell: Cell, libraries: Mapping[str, str | None], *, check: bool, recheck: bool
+) -> protocol.JobCell:
     return protocol.JobCell(
         id=cell.id,
         variant=cell.variant.name,
@@ -456,5 +465,5 @@ def _job_cell(cell: Cell, libraries: Mapping[str, str | None], *, check: bool) -
         problem_params=cell.problem.params,
         library=libraries.get(cell.variant.id),
         check=check,
-        recheck=not cell.variant.trust,
+        recheck=recheck and not cell.variant.trust,
     )
