@@ -183,7 +183,8 @@ def test_nothing_outside_the_private_folder_has_the_environment(good):
     assert profiler("record", run, recording).code == 0
     assert profiler("report", run, "--json", profiler.folder / "again.json").code == 0
     found = files_with(run, SECRET)
-    assert {file.name for file in found} == {"report.nsys-rep.gz", "timeline.sqlite.gz"}
+    of_tools = {"report.nsys-rep.gz", "timeline.sqlite.gz"}
+    assert {file.name for file in found} == {*of_tools, "machine.json"}
     assert all(file.parent.name == "private" for file in found)
     assert files_with(recording, SECRET) == set()
     assert SECRET.encode() not in content(profiler.folder / "again.json")

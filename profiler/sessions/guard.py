@@ -36,6 +36,8 @@ CANNOT_START = 127
 """Exit code when the command is not there, as a shell gives it."""
 _TERMINATE_GRACE_S = 10.0
 _GONE_S = 5.0
+_TIDY_S = 2.0
+"""For what a command started, after it has ended itself because it was told to."""
 _POLL_S = 0.02
 _LOOK_S = 0.25
 RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
@@ -60,8 +62,11 @@ def main() -> int:
     except OSError as error:
         print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
         return CANNOT_START
+    told_to_end = threading.Event()
     stopper = threading.Thread(
-        target=_stop_when_told, args=(child, options.journal, options.grace), daemon=True
+        target=_stop_when_told,
+        args=(child, options.journal, options.grace, told_to_end),
+        daemon=True,
     )
     stopper.start()
     if options.journal is not None:
@@ -70,6 +75,8 @@ def main() -> int:
         )
         sweeper.start()
     code = child.wait()
+    if told_to_end.is_set():  # what it started is taking away its files
+        psutil.wait_procs(_descendants(), timeout=_TIDY_S)
     _end(_descendants())
     if code < 0:
         # Python ignores SIGPIPE and SIGXFSZ, and handles SIGINT; SIGKILL has no handler to reset.
@@ -104,13 +111,19 @@ def _told_to_stop() -> bool:
     return bool(stdin.poll(0))
 
 
-def _stop_when_told(child: subprocess.Popen[bytes], journal: Path | None, grace: float) -> None:
+def _stop_when_told(
+    child: subprocess.Popen[bytes],
+    journal: Path | None,
+    grace: float,
+    told_to_end: threading.Event,
+) -> None:
     while os.read(0, 1):
         pass
     if grace > 0:  # a compiler has no rows to print, but files of its own to take away
         _kill(_targets(journal))
         if _gone(child, grace):
             return
+    told_to_end.set()
     for process in _descendants():
         with contextlib.suppress(psutil.Error):
             process.terminate()
