@@ -193,11 +193,15 @@ def _withheld(
 def _clock_floor(
     clock: pd.Series[Any], problems: pd.Series[Any], reference: Mapping[str, str]
 ) -> pd.Series[Any]:
-    """The larger of two shifts of the SM clock: while the cell ran, and while its control did."""
-    shift = np.log(clock).abs()
+    """How far the SM clock shifted: under the cell, under its control, or between the two.
+
+    The largest of these: shifts in opposite directions add in a ratio to the control.
+    """
+    shift = np.log(clock)
     by_problem = {problem: shift.get(cell, np.nan) for problem, cell in reference.items()}
     of_control = problems.map(by_problem).astype(float)
-    return pd.Series(np.fmax(shift, of_control), index=clock.index)
+    shifts = (shift, of_control, shift - of_control)
+    return pd.Series(np.fmax.reduce([one.abs() for one in shifts]), index=clock.index)
 
 
 def _control_floor(pairs: pd.DataFrame, ratios: pd.Series[Any]) -> pd.Series[Any]:
