@@ -150,9 +150,29 @@ def finite(value: float) -> float | None:
     return float(value) if math.isfinite(value) else None
 
 
-def dump(document: Mapping[str, Any], *, indent: int | None = 1) -> str:
-    """JSON text; NaN and infinities, which JSON does not have, become null."""
-    return json.dumps(_json(document), indent=indent, allow_nan=False, default=str) + "\n"
+def dump(document: Mapping[str, Any], *, compact: bool = False) -> str:
+    """JSON text; NaN and infinities, which JSON does not have, become null.
+
+    A line for each key, and for each item of a list of objects; `compact`: all in one line.
+    (Python's own indentation takes ten times as long.)
+    """
+    plain = _json(document)
+    if compact:
+        return f"{_encoded(plain)}\n"
+    lines = ",\n".join(f" {_encoded(str(key))}: {_in_lines(value)}" for key, value in plain.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def _in_lines(value: Any) -> str:
+    """JSON of a value; a list of objects has a line for each."""
+    if not (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
+        return _encoded(value)
+    items = ",\n".join(f"  {_encoded(item)}" for item in value)
+    return f"[\n{items}\n ]"
+
+
+def _encoded(value: Any) -> str:
+    return json.dumps(value, allow_nan=False, default=str)
 
 
 def _json(value: Any) -> Any:
@@ -176,7 +196,7 @@ def write_json_target(
     """
     if target is None:
         return
-    text = dump(document, indent=None if compact else 1)
+    text = dump(document, compact=compact)
     if target == "-":
         write_stdout(text)
     else:
