@@ -12,6 +12,9 @@ from profiler.model import Cell, Plan, SessionKind
 from profiler.planning.questions import Question
 
 ALL = "all"
+MOST_KERNELS = 20
+"""Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
+them 34 times, and takes 1 to 6 s for it on an H200."""
 
 
 def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
@@ -19,9 +22,13 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
 
     The fastest rival, the baseline and the fastest other reference, at the problem that takes
     longest and at the one with the largest difference from the baseline: at most six cells. Where
-    steps are asked for, every version at the problem that takes longest.
+    steps are asked for, every version at the problem that takes longest. Cells that launch more
+    than MOST_KERNELS kernels are passed over.
     """
-    durations = _durations(plan, samples)
+    many = many_kernels(samples)
+    durations = {
+        cell: duration for cell, duration in _durations(plan, samples).items() if cell not in many
+    }
     if not durations:
         return ()
     by_problem = _by_problem(plan, durations)
@@ -42,6 +49,12 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
         for cell in _of_answer(plan, by_problem[problem], durations)
     }
     return tuple(cell for cell in plan.cells if cell.id in explained)
+
+
+def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
+    """Cells that launch more than MOST_KERNELS kernels, by their ids."""
+    kernels = samples.groupby("cell")["kernels"].max()
+    return frozenset(map(str, kernels.index[kernels > MOST_KERNELS]))
 
 
 def asked_cells(plan: Plan, asked: str) -> tuple[Cell, ...]:

@@ -23,7 +23,12 @@ from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_nu
 from profiler.run_folder.redact import public_environment
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
-from profiler.sessions.explain_cells import asked_cells, explain_cells
+from profiler.sessions.explain_cells import (
+    MOST_KERNELS,
+    asked_cells,
+    explain_cells,
+    many_kernels,
+)
 from profiler.sessions.launch_params import launch_params
 from profiler.sessions.looks import (
     final_session,
@@ -156,7 +161,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
                     _measure_session(request, measurement, session, watch)
             if _explains(request):
                 with _record_updated(measurement, record, watch):
-                    _measure_explained(request, measurement, watch)
+                    _measure_explained(request, measurement, reporter, watch)
             if request.timeline:
                 with _record_updated(measurement, record, watch):
                     _measure_timeline(request, measurement, watch)
@@ -236,10 +241,21 @@ def _explains(request: MeasureRequest) -> bool:
     return asked and by_ncu and isinstance(experiment.workload, ModuleWorkload)
 
 
-def _measure_explained(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
+def _measure_explained(
+    request: MeasureRequest,
+    measurement: Measurement,
+    reporter: ProgressReporter,
+    watch: Stopwatch,
+) -> None:
     """Count all that tells why, of the cells that the answer is about or that are asked for."""
     if request.explain is None:
-        cells = explain_cells(request.plan, measurement.samples())
+        samples = measurement.samples()
+        cells = explain_cells(request.plan, samples)
+        if many := many_kernels(samples):
+            reporter.say(
+                f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
+                "--explain CELL does it."
+            )
     else:
         cells = asked_cells(request.plan, request.explain)
     capability = request.machine.environment.compute_capability

@@ -13,7 +13,12 @@ from profiler.model import Plan
 from profiler.planning.plan import make_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import load_spec
-from profiler.sessions.explain_cells import asked_cells, explain_cells
+from profiler.sessions.explain_cells import (
+    MOST_KERNELS,
+    asked_cells,
+    explain_cells,
+    many_kernels,
+)
 
 VERSIONS = """\
 name: sums
@@ -121,3 +126,14 @@ def test_a_name_that_no_cell_has_is_refused(plan_of: PlanOf) -> None:
     with pytest.raises(UsageError, match="no cell and no problem is called 'tre'") as raised:
         asked_cells(plan_of(VERSIONS), "large,tre")
     assert "profiler plan" in raised.value.remedy
+
+
+def test_cells_of_many_kernels_are_explained_only_where_they_are_asked_for(plan_of: PlanOf) -> None:
+    plan = plan_of(VERSIONS)
+    frame = samples(plan, TIMES)
+    tree = frame["cell"].str.startswith("tree")
+    frame.loc[tree, "kernels"] = MOST_KERNELS + 1
+    explained = {cell.variant.name for cell in explain_cells(plan, frame)}
+    assert explained == {"plain", "library", "loop"}, "the fastest of the others stands in"
+    assert len(many_kernels(frame)) == 3
+    assert {cell.variant.name for cell in asked_cells(plan, "all")} >= {"tree"}
