@@ -104,3 +104,20 @@ def test_nothing_is_explained_where_it_is_switched_off(profiler):
     done = profiler("explain", run)
     assert done.code == 2
     assert "nothing was explained in this run" in done.err
+
+
+def test_a_version_of_ncu_without_a_section_costs_the_why_and_nothing_else(profiler):
+    spec = profiler.write_spec(
+        workload=ENDINGS,
+        variants={"list": [{"name": how, "params": {"how": "well", "nth": how}} for how in NAMES]},
+        problems={"matrix": {"rows": [4]}},
+        baseline="well",
+        collect={**SETTINGS, "explain": True},
+    )
+    done = profiler.measure(spec, FAKE_NCU_NO_SECTION="WorkloadDistribution", **TIMES)
+    assert done.code == 0, done.err
+    assert "Not explained: ncu does not know a section" in done.err
+    (run,) = profiler.runs()
+    summary = json.loads((run / "summary.json").read_text())
+    assert {cell["outcome"] for cell in summary["cells"]} == {"measured"}
+    assert summary["answer"]["why"] is None

@@ -11,7 +11,7 @@ from typing import Any
 
 from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
-from profiler.errors import UsageError
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
@@ -260,9 +260,13 @@ def _measure_explained(
         cells = asked_cells(request.plan, request.explain)
     capability = request.machine.environment.compute_capability
     session = explain_session(request.loaded.experiment, cells, explain_metrics(capability))
-    if cells:
+    if not cells:
+        return
+    try:
         with watch.stage(session.name):
             measurement.measure(session, f"{session.name}, why")
+    except EnvironmentUnusable as problem:  # an older ncu may lack a section
+        reporter.warn(f"Not explained: {problem.message}")
 
 
 def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
