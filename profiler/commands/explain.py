@@ -18,7 +18,10 @@ from profiler.model import Cell, Problem, Variant
 from profiler.planning.spec import did_you_mean
 from profiler.run_folder.folder import RunFolder
 
-_REMEDY = "Measure it with `--explain CELL|PROBLEM|all`; the default explains what is best."
+_REMEDY = (
+    "Explain it with `--explain CELL|PROBLEM|all`; the default is the fastest variant, the "
+    "baseline and the fastest other reference."
+)
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,11 @@ def _cells_of_problem(
     if problem is not None:
         explained = [pair for pair in explained if problem in (pair[0].id, pair[0].name)]
         if not explained:
-            raise UsageError(f"No cell of problem '{problem}' was explained.", remedy=_REMEDY)
+            problems = [other.name for other, cells in by_problem if cells]
+            raise UsageError(
+                f"No cell of problem '{problem}' was explained{did_you_mean(problem, problems)}.",
+                remedy=_REMEDY,
+            )
     complete = [cells for _, cells in explained if all(name in cells for name in wanted)]
     return complete[0] if complete else explained[0][1]
 
@@ -95,9 +102,7 @@ def _named(cells: dict[str, Cell], name: str) -> Cell:
     if name in cells:
         return cells[name]
     raise UsageError(
-        f"'{name}' was not explained at this problem{did_you_mean(name, cells)}: explained are "
-        f"{', '.join(cells)}.",
-        remedy=_REMEDY,
+        f"'{name}' was not explained at this problem{did_you_mean(name, cells)}.", remedy=_REMEDY
     )
 
 

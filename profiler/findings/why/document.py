@@ -136,8 +136,8 @@ def _changes(pair: PairWhy, most: int) -> Sequence[Document]:
     return [
         {
             "name": change.name,
-            "ns": _rounded(change.first_ns),
-            "against_ns": _rounded(change.second_ns),
+            "ns": _rounded(change.first_ns) or None,
+            "against_ns": _rounded(change.second_ns) or None,
             "n": len(pair.first.kernels),
         }
         for change in pair.causes[: min(most, MOST_CAUSES)]

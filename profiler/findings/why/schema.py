@@ -90,7 +90,7 @@ class CauseOfDifference(_Part):
     """Time that a cause may cost in both; estimates overlap and do not add up."""
 
     name: str
-    ns: Number
+    ns: Number = Field(description="null where it was not found, or is below 2 %")
     against_ns: Number
     n: int = Field(description="launches that were counted")
 

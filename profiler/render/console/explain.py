@@ -7,18 +7,21 @@ from collections.abc import Iterator
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.accounts import Account
-from profiler.findings.why.cells import CellWhy, KernelWhy
+from profiler.findings.why.cells import Advice, CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
 from profiler.render.words import numbers
-from profiler.render.words.numbers import MINUS
 from profiler.render.words.verdicts import word_of
 from profiler.render.words.why import (
     WAITS,
+    cause_time,
     cause_words,
     limit_of_cell,
     part_words,
     roof_words,
+    signed_share,
+    signed_time,
+    slower_name,
     why_sentence,
 )
 
@@ -36,19 +39,21 @@ def explain_text(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | N
     if pair is not None:
         lines += ["", *_wrapped(why_sentence(pair))]
         if pair.account is not None:
-            lines += ["", *_account(pair.account), *_changes(pair)]
+            lines += ["", *_account(pair.account, slower_name(pair, pair.account))]
+            lines += [*_changes(pair)]
     for kernel in why.kernels[:1]:
-        lines += ["", f"What limits {cell.variant.name}", *_wrapped(limit_of_cell(why), "  ")]
+        lines += ["", *_wrapped(f"What limits {cell.variant.name}")]
+        lines += [*_wrapped(limit_of_cell(why), "  ")]
         lines += [*_tree(kernel)]
-    return "\n".join(line[:COLUMNS].rstrip() for line in lines) + "\n"
+    return "\n".join(map(_clipped, lines)) + "\n"
 
 
 def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[str]:
     primary = findings.report.primary
     time = numbers.show(findings.value(cell, primary).median, "ns")
-    yield f"{findings.report.experiment}, {cell.problem.name}"
+    yield from _wrapped(f"{findings.report.experiment}, {cell.problem.name}")
     if pair is None:
-        yield f"{cell.variant.name}: {time}"
+        yield from _wrapped(f"{cell.variant.name}: {time}")
         return
     verdict = pair.verdict
     other = numbers.show(findings.value(pair.against, primary).median, "ns")
@@ -59,32 +64,34 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
     )
 
 
-def _account(account: Account) -> Iterator[str]:
-    difference = account.difference_ns
-    largest = max(abs(part.ns) for part in account.parts)
-    yield "Where the difference is (counters of one launch each)"
-    for part in account.parts[:_MOST_PARTS]:
-        bar = "█" * max(1, round(_BAR * abs(part.ns) / largest)) if largest else ""
-        share = numbers.show(100 * part.ns / difference, "%") if difference else ""
-        time = _signed(part.ns)
-        yield f"  {time:>10} {share:>8}  {bar:<{_BAR}} {part_words(part)}"
-    rest = difference - sum(part.ns for part in account.parts[:_MOST_PARTS])
-    if len(account.parts) > _MOST_PARTS:
-        count = len(account.parts) - _MOST_PARTS
-        yield f"  {_signed(rest):>10} {'':>8}  {'':<{_BAR}} {count} others"
-    yield f"  {_signed(difference):>10}           together"
-
-
-def _signed(ns: float) -> str:
-    return f"{'+' if ns >= 0 else MINUS}{numbers.show(abs(ns), 'ns')}"
+def _account(account: Account, slower: str) -> Iterator[str]:
+    """Rows that add up; shares are of the time of the slower one."""
+    parts = account.parts[:_MOST_PARTS]
+    rows = [(part_words(part), part.ns) for part in parts]
+    others = len(account.parts) - len(parts)
+    if others:
+        rest = account.difference_ns - sum(part.ns for part in parts)
+        rows.append((f"all {others} others", rest))
+    rows.append(("together", account.difference_ns))
+    yield from _wrapped(
+        f"Where the difference is (one launch each under ncu; shares are of the time of {slower})"
+    )
+    largest = max(abs(part.ns) for part in parts)
+    for place, (words, ns) in enumerate(rows):
+        share = signed_share(ns, account)
+        size = max(1, round(_BAR * abs(ns) / largest)) if place < len(parts) and largest else 0
+        yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{_BAR}} {words}"
 
 
 def _changes(pair: PairWhy) -> Iterator[str]:
     if pair.causes:
-        yield "What went with it (of the slower; estimates overlap)"
+        yield "What went with it (time that each may cost; estimates overlap)"
     for change in pair.causes[:_MOST_CAUSES]:
-        before, after = (numbers.show(ns, "ns") for ns in (change.second_ns, change.first_ns))
-        yield f"  {cause_words(change.name)}: {before} in {pair.against.variant.name}, {after} here"
+        yield from _wrapped(
+            f"{cause_words(change.name)}: {cause_time(change.second_ns)} in "
+            f"{pair.against.variant.name}, {cause_time(change.first_ns)} here",
+            "  ",
+        )
 
 
 def _tree(kernel: KernelWhy) -> Iterator[str]:
@@ -93,7 +100,7 @@ def _tree(kernel: KernelWhy) -> Iterator[str]:
         for roof in kernel.roofs[:4]
     )
     if roofs:
-        yield from _wrapped(f"of the roofs: {roofs}", "  ")
+        yield from _wrapped(f"shares of the roofs: {roofs}", "  ")
     waits = ", ".join(
         f"{WAITS.get(wait.reason, wait.reason)} {numbers.show(100 * wait.share, '%')}"
         for wait in kernel.waits[:_MOST_WAITS]
@@ -105,19 +112,39 @@ def _tree(kernel: KernelWhy) -> Iterator[str]:
         cost = numbers.show(cause.share * kernel.duration_ns, "ns")
         yield f"  may cost {cost}: {cause_words(cause.name)}"
     for advice in kernel.advice[:_MOST_ADVICE]:
-        estimate = numbers.show(advice.speedup_pct, "%")
-        yield f"  ncu, {advice.rule} ({advice.speedup_type or 'no'} estimate {estimate})"
+        yield f"  ncu's rule {advice.rule}: {_estimate(advice)}"
+
+
+def _estimate(advice: Advice) -> str:
+    if numbers.is_missing(advice.speedup_pct):
+        return "no estimate"
+    kind = f" ({advice.speedup_type})" if advice.speedup_type else ""
+    return f"estimated speedup {numbers.show(advice.speedup_pct, '%')}{kind}"
 
 
 def _hot_lines(kernel: KernelWhy) -> Iterator[str]:
-    for line in kernel.lines:
-        share = numbers.show(100 * line.share, "%")
-        wait = WAITS.get(line.reason, line.reason)
-        place = f"{line.place} " if line.place else ""
-        yield f"  {share:>7} of the stalls at {place}{line.text}  [{wait}]"
+    """The lines where warps wait; what they wait for comes before the text, which may be long."""
     if not kernel.lines:
         yield "  no source page: which lines wait is not known"
+        return
+    yield "  where warps wait, as shares of all stalls:"
+    for line in kernel.lines:
+        share = numbers.show(100 * line.share, "%")
+        wait = f"  [{WAITS.get(line.reason, line.reason)}]" if line.reason else ""
+        yield f"  {share:>8}  {line.place or 'SASS'}{wait}  {line.text}"
+
+
+def _clipped(line: str) -> str:
+    """A line with an ellipsis where it is too long: only rows of tables and source lines are."""
+    line = line.rstrip()
+    return line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}…"
 
 
 def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, COLUMNS, initial_indent=indent, subsequent_indent=f"{indent}  ")
+    return textwrap.wrap(
+        text,
+        COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_on_hyphens=False,
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
@@ -14,10 +13,14 @@ from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.why import (
     WAITS,
+    cause_time,
     cause_words,
     limit_of_cell,
     part_words,
     roof_words,
+    signed_share,
+    signed_time,
+    slower_name,
     why_sentence,
 )
 
@@ -74,6 +77,8 @@ class Explained:
     sentence: str
     names: tuple[str, str]
     parts: tuple[PartRow, ...]
+    slower: str
+    """The one that takes longer: shares are of its time."""
     total: str
     causes: tuple[TextRow, ...]
     """Time that each cause may cost in both."""
@@ -122,9 +127,10 @@ def _pair(pair: PairWhy) -> Explained:
         sentence=why_sentence(pair),
         names=names,
         parts=_parts(pair.account),
-        total="" if pair.account is None else _signed(pair.account.difference_ns),
+        slower="" if pair.account is None else slower_name(pair, pair.account),
+        total="" if pair.account is None else signed_time(pair.account.difference_ns),
         causes=tuple(
-            TextRow(cause_words(change.name), (_time(change.first_ns), _time(change.second_ns)))
+            TextRow(cause_words(change.name), (_cost(change.first_ns), _cost(change.second_ns)))
             for change in pair.causes[:_MOST_CAUSES]
         ),
         classes=_classes(pair),
@@ -133,32 +139,36 @@ def _pair(pair: PairWhy) -> Explained:
 
 
 def _parts(account: Account | None) -> tuple[PartRow, ...]:
+    """The largest parts, and one row for all others."""
     if account is None or not account.parts:
         return ()
-    largest = max(abs(part.ns) for part in account.parts) or 1.0
-    difference = account.difference_ns
+    parts = account.parts[:_MOST_PARTS]
+    named = [(part_words(part), part.ns) for part in parts]
+    others = len(account.parts) - len(parts)
+    if others:
+        named.append(
+            (f"all {others} others", account.difference_ns - sum(part.ns for part in parts))
+        )
+    largest = max(abs(ns) for _, ns in named) or 1.0
     return tuple(
         PartRow(
-            words=part_words(part),
-            time=Datum(_signed(part.ns), numbers.raw(part.ns)),
-            share=Datum.quantity(_percent_of(part.ns, difference), "%", "no difference"),
-            width_rem=_BAR_REM * abs(part.ns) / largest,
-            adds=part.ns > 0,
+            words=words,
+            time=Datum(signed_time(ns), numbers.raw(ns)),
+            share=Datum(signed_share(ns, account), numbers.raw(ns)),
+            width_rem=_BAR_REM * abs(ns) / largest,
+            adds=ns > 0,
         )
-        for part in account.parts[:_MOST_PARTS]
+        for words, ns in named
     )
-
-
-def _percent_of(ns: float, difference: float) -> float:
-    return 100 * ns / difference if difference else math.nan
-
-
-def _signed(ns: float) -> str:
-    return f"{'+' if ns >= 0 else numbers.MINUS}{numbers.show(abs(ns), 'ns')}"
 
 
 def _time(ns: float) -> Datum:
     return Datum.quantity(ns, "ns", "not counted")
+
+
+def _cost(ns: float) -> Datum:
+    """Time that a cause may cost; a cause that was not found has no number."""
+    return Datum(cause_time(ns), numbers.raw(ns) if ns else None)
 
 
 def _classes(pair: PairWhy) -> tuple[TextRow, ...]:

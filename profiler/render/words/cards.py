@@ -184,11 +184,12 @@ def _why_card(findings: Findings) -> Card | None:
     if pair is None or pair.account is None or not pair.account.parts:
         return None
     along = [part for part in pair.account.parts if part.ns * pair.account.difference_ns > 0]
-    limit = limit_of_cell(pair.first)
-    detail = f"{why_sentence(pair)} {pair.cell.variant.name} is limited by {limit}."
+    sentence = why_sentence(pair)
     if pair.roof_account is not None:
-        return Card("Why", roof_words(pair.roof_account.name), detail)
-    return Card("Why", part_words(along[0]), detail)
+        return Card("Why", roof_words(pair.roof_account.name), sentence)
+    limit = limit_of_cell(pair.first)
+    largest = along[0] if along else pair.account.parts[0]
+    return Card("Why", part_words(largest), f"{sentence} It is limited by {limit}.")
 
 
 def _limit_card(findings: Findings) -> Card:

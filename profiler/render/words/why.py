@@ -16,6 +16,8 @@ MOST_NAMED = 4
 """Parts that the sentence of an account names; the rest are added up."""
 _SMALL = 0.03
 """Parts below this share of the largest are not named."""
+_SMALL_UNDER_ROOF = 0.01
+"""Parts below this share of the difference are not named."""
 
 _FACTORS: Mapping[str, tuple[str, str]] = {
     accounts.INSTRUCTIONS: ("more instructions", "fewer instructions"),
@@ -32,21 +34,21 @@ WAITS: Mapping[str, str] = {
     "dispatch_stall": "for the dispatcher",
     "drain": "for last stores",
     "gmma": "for warpgroup matrix instructions",
-    "imc_miss": "for constants",
-    "lg_throttle": "for the queue of global memory",
-    "long_scoreboard": "for global memory",
+    "imc_miss": "for the constant cache",
+    "lg_throttle": "for the LG queue (global memory)",
+    "long_scoreboard": "for global or local memory",
     "math_pipe_throttle": "for arithmetic pipes",
     "membar": "for memory fences",
-    "mio_throttle": "for the queue of shared memory",
+    "mio_throttle": "for the MIO queue (shared memory)",
     "misc": "for other reasons",
     "no_instruction": "for instructions to be fetched",
     "not_selected": "while another warp issued",
     "selected": "while issuing",
     "short_scoreboard": "for shared memory",
-    "sleeping": "asleep",
+    "sleeping": "while sleeping",
     "tex_throttle": "for the queue of textures",
     "unnamed": "for what ncu's source page has no column for",
-    "wait": "for fixed latencies",
+    "wait": "for fixed-latency dependencies",
 }
 CAUSES: Mapping[str, str] = {
     "uncoalesced_loads": "uncoalesced loads from global memory",
@@ -54,19 +56,19 @@ CAUSES: Mapping[str, str] = {
     "bank_conflicts": "bank conflicts in shared memory",
     "register_spills": "spilled registers",
     "local_arrays": "arrays in local memory",
-    "occupancy_registers": "few warps: registers limit the occupancy",
-    "occupancy_shared_memory": "few warps: shared memory limits the occupancy",
-    "tail_wave": "the last wave, which is mostly empty",
+    "occupancy_registers": "few warps in flight, limited by registers",
+    "occupancy_shared_memory": "few warps in flight, limited by shared memory",
+    "tail_wave": "a last wave that is mostly empty",
     "block_imbalance": "blocks that take longer than others",
     "divergence": "divergent threads in warps",
     "atomic_contention": "atomics on few addresses",
     "l2_reuse": "more traffic to device memory than the problem needs",
-    "dependent_chain": "dependent instructions with too few warps between them",
+    "dependent_chain": "chains of dependent instructions, too few warps to hide them",
     "barrier_waits": "waiting at barriers",
     "narrow_accesses": "narrow loads and stores",
-    "no_tensor_cores": "multiply-adds without tensor cores",
-    "fp64": "arithmetic in double precision, and conversions to it",
-    "integer_arithmetic": "integer arithmetic: addresses, remainders, loops",
+    "no_tensor_cores": "FP32 multiply-adds instead of tensor cores",
+    "fp64": "double-precision arithmetic and conversions",
+    "integer_arithmetic": "integer arithmetic (addresses, remainders, loops)",
 }
 _LIMITS: Mapping[str, str] = {
     "dram": "bandwidth of device memory",
@@ -90,38 +92,37 @@ def part_words(part: Part) -> str:
     return f"{more} waiting {WAITS.get(reason, f'({reason})')}"
 
 
-def account_sentence(account: Account) -> str:
-    """The account in one sentence: `1.34 ms less: 0.71 ms fewer instructions, …`."""
+def account_words(account: Account) -> str:
+    """The largest parts, each with its signed time in brackets."""
     difference = account.difference_ns
-    direction = "less" if difference < 0 else "more"
     named = _named(account)
-    parts = [f"{_signed(part.ns, difference)} {part_words(part)}" for part in named]
+    parts = [f"{part_words(part)} ({signed_time(part.ns)})" for part in named]
     rest = difference - sum(part.ns for part in named)
     if abs(rest) > _SMALL * abs(difference):
-        parts.append(f"{_signed(rest, difference)} other")
-    return f"{_time(abs(difference))} {direction}: {', '.join(parts)}"
+        parts.append(f"all others ({signed_time(rest)})")
+    return ", ".join(parts)
 
 
-def roof_sentence(account: RoofAccount) -> str:
-    """The account of two kernels under one roof, in one sentence."""
+def roof_account_words(account: RoofAccount) -> str:
+    """The parts of two kernels under one roof, and how near each is to it."""
     first, second = account.first, account.second
+    amount = "bytes" if first.unit == BYTES else "operations"
     parts = [
-        (account.amount_ns, ("more", "less"), "to move" if first.unit == BYTES else "to compute"),
-        (account.share_ns, ("for a lower", "for a higher"), "share of the roof"),
-        (account.ceiling_ns, ("for a lower", "for a higher"), "clock of it"),
+        (account.amount_ns, (f"more {amount}", f"fewer {amount}")),
+        (account.share_ns, ("a lower share of the roof", "a higher share of the roof")),
+        (account.ceiling_ns, ("a lower roof (clock)", "a higher roof (clock)")),
     ]
-    difference = sum(ns for ns, _, _ in parts)
-    direction = "less" if difference < 0 else "more"
+    difference = sum(ns for ns, _ in parts)
     words = ", ".join(
-        f"{_signed(ns, difference)} {adds if ns >= 0 else takes} {what}"
-        for ns, (adds, takes), what in sorted(parts, key=lambda part: -abs(part[0]))
+        f"{adds if ns >= 0 else takes} ({signed_time(ns)})"
+        for ns, (adds, takes) in sorted(parts, key=lambda part: -abs(part[0]))
+        if abs(ns) >= _SMALL_UNDER_ROOF * abs(difference)
     )
     shares = [numbers.show(100 * roof.share, "%") for roof in (first, second)]
     amounts = [numbers.show(roof.amount, roof.unit) for roof in (first, second)]
     return (
-        f"{_time(abs(difference))} {direction}: {words}. Both are limited by "
-        f"{roof_words(account.name)}: {amounts[0]} at {shares[0]} against {amounts[1]} at "
-        f"{shares[1]}"
+        f"{words}. Both are limited by {roof_words(account.name)}: {amounts[0]} at {shares[0]} of "
+        f"its roof against {amounts[1]} at {shares[1]}"
     )
 
 
@@ -131,27 +132,46 @@ def _named(account: Account) -> tuple[Part, ...]:
     return tuple(large[:MOST_NAMED])
 
 
-def _signed(ns: float, difference: float) -> str:
-    """A part in the direction of the difference; with a minus sign where it goes against it."""
-    against = ns * difference < 0
-    return f"{numbers.MINUS if against else ''}{_time(abs(ns))}"
+def signed_time(ns: float) -> str:
+    """Time with its sign: plus makes the first of two longer, minus shorter."""
+    return f"{'+' if ns >= 0 else numbers.MINUS}{numbers.show(abs(ns), 'ns')}"
 
 
-def _time(ns: float) -> str:
-    return numbers.show(ns, "ns")
+def signed_share(ns: float, account: Account) -> str:
+    """A part as share of the time of the slower one, signed like `signed_time`.
+
+    Not of the difference: shares of that would have the other sign wherever the first is faster,
+    and be as large as one likes where large parts go against each other.
+    """
+    share = ns / max(account.first_ns, account.second_ns)
+    return f"{'+' if share >= 0 else numbers.MINUS}{numbers.show(100 * abs(share), '%')}"
+
+
+def slower_name(pair: PairWhy, account: Account) -> str:
+    """Name of the one that takes longer in an account."""
+    slower = pair.cell if account.difference_ns >= 0 else pair.against
+    return slower.variant.name
 
 
 def why_sentence(pair: PairWhy) -> str:
     """Why a cell differs from another; why nothing is said where that is not shown."""
-    names = f"{pair.cell.variant.name} against {pair.against.variant.name}"
+    first, second = pair.cell.variant.name, pair.against.variant.name
     if not pair.told:
-        return f"{names}: {_not_told(pair)}"
+        return f"{first} against {second}: {_not_told(pair)}"
     account = pair.account
     if account is None:
-        return f"{names}: the counters of the account are not complete."
-    sentence = f"{names}: {account_sentence(account)}."
-    if pair.roof_account is not None:
-        sentence = f"{names}: {roof_sentence(pair.roof_account)}."
+        return f"{first} against {second}: the counters of the account are not complete."
+    difference = account.difference_ns
+    parts = (
+        account_words(account)
+        if pair.roof_account is None
+        else roof_account_words(pair.roof_account)
+    )
+    direction = "less" if difference < 0 else "more"
+    time = numbers.show(abs(difference), "ns")
+    sentence = f"{first} takes {time} {direction} than {second} under ncu: {parts}."
+    if (difference < 0) != (pair.verdict.verdict is Verdict.FASTER):
+        sentence += " That is not the direction of the verdict, which it does not explain."
     if not account.closes:
         sentence += (
             f" The factors are {numbers.show(100 * account.residual, '%')} off the durations: they "
@@ -191,6 +211,11 @@ def roof_words(name: str) -> str:
     if name.startswith("tensor_"):
         return f"tensor cores ({name.removeprefix('tensor_').upper()})"
     return _LIMITS.get(name, name)
+
+
+def cause_time(ns: float) -> str:
+    """Time that a cause may cost a cell; that it was not found where there is none."""
+    return numbers.show(ns, "ns") if ns else "none found"
 
 
 def cause_words(name: str) -> str:

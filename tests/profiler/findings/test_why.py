@@ -163,7 +163,8 @@ def test_the_command_explains_the_answer_or_the_cells_that_are_named(
     [
         ({"variant": "torch-naive"}, "'torch-naive' was not explained at this problem"),
         ({"variant": "vector-b256-r1-v5"}, "did you mean 'vector-b256-r1-v4'"),
-        ({"problem": "small"}, "No cell of problem 'small' was explained"),
+        ({"variant": "nothing"}, "at this problem; known: [^:]*\\.$"),
+        ({"problem": "small"}, "No cell of problem 'small' was explained; known: 16384 "),
     ],
 )
 def test_what_was_not_explained_is_refused(flags: dict[str, str], message: str) -> None:

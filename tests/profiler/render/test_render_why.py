@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from pathlib import Path
 
@@ -17,10 +18,11 @@ from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
+from profiler.findings.why.document import explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.metrics.catalogue import STALL_CAUSES, TENSOR_TYPES
 from profiler.model import Verdict
-from profiler.render.console.explain import explain_text
+from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
 from profiler.render.words import why as words
@@ -52,13 +54,18 @@ def account(*parts: Part, residual: float = 0.001) -> Account:
     return Account(2e6, 2e6 - difference, tuple(in_order), residual)
 
 
+def plain(text: str) -> str:
+    """Text with plain spaces and minus signs."""
+    return re.sub(r"[\u202f\u00a0]", " ", text).replace("\u2212", "-")
+
+
 # ---- words ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reason", [*STALL_CAUSES, "unnamed"])
 def test_every_stall_reason_has_words(reason: str) -> None:
     assert reason in words.WAITS
-    assert "(" not in words.part_words(Part(f"stall:{reason}", 1.0))
+    assert f"({reason})" not in words.part_words(Part(f"stall:{reason}", 1.0))
 
 
 @pytest.mark.parametrize("cause", CAUSES)
@@ -95,17 +102,63 @@ def test_the_sentence_names_the_largest_parts_and_what_is_left() -> None:
         Part("stall:drain", -9e4),
         Part("stall:misc", -1e3),
     )
-    sentence = re.sub(r"[\u202f\u00a0]", " ", words.account_sentence(faster))
-    assert sentence == (
-        "1.291 ms less: 900.0 µs fewer instructions, 300.0 µs less waiting for other warps at "
-        "barriers, \u2212100.0 µs a lower clock, 100.0 µs less waiting for fixed latencies, "
-        "91.00 µs other"
+    sentence = words.account_words(faster)
+    assert plain(sentence) == (
+        "fewer instructions (-900.0 µs), less waiting for other warps at barriers (-300.0 µs), "
+        "a lower clock (+100.0 µs), less waiting for fixed-latency dependencies (-100.0 µs), "
+        "all others (-91.00 µs)"
     )
 
 
-def test_a_slower_one_has_more() -> None:
-    sentence = words.account_sentence(account(Part("warps_in_flight", 2e5)))
-    assert sentence == "200.0\u202fµs more: 200.0\u202fµs fewer warps in flight"
+def test_signs_are_the_same_in_the_sentence_and_in_the_tables(
+    findings: Findings, pair: PairWhy
+) -> None:
+    """A minus once meant less time in the table, and in the sentence against the difference."""
+    assert pair.account is not None
+    text = plain(explain_text(findings, pair.cell, pair.first, pair))
+    (shown, *_) = explained(findings).pairs
+    for part, row in zip(pair.account.parts, shown.parts[:9], strict=False):
+        time, share = words.signed_time(part.ns), words.signed_share(part.ns, pair.account)
+        assert time[0] == share[0] == ("+" if part.ns >= 0 else "\u2212")
+        assert re.search(rf"{re.escape(plain(time))} +{re.escape(plain(share))} ", text)
+        assert (row.time.text, row.share.text) == (time, share)
+    assert shown.parts[-1].words.startswith("all ")
+    total = sum(float(row.time.raw or "nan") for row in shown.parts)
+    assert total == pytest.approx(pair.account.difference_ns, abs=5), "raw numbers are rounded"
+
+
+def test_shares_are_of_the_time_of_the_slower_one() -> None:
+    slower = account(Part("instructions", 1e6), Part("clock", -2e5))
+    assert plain(words.signed_share(1e6, slower)) == "+50.0 %"
+    faster = account(Part("instructions", -2e6))
+    assert plain(words.signed_share(-2e6, faster)) == "-50.0 %"
+
+
+def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair: PairWhy) -> None:
+    assert pair.roof_account is not None
+    assert 0 < abs(pair.roof_account.ceiling_ns) < 3
+    assert plain(words.roof_account_words(pair.roof_account)) == (
+        "a higher share of the roof (-47.61 µs), fewer bytes (-1.665 µs). Both are limited by "
+        "bandwidth of device memory: 1.048 GB at 78.0 % of its roof against 1.053 GB at 66.6 %"
+    )
+
+
+def test_an_account_that_goes_the_other_way_than_the_verdict_says_so(pair: PairWhy) -> None:
+    note = "That is not the direction of the verdict"
+    assert note in words.why_sentence(with_verdict(pair, Verdict.SLOWER))
+    assert note not in words.why_sentence(pair)
+    assert words.why_sentence(pair).startswith("vector-b256-r1-v4 takes 49.28")
+    assert "less than torch under ncu: " in words.why_sentence(pair)
+
+
+def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: PairWhy) -> None:
+    """Causes below 2 % are left out, so that zero would be a number that nobody measured."""
+    text = plain(explain_text(findings, pair.cell, pair.first, pair))
+    assert "narrow loads and stores: 9.051 µs in torch, none found here" in text
+    document = explain_document(findings, pair.cell, pair.first, pair)
+    costs = {cause["name"]: cause["ns"] for cause in document["causes_of_difference"]}
+    assert costs["narrow_accesses"] is None
+    assert " 0 ns" not in plain(section(findings).text_content())
 
 
 @pytest.mark.parametrize(
@@ -146,7 +199,7 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None
     assert words.limit_words(kernel).startswith("bandwidth of device memory, 78.0")
     latency = words.limit_words(dataclasses.replace(kernel, roofs=kernel.roofs[1:]))
     assert latency.startswith("latency: a warp spends 67.4")
-    assert "waiting for global memory; nearest roof: bandwidth of L2" in latency
+    assert "waiting for global or local memory; nearest roof: bandwidth of L2" in latency
     assert words.limit_of_cell(CellWhy("cell", ())) == "nothing was counted"
     two = CellWhy("cell", (kernel, kernel))
     assert words.limit_of_cell(two).startswith("its longest kernel of 2 (50.0")
@@ -161,11 +214,37 @@ def test_the_text_has_the_answer_the_account_and_the_tree(
     text = explain_text(findings, pair.cell, pair.first, pair)
     assert "0.838\u00d7 [0.837, 0.844]" in text
     assert "▼ FASTER" in text
-    assert "Where the difference is (counters of one launch each)" in text
+    assert "(one launch each under ncu; shares are of the time of torch)" in text
     assert "together" in text
     assert "What limits vector-b256-r1-v4" in text
-    assert "of the stalls at vector.cu:" in text
-    assert "ncu, " in text
+    assert "64.7\u202f%  vector.cu:35  [for global or local memory]  value[k][i] = " in text
+    assert "ncu's rule FPInstructions: estimated speedup 49.6\u202f% (local)" in text
+    assert max(map(len, text.splitlines())) <= COLUMNS
+
+
+def test_long_names_are_wrapped_and_only_source_text_is_cut(
+    findings: Findings, pair: PairWhy
+) -> None:
+    name = "a" * 90
+    cells = [
+        dataclasses.replace(cell, variant=dataclasses.replace(cell.variant, name=name))
+        for cell in (pair.cell, pair.against)
+    ]
+    renamed = dataclasses.replace(pair, cell=cells[0], against=cells[1])
+    text = explain_text(findings, renamed.cell, renamed.first, renamed)
+    lines = text.splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= COLUMNS
+    assert all("[for " in line for line in lines if line.endswith("…"))
+    assert "22.84\u202fµs here" in text
+
+
+def test_a_rule_of_ncu_without_an_estimate_says_so(findings: Findings, pair: PairWhy) -> None:
+    (kernel,) = pair.first.kernels
+    advice = dataclasses.replace(kernel.advice[0], speedup_pct=math.nan, speedup_type="")
+    without = CellWhy(pair.cell.id, (dataclasses.replace(kernel, advice=(advice,)),))
+    text = explain_text(findings, pair.cell, without, None)
+    assert "ncu's rule FPInstructions: no estimate" in text
 
 
 @pytest.mark.parametrize("verdict", [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA])
