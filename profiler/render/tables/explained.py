@@ -12,6 +12,7 @@ from profiler.findings.why.sass import Hunk, SassDiff, Side
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.why import (
+    CLASSES,
     WAITS,
     cause_time,
     cause_words,
@@ -179,7 +180,7 @@ def _classes(pair: PairWhy) -> tuple[TextRow, ...]:
     moved = (classes["first"] - classes["second"]).abs().sort_values(ascending=False)
     return tuple(
         TextRow(
-            str(name).replace("_", " "),
+            CLASSES[str(name)],
             tuple(
                 Datum.quantity(float(classes.loc[name, side]), "", "not counted")
                 for side in ("first", "second")

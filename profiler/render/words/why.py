@@ -70,6 +70,30 @@ CAUSES: Mapping[str, str] = {
     "fp64": "double-precision arithmetic and conversions",
     "integer_arithmetic": "integer arithmetic (addresses, remainders, loops)",
 }
+CLASSES: Mapping[str, str] = {
+    "tensor": "tensor cores",
+    "tensor_memory": "tensor memory",
+    "fma": "floating point",
+    "compare": "comparisons, minima, maxima",
+    "integer": "integer",
+    "conversion": "conversions",
+    "special": "special functions",
+    "load_constant": "loads of constants",
+    "load_global": "loads from global memory",
+    "store_global": "stores to global memory",
+    "load_shared": "loads from shared memory",
+    "store_shared": "stores to shared memory",
+    "local": "local memory",
+    "texture": "textures and surfaces",
+    "async_copy": "asynchronous copies",
+    "atomic": "atomics",
+    "barrier": "barriers and fences",
+    "control": "branches, calls, exits",
+    "move": "moves, shuffles, votes",
+    "uniform": "uniform datapath",
+    "other": "other",
+}
+"""By class of machine instructions."""
 _LIMITS: Mapping[str, str] = {
     "dram": "bandwidth of device memory",
     "l2": "bandwidth of L2",

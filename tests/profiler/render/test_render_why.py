@@ -14,6 +14,7 @@ from synthetic_report import HOSTILE, make_report, without
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import CAUSES
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
+from profiler.analyse.why.sass_classes import CLASSES
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
@@ -71,6 +72,10 @@ def test_every_stall_reason_has_words(reason: str) -> None:
 @pytest.mark.parametrize("cause", CAUSES)
 def test_every_cause_has_words(cause: str) -> None:
     assert cause in words.CAUSES
+
+
+def test_every_class_of_instructions_has_words() -> None:
+    assert tuple(words.CLASSES) == CLASSES
 
 
 @pytest.mark.parametrize("roof", ["dram", "l2", "l1", "fp32"])
