@@ -16,13 +16,18 @@ MOST_NAMED = 4
 """Parts that the sentence of an account names; the rest are added up."""
 _SMALL = 0.03
 """Parts below this share of the largest are not named."""
+_NO_PERCENT = 0.05
+"""Below this `0.0 %` is shown, which has no sign."""
 _SMALL_UNDER_ROOF = 0.01
 """Parts below this share of the difference are not named."""
 
 _FACTORS: Mapping[str, tuple[str, str]] = {
     accounts.INSTRUCTIONS: ("more instructions", "fewer instructions"),
     accounts.WARPS: ("fewer warps in flight", "more warps in flight"),
-    accounts.IMBALANCE: ("more idle cycles (start, tail, imbalance)", "fewer idle cycles"),
+    accounts.IMBALANCE: (
+        "more idle cycles (start, tail, imbalance)",
+        "fewer idle cycles (start, tail, imbalance)",
+    ),
     accounts.CLOCK: ("a lower clock", "a higher clock"),
     accounts.RESIDUAL: ("not accounted for", "not accounted for"),
 }
@@ -35,7 +40,7 @@ WAITS: Mapping[str, str] = {
     "drain": "for last stores",
     "gmma": "for warpgroup matrix instructions",
     "imc_miss": "for the constant cache",
-    "lg_throttle": "for the LG queue (global memory)",
+    "lg_throttle": "for the LG queue (global, local memory)",
     "long_scoreboard": "for global or local memory",
     "math_pipe_throttle": "for arithmetic pipes",
     "membar": "for memory fences",
@@ -167,8 +172,9 @@ def signed_share(ns: float, account: Account) -> str:
     Not of the difference: shares of that would have the other sign wherever the first is faster,
     and be as large as one likes where large parts go against each other.
     """
-    share = ns / max(account.first_ns, account.second_ns)
-    return f"{'+' if share >= 0 else numbers.MINUS}{numbers.show(100 * abs(share), '%')}"
+    percent = 100 * ns / max(account.first_ns, account.second_ns)
+    sign = "" if abs(percent) < _NO_PERCENT else "+" if percent > 0 else numbers.MINUS
+    return f"{sign}{numbers.show(abs(percent), '%')}"
 
 
 def slower_name(pair: PairWhy, account: Account) -> str:

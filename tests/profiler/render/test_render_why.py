@@ -137,6 +137,7 @@ def test_shares_are_of_the_time_of_the_slower_one() -> None:
     assert plain(words.signed_share(1e6, slower)) == "+50.0 %"
     faster = account(Part("instructions", -2e6))
     assert plain(words.signed_share(-2e6, faster)) == "-50.0 %"
+    assert plain(words.signed_share(-1e3, faster)) == "0.0 %", "nothing has no sign"
 
 
 def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair: PairWhy) -> None:
