@@ -19,6 +19,7 @@ from profiler.render.words.why import (
     limit_of_cell,
     part_words,
     roof_words,
+    share_of_slower,
     signed_share,
     signed_time,
     slower_name,
@@ -155,7 +156,7 @@ def _parts(account: Account | None) -> tuple[PartRow, ...]:
         PartRow(
             words=words,
             time=Datum(signed_time(ns), numbers.raw(ns)),
-            share=Datum(signed_share(ns, account), numbers.raw(ns)),
+            share=Datum(signed_share(ns, account), numbers.raw(share_of_slower(ns, account))),
             width_rem=_BAR_REM * abs(ns) / largest,
             adds=ns > 0,
         )

@@ -166,13 +166,18 @@ def signed_time(ns: float) -> str:
     return f"{'+' if ns >= 0 else numbers.MINUS}{numbers.show(abs(ns), 'ns')}"
 
 
-def signed_share(ns: float, account: Account) -> str:
-    """A part as share of the time of the slower one, signed like `signed_time`.
+def share_of_slower(ns: float, account: Account) -> float:
+    """A part in percent of the time of the slower one.
 
     Not of the difference: shares of that would have the other sign wherever the first is faster,
     and be as large as one likes where large parts go against each other.
     """
-    percent = 100 * ns / max(account.first_ns, account.second_ns)
+    return 100 * ns / max(account.first_ns, account.second_ns)
+
+
+def signed_share(ns: float, account: Account) -> str:
+    """Share of the slower one's time, signed like `signed_time`."""
+    percent = share_of_slower(ns, account)
     sign = "" if abs(percent) < _NO_PERCENT else "+" if percent > 0 else numbers.MINUS
     return f"{sign}{numbers.show(abs(percent), '%')}"
 

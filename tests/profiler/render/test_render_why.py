@@ -127,6 +127,8 @@ def test_signs_are_the_same_in_the_sentence_and_in_the_tables(
         assert time[0] == share[0] == ("+" if part.ns >= 0 else "\u2212")
         assert re.search(rf"{re.escape(plain(time))} +{re.escape(plain(share))} ", text)
         assert (row.time.text, row.share.text) == (time, share)
+        raw = float(row.share.raw or "nan")
+        assert raw == pytest.approx(words.share_of_slower(part.ns, pair.account), rel=1e-4)
     assert shown.parts[-1].words.startswith("all ")
     total = sum(float(row.time.raw or "nan") for row in shown.parts)
     assert total == pytest.approx(pair.account.difference_ns, abs=5), "raw numbers are rounded"
