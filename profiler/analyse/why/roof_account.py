@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.analyse.why.account import logarithmic_mean
-from profiler.analyse.why.roofs import Roof
+from profiler.analyse.why.roofs import BYTES, Roof
 
 SAME_ROOF = 0.6
 """From this share of a roof on, in both kernels, it is what their times are explained by."""
@@ -38,11 +38,12 @@ class RoofAccount:
 def roof_account(
     first: Sequence[Roof], second: Sequence[Roof], durations_ns: tuple[float, float]
 ) -> RoofAccount | None:
-    """Account over the nearest roof of both; None where they are not near the same one."""
+    """Account over the memory that limits both; None where none does, or another one."""
     if not first or not second or first[0].name != second[0].name:
         return None
     one, other = first[0], second[0]
-    if min(one.share, other.share) < SAME_ROOF:
+    # Under a roof of arithmetic, instructions and idle cycles are the answer.
+    if one.unit != BYTES or min(one.share, other.share) < SAME_ROOF:
         return None
     weight = logarithmic_mean(*durations_ns)
     return RoofAccount(
