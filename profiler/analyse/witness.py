@@ -16,7 +16,7 @@ import pandas as pd
 from profiler.analyse.samples import DURATION
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.metrics.catalogue import TENSOR_TYPES
-from profiler.metrics.explain import tensor_counter
+from profiler.metrics.queries import ncu_name
 from profiler.model import CellStatus, Environment, SessionKind
 
 MARGIN = 0.05
@@ -213,5 +213,9 @@ def _tensor_operations(profile: CellProfile | None, capability: str | None) -> f
     """Operations of tensor cores in all types; NaN unless every type was counted."""
     if profile is None or not profile.kernels:
         return math.nan
-    counters = [tensor_counter(kind, capability) for kind in TENSOR_TYPES]
-    return sum(kernel.value(f"{counter}.sum") for kernel in profile.kernels for counter in counters)
+    counters = [ncu_name(f"tensor_{kind}_ops", capability) for kind in TENSOR_TYPES]
+    return sum(
+        math.nan if counter is None else kernel.value(counter)
+        for kernel in profile.kernels
+        for counter in counters
+    )

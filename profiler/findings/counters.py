@@ -175,11 +175,11 @@ def nearest_roof(
         for metric in findings.metrics
         if metric.name.startswith(ROOF_PREFIX)
     }
-    known = {name: percent for name, percent in values.items() if math.isfinite(percent)}
-    if not known:
+    measured = {name: percent for name, percent in values.items() if math.isfinite(percent)}
+    if not measured:
         return None
-    name = max(known, key=known.__getitem__)
-    return name.removeprefix(ROOF_PREFIX).removesuffix("_pct"), known[name]
+    name = max(measured, key=measured.__getitem__)
+    return name.removeprefix(ROOF_PREFIX).removesuffix("_pct"), measured[name]
 
 
 def _or_zero(value: float) -> float:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from profiler.metrics.catalogue import DEFAULT, STALL_CAUSES, STALL_PREFIX, TENSOR_TYPES
-from profiler.metrics.queries import ncu_name
+from profiler.metrics.catalogue import STALL_CAUSES, STALL_PREFIX, TENSOR_TYPES
+from profiler.metrics.queries import ncu_name, ncu_names
 
 SECTIONS = (
     "SpeedOfLight",
@@ -55,12 +55,6 @@ _CLOCKS = (
 )
 
 
-def tensor_counter(kind: str, compute_capability: str | None) -> str | None:
-    """Raw name, without roll-up, of the operations of tensor cores on inputs of a type."""
-    names = TENSOR_TYPES[kind]
-    return names.get(compute_capability or "", names[DEFAULT])
-
-
 def operations(values: Mapping[str, float], precision: str) -> float:
     """Operations of ordinary arithmetic (`f`: FP32, `d`: FP64): 2 · FMA + additions + products."""
     name = {"f": _FP32, "d": _FP64}[precision]
@@ -70,12 +64,14 @@ def operations(values: Mapping[str, float], precision: str) -> float:
 
 def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
     """Raw names that an explain session asks for beside its sections, on an architecture."""
-    counters = (tensor_counter(kind, compute_capability) for kind in TENSOR_TYPES)
-    tensor = [f"{counter}.sum" for counter in counters if counter is not None]
+    tensor = ncu_names(
+        (f"tensor_{kind}_{what}" for kind in TENSOR_TYPES for what in ("ops", "peak")),
+        compute_capability,
+    )
     stalls = [
         f"smsp__average_warp_latency_issue_stalled_{reason}.ratio"
         for reason in STALL_CAUSES
         if ncu_name(f"{STALL_PREFIX}{reason}", compute_capability) is not None
     ]
-    peaks = [f"{name}.peak_sustained" for name in (*_BYTES, *tensor)]
-    return (*_ACCOUNT, *stalls, *_BYTES, *tensor, *peaks, FMA_PEAK, *_CLOCKS, *_ARITHMETIC, *_PIPES)
+    peaks = [f"{name}.peak_sustained" for name in _BYTES]
+    return (*_ACCOUNT, *stalls, *_BYTES, *peaks, *tensor, FMA_PEAK, *_CLOCKS, *_ARITHMETIC, *_PIPES)

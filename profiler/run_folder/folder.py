@@ -326,11 +326,11 @@ class RunFolder:
         Those that are or hold links are not among them, but in `linked_attempts`; nor are those
         whose session.json is damaged, but in `damaged_attempts`.
         """
-        return tuple(each for each in self._read_attempts() if isinstance(each, Attempt))
+        return tuple(attempt for attempt in self._read_attempts() if isinstance(attempt, Attempt))
 
     def damaged_attempts(self) -> tuple[str, ...]:
         """Names of the attempts of which nothing can be used: what they measured is not known."""
-        return tuple(each for each in self._read_attempts() if isinstance(each, str))
+        return tuple(attempt for attempt in self._read_attempts() if isinstance(attempt, str))
 
     def _read_attempts(self) -> Iterator[Attempt | str]:
         for folder in self._attempt_folders():

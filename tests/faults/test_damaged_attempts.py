@@ -70,14 +70,16 @@ def test_no_damage_to_a_file_of_an_attempt_stops_reading(place, folder, name):
     path = folder / name
     content = path.read_bytes()
     versions = damaged_files if name.endswith(".gz") else damaged_texts
-    others = [load(place, each) for each in place.run.attempts() if each.folder != folder]
+    others = [load(place, attempt) for attempt in place.run.attempts() if attempt.folder != folder]
     for damaged in versions(content, BUDGET):
         path.write_bytes(damaged)
-        own = [load(place, each) for each in place.run.attempts() if each.folder == folder]
-        assert len(own) == (0 if folder.name in place.run.damaged_attempts() else 1)
-        assert failures(place.plan, own).keys() <= place.keys.keys()
-        assert throttled_again(place.plan, "ncu-timing", own) == set()
-    results = gather(place.plan, place.builds, [*others, *own], place.environment)
+        of_attempt = [
+            load(place, attempt) for attempt in place.run.attempts() if attempt.folder == folder
+        ]
+        assert len(of_attempt) == (0 if folder.name in place.run.damaged_attempts() else 1)
+        assert failures(place.plan, of_attempt).keys() <= place.keys.keys()
+        assert throttled_again(place.plan, "ncu-timing", of_attempt) == set()
+    results = gather(place.plan, place.builds, [*others, *of_attempt], place.environment)
     assert len(results.statuses) == len(place.cells)
 
 
@@ -113,8 +115,8 @@ def test_the_attempt_of_a_damaged_file_is_named_and_the_rest_is_used(place, name
     place.measure_all()
     folder = place.attempt(visits=place.visits("ncu-timing")[:2])
     (folder / name).write_bytes(b"\xff\x00 damaged")
-    said = notices_of(place)
-    assert any(folder.name in line and "damaged" in line for line in said), said
+    notices = notices_of(place)
+    assert any(folder.name in line and "damaged" in line for line in notices), notices
     statuses = assemble(place.run, place.loaded, place.plan).report.statuses
     assert {status.outcome for status in statuses.values()} == {"measured"}
 
@@ -124,9 +126,9 @@ def test_resume_goes_on_beside_a_damaged_file(place, name):
     place.measure_all()
     folder = place.attempt(visits=place.visits("ncu-timing")[:2])
     (folder / name).write_bytes(b"\xff\x00 damaged")
-    run, said = resume(place)
+    run, output = resume(place)
     assert run == place.run
-    assert said.count("nothing is missing") == len(place.plan.sessions)
+    assert output.count("nothing is missing") == len(place.plan.sessions)
 
 
 def test_of_an_attempt_whose_record_is_lost_nothing_counts(place):
@@ -153,9 +155,9 @@ def test_another_run_with_an_odd_record_is_passed_over_and_named(place):
     place.measure_all()
     other = create_run(place.folder / "reports", "sums", "2027-01-01T00:00:00+00:00")
     (other.path / "run.json").write_text('{"schema_version": 1, "keys": []}')
-    run, said = resume(place)
+    run, output = resume(place)
     assert run == place.run
-    assert f"Passed over: {other.path}" in said
+    assert f"Passed over: {other.path}" in output
     assert len(runs(place.folder / "reports", "sums")) == 2
 
 
@@ -166,6 +168,6 @@ def test_a_recording_is_made_of_what_is_whole(place, tmp_path):
     (folder / "command.txt").mkdir()
     (folder / "result.json").write_text("{")
     write_recording(place.run, tmp_path / "recording", [])
-    kept = {file.name for file in (tmp_path / "recording/raw" / folder.name).iterdir()}
-    assert "session.json" in kept
-    assert not {"command.txt", "result.json"} & kept
+    recorded = {file.name for file in (tmp_path / "recording/raw" / folder.name).iterdir()}
+    assert "session.json" in recorded
+    assert not {"command.txt", "result.json"} & recorded

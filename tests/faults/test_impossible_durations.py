@@ -44,9 +44,9 @@ def test_half_of_the_blocks_at_zero_make_no_winner(timed, value):
     tree = report.summary.query("variant == 'tree' and metric == 'duration_ns'")
     assert list(tree["n"]) == [3, 3]
     assert tree["median"].between(999, 1010).all()
-    said = [line for line in notices_of(place) if "zero or below" in line]
-    assert len(said) == 1
-    assert "tree..large, tree..small" in said[0]
+    notices = [line for line in notices_of(place) if "zero or below" in line]
+    assert len(notices) == 1
+    assert "tree..large, tree..small" in notices[0]
 
 
 def test_a_cell_without_any_duration_is_not_measured_and_not_tried_for_ever(timed):
@@ -54,14 +54,14 @@ def test_a_cell_without_any_duration_is_not_measured_and_not_tried_for_ever(time
     statuses = assemble(place.run, place.loaded, place.plan).report.statuses
     assert statuses["tree..small"].outcome == "not_measured"
     assert {statuses[cell].outcome for cell in statuses if cell != "tree..small"} == {"measured"}
-    _, said = resume(place)
-    assert "nothing is missing" in said
+    _, output = resume(place)
+    assert "nothing is missing" in output
 
 
 def test_a_baseline_without_any_says_so(timed):
     place = timed(lambda cell, block: cell.startswith(BASELINE), 0.0)
-    said = notices_of(place)
-    assert any("No sample of the baseline" in line for line in said), said
+    notices = notices_of(place)
+    assert any("No sample of the baseline" in line for line in notices), notices
     findings = find(assemble(place.run, place.loaded, place.plan).report)
     assert findings.report.summary["ratio"].isna().all()
 

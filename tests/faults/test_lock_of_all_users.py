@@ -28,8 +28,10 @@ def shared(tmp_path, monkeypatch):
     return folder
 
 
-def hold(said=None):
-    return gpu_lock("GPU-1", timeout_s=2, on_wait=pytest.fail if said is None else said.append)
+def hold(messages=None):
+    return gpu_lock(
+        "GPU-1", timeout_s=2, on_wait=pytest.fail if messages is None else messages.append
+    )
 
 
 def test_users_with_other_homes_and_temporary_folders_have_one_folder(shared, monkeypatch):
@@ -99,9 +101,9 @@ def _become_nobody_and_tell(answer, go):
         gpu_lock_module._held.clear()  # what the forked process seems to hold
         os.write(answer, f"free: {is_free('GPU-1')};".encode())
         os.read(go, 2)
-        said = []
-        with hold(said):
-            os.write(answer, f"held: {said};".encode())
+        messages = []
+        with hold(messages):
+            os.write(answer, f"held: {messages};".encode())
     except Exception as error:
         os.write(answer, f"{error!r};".encode())
     finally:
@@ -125,11 +127,11 @@ def test_what_somebody_put_in_its_place_is_not_touched(shared, tmp_path, plant):
     precious = tmp_path / "precious"
     precious.write_text("data")
     plant(shared / LOCK, precious)
-    said = []
-    with hold(said):
+    messages = []
+    with hold(messages):
         assert precious.read_text() == "data"
         assert [path.name for path in own_lock_folder().iterdir()] != []
-    (sentence,) = said
+    (sentence,) = messages
     assert sentence.startswith("Profilers of other users are not waited for: ")
     assert str(shared / LOCK) in sentence
 

@@ -48,9 +48,9 @@ def test_no_new_runs_are_started_for_ever(place, begin):
     current = begin("2026-03-04T08:00:00+00:00")
     for session in place.plan.sessions:
         replace_run(place, current).attempt(session.name)
-    run, said = resume(place, "2026-03-04T09:00:00+00:00")
+    run, output = resume(place, "2026-03-04T09:00:00+00:00")
     assert run == current
-    assert "nothing is missing" in said
+    assert "nothing is missing" in output
     assert run.record().number == 2
 
 

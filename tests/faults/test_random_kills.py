@@ -118,9 +118,9 @@ def kill(process, target):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(session.pid, signal.SIGKILL)
         return bool(sessions)
-    for each in (process, *(below if target == "everything" else ())):
+    for victim in (process, *(below if target == "everything" else ())):
         with contextlib.suppress(psutil.Error):
-            each.kill()
+            victim.kill()
     process.wait(PATIENCE_S)
     return True
 
@@ -158,8 +158,8 @@ def test_killed_runs_have_the_samples_of_one_that_was_not(orchestrator, tmp_path
     assert orchestrator.ended() == 0
     unkilled = tmp_path / "unkilled"
     expected = samples(run_of(unkilled), unkilled)
-    whole = journaled(run_of(unkilled))
-    assert set(whole.values()) == {1}
+    unkilled_visits = journaled(run_of(unkilled))
+    assert set(unkilled_visits.values()) == {1}
     source = random.Random(SEED)  # noqa: S311
     most_bytes = journal_bytes(unkilled) / KILLS_OF_A_RUN
     story = []
@@ -168,7 +168,7 @@ def test_killed_runs_have_the_samples_of_one_that_was_not(orchestrator, tmp_path
         target = ""
         for _ in range(KILLS_OF_A_RUN):
             # Two kills in a row of the same orchestrator's session may be held against a cell.
-            target = source.choice([each for each in TARGETS if (each, target) != TWICE])
+            target = source.choice([other for other in TARGETS if (other, target) != TWICE])
             process = orchestrator.measuring(folder.name)
             wait_for_moment(folder, process, source, most_bytes)
             hit = kill(process, target)
@@ -177,7 +177,7 @@ def test_killed_runs_have_the_samples_of_one_that_was_not(orchestrator, tmp_path
         assert orchestrator.ended() == 0, story
         run = run_of(folder)
         assert samples(run, folder) == expected, story
-        assert journaled(run) == whole, story
+        assert journaled(run) == unkilled_visits, story
     assert sum(hit for *_, hit in story) > KILLS / 2, story
 
 

@@ -61,7 +61,7 @@ def test_of_a_journal_without_end_the_beginning_is_kept_and_the_rest_counted(tmp
     path = tmp_path / "journal.jsonl.gz"
     path.write_bytes(gzip.compress(f"{record}\n".encode() + b" " * (8 * SMALL)))
     content = protocol.read_whole_journal(tmp_path / "journal.jsonl")
-    assert [each["event"] for each in content.records] == ["session_started"]
+    assert [record["event"] for record in content.records] == ["session_started"]
     assert content.skipped == 1
 
 

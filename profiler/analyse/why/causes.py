@@ -353,10 +353,10 @@ def _narrow_accesses(facts: Facts) -> Detected:
     loads = rows[rows["opcode"].astype(str).str.startswith(_ACCESSES)]
     executed = pd.to_numeric(loads["executed"], errors="coerce").fillna(0.0)
     sizes = pd.to_numeric(loads["access_size"], errors="coerce") / 8
-    known = sizes.notna() & (executed > 0)
-    if not known.any():
+    sized = sizes.notna() & (executed > 0)
+    if not sized.any():
         return 0.0, {}
-    average = float((sizes[known] * executed[known]).sum() / executed[known].sum())
+    average = float((sizes[sized] * executed[sized]).sum() / executed[sized].sum())
     busy = max(
         facts.percent("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"),
         facts.percent("sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed"),

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
-from profiler.metrics.catalogue import SPARSE_PEAK, TENSOR_TYPES
-from profiler.metrics.explain import FMA_PEAK, operations, tensor_counter
+from profiler.metrics.catalogue import CATALOGUE, TENSOR_TYPES
+from profiler.metrics.explain import FMA_PEAK, operations
+from profiler.metrics.queries import ncu_name
 
 _MEMORY = (
     ("dram", "dram__bytes.sum", "dram__cycles_elapsed.avg.per_second"),
@@ -49,8 +50,8 @@ class Roof:
 
 def roofs(profile: KernelProfile, compute_capability: str | None) -> tuple[Roof, ...]:
     """Roofs of a launch of which everything was counted, nearest first."""
-    known = [*_memory_roofs(profile), *_arithmetic_roofs(profile, compute_capability)]
-    return tuple(sorted(known, key=lambda roof: -roof.share))
+    counted = [*_memory_roofs(profile), *_arithmetic_roofs(profile, compute_capability)]
+    return tuple(sorted(counted, key=lambda roof: -roof.share))
 
 
 def _memory_roofs(profile: KernelProfile) -> Iterator[Roof]:
@@ -62,15 +63,18 @@ def _memory_roofs(profile: KernelProfile) -> Iterator[Roof]:
 def _arithmetic_roofs(profile: KernelProfile, compute_capability: str | None) -> Iterator[Roof]:
     clock = profile.value(_SM_CLOCK)
     for kind in TENSOR_TYPES:
-        counter = tensor_counter(kind, compute_capability)
-        if counter is None:
-            continue
-        amount, peak = (profile.value(f"{counter}.sum{end}") for end in ("", ".peak_sustained"))
-        dense = 1.0 if kind == "fp64" else SPARSE_PEAK
+        amount = _catalogue_value(profile, f"tensor_{kind}_ops", compute_capability)
+        peak = _catalogue_value(profile, f"tensor_{kind}_peak", compute_capability)
         if amount > 0:
-            yield from _roof(profile, f"tensor_{kind}", amount, OPERATIONS, peak * clock * dense)
+            yield from _roof(profile, f"tensor_{kind}", amount, OPERATIONS, peak * clock)
     fp32 = operations(profile.values, "f")
     yield from _roof(profile, "fp32", fp32, OPERATIONS, 2 * profile.value(FMA_PEAK) * clock)
+
+
+def _catalogue_value(profile: KernelProfile, metric: str, compute_capability: str | None) -> float:
+    """A metric of the catalogue in its unit; NaN where this architecture has none."""
+    raw = ncu_name(metric, compute_capability)
+    return math.nan if raw is None else CATALOGUE[metric].scale * profile.value(raw)
 
 
 def _roof(

@@ -201,7 +201,7 @@ def _clock_floor(
     by_problem = {problem: shift.get(cell, np.nan) for problem, cell in reference.items()}
     of_control = problems.map(by_problem).astype(float)
     shifts = (shift, of_control, shift - of_control)
-    return pd.Series(np.fmax.reduce([one.abs() for one in shifts]), index=clock.index)
+    return pd.Series(np.fmax.reduce([size.abs() for size in shifts]), index=clock.index)
 
 
 def _control_floor(pairs: pd.DataFrame, ratios: pd.Series[Any]) -> pd.Series[Any]:

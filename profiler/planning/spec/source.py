@@ -278,7 +278,7 @@ def _all_nodes(root: yaml.Node) -> Iterator[yaml.Node]:
         if id(node) not in seen:
             seen.add(id(node))
             yield node
-            waiting += [each for part in _parts(node) for each in part if each is not None]
+            waiting += [below for part in _parts(node) for below in part if below is not None]
 
 
 def _key_faults(field: FieldPath, node: yaml.MappingNode) -> Iterator[Fault]:

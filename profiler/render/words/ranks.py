@@ -64,14 +64,14 @@ def contender_words(findings: Findings, row: VariantRank) -> str:
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
     wins = sum(winner.cell.variant == row.variant for winner in winners)
     same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in winners)
-    apart = sum(
+    not_told_apart = sum(
         any(cell.variant == row.variant for cell in winner.not_told_apart) for winner in winners
     )
     parts = [f"has the lowest number at {wins} of {problems}"]
     if same:
         parts.append(f"the same as the winner at {same}")
-    if apart:
-        parts.append(f"not told apart from it at {apart}")
+    if not_told_apart:
+        parts.append(f"not told apart from it at {not_told_apart}")
     return ", ".join(parts)
 
 

@@ -11,7 +11,7 @@ import pytest
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
 from profiler.analyse.witness import implausible_cells
 from profiler.metrics.catalogue import TENSOR_TYPES
-from profiler.metrics.explain import tensor_counter
+from profiler.metrics.queries import ncu_name
 from profiler.model import CellStatus, Environment, Outcome
 
 H200 = Environment(
@@ -103,7 +103,7 @@ def test_instructions_that_cannot_have_made_the_operations():
 
 
 def profile_of(bf16, **changes):
-    counters = [f"{tensor_counter(kind, '9.0')}.sum" for kind in TENSOR_TYPES]
+    counters = [str(ncu_name(f"tensor_{kind}_ops", "9.0")) for kind in TENSOR_TYPES]
     values = {**dict.fromkeys(counters, 0.0), counters[0]: bf16, **changes}
     kernel = KernelProfile("product", {k: v for k, v in values.items() if not math.isnan(v)})
     return CellProfile("a", (kernel, kernel))

@@ -73,7 +73,7 @@ def test_a_cell_that_nobody_reports_on_counts_as_not_measured(measured):
     outcomes = {cell.id: findings.status(cell).outcome for cell in findings.distinct_cells}
     assert outcomes.pop(missing) is Outcome.NOT_MEASURED
     assert set(outcomes.values()) == {Outcome.MEASURED}
-    (notice,) = (one for one in findings.notices if one.kind == "not_measured")
+    (notice,) = (notice for notice in findings.notices if notice.kind == "not_measured")
     assert dict(notice.values) == {"count": 1, "total": len(measured.statuses)}
     assert missing not in findings.correct_cells
 

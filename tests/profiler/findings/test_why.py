@@ -8,22 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from explained_runs import SOFTMAX, answer_pair, softmax_findings, with_verdict
 
 from profiler.commands.explain import ExplainRequest, explain
 from profiler.commands.output import report_document
-from profiler.commands.report import read_run
 from profiler.errors import UsageError
-from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary
 from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
 from profiler.model import Verdict
-from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
-SOFTMAX = ROOT / "tests/recordings/explained"
 TORCH = "torch..columns=16384.rows=8192.dtype=float32"
 BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
 NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
@@ -31,17 +28,12 @@ NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return find(read_run(RunFolder(SOFTMAX)).report)
+    return softmax_findings()
 
 
 @pytest.fixture(scope="module")
 def pair(findings: Findings) -> PairWhy:
-    assert findings.why.answer is not None
-    return findings.why.answer
-
-
-def with_verdict(pair: PairWhy, verdict: Verdict | None) -> PairWhy:
-    return dataclasses.replace(pair, verdict=dataclasses.replace(pair.verdict, verdict=verdict))
+    return answer_pair(findings)
 
 
 def document_of(findings: Findings, pair: PairWhy) -> dict[str, Any]:

@@ -117,7 +117,7 @@ def test_the_answer_names_the_largest_error_and_its_parts():
     summary.loc[worst, "median"] *= 2
     page = render_page(find(replace(report, summary=summary)))
     answer = page.partition('<div class="answer">')[2].partition("</div>")[0]
-    said = next(one for one in answer.splitlines() if "wall clock" in one)
+    said = next(line for line in answer.splitlines() if "wall clock" in line)
     where = f"{chosen.variant.name} at {chosen.problem.name}"
     assert "Of the timers, wall clock differs most from ncu: " in said
     assert f"<strong>8.000\u00d7</strong> at {where} (" in said

@@ -190,7 +190,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: R
     assert before.median != value.median
     assert "in the confirmation" in say(again)
     slowest = findings.sorted_at(problem, "duration_ns")
-    loser = next(one for one, value in reversed(slowest) if value.present)
+    loser = next(cell for cell, value in reversed(slowest) if value.present)
     assert not findings.verdict(loser, problem).final
 
 

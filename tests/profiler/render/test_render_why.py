@@ -9,13 +9,13 @@ from pathlib import Path
 
 import lxml.html
 import pytest
+from explained_runs import answer_pair, softmax_findings, with_verdict
 from synthetic_report import HOSTILE, make_report, without
 
 from profiler.analyse.why.account import Account, Part
 from profiler.analyse.why.causes import CAUSES
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
 from profiler.analyse.why.sass_classes import CLASSES
-from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
@@ -27,25 +27,18 @@ from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
 from profiler.render.words import why as words
-from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
-SOFTMAX = ROOT / "tests/recordings/explained"
 
 
 @pytest.fixture(scope="module")
 def findings() -> Findings:
-    return find(read_run(RunFolder(SOFTMAX)).report)
+    return softmax_findings()
 
 
 @pytest.fixture(scope="module")
 def pair(findings: Findings) -> PairWhy:
-    assert findings.why.answer is not None
-    return findings.why.answer
-
-
-def with_verdict(pair: PairWhy, verdict: Verdict | None) -> PairWhy:
-    return dataclasses.replace(pair, verdict=dataclasses.replace(pair.verdict, verdict=verdict))
+    return answer_pair(findings)
 
 
 def account(*parts: Part, residual: float = 0.001) -> Account:
@@ -313,8 +306,8 @@ def test_a_ladder_explains_each_step_and_what_kernels_are_called_is_escaped(pair
     }
     findings = find(dataclasses.replace(report, profiles=profiles))
     pairs = findings.why.pairs
-    assert {each.cell.problem.id for each in pairs} == {problem.id}
-    steps = [(each.cell.variant.id, each.against.variant.id) for each in pairs]
+    assert {step.cell.problem.id for step in pairs} == {problem.id}
+    steps = [(step.cell.variant.id, step.against.variant.id) for step in pairs]
     rungs = [(r.variant.id, r.before.id) for r in findings.ladder if r.before is not None]
     assert findings.baseline is not None
     assert steps[0][1] == findings.baseline.id, "the answer comes first"

@@ -217,8 +217,8 @@ def test_recordings_hold_the_pages_and_no_folder_of_the_sources(copy: Path, tmp_
 
 
 def test_folders_of_toolkits_and_below_the_working_folder_are_kept() -> None:
-    private = [("/work/project", "."), ("/home/me", "HOME")]
-    folders = ["/usr/local/cuda/include", "/work/project/src", "/home/me/x", "src", "/data/b"]
+    private = [("/srv/project", "."), ("/home/me", "HOME")]
+    folders = ["/usr/local/cuda/include", "/srv/project/src", "/home/me/x", "src", "/data/b"]
     assert dict(with_folders(private, [*folders, "/data/b/deep"])) == {
         **dict(private),
         "/home/me/x": "SOURCES1",

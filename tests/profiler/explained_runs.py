@@ -1,0 +1,32 @@
+"""A run with an explain session, for tests: three softmax kernels, recorded on an H200."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+from profiler.commands.report import read_run
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.why.pairs import PairWhy
+from profiler.model import Verdict
+from profiler.run_folder.folder import RunFolder
+
+SOFTMAX = Path(__file__).parents[1] / "recordings/explained"
+
+
+def softmax_findings() -> Findings:
+    """Findings of the recording, read anew."""
+    return find(read_run(RunFolder(SOFTMAX)).report)
+
+
+def answer_pair(findings: Findings) -> PairWhy:
+    """The pair that the answer of a run is about."""
+    pair = findings.why.answer
+    assert pair is not None
+    return pair
+
+
+def with_verdict(pair: PairWhy, verdict: Verdict | None) -> PairWhy:
+    """The pair as if another verdict had been given on it."""
+    return dataclasses.replace(pair, verdict=dataclasses.replace(pair.verdict, verdict=verdict))
