@@ -56,7 +56,7 @@ class Session:
         self._journal = journal
         self._seal = seal
         self._replaced = seal.mend()
-        """What the workload replaced when it was imported: no variant of it can be believed."""
+        """Names that the workload replaced when it was imported: none of its variants counts."""
         self._cells = {cell.id: cell for cell in job.cells}
         self._failed: set[str] = set()
 
@@ -237,7 +237,7 @@ class Session:
     def _relaunched(
         self, cells: Sequence[JobCell], launches: Mapping[str, Launch], renewal: Renewal
     ) -> dict[str, tuple[Sample, ...]]:
-        """What each cell gives on the new inputs, by cell id."""
+        """Results of the cells on the new inputs, by cell id."""
         samples: dict[str, tuple[Sample, ...]] = {}
         for cell in cells:
             with (

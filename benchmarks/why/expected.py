@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Expected:
-    """What is right to say of a planted kernel against its plain one."""
+    """Causes and parts that are right for a planted kernel against its plain one."""
 
     causes: tuple[str, ...]
     """Names, any of which the tree may give first."""

@@ -37,7 +37,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Score:
-    """What a run says of one case."""
+    """Cause and part that a run names for one case."""
 
     case: str
     slowdown_ns: float | None
@@ -49,7 +49,7 @@ class Score:
 
 
 def explain(run: Path, case: str) -> dict[str, Any]:
-    """What `profiler explain` says of a case; an empty document where it fails."""
+    """Document of `profiler explain` on a case; an empty one where it fails."""
     flags = ("--variant", "planted", "--against", "plain", "--problem", case, "--json", "-")
     command = [sys.executable, "-m", "profiler", "explain", str(run), *flags]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -62,7 +62,7 @@ def explain(run: Path, case: str) -> dict[str, Any]:
 
 
 def score(case: str, expected: Expected, document: Mapping[str, Any]) -> Score:
-    """What a document says of a case, and whether it is right."""
+    """Cause and part that a document names for a case, and whether they are right."""
     account = document.get("account") or {}
     parts = account.get("parts") or []
     causes = (document.get("tree") or {}).get("causes") or []

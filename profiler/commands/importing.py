@@ -41,7 +41,7 @@ class ImportRequest:
 
     @cached_property
     def stages(self) -> Stages:
-        """What is said of reading and writing where that takes long."""
+        """Messages on reading and writing, where these take long."""
         return Stages(self.color)
 
     @property

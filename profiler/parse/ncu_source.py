@@ -121,7 +121,7 @@ class Listing:
     """Instructions of one launch with their counters."""
 
     kernel: str
-    """As the page prints it."""
+    """Name of the kernel as the page prints it."""
     instructions: pd.DataFrame
     """One row per SASS instruction in the order of addresses: COLUMNS, then unknown reasons.
 

@@ -89,7 +89,7 @@ class Measurement:
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
                 recover(
-                    COLLECTORS[attempt.record.collector].create(self._timelines.tools),
+                    self._tool(attempt.record.collector),
                     attempt.folder,
                 )
                 compress(log)
@@ -205,10 +205,13 @@ class Measurement:
     def _collector(self, session: SessionPlan) -> Collector:
         if session.kind is SessionKind.EXPLAIN:
             return self._ncu().explaining(SECTIONS)
-        return COLLECTORS[session.collector].create(self._timelines.tools)
+        return self._tool(session.collector)
+
+    def _tool(self, collector: str) -> Collector:
+        return COLLECTORS[collector].create(self._timelines.tools)
 
     def _ncu(self) -> Ncu:
-        tool = COLLECTORS[EXPLAINS].create(self._timelines.tools)
+        tool = self._tool(EXPLAINS)
         if not isinstance(tool, Ncu):
             raise TypeError(f"{EXPLAINS} explains nothing")
         return tool

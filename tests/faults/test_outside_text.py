@@ -30,7 +30,7 @@ TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 def is_unsafe(char):
-    """As Unicode has it: a control, half of a character, a turn of direction, no character."""
+    """Whether a code point is a control, half of a character, a turn of direction, or none."""
     code = ord(char)
     return (
         (unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") and char not in "\t\n")

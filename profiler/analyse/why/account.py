@@ -113,7 +113,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class Account:
-    """What the durations of two cells differ by."""
+    """Difference of the durations of two cells, and its parts."""
 
     first_ns: float
     second_ns: float

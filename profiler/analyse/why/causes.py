@@ -91,7 +91,7 @@ class Facts:
 
     @property
     def memory(self) -> float:
-        """How much the kernel depends on the way to L2 and DRAM."""
+        """Share of the duration that depends on the way to L2 and DRAM."""
         busy = max(
             self.percent("lts__t_sectors.avg.pct_of_peak_sustained_elapsed"),
             self.percent("gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed"),
@@ -102,7 +102,7 @@ class Facts:
 
     @property
     def load_store(self) -> float:
-        """How much the kernel depends on the load-store unit and its data stage."""
+        """Share of the duration that depends on the load-store unit and its data stage."""
         busy = max(
             self.percent("l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed"),
             self.percent("l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed"),

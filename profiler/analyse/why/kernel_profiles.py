@@ -40,7 +40,7 @@ class KernelProfile:
     """One launch of one kernel, as an explain session saw it."""
 
     name: str
-    """As ncu prints it."""
+    """Name of the kernel as ncu prints it."""
     values: Mapping[str, float]
     """Raw ncu metrics in ncu's base units, by name; missing ones are absent."""
     rules: pd.DataFrame = field(default_factory=pd.DataFrame)

@@ -22,7 +22,7 @@ SAME_ROOF = 0.6
 
 @dataclass(frozen=True)
 class RoofAccount:
-    """What the durations of two kernels differ by, where both are near the same roof."""
+    """Difference of the durations of two kernels that are near the same roof, and its parts."""
 
     name: str
     first: Roof

@@ -59,7 +59,7 @@ class DiffLine:
 
     side: Side
     sass: str
-    """As its own listing has it; of instructions in both, the second's."""
+    """Text of its own listing; of instructions in both, the second's."""
     instruction_class: str
     executed: float
     """Warp instructions; of instructions in both, the second's. NaN where not counted."""

@@ -33,7 +33,7 @@ class Wait:
 
 @dataclass(frozen=True)
 class Advice:
-    """What a rule of ncu says."""
+    """Advice of one rule of ncu."""
 
     rule: str
     text: str
@@ -45,7 +45,7 @@ class Advice:
 
 @dataclass(frozen=True, eq=False)
 class KernelWhy:
-    """What counters say of one kernel."""
+    """Limit, waits, lines and causes of one kernel, by its counters."""
 
     profile: KernelProfile
     roofs: tuple[Roof, ...]
@@ -73,7 +73,7 @@ class KernelWhy:
 
 @dataclass(frozen=True, eq=False)
 class CellWhy:
-    """What counters say of a cell."""
+    """Limits and causes of the kernels of a cell, by their counters."""
 
     cell: str
     kernels: tuple[KernelWhy, ...]

@@ -13,7 +13,7 @@ from profiler.model import Cell, Problem, Variant
 
 @dataclass(frozen=True, eq=False)
 class RunWhy:
-    """What explain sessions tell of a run."""
+    """Explained cells and pairs of a run."""
 
     cells: Mapping[str, CellWhy]
     """By id of each explained cell."""

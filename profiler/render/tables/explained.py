@@ -59,7 +59,7 @@ class TextRow:
 
 @dataclass(frozen=True)
 class Tree:
-    """What limits one cell."""
+    """Limit of one cell, as tables."""
 
     name: str
     limit: str

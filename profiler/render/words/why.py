@@ -109,7 +109,7 @@ _LIMITS: Mapping[str, str] = {
 
 
 def part_words(part: Part) -> str:
-    """What a part is, by its sign: it adds time, or takes some away."""
+    """Words for a part, by its sign: it adds time, or takes some away."""
     adds = part.ns >= 0
     if part.name in _FACTORS:
         return _FACTORS[part.name][0 if adds else 1]
@@ -224,7 +224,7 @@ def _not_told(pair: PairWhy) -> str:
 
 
 def limit_words(kernel: KernelWhy) -> str:
-    """What limits a kernel: the nearest roof with its share, or latency with the longest wait."""
+    """Limit of a kernel in words: the nearest roof, or latency with the longest wait."""
     nearest = kernel.roofs[0] if kernel.roofs else None
     if kernel.limit != LATENCY and nearest is not None:
         return f"{roof_words(nearest.name)}, {numbers.show(100 * nearest.share, '%')} of its roof"
@@ -259,7 +259,7 @@ def cause_words(name: str) -> str:
 
 
 def limit_of_cell(why: CellWhy) -> str:
-    """What limits the longest kernel of a cell."""
+    """Limit of the longest kernel of a cell, in words."""
     if not why.kernels:
         return "nothing was counted"
     kernel = why.kernels[0]

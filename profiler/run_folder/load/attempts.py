@@ -221,7 +221,7 @@ def _changed_since(records: Sequence[Mapping[str, Any]], opened: Mapping[str, st
 def _left_out(
     attempt: Attempt, samples: pd.DataFrame, impossible: pd.Series[bool]
 ) -> tuple[Notice, ...]:
-    """What is said of durations that are none."""
+    """Notices on durations that are none."""
     if not impossible.any():
         return ()
     cells = sorted(set(samples.loc[impossible, "cell"]))

@@ -99,7 +99,7 @@ class OnAnotherThread(_IntoOutput):
 
 
 class OnAnotherStream:
-    """Nobody waits for it: events on the runner's stream see no work."""
+    """Work that nobody waits for: events on the runner's stream see none of it."""
 
     def __init__(self, matrix, vector):
         self.matrix, self.vector = matrix, vector
