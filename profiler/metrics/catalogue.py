@@ -360,9 +360,9 @@ _ONE_PASS = (
 )
 
 _ROOF_PEAKS = (
-    ("dram", "DRAM", "dram__bytes.sum", "byte"),
-    ("l2", "L2", "lts__t_bytes.sum", "byte"),
-    ("l1", "L1", "l1tex__t_bytes.sum", "byte"),
+    ("dram", "DRAM", "dram__bytes.sum"),
+    ("l2", "L2", "lts__t_bytes.sum"),
+    ("l1", "L1", "l1tex__t_bytes.sum"),
 )
 _ROOF_CLOCKS = (("dram", "DRAM"), ("lts", "L2"), ("sm", "SM"))
 TENSOR_TYPES: Mapping[str, Mapping[str, str | None]] = MappingProxyType(
@@ -436,7 +436,7 @@ _ROOFLINE = (
             ncu={DEFAULT: f"{raw}.peak_sustained"},
             combine=Combine.MAX,
         )
-        for name, label, raw, _ in _ROOF_PEAKS
+        for name, label, raw in _ROOF_PEAKS
     ),
     *(
         Metric(

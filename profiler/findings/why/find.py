@@ -25,10 +25,6 @@ class RunWhy:
         """The pair that the answer is about; None where it was not explained."""
         return self.pairs[0] if self.pairs else None
 
-    def against(self, variant: Variant) -> PairWhy | None:
-        """The first pair that is compared with a variant."""
-        return next((pair for pair in self.pairs if pair.against.variant == variant), None)
-
 
 def find_why(findings: Findings) -> RunWhy:
     """The why of every explained cell, and of the pairs of each problem that has any."""

@@ -45,8 +45,9 @@ def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: P
     assert findings.why.pairs == (pair,)
     assert (pair.cell.id, pair.against.id) == (BEST, TORCH)
     assert pair.verdict.verdict is Verdict.FASTER
-    assert findings.why.against(pair.against.variant) is pair
-    assert findings.why.against(pair.cell.variant) is None
+    compared = {other.against.variant.id: other for other in reversed(findings.why.pairs)}
+    assert compared[pair.against.variant.id] is pair
+    assert pair.cell.variant.id not in compared
 
 
 # ---- what is told, and of which pairs ------------------------------------------------------------
