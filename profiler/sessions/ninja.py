@@ -126,7 +126,8 @@ def _end_overdue(guard: int, result: NinjaResult, over: threading.Event) -> None
             for command in _commands(psutil.Process(guard)):
                 if time.time() - command.create_time() > result.time_limit_s:
                     result.overdue.append(" ".join(command.cmdline()))
-                    _kill([*command.children(recursive=True), command])
+                    # From above, so that no shell lives to report the end of what it started.
+                    _kill([command, *command.children(recursive=True)])
 
 
 def _commands(guard: psutil.Process) -> Iterator[psutil.Process]:
