@@ -23,6 +23,8 @@ _FOLDED = "..."
 """Address of a row that stands for instructions of other lines."""
 _LINE_SUMS = "-"
 """Address of a source line, whose counters are the sums of its instructions."""
+_SEPARATOR = '","'
+"""Between two cells; all are quoted."""
 
 
 @dataclass
@@ -108,7 +110,7 @@ class _Reader:
 
     def _is_title(self, cells: list[str]) -> bool:
         """Take a line that names the kernel or the file of what follows."""
-        title, value = cells[0], '","'.join(cells[1:])
+        title, value = cells[0], _SEPARATOR.join(cells[1:])
         if title == "Kernel Name":
             self._kernel, self._file = value, None
         elif title in ("File Path", "File Name"):
@@ -146,7 +148,7 @@ class _Reader:
         if number is None or len(cells) < 2 or self._source.open_end:
             self._reject()
         elif self._file is not None:
-            self.tables.texts.setdefault(self._file, {})[number] = '","'.join(cells[1:])
+            self.tables.texts.setdefault(self._file, {})[number] = _SEPARATOR.join(cells[1:])
 
     def _add_row(self, block: Block, cells: list[str]) -> None:
         row = self._fitted(block, cells)
@@ -169,12 +171,19 @@ class _Reader:
         block.line_texts.append(self._text)
 
     def _fitted(self, block: Block, cells: list[str]) -> list[str] | None:
-        """Cells of a row as wide as its header, None where it is too short."""
-        surplus = len(cells) - len(block.header)
-        if surplus < 0:
+        """Cells of a row as wide as its header, None where it is too short.
+
+        Only the text can hold quotes, and those at its ends shift where a row is split: it is what
+        lies between the cells counted from the left and those counted from the right.
+        """
+        width = len(block.header)
+        if len(cells) < width:
             return None
-        start, end = self._text_at, self._text_at + surplus + 1
-        return [*cells[:start], '","'.join(cells[start:end]), *cells[end:]]
+        row = _SEPARATOR.join(cells)
+        if len(cells) == width and '"' not in row.replace(_SEPARATOR, ""):
+            return cells
+        *left, rest = row.split(_SEPARATOR, self._text_at)
+        return [*left, *rest.rsplit(_SEPARATOR, width - self._text_at - 1)]
 
     def _start_line(self, row: list[str]) -> None:
         self._line = _line_number(row[0])
@@ -188,7 +197,7 @@ def _cells(line: str) -> list[str] | None:
     body = line.removesuffix(",")
     if len(body) < 2 or not body.endswith('"'):
         return None
-    return body[1:-1].split('","')
+    return body[1:-1].split(_SEPARATOR)
 
 
 def _line_number(cell: str) -> int | None:
