@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from ninja import Writer, escape
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 COMPILE_FLAGS = (
     "-std=c++17",

@@ -1,4 +1,4 @@
-"""`python -m runner JOB.json`: run one job in this process."""
+"""`python -m profiler.runner JOB.json`: run one job in this process."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from runner import protocol
-from runner.journal import Journal
-from runner.opened import OpenedFiles
-from runner.protocol import Job
+from profiler.runner import protocol
+from profiler.runner.journal import Journal
+from profiler.runner.opened import OpenedFiles
+from profiler.runner.protocol import Job
 
 GRACE_S = 3.0
 """For threads that a workload left, and what it registered for the end of the process."""
@@ -27,7 +27,7 @@ class TerminatedError(BaseException):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one job; the exit codes are those of `runner.protocol`."""
+    """Run one job; the exit codes are those of `profiler.runner.protocol`."""
     path = _parser().parse_args(arguments).job
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m runner", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m profiler.runner", description=__doc__)
     parser.add_argument("job", type=Path, help="a job as JSON; see runner/protocol.py")
     return parser
 
@@ -69,7 +69,7 @@ def _run_session(job: Job, journal: Journal) -> int:
         import torch  # noqa: F401, PLC0415 - takes seconds, which --help need not wait for
     except ImportError as error:
         return _refuse(journal, protocol.EXIT_NO_DEVICE, f"torch cannot be imported: {error}")
-    from runner import device, session, workload  # noqa: PLC0415 - they import torch
+    from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
 
     try:
         opened = session.open_session(job, journal)

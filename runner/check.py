@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from runner.protocol import Tolerance
-from runner.timing import Launch
+from profiler.runner.protocol import Tolerance
+from profiler.runner.timing import Launch
 
 REGION_ELEMENTS = 1 << 22
 """Elements compared at a time: each float64 temporary is 32 MiB, whatever the tensors' size."""

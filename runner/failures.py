@@ -9,8 +9,8 @@ from pathlib import Path
 
 import torch
 
-from runner.check import WrongResultError
-from runner.seal import ImplausibleError
+from profiler.runner.check import WrongResultError
+from profiler.runner.seal import ImplausibleError
 
 # Values of `profiler.model.Outcome`, which this side must not import.
 WRONG_RESULT = "wrong_result"

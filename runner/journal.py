@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import Any, TextIO
 
-from runner import protocol
-from runner.opened import OpenedFiles
+from profiler.runner import protocol
+from profiler.runner.opened import OpenedFiles
 
 
 class Journal:

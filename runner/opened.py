@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from runner.protocol import file_digest
+from profiler.runner.protocol import file_digest
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_TRUNC
 _FOREIGN_FOLDERS = frozenset({"site-packages", "dist-packages", ".git"})

@@ -79,7 +79,7 @@ class Job:
 
     session: str
     workload: str
-    """Dotted module name (`kernels.softmax.workload`) or path of a Python file."""
+    """Dotted module name (`profiler.kernels.softmax.workload`) or path of a Python file."""
     collector: str
     """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
     `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches;

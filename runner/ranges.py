@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 import nvtx
 
-from kernels.marks import annotated_range
-from runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
+from profiler.kernels.marks import annotated_range
+from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 
 def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[None]:

@@ -15,12 +15,12 @@ from typing import Any
 
 import torch
 
-from runner import check
-from runner.check import Tensors
-from runner.device import Device
-from runner.protocol import Tolerance
-from runner.seal import ImplausibleError
-from runner.timing import Launch
+from profiler.runner import check
+from profiler.runner.check import Tensors
+from profiler.runner.device import Device
+from profiler.runner.protocol import Tolerance
+from profiler.runner.seal import ImplausibleError
+from profiler.runner.timing import Launch
 
 SAMPLED = 1 << 16
 """Elements of an output that are compared: whole results of all variants would not fit into

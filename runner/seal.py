@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from runner import check, timing
+from profiler.runner import check, timing
 
 
 class ImplausibleError(Exception):
@@ -81,5 +81,5 @@ def _functions(owner: Any) -> Iterator[tuple[Any, str]]:
     """Functions that a module or a class of the runner defines itself."""
     for name, value in vars(owner).items():
         function = value.__func__ if isinstance(value, staticmethod) else value
-        if isinstance(function, FunctionType) and function.__module__.startswith("runner."):
+        if isinstance(function, FunctionType) and function.__module__.startswith("profiler.runner."):
             yield owner, name

@@ -15,17 +15,17 @@ from typing import Any
 
 import torch
 
-from runner import check, protocol, ranges
-from runner.check import Tensors, WrongResultError
-from runner.device import Device, DeviceMissingError, open_device
-from runner.failures import OUT_OF_MEMORY, Failure, diagnose
-from runner.journal import Journal
-from runner.protocol import Job, JobCell, JobVisit, Tolerance
-from runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same
-from runner.seal import ImplausibleError, Seal, refuse_replaced
-from runner.timing import Launch
-from runner.visits import Visits, make_visits
-from runner.workload import Workload, load_workload
+from profiler.runner import check, protocol, ranges
+from profiler.runner.check import Tensors, WrongResultError
+from profiler.runner.device import Device, DeviceMissingError, open_device
+from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
+from profiler.runner.journal import Journal
+from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
+from profiler.runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same
+from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
+from profiler.runner.timing import Launch
+from profiler.runner.visits import Visits, make_visits
+from profiler.runner.workload import Workload, load_workload
 
 
 class PhaseFailedError(Exception):

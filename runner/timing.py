@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from runner.device import Device
+from profiler.runner.device import Device
 
 Launch = Callable[[], Any]
 
@@ -201,7 +201,7 @@ _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
 
 
 WITHOUT_STOPWATCH = ("nsys", "torch")
-"""Collectors of timelines: their visits are made by `runner.visits`."""
+"""Collectors of timelines: their visits are made by `profiler.runner.visits`."""
 
 
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:

@@ -15,9 +15,9 @@ from torch._C._profiler import _ExperimentalConfig
 from torch.autograd.profiler_util import FunctionEventAvg
 from torch.profiler import ProfilerActivity, profile, record_function
 
-from runner.device import Device
-from runner.protocol import Job
-from runner.timing import on_cuda
+from profiler.runner.device import Device
+from profiler.runner.protocol import Job
+from profiler.runner.timing import on_cuda
 
 OPERATORS = 30
 """Rows of the table of operators."""

@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 import torch
 
-from runner import protocol, ranges
-from runner.device import Device
-from runner.protocol import Job, JobVisit
-from runner.timing import Launch, Stopwatch, make_stopwatch, no_garbage_collection, on_cuda
-from runner.traces import TraceWriter
+from profiler.runner import protocol, ranges
+from profiler.runner.device import Device
+from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, no_garbage_collection, on_cuda
+from profiler.runner.traces import TraceWriter
 
 
 class Visits(Protocol):
@@ -85,7 +85,7 @@ class TracedVisits:
         self._writer = TraceWriter(job, device)
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; `trace` (file name) and `operators`, see `runner.protocol`."""
+        """One visit; `trace` (file name) and `operators`, see `profiler.runner.protocol`."""
         # The range begins inside the profile: what began before is in no trace.
         with (
             self._writer.recording() as findings,

@@ -12,8 +12,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from runner.protocol import Tolerance
-from runner.timing import Launch
+from profiler.runner.protocol import Tolerance
+from profiler.runner.timing import Launch
 
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]

@@ -16,7 +16,7 @@ from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
-from runner.protocol import read_journal
+from profiler.runner.protocol import read_journal
 
 ENDINGS = str(TESTS / "workloads/endings.py")
 LAUNCHES = 3

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 FACTOR = 1.0 - 2.0**-15
 ADDEND = 3.0 * 2.0**-15

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from space import ADDEND, CASES, FACTOR, Case
 
-from kernels.library import KernelLibrary
+from profiler.kernels.library import KernelLibrary
 
 TOLERANCES = {"float32": (0.0, 2e-4)}
 """Rounding errors of up to 12288 dependent steps; results of integers must be equal."""

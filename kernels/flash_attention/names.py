@@ -10,14 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kernels.flash_attention.config import (
+from profiler.kernels.flash_attention.config import (
     FIELDS,
     FLAG_FIELDS,
     TILE_FIELDS,
     Config,
     make_config,
 )
-from kernels.parameters import Value
+from profiler.kernels.parameters import Value
 
 DTYPE_CODES: Mapping[str, int] = {"FP16": 5, "BF16": 15}
 """`c10::ScalarType`: Half and BFloat16."""

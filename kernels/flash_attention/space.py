@@ -10,23 +10,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.flash_attention.config import (
+from profiler.kernels.flash_attention.config import (
     DTYPES,
     ELEMENT_BYTES,
     Config,
     make_config,
     refusal,
 )
-from kernels.flash_attention.names import DTYPE_CODES, short_form
-from kernels.flash_attention.tuning import (
+from profiler.kernels.flash_attention.names import DTYPE_CODES, short_form
+from profiler.kernels.flash_attention.tuning import (
     FIRST_CODE_STEP,
     LAST_CODE_STEP,
     TUNED_CODE_STEP,
     ladder,
     named_sets,
 )
-from kernels.parameters import Params, Value
-from kernels.recipe import Recipe
+from profiler.kernels.parameters import Params, Value
+from profiler.kernels.recipe import Recipe
 
 IMPLEMENTATIONS = ("sdpa_flash", "sdpa_cudnn", "sdpa_efficient")
 """Backends of torch.nn.functional.scaled_dot_product_attention, as references."""
@@ -166,7 +166,7 @@ def _check_tiles(config: Config, size: Sizes) -> str | None:
 def variant_sets() -> dict[str, list[dict[str, Value]]]:
     """Named sets for `variants.sets`.
 
-    Those of `kernels.flash_attention.tuning.named_sets`, and the ladder: `prog`, and `prog_bf16`.
+    Those of `flash_attention.tuning.named_sets`, and the ladder: `prog`, and `prog_bf16`.
     """
     sets = {name: [config.params() for config in configs] for name, configs in named_sets().items()}
     for name, dtype in (("prog", "FP16"), ("prog_bf16", "BF16")):

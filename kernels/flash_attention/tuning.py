@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from kernels.flash_attention.config import DTYPES, Config, refusal
+from profiler.kernels.flash_attention.config import DTYPES, Config, refusal
 
 
 @dataclass(frozen=True)

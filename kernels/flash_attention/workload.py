@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch.nn.attention import SDPBackend
 
-from kernels.flash_attention.config import Config
-from kernels.flash_attention.space import (
+from profiler.kernels.flash_attention.config import Config
+from profiler.kernels.flash_attention.space import (
     Sizes,
     attention_flops,
     config_of,
@@ -24,9 +24,9 @@ from kernels.flash_attention.space import (
     least_bytes,
     sizes,
 )
-from kernels.library import KernelLibrary
-from kernels.parameters import Params
-from kernels.sdpa import SdpaLaunch
+from profiler.kernels.library import KernelLibrary
+from profiler.kernels.parameters import Params
+from profiler.kernels.sdpa import SdpaLaunch
 
 Launch = Callable[[], torch.Tensor]
 

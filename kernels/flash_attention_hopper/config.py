@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
-from kernels.parameters import Fields, Params, Value, wrong_value
+from profiler.kernels.parameters import Fields, Params, Value, wrong_value
 
 DTYPES = ("FP16", "BF16")
 CHOICES: Mapping[str, tuple[int, ...]] = {

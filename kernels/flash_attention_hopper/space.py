@@ -1,28 +1,28 @@
 """Which variants and problems make sense, and what to compile for each; no torch.
 
 A variant is a configuration of the Hopper kernel, given by its 12 fields; or it is
-`{implementation: …}`: one of torch's own, or `mma_sync`, the best of `kernels.flash_attention`. A
-problem is one of `kernels.flash_attention`, with any length.
+`{implementation: …}`: one of torch's own, or `mma_sync`, the best of the workload
+`profiler.kernels.flash_attention`. A problem is one of that workload, with any length.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from kernels.flash_attention import space as mma_space
-from kernels.flash_attention.config import Config as MmaConfig
-from kernels.flash_attention.names import DTYPE_CODES
-from kernels.flash_attention.space import DTYPE, check_problem, sizes
-from kernels.flash_attention_hopper.config import (
+from profiler.kernels.flash_attention import space as mma_space
+from profiler.kernels.flash_attention.config import Config as MmaConfig
+from profiler.kernels.flash_attention.names import DTYPE_CODES
+from profiler.kernels.flash_attention.space import DTYPE, check_problem, sizes
+from profiler.kernels.flash_attention_hopper.config import (
     DTYPES,
     Config,
     make_config,
     refusal,
     short_form,
 )
-from kernels.flash_attention_hopper.tuning import ladder, tuned
-from kernels.parameters import Params, Value
-from kernels.recipe import Recipe
+from profiler.kernels.flash_attention_hopper.tuning import ladder, tuned
+from profiler.kernels.parameters import Params, Value
+from profiler.kernels.recipe import Recipe
 
 __all__ = [
     "check_cell",
@@ -44,7 +44,7 @@ ARCHITECTURE = "sm_90a"
 """wgmma and setmaxnreg are not in any other architecture's instruction set."""
 
 _MMA_STEP = 15
-"""The fastest step of the ladder of `kernels.flash_attention` that takes any number of heads."""
+"""The fastest step of the ladder of `flash_attention` that takes any number of heads."""
 
 _SOURCE = Path(__file__).parent / "src" / "flash_attention_hopper.cu"
 _DEFINITIONS = {
@@ -75,7 +75,7 @@ def config_of(variant: Params) -> Config:
 
 
 def mma_params(variant: Params) -> dict[str, Value]:
-    """Parameters that the variant `mma_sync` has in `kernels.flash_attention`."""
+    """Parameters that the variant `mma_sync` has in `profiler.kernels.flash_attention`."""
     config = MmaConfig(
         dtype=str(variant.get("dtype", DTYPE)),
         B_r=128,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from kernels.flash_attention_hopper.config import DTYPES, Config, refusal
-from kernels.parameters import Value
+from profiler.kernels.flash_attention_hopper.config import DTYPES, Config, refusal
+from profiler.kernels.parameters import Value
 
 TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
 
@@ -81,7 +81,7 @@ def ladder(dtype: str) -> tuple[LadderStep, ...]:
         ("three consumers and 80 keys: 192 query rows for every tile", Config(dtype=dtype)),
     )
     baseline = LadderStep(
-        "the best of mma.sync: what kernels.flash_attention ends with",
+        "the best of mma.sync: what profiler.kernels.flash_attention ends with",
         {"implementation": "mma_sync", "dtype": dtype},
     )
     return (baseline, *(LadderStep(note, config.params()) for note, config in steps))

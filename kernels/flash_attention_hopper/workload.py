@@ -2,7 +2,7 @@
 
 Q, K, V and O are contiguous (batch, seq_len, heads, head_dim) in float16 or bfloat16; there is no
 mask and no dropout, the lengths are equal and may be any, and scores are scaled by
-1 / sqrt(head_dim). Inputs and expected results are those of `kernels.flash_attention`.
+1 / sqrt(head_dim). Inputs and expected results are those of `profiler.kernels.flash_attention`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from kernels.flash_attention import workload as mma_workload
-from kernels.flash_attention.workload import (
+from profiler.kernels.flash_attention import workload as mma_workload
+from profiler.kernels.flash_attention.workload import (
     Attention,
     Inputs,
     bytes,  # noqa: A004 - the name that the contract gives it
@@ -22,10 +22,10 @@ from kernels.flash_attention.workload import (
     make_inputs,
     other_inputs,
 )
-from kernels.flash_attention_hopper.config import Config
-from kernels.flash_attention_hopper.space import MMA_SYNC, config_of, dtype_of, mma_params
-from kernels.library import KernelLibrary
-from kernels.parameters import Params
+from profiler.kernels.flash_attention_hopper.config import Config
+from profiler.kernels.flash_attention_hopper.space import MMA_SYNC, config_of, dtype_of, mma_params
+from profiler.kernels.library import KernelLibrary
+from profiler.kernels.parameters import Params
 
 __all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kernels.fusion.fallback import fell_back, plain_name
-from kernels.fusion.operators import (
+from profiler.kernels.fusion.fallback import fell_back, plain_name
+from profiler.kernels.fusion.operators import (
     COMPILE,
     CUDNN,
     FLASH,

@@ -8,16 +8,16 @@ from pathlib import Path
 import torch
 from torch.nn.attention import SDPBackend
 
-from kernels.fusion import eager, inputs, references, triton_launch
-from kernels.fusion.inputs import Expected, Inputs
-from kernels.fusion.launches import (
+from profiler.kernels.fusion import eager, inputs, references, triton_launch
+from profiler.kernels.fusion.inputs import Expected, Inputs
+from profiler.kernels.fusion.launches import (
     Call,
     FusionLaunch,
     compile_launch,
     make_launch,
     time_first_call,
 )
-from kernels.fusion.operators import (
+from profiler.kernels.fusion.operators import (
     COMPILE,
     CUDNN,
     EAGER,
@@ -29,8 +29,8 @@ from kernels.fusion.operators import (
     TRITON,
     Params,
 )
-from kernels.fusion.space import check_cell, least_bytes, total_flops
-from kernels.sdpa import SdpaLaunch
+from profiler.kernels.fusion.space import check_cell, least_bytes, total_flops
+from profiler.kernels.sdpa import SdpaLaunch
 
 BACKENDS = {
     FLASH: SDPBackend.FLASH_ATTENTION,

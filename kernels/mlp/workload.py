@@ -1,8 +1,8 @@
 """Training steps of a multilayer perceptron: data, right results, and each implementation.
 
-A launch is one step. Ranges (`kernels.marks`): `define_input`, `define_model`, and in each step
-`step_<n>` with `forward`, `backward` and `optimizer_step` inside; in eager code `forward` holds a
-range for each layer, `layer_1` and so on. Compiled code and graphs have no layers to mark.
+A launch is one step. Ranges (`profiler.kernels.marks`): `define_input`, `define_model`, and in each
+step `step_<n>` with `forward`, `backward` and `optimizer_step` inside; in eager code `forward`
+holds a range for each layer, `layer_1` and so on. Compiled code and graphs have no layers to mark.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from typing import Protocol
 
 import torch
 
-from kernels.fusion.launches import Call, Memory, compile_launch, memory_of, time_first_call
-from kernels.marks import mark
-from kernels.mlp import network
-from kernels.mlp.graphs import Graphs
-from kernels.mlp.network import Inputs, Tensors
-from kernels.mlp.space import COMPILE, GRAPHS, Params, check_variant, has_adam, least_bytes
-from kernels.mlp.space import total_flops as flops_of
-from kernels.mlp.training import Training
+from profiler.kernels.fusion.launches import (
+    Call,
+    Memory,
+    compile_launch,
+    memory_of,
+    time_first_call,
+)
+from profiler.kernels.marks import mark
+from profiler.kernels.mlp import network
+from profiler.kernels.mlp.graphs import Graphs
+from profiler.kernels.mlp.network import Inputs, Tensors
+from profiler.kernels.mlp.space import COMPILE, GRAPHS, Params, check_variant, has_adam, least_bytes
+from profiler.kernels.mlp.space import total_flops as flops_of
+from profiler.kernels.mlp.training import Training
 
 TOLERANCES = {"float32": (1e-5, 1e-4)}
 """Absolute and relative bound, for sums of 1000 products through eight layers and back. Gradients

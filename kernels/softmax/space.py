@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 Params = Mapping[str, str | int | float | bool | None]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
-from kernels.library import KernelLibrary
-from kernels.softmax.space import DTYPES
+from profiler.kernels.library import KernelLibrary
+from profiler.kernels.softmax.space import DTYPES
 
 Params = Mapping[str, str | int | float | bool | None]
 Launch = Callable[[], torch.Tensor]

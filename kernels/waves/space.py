@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping
 from pathlib import Path
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 Params = Mapping[str, str | int | float | bool | None]
 

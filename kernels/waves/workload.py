@@ -13,8 +13,8 @@ from pathlib import Path
 
 import torch
 
-from kernels.library import KernelLibrary
-from kernels.waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
+from profiler.kernels.library import KernelLibrary
+from profiler.kernels.waves.space import WORK, Params, blocks_of, steps_of, tuning, waves_of
 
 FACTOR = 1.0 - 2.0**-15
 ADDEND = 3.0 * 2.0**-15

@@ -18,7 +18,7 @@ import pandas as pd
 
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import PERIOD_S, in_order
-from runner import protocol
+from profiler.runner import protocol
 
 VISIT_COLUMNS = ("cell", "block", "arm", "start_s", "end_s")
 

@@ -23,7 +23,7 @@ from profiler.analyse.timeline import (
     merge_numbered,
     numbered_prefixes,
 )
-from runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
+from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
 VISIT, LAUNCH = "visit", "launch"
 """What ranges of the profiler itself are called."""

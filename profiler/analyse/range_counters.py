@@ -35,7 +35,7 @@ from profiler.analyse.samples import SAMPLE_COLUMNS
 from profiler.analyse.timeline import merged_name, numbered_prefixes
 from profiler.metrics.queries import CATALOGUE
 from profiler.model import Environment, SessionKind
-from runner import protocol
+from profiler.runner import protocol
 
 RANGE_COLUMNS = ("cell", "path", "depth", "name", "kernels")
 """What says where a row belongs; every other column is a metric of the catalogue or of ncu.

@@ -21,7 +21,7 @@ from profiler.model import (
     Visit,
     slug,
 )
-from runner import protocol
+from profiler.runner import protocol
 
 SAMPLE_COLUMNS = (
     "session",

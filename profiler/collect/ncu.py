@@ -33,8 +33,8 @@ MINIMUM_VERSION = (2025, 1)
 `--rename-kernels off`, a file in the user's home can change kernel names; so older is refused."""
 
 NVTX_INCLUDE = "regex:profiler@.*/"
-"""All push/pop ranges of the domain `profiler` (`runner.protocol.NVTX_DOMAIN`); the slash is what
-makes it a push/pop filter."""
+"""All push/pop ranges of the domain `profiler` (`profiler.runner.protocol.NVTX_DOMAIN`); the slash
+is what makes it a push/pop filter."""
 
 _VERSION = re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE)
 _VERSION_TIMEOUT_S = 60.0

@@ -52,7 +52,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
 
 def runner_argv(job: Path, python: str | None = None) -> tuple[str, ...]:
     """Command line of the runner; `python` defaults to the interpreter of the orchestrator."""
-    return (python or sys.executable, "-m", "runner", str(job))
+    return (python or sys.executable, "-m", "profiler.runner", str(job))
 
 
 def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
@@ -66,7 +66,7 @@ def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:
 
 @dataclass(frozen=True)
 class Timer:
-    """Collector without a tool: the runner has a stopwatch for each name (`runner.timing`)."""
+    """Collector without a tool: the runner has a stopwatch for each name (`runner/timing.py`)."""
 
     python: str | None = None
     name: str = "timer"

@@ -32,7 +32,7 @@ from profiler.parse.bounded_files import is_packed, require_regular, unpack
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.nsys_attribution import Attribution, attribute
-from runner import protocol
+from profiler.runner import protocol
 
 NSYS, TORCH = "nsys", "torch.profiler"
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import ninja
 
-from kernels.build import Compiler
 from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.kernels.build import Compiler
 
 DEFAULT_TOOLKIT = "/usr/local/cuda"
 """Where NVIDIA's installers put the toolkit, often without touching PATH."""

@@ -45,7 +45,7 @@ from profiler.parse.nsys import (
 )
 from profiler.parse.nsys_tables import MISSING
 from profiler.parse.nvtx_cells import RangeKind
-from runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
+from profiler.runner.protocol import NVTX_DOMAIN, parse_launch_range_name, parse_range_name
 
 _RANGE = "user_annotation"
 _OPERATOR = "cpu_op"

@@ -77,7 +77,7 @@ def parse_inductor_log(text: str, name: str = "") -> tuple[TunedConfig, ...]:
 
 
 def tuned_of_record(rows: object) -> tuple[TunedConfig, ...]:
-    """Configurations that the runner recorded of a launch (`runner.protocol.TUNED`).
+    """Configurations that the runner recorded of a launch (`profiler.runner.protocol.TUNED`).
 
     What is none of it is left out: a journal may come from anywhere.
     """

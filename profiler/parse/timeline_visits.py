@@ -17,7 +17,7 @@ import pandas as pd
 from profiler.parse.nsys import Timeline
 from profiler.parse.nsys_attribution import Attribution, attribute
 from profiler.parse.nsys_tables import Integers
-from runner import protocol
+from profiler.runner import protocol
 
 VISIT_COLUMNS = ("cell", "block", "arm", "start_ns", "end_ns")
 LAUNCH_COLUMNS = ("launch", "start_ns", "end_ns")

@@ -13,8 +13,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from kernels.recipe import Recipe
 from profiler.errors import SpecError
+from profiler.kernels.recipe import Recipe
 from profiler.model import Params
 from profiler.planning.spec import LoadedSpec
 from profiler.planning.spec.values import did_you_mean
@@ -70,7 +70,7 @@ class Space:
         """Recipe to compile for a variant; None where nothing is compiled."""
         recipe = self._call("recipe", None, dict(params))
         if recipe is not None and not isinstance(recipe, Recipe):
-            raise self._wrong_type("recipe", "a kernels.recipe.Recipe or None", recipe)
+            raise self._wrong_type("recipe", "a profiler.kernels.recipe.Recipe or None", recipe)
         return recipe
 
     def check_kernels(

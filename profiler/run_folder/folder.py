@@ -121,8 +121,8 @@ class RunRecord:
     timelines: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Collector of timelines → AttemptRecord.settings of today."""
     opened: Mapping[str, str] = field(default_factory=dict)
-    """File that sessions opened (`runner.protocol.OPENED`) → digest of its content at the end of
-    the last execution: what an attempt measured with another content is not used."""
+    """File that sessions opened (`profiler.runner.protocol.OPENED`) → digest of its content at the
+    end of the last execution: what an attempt measured with another content is not used."""
     number: int = 0
     """Which run of its experiment in its folder it is, from 1; 0 of runs that were not counted.
     Clocks step back: this orders runs before `created` does."""

@@ -13,9 +13,9 @@ from profiler.collect import Collector, Command, read_text
 from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
+from profiler.runner import protocol
 from profiler.sessions.process import SessionResult, ignore, run_session
 from profiler.sessions.watchdog import Limits, Record
-from runner import protocol
 
 JOB = "job.json"
 JOURNAL = "journal.jsonl"

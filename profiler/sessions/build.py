@@ -17,7 +17,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from kernels.build import (
+from profiler.errors import EnvironmentUnusable, ParseError, naming
+from profiler.kernels.build import (
     BUILD_FILE,
     Compiler,
     Library,
@@ -26,8 +27,7 @@ from kernels.build import (
     plan_library,
     write_ninja,
 )
-from kernels.recipe import Recipe
-from profiler.errors import EnvironmentUnusable, ParseError, naming
+from profiler.kernels.recipe import Recipe
 from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.model import BuildResult, KernelFacts, Params, Variant

@@ -41,8 +41,8 @@ _TIDY_S = 2.0
 _POLL_S = 0.02
 _LOOK_S = 0.25
 RUNNER_VARIABLE = "PROFILER_RUNNER_PID"
-"""Set by the runner, and so inherited by what it starts (`runner.protocol.RUNNER_VARIABLE`, which a
-script cannot import)."""
+"""Set by the runner, and so inherited by what it starts (`RUNNER_VARIABLE` of `runner/protocol.py`,
+which a script cannot import)."""
 _PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from kernels.recipe import Recipe
 from profiler.errors import ProfilerError
+from profiler.kernels.recipe import Recipe
 from profiler.model import Params, Variant
 
 _ABSENT = object()

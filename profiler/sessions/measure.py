@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from kernels.recipe import Recipe
 from profiler.analyse.judge import is_judged
 from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
@@ -21,6 +21,7 @@ from profiler.planning.space import Space
 from profiler.planning.spec import Experiment, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.redact import public_environment
+from profiler.runner import protocol
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import (
@@ -40,7 +41,6 @@ from profiler.sessions.measurement import Measurement
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
-from runner import protocol
 
 _LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""

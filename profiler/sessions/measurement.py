@@ -41,6 +41,7 @@ from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
+from profiler.runner import protocol
 from profiler.sessions.attempt import Session, recover, run_attempt
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.kernel_checks import check_kernels
@@ -51,7 +52,6 @@ from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
 from profiler.sessions.watchdog import Limits
-from runner import protocol
 
 
 @dataclass

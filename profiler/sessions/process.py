@@ -18,8 +18,8 @@ import psutil  # type: ignore[import-untyped]
 from profiler.collect import STDERR, STDOUT, Command
 from profiler.errors import Interrupted
 from profiler.machine.lock_files import open_lock_file
+from profiler.runner import protocol
 from profiler.sessions.watchdog import JournalTail, Limits, Record, Watchdog
-from runner import protocol
 
 _GUARD = Path(__file__).with_name("guard.py")
 _POLL_S = 0.05

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from profiler.errors import UsageError
 from profiler.model import Cell
 from profiler.outside_text import safe
-from runner import protocol
+from profiler.runner import protocol
 
 _PIPE_WIDTH = 200
 """Columns where nothing says how wide the reader is: a file or a log."""

@@ -19,10 +19,10 @@ from profiler.collect.ncu import LOG
 from profiler.errors import EnvironmentUnusable, Interrupted, ProfilerError, UsageError
 from profiler.model import Outcome, Visit
 from profiler.notices import Notice, NoticeKind
+from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL, journal_visits
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.watchdog import Record
-from runner import protocol
 
 MAX_VISITS_PER_SESSION = 3000
 """More go to sessions of their own, so that a report that is lost or damaged costs two minutes;

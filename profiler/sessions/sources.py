@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
-import runner
+from profiler import runner
 from profiler.collect.command import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
@@ -18,7 +18,7 @@ from profiler.parse.shared_objects import shared_objects
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
 from profiler.planning.spec.workloads import is_file_name
-from runner.protocol import file_digest
+from profiler.runner.protocol import file_digest
 
 
 def hash_files(files: Iterable[Path]) -> str:

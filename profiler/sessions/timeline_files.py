@@ -29,8 +29,8 @@ from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys import Timeline, read_nsys
 from profiler.parse.timeline_files import TimelineFacts, has_timeline, write_timeline
 from profiler.parse.timeline_visits import inside, visits
+from profiler.runner import protocol
 from profiler.sessions.attempt import JOURNAL
-from runner import protocol
 
 _EXPORT_TIMEOUT_S = 1800.0
 _TRACES = "trace.*.json*"

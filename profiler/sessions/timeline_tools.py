@@ -16,8 +16,8 @@ from profiler.errors import EnvironmentUnusable
 from profiler.machine.requirements import Machine
 from profiler.parse.timeline_files import TimelineFacts
 from profiler.planning.spec import CommandWorkload, Experiment
+from profiler.runner import protocol
 from profiler.sessions.timeline_files import keep_report, keep_traces, prepare_private
-from runner import protocol
 
 NSYS = nsys.KIND.name
 """The collector of `--timeline`."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from runner import protocol
+from profiler.runner import protocol
 
 Record = Mapping[str, Any]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kernels.build import Compiler
-from kernels.recipe import Recipe
 from profiler.errors import EnvironmentUnusable
+from profiler.kernels.build import Compiler
+from profiler.kernels.recipe import Recipe
 from profiler.machine import compilers
 from profiler.machine.lock_files import take_lock, write_holder
 from profiler.model import Variant
@@ -34,8 +34,8 @@ done
 BUILD = """
 import sys
 from pathlib import Path
-from kernels.build import Compiler
-from kernels.recipe import Recipe
+from profiler.kernels.build import Compiler
+from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
 from profiler.sessions import build
 folder = Path(sys.argv[1])

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.build import Compiler
-from kernels.recipe import Recipe
 from profiler.errors import EnvironmentUnusable
+from profiler.kernels.build import Compiler
+from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
 from profiler.sessions import build
 from profiler.sessions.build import build_variants

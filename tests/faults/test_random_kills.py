@@ -20,8 +20,8 @@ import pytest
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
+from profiler.runner import protocol
 from profiler.sessions import guard
-from runner import protocol
 
 SEED = 20261122
 KILLS = int(os.environ.get("KILLS", "20"))

@@ -32,7 +32,7 @@ from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.recording import write_recording
-from runner import protocol
+from profiler.runner import protocol
 
 BUDGET = 60
 RECORDINGS = Path(__file__).parents[1] / "recordings"

@@ -16,7 +16,7 @@ from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.source import parse_value, read_document
 from profiler.run_folder.documents import read_json
-from runner import protocol
+from profiler.runner import protocol
 
 SMALL = 2**20
 BOMB = gzip.compress(b"\0" * (8 * SMALL))

@@ -12,9 +12,9 @@ from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import RunFolder
+from profiler.runner import protocol
+from profiler.runner.opened import OpenedFiles
 from profiler.sessions.sources import source_files
-from runner import protocol
-from runner.opened import OpenedFiles
 
 WORKLOAD = """\
 import importlib.util

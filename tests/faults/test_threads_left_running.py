@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from profiler.collect import Command
+from profiler.runner import protocol
 from profiler.sessions.process import Cause, run_session
 from profiler.sessions.watchdog import Limits
-from runner import protocol
 
 WORKLOAD = """\
 import {module}, threading, time
@@ -61,7 +61,7 @@ def test_the_runner_ends_a_few_seconds_after_its_last_record(tmp_path, left):
     job_file = str(tmp_path / "job.json")
     protocol.write_job(job, Path(job_file))
     hurry = (
-        "import sys, runner.__main__ as runner; runner.GRACE_S = 0.3;"
+        "import sys, profiler.runner.__main__ as runner; runner.GRACE_S = 0.3;"
         "runner._leave(runner.main(sys.argv[1:]))"
     )
     result = run_session(

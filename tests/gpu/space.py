@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 MODES = {"right": 0, "wrong": 1, "illegal": 2, "hangs": 3, "breaks": "this does not compile"}
 

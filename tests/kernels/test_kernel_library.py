@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.library import KernelLibrary
+from profiler.kernels.library import KernelLibrary
 
 SOURCE = """
 int toy_add(double* sum, int a, double b) { *sum = a + b; return 0; }

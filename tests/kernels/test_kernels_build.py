@@ -3,8 +3,8 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.build import Compiler, depfile_paths, plan_library, write_ninja
-from kernels.recipe import Recipe
+from profiler.kernels.build import Compiler, depfile_paths, plan_library, write_ninja
+from profiler.kernels.recipe import Recipe
 
 
 @pytest.fixture

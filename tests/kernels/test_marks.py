@@ -8,7 +8,7 @@ import torch
 from torch.autograd import profiler as torch_profiler
 from torch.profiler import ProfilerActivity, profile
 
-from kernels.marks import mark
+from profiler.kernels.marks import mark
 
 
 class RecordingDomain:

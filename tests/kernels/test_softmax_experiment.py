@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.softmax import space
+from profiler.kernels.softmax import space
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from kernels.softmax import space, workload
+from profiler.kernels.softmax import space, workload
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
 

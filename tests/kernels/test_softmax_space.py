@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from kernels.softmax import space
+from profiler.kernels.softmax import space
 
 
 def test_every_default_variant_is_accepted():

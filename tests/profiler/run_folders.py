@@ -26,9 +26,9 @@ from profiler.run_folder.folder import (
 )
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import Results, gather
+from profiler.runner import protocol
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.kernel_checks import check_kernels
-from runner import protocol
 
 CREATED = "2026-03-04T05:06:07+00:00"
 FAKE_NCU = Path(__file__).parents[1] / "fake_ncu/ncu"

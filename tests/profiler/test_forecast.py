@@ -10,8 +10,8 @@ from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
+from profiler.runner import protocol
 from profiler.sessions.forecast import START_S, first_command, forecast, visit_seconds
-from runner import protocol
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 
@@ -59,7 +59,7 @@ def test_the_first_command_is_what_a_run_would_start(softmax):
     assert words[0] == "ncu"
     for option in ("--config-file", "--rename-kernels", "--clock-control", "--log-file", "--nvtx"):
         assert option in words
-    assert words[-4:-1] == ["python", "-m", "runner"]
+    assert words[-4:-1] == ["python", "-m", "profiler.runner"]
 
 
 def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(softmax):

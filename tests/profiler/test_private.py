@@ -31,7 +31,7 @@ def test_folders_are_replaced_the_longest_first(home):
 
 def test_only_whole_names_are_replaced(home):
     private = private_texts(home / "run")
-    text = f"python -m runner {home}-of-another {home}lace"
+    text = f"python -m profiler.runner {home}-of-another {home}lace"
     assert without_private(text, private) == text
 
 

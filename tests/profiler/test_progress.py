@@ -8,8 +8,8 @@ from rich.console import Console
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Problem, Variant
+from profiler.runner import protocol
 from profiler.sessions.progress import ProgressReporter, VisitProgress, make_console
-from runner import protocol
 
 CELLS = {
     f"{name}..p": Cell(f"{name}..p", Variant(name, name.upper()), Problem("p", "4096"))

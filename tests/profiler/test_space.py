@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kernels.recipe import Recipe
 from profiler.errors import SpecError
+from profiler.kernels.recipe import Recipe
 from profiler.planning.space import Space, load_space, space_of
 from profiler.planning.spec import CommandWorkload, ModuleWorkload, load_spec
 
@@ -216,7 +216,7 @@ def test_a_file_with_dataclasses(space_from) -> None:
         (
             "def recipe(params): return 'a.cu'",
             lambda space: space.recipe({}),
-            "recipe must return a kernels.recipe.Recipe or None, not 'a.cu'",
+            "recipe must return a profiler.kernels.recipe.Recipe or None, not 'a.cu'",
         ),
     ],
 )
@@ -235,7 +235,7 @@ def test_functions_cannot_change_the_parameters(space_from) -> None:
 
 def test_a_recipe(space_from) -> None:
     text = (
-        "from pathlib import Path\nfrom kernels.recipe import Recipe\n"
+        "from pathlib import Path\nfrom profiler.kernels.recipe import Recipe\n"
         "def recipe(params): return Recipe((Path('/a.cu'),), {'N': params['n']})\n"
     )
     assert space_from(text).recipe({"n": 4}) == Recipe((Path("/a.cu"),), {"N": 4})

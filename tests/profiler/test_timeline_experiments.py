@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.waves import space as waves
+from profiler.kernels.waves import space as waves
 from profiler.model import SessionKind
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from runner.journal import Journal
-from runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
-from runner.session import open_session
+from profiler.runner.journal import Journal
+from profiler.runner.protocol import Job, JobCell, JobVisit, read_journal, write_job
+from profiler.runner.session import open_session
 
 WORKLOADS = Path(__file__).parent / "workloads"
 REPO = Path(__file__).parents[2]
@@ -80,7 +80,7 @@ class Workbench:
         path = self.folder / "job.json"
         write_job(job, path)
         code, _, err = self.fork_server.run(
-            "runner",
+            "profiler.runner",
             [str(path)],
             cwd=REPO,
             environment=self.fork_server.environment,
@@ -95,7 +95,7 @@ class Workbench:
 
 def run_runner(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "runner", *map(str, arguments)],
+        [sys.executable, "-m", "profiler.runner", *map(str, arguments)],
         cwd=REPO,
         capture_output=True,
         text=True,

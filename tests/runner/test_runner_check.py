@@ -7,9 +7,16 @@ import math
 import pytest
 import torch
 
-from runner import check
-from runner.check import WrongResultError, compare, poison, regions, run_poisoned, tolerance_for
-from runner.protocol import Tolerance
+from profiler.runner import check
+from profiler.runner.check import (
+    WrongResultError,
+    compare,
+    poison,
+    regions,
+    run_poisoned,
+    tolerance_for,
+)
+from profiler.runner.protocol import Tolerance
 
 EXACT = {"default": Tolerance(0.0, 0.0)}
 NAN, INF = math.nan, math.inf

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from runner.device import CpuDevice
-from runner.journal import Journal
-from runner.seal import Seal
-from runner.session import ContextLostError, Session
-from runner.timing import ProcessClock
-from runner.visits import TimedVisits
-from runner.workload import load_workload
+from profiler.runner.device import CpuDevice
+from profiler.runner.journal import Journal
+from profiler.runner.seal import Seal
+from profiler.runner.session import ContextLostError, Session
+from profiler.runner.timing import ProcessClock
+from profiler.runner.visits import TimedVisits
+from profiler.runner.workload import load_workload
 
 ILLEGAL = "CUDA error: an illegal memory access was encountered"
 
@@ -86,7 +86,7 @@ def test_an_exception_is_explained_by_what_the_device_reports_after_it(bench, se
 
 
 def test_a_lost_context_leaves_with_its_own_exit_code(bench, monkeypatch):
-    from runner import __main__, protocol, session
+    from profiler.runner import __main__, protocol, session
 
     path = bench.folder / "job.json"
     protocol.write_job(bench.job(["plain"]), path)

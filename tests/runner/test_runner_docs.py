@@ -13,7 +13,7 @@ import yaml
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from runner.protocol import JobCell, JobVisit
+from profiler.runner.protocol import JobCell, JobVisit
 
 PAGE = Path(__file__).parents[2] / "docs" / "workloads.md"
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from runner import protocol
-from runner.workload import WorkloadError, load_workload
+from profiler.runner import protocol
+from profiler.runner.workload import WorkloadError, load_workload
 
 WORKLOAD = str(Path(__file__).parent / "workloads" / "two_types.py")
 

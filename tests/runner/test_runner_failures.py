@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner.check import WrongResultError
-from runner.failures import Failure, diagnose
+from profiler.runner.check import WrongResultError
+from profiler.runner.failures import Failure, diagnose
 
 HERE = Path(__file__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner import protocol
+from profiler.runner import protocol
 
 pytestmark = pytest.mark.gpu
 

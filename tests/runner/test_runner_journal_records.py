@@ -6,7 +6,7 @@ import random
 import pytest
 
 from profiler.model import Outcome
-from runner import protocol
+from profiler.runner import protocol
 
 VISIT = {"event": "finished", "time": 1.5, "cell": "a", "phase": "measure", "block": 0}
 

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from runner import protocol
+from profiler.runner import protocol
 
 
 def test_a_good_run_ends_with_0(bench, select):

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from runner.protocol import (
+from profiler.runner.protocol import (
     FAILED,
     FINISHED,
     MEASURE,

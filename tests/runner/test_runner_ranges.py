@@ -5,8 +5,8 @@ from __future__ import annotations
 import nvtx
 import pytest
 
-from runner import ranges
-from runner.protocol import parse_range_name
+from profiler.runner import ranges
+from profiler.runner.protocol import parse_range_name
 
 
 class RecordingDomain:

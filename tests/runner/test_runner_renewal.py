@@ -10,12 +10,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from runner import protocol, renewal
-from runner.check import Tolerance
-from runner.device import CpuDevice
-from runner.protocol import JobCell, JobVisit
-from runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same, shuffled
-from runner.seal import ImplausibleError, Seal
+from profiler.runner import protocol, renewal
+from profiler.runner.check import Tolerance
+from profiler.runner.device import CpuDevice
+from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.renewal import (
+    NotRenewableError,
+    Renewal,
+    Sample,
+    other_seed,
+    require_same,
+    shuffled,
+)
+from profiler.runner.seal import ImplausibleError, Seal
 
 CHEATS = Path(__file__).parent / "workloads/cheats.py"
 HONEST = ("honest", "honest, into its output")
@@ -151,19 +158,19 @@ def test_without_memory_for_the_launch_a_cell_is_passed_over(bench, select, monk
 # ---- the workloads of the repository -------------------------------------------------------------
 
 OWN = [
-    ("kernels.softmax.workload", {"algorithm": "torch"}, {"rows": 8, "columns": 16}),
+    ("profiler.kernels.softmax.workload", {"algorithm": "torch"}, {"rows": 8, "columns": 16}),
     (
-        "kernels.fusion.workload",
+        "profiler.kernels.fusion.workload",
         {"implementation": "eager"},
         {"operator": "softmax", "dim0": 8, "dim1": 16},
     ),
     (
-        "kernels.mlp.workload",
+        "profiler.kernels.mlp.workload",
         {"implementation": "eager"},
         {"optimizer": "adam", "layers": 2, "width": 16, "batch": 8},
     ),
     (
-        "kernels.flash_attention.workload",
+        "profiler.kernels.flash_attention.workload",
         {"implementation": "sdpa_flash"},
         {"precision": "BF16", "batch": 1, "seq_len": 64, "heads": 2, "head_dim": 32},
     ),

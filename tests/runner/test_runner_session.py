@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from profiler.model import Outcome
-from runner.protocol import JobVisit, Tolerance, finished_visits
+from profiler.runner.protocol import JobVisit, Tolerance, finished_visits
 
 PHASES = ["prepare", "check", "describe"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from runner.protocol import JobCell, JobVisit
+from profiler.runner.protocol import JobCell, JobVisit
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
@@ -13,7 +13,7 @@ def test_torch_variants_of_softmax_are_right_and_measured(bench, select, dtype):
     names = ["torch", "torch-naive"]
     job = bench.job(
         [],
-        workload="kernels.softmax.workload",
+        workload="profiler.kernels.softmax.workload",
         cells=tuple(JobCell(name, name, {"algorithm": name}, "p", problem) for name in names),
         visits=tuple(JobVisit(name, block) for block in range(2) for name in names),
     )
@@ -31,7 +31,10 @@ def test_a_cuda_variant_on_the_cpu_is_refused_in_words(bench, select):
     problem = {"rows": 4, "columns": 64, "dtype": "float32"}
     cell = JobCell("online", "online", {"algorithm": "online"}, "p", problem)
     job = bench.job(
-        [], workload="kernels.softmax.workload", cells=(cell,), visits=(JobVisit("online", 0),)
+        [],
+        workload="profiler.kernels.softmax.workload",
+        cells=(cell,),
+        visits=(JobVisit("online", 0),),
     )
 
     (failure,) = select(bench.run(job), event="failed")

@@ -8,8 +8,8 @@ import time
 import pytest
 import torch
 
-from runner.device import CpuDevice, DeviceMissingError, open_device
-from runner.timing import (
+from profiler.runner.device import CpuDevice, DeviceMissingError, open_device
+from profiler.runner.timing import (
     PlainClock,
     ProcessClock,
     ProfiledOperators,

@@ -11,8 +11,8 @@ from traced_parts import parts_of
 
 from profiler.parse.chrome_trace import read_traces
 from profiler.parse.nsys_attribution import attribute
-from runner import traces
-from runner.protocol import OPERATOR_FIELDS, JobCell, JobVisit
+from profiler.runner import traces
+from profiler.runner.protocol import OPERATOR_FIELDS, JobCell, JobVisit
 
 PARTS = str(Path(__file__).parent / "workloads" / "parts.py")
 SIZE = 64
@@ -27,7 +27,7 @@ def softmax(tmp_path_factory, workbench):
     names = ["torch", "torch-naive"]
     job = bench.job(
         [],
-        workload="kernels.softmax.workload",
+        workload="profiler.kernels.softmax.workload",
         collector="torch",
         launches=LAUNCHES,
         cells=tuple(JobCell(name, name, {"algorithm": name}, "p", problem) for name in names),

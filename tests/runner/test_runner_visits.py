@@ -9,11 +9,11 @@ import nvtx
 import pytest
 import torch
 
-from runner import visits
-from runner.device import CpuDevice, open_device
-from runner.protocol import JobVisit
-from runner.timing import ProcessClock
-from runner.visits import RecordedVisits, TimedVisits, TracedVisits, make_visits
+from profiler.runner import visits
+from profiler.runner.device import CpuDevice, open_device
+from profiler.runner.protocol import JobVisit
+from profiler.runner.timing import ProcessClock
+from profiler.runner.visits import RecordedVisits, TimedVisits, TracedVisits, make_visits
 
 PARTS = str(Path(__file__).parent / "workloads" / "parts.py")
 VISIT = JobVisit("a..p0", 3, 1)

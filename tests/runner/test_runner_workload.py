@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from runner.protocol import Tolerance
-from runner.workload import WorkloadError, load_workload
+from profiler.runner.protocol import Tolerance
+from profiler.runner.workload import WorkloadError, load_workload
 
 WHOLE = """
 def make_inputs(problem, device, seed): return 1

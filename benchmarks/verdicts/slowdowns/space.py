@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 THREADS = 256
 KERNELS = ("compute", "memory", "cache")

@@ -49,7 +49,7 @@ from profiler.planning.spec.values import (
     wrong,
 )
 from profiler.planning.spec.workloads import CommandWorkload, Workload
-from runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
+from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
 DEFAULT_SEED = 0x5EED
 """Any fixed number will do: it only has to be the same from one run to the next."""

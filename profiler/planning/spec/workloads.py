@@ -64,7 +64,8 @@ class ModuleWorkload(SpecModel):
 
     module: Name = Field(
         description="Package with `workload` and, if it likes, `space` inside "
-        "(`kernels.softmax`), or a Python file relative to the spec's folder (`./mine.py`)."
+        "(`profiler.kernels.softmax`), or a Python file relative to the spec's folder "
+        "(`./mine.py`)."
     )
     space: Name | None = Field(
         default=None,
@@ -220,7 +221,7 @@ Workload = Annotated[
     Discriminator(
         _workload_kind,
         custom_error_type="wrong",
-        custom_error_message="must be a module (`kernels.softmax`), a file (`./mine.py`), "
+        custom_error_message="must be a module (`profiler.kernels.softmax`), a file (`./mine.py`), "
         "or a mapping with either `module` or `command`",
     ),
 ]

@@ -17,7 +17,7 @@ from profiler.findings.timelines.cells import (
 from profiler.metrics.labels import label
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
-from runner.protocol import NVTX_DOMAIN
+from profiler.runner.protocol import NVTX_DOMAIN
 
 MOST_KERNELS = 40
 MOST_GAPS = 15

@@ -33,7 +33,7 @@ from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.explained import cell_profiles
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
-from runner import protocol
+from profiler.runner import protocol
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})

@@ -33,7 +33,7 @@ from profiler.run_folder.folder import RESULT_FILE
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
 from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
-from runner import protocol
+from profiler.runner import protocol
 
 
 @dataclass(frozen=True, eq=False)

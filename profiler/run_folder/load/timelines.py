@@ -22,7 +22,7 @@ from profiler.parse.nsys import Timeline
 from profiler.parse.timeline_files import TimelineFacts, read_timeline
 from profiler.parse.timeline_visits import Cut, cuts, full_window, launch_times, visits, window_of
 from profiler.run_folder.folder import Attempt
-from runner import protocol
+from profiler.runner import protocol
 
 FIRST_BLOCK = 0
 """The block whose timeline is shown."""

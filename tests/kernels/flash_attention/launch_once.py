@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from kernels.flash_attention import workload
+from profiler.kernels.flash_attention import workload
 
 SEQ_LEN = 256
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.flash_attention import space, tuning
-from kernels.flash_attention.config import FIELDS, Config
-from kernels.flash_attention.names import short_form
+from profiler.kernels.flash_attention import space, tuning
+from profiler.kernels.flash_attention.config import FIELDS, Config
+from profiler.kernels.flash_attention.names import short_form
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.flash_attention import space, workload
-from kernels.flash_attention.config import Config
+from profiler.kernels.flash_attention import space, workload
+from profiler.kernels.flash_attention.config import Config
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
 

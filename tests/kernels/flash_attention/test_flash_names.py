@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kernels.flash_attention.config import (
+from profiler.kernels.flash_attention.config import (
     CHOICES,
     FIELDS,
     FLAG_FIELDS,
@@ -10,7 +10,7 @@ from kernels.flash_attention.config import (
     make_config,
     refusal,
 )
-from kernels.flash_attention.names import DTYPE_CODES, parse, short_form
+from profiler.kernels.flash_attention.names import DTYPE_CODES, parse, short_form
 
 LEGAL = (
     st.fixed_dictionaries(

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.flash_attention import space, tuning
-from kernels.flash_attention.config import FIELDS, Config, make_config, refusal
+from profiler.kernels.flash_attention import space, tuning
+from profiler.kernels.flash_attention.config import FIELDS, Config, make_config, refusal
 
 
 def test_a_configuration_has_the_thirteen_fields_in_the_order_of_a_kernels_name():
@@ -30,7 +30,7 @@ def test_a_configuration_has_the_thirteen_fields_in_the_order_of_a_kernels_name(
 
 
 def test_the_space_needs_no_torch():
-    code = "import sys, kernels.flash_attention.space; sys.exit('torch' in sys.modules)"
+    code = "import sys, profiler.kernels.flash_attention.space; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.flash_attention import space, workload
-from kernels.flash_attention.config import Config
-from runner import check
-from runner.protocol import Tolerance
-from runner.workload import load_workload
+from profiler.kernels.flash_attention import space, workload
+from profiler.kernels.flash_attention.config import Config
+from profiler.runner import check
+from profiler.runner.protocol import Tolerance
+from profiler.runner.workload import load_workload
 
 CPU = torch.device("cpu")
 PROBLEM = {"seq_len": 64, "batch": 2, "heads": 3, "head_dim": 64}
@@ -104,7 +104,7 @@ def test_our_kernels_say_that_they_cannot_run_on_the_cpu(inputs):
 
 
 def test_the_runner_finds_all_functions():
-    found = load_workload("kernels.flash_attention.workload")
+    found = load_workload("profiler.kernels.flash_attention.workload")
     assert found.reference is None
     assert found.expected is workload.expected
     assert found.flops is not None

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.build import Compiler, plan_library
-from kernels.flash_attention_hopper import space
-from kernels.flash_attention_hopper.config import Config
-from kernels.recipe import Recipe
+from profiler.kernels.build import Compiler, plan_library
+from profiler.kernels.flash_attention_hopper import space
+from profiler.kernels.flash_attention_hopper.config import Config
+from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from kernels.flash_attention_hopper import space, workload
-from kernels.flash_attention_hopper.config import Config, refusal, short_form
+from profiler.kernels.flash_attention_hopper import space, workload
+from profiler.kernels.flash_attention_hopper.config import Config, refusal, short_form
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
 

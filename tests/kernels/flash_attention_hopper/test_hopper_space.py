@@ -7,15 +7,22 @@ from dataclasses import replace
 
 import pytest
 
-from kernels.flash_attention import space as mma_space
-from kernels.flash_attention_hopper import space, tuning
-from kernels.flash_attention_hopper.config import FIELDS, SHARED_BYTES, Config, refusal, short_form
+from profiler.kernels.flash_attention import space as mma_space
+from profiler.kernels.flash_attention_hopper import space, tuning
+from profiler.kernels.flash_attention_hopper.config import (
+    FIELDS,
+    SHARED_BYTES,
+    Config,
+    refusal,
+    short_form,
+)
 
 PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
 
 
 def test_the_space_needs_no_torch():
-    code = "import sys, kernels.flash_attention_hopper.space; sys.exit('torch' in sys.modules)"
+    module = "profiler.kernels.flash_attention_hopper.space"
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
 
-from kernels.flash_attention_hopper import workload
-from kernels.flash_attention_hopper.config import Config
-from runner.workload import load_workload
+from profiler.kernels.flash_attention_hopper import workload
+from profiler.kernels.flash_attention_hopper.config import Config
+from profiler.runner.workload import load_workload
 
 CPU = torch.device("cpu")
 PROBLEM = {"seq_len": 50, "batch": 2, "heads": 3, "head_dim": 64}
@@ -22,7 +22,7 @@ def inputs():
 
 
 def test_it_is_a_workload():
-    assert load_workload("kernels.flash_attention_hopper.workload").flops is not None
+    assert load_workload("profiler.kernels.flash_attention_hopper.workload").flops is not None
     assert workload.flops(PROBLEM) == 2 * 3 * (4 * 50**2 * 64 + 6 * 50**2)
     assert workload.bytes(PROBLEM) == 4 * 2 * 50 * 3 * 64 * 2
 

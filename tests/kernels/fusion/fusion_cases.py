@@ -2,8 +2,8 @@
 
 import math
 
-from kernels.fusion import workload
-from kernels.fusion.operators import OPERATORS
+from profiler.kernels.fusion import workload
+from profiler.kernels.fusion.operators import OPERATORS
 
 SMALL = {
     **{name: {"operator": name, "dim0": 37, "dim1": 50} for name in OPERATORS},

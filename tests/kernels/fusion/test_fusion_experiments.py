@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.fusion.operators import OPERATORS
+from profiler.kernels.fusion.operators import OPERATORS
 from profiler.metrics import queries as metrics
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of

@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from kernels.fusion import eager, space
-from kernels.fusion.operators import IMPLEMENTATIONS, OPERATORS
+from profiler.kernels.fusion import eager, space
+from profiler.kernels.fusion.operators import IMPLEMENTATIONS, OPERATORS
 
 MATRIX = {"dim0": 3, "dim1": 5}
 ATTENTION = {"operator": "attention", "batch": 2, "seq_len": 16, "heads": 4, "head_dim": 8}
@@ -16,7 +16,7 @@ def problem(operator, **more):
 
 
 def test_the_space_needs_no_torch():
-    command = "import sys, kernels.fusion.space; sys.exit('torch' in sys.modules)"
+    command = "import sys, profiler.kernels.fusion.space; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", command], check=False).returncode == 0
 
 

@@ -11,7 +11,7 @@ from torch._inductor import select_algorithm
 from torch._inductor.codecache import PyCodeCache
 from torch._inductor.runtime.triton_heuristics import CachingAutotuner
 
-from kernels.fusion import tuning
+from profiler.kernels.fusion import tuning
 
 
 def launcher(block, warps=4, registers=16):

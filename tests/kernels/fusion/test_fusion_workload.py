@@ -2,9 +2,9 @@ import pytest
 import torch
 from fusion_cases import SMALL, as_tuple, excess, prepared
 
-from kernels.fusion import eager, references, triton_launch, workload
-from kernels.fusion.launches import fresh
-from kernels.fusion.operators import OPERATORS, SOFTMAX_FORMS
+from profiler.kernels.fusion import eager, references, triton_launch, workload
+from profiler.kernels.fusion.launches import fresh
+from profiler.kernels.fusion.operators import OPERATORS, SOFTMAX_FORMS
 
 CPU = torch.device("cpu")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from mlp_cases import excess, prepared, small
 
-from kernels.mlp import workload
-from runner import check
+from profiler.kernels.mlp import workload
+from profiler.runner import check
 
 pytestmark = [
     pytest.mark.gpu,

@@ -6,7 +6,7 @@ import pandas as pd
 
 SPEC = """\
 name: steps
-workload: kernels.mlp
+workload: profiler.kernels.mlp
 variants: {matrix: {implementation: [eager, graphs]}}
 problems: {matrix: {optimizer: [none, adam], layers: 2, width: 32, batch: 8}}
 baseline: eager

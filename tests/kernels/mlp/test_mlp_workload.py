@@ -2,7 +2,7 @@ import pytest
 import torch
 from mlp_cases import SMALL, excess, prepared, small
 
-from kernels.mlp import network, workload
+from profiler.kernels.mlp import network, workload
 
 OPTIMIZERS = ("none", "adam")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kernels.waves import space
+from profiler.kernels.waves import space
 from profiler.model import Variant
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from kernels.waves import space, workload
+from profiler.kernels.waves import space, workload
 from profiler.model import Variant
+from profiler.runner import check
 from profiler.sessions.build import build_variants
-from runner import check
 
 pytestmark = pytest.mark.gpu
 

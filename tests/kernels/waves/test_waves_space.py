@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from kernels.waves import space
+from profiler.kernels.waves import space
 
 
 @pytest.mark.parametrize(

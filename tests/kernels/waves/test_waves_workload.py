@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from kernels.waves import space, workload
+from profiler.kernels.waves import space, workload
 
 CPU = torch.device("cpu")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from profiler.model import Cell, Problem, Variant, cell_id
-from runner.protocol import range_name
+from profiler.runner.protocol import range_name
 
 
 class Range(NamedTuple):

@@ -19,7 +19,7 @@ from profiler.analyse.range_counters import (
 from profiler.analyse.timeline import merge_numbered, numbered_prefixes, range_tree
 from profiler.model import Environment
 from profiler.parse.ncu_csv import read_ncu_csv
-from runner.protocol import launch_range_name, range_name
+from profiler.runner.protocol import launch_range_name, range_name
 
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
 THREAD = 7

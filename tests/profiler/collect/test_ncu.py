@@ -32,7 +32,7 @@ from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
 from profiler.parse.ncu_source import parse_source_page
-from runner.protocol import NVTX_DOMAIN
+from profiler.runner.protocol import NVTX_DOMAIN
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 
@@ -100,7 +100,7 @@ def options(**changes):
         "cache_control": "all",
         "clock_control": "none",
     }
-    return command(["python", "-m", "runner", "job.json"], **{**settings, **changes})
+    return command(["python", "-m", "profiler.runner", "job.json"], **{**settings, **changes})
 
 
 class TestCommand:
@@ -125,7 +125,7 @@ class TestCommand:
         assert arguments[arguments.index(option) + 1] == value
 
     def test_target_comes_last_and_whole(self):
-        assert options()[-4:] == ["python", "-m", "runner", "job.json"]
+        assert options()[-4:] == ["python", "-m", "profiler.runner", "job.json"]
         assert {"--csv", "--nvtx", "-f"} <= set(options())
 
     def test_include_is_the_domain_of_the_runner(self):
@@ -151,7 +151,7 @@ class TestCommand:
         made = ncu.session_command(tmp_path / "job.json", tmp_path, ["m"])
         assert isinstance(made, Command)
         assert made.argv[0] == str(FAKE_NCU)
-        assert made.argv[-4:] == ("/py", "-m", "runner", str(tmp_path / "job.json"))
+        assert made.argv[-4:] == ("/py", "-m", "profiler.runner", str(tmp_path / "job.json"))
         assert made.env == {"LC_ALL": "C"}
         assert made.files == {"log": tmp_path / LOG, "report": tmp_path / REPORT}
         assert made.argv[made.argv.index("--cache-control") + 1] == "none"

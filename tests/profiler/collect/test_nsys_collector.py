@@ -129,7 +129,7 @@ class TestVersion:
 
 
 def options(window=None, output=Path("/out/report")):
-    return command(["python", "-m", "runner", "job.json"], output=output, window=window)
+    return command(["python", "-m", "profiler.runner", "job.json"], output=output, window=window)
 
 
 class TestCommand:
@@ -137,7 +137,7 @@ class TestCommand:
         assert options() == [
             *("profile", "--trace=cuda,nvtx", "--sample=none", "--cpuctxsw=none"),
             *("--backtrace=none", "--cuda-graph-trace=node", "--force-overwrite=true"),
-            *("-o", "/out/report", "python", "-m", "runner", "job.json"),
+            *("-o", "/out/report", "python", "-m", "profiler.runner", "job.json"),
         ]
 
     @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ class TestCollector:
     def test_session_runs_the_runner(self, tmp_path):
         got = Nsys(Path("/opt/nsys"), python="py").session_command(Path("j.json"), tmp_path, ["m"])
         assert got.argv[:2] == ("/opt/nsys", "profile")
-        assert got.argv[-4:] == ("py", "-m", "runner", "j.json")
+        assert got.argv[-4:] == ("py", "-m", "profiler.runner", "j.json")
         assert got.files == {"report": tmp_path / REPORT}
         assert (tmp_path / REPORT).parent == tmp_path / "private"
         assert got.argv[got.argv.index("-o") + 1] + ".nsys-rep" == str(tmp_path / REPORT)

@@ -15,8 +15,8 @@ from profiler.metrics.queries import CATALOGUE
 from profiler.model import Outcome
 from profiler.planning.spec import json_schema
 from profiler.run_folder.load.assemble import assemble
-from runner import timing
-from runner.device import CpuDevice
+from profiler.runner import timing
+from profiler.runner.device import CpuDevice
 
 ROOT = Path(__file__).parents[3]
 

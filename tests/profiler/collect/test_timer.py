@@ -9,7 +9,7 @@ from profiler.collect.timer import Timer, diagnose_runner
 
 def test_command_is_the_runner(tmp_path):
     command = Timer().session_command(tmp_path / "job.json", tmp_path, ())
-    assert command.argv == (sys.executable, "-m", "runner", str(tmp_path / "job.json"))
+    assert command.argv == (sys.executable, "-m", "profiler.runner", str(tmp_path / "job.json"))
     assert (dict(command.env), dict(command.files)) == ({}, {})
 
 

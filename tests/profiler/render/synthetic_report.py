@@ -147,7 +147,7 @@ def make_report(
         spec_text="name: softmax\nvariants:\n  note: '</pre><script>alert(2)</script>'\n",
         spec_path="experiments/softmax.yaml",
         commands={
-            "timing": "ncu --csv --nvtx python -m runner job.json",
+            "timing": "ncu --csv --nvtx python -m profiler.runner job.json",
             "build": "ninja -C build",
         },
         stages={"build": 41.2, "inside ncu": 301.0, "outside ncu": 12.5},

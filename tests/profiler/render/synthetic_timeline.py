@@ -14,7 +14,7 @@ from profiler.model import Problem
 from profiler.parse.nsys import API_COLUMNS, OPERATION_COLUMNS, RANGE_COLUMNS, Timeline
 from profiler.parse.nsys_attribution import attribute
 from profiler.run_folder.load.report import Report
-from runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
+from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
 
 PROCESS = 0x1000001
 MAIN, BACKWARD = (PROCESS << 24) + 1, (PROCESS << 24) + 2

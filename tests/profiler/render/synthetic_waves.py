@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from kernels.waves.space import blocks_of
 from profiler.analyse.summary import summarise
+from profiler.kernels.waves.space import blocks_of
 from profiler.model import (
     Cell,
     CellStatus,

@@ -18,7 +18,7 @@ from profiler.planning.spec import load_spec
 from profiler.run_folder.folder import AttemptResult, RunFolder
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.recording import write_recording
-from runner import protocol
+from profiler.runner import protocol
 
 PLAIN, TREE = "plain..small", "tree..small"
 

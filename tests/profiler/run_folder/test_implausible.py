@@ -13,7 +13,7 @@ from profiler.notices import NoticeKind, text
 from profiler.planning.plan import make_plan
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.outcomes import failures
-from runner import protocol
+from profiler.runner import protocol
 
 TREE, LOOP = "tree..small", "loop..small"
 TRUSTING = SPEC.replace(

@@ -10,7 +10,7 @@ from run_folders import COMMAND_SPEC, Workplace
 from profiler.analyse.rules import RULE_COLUMNS
 from profiler.model import Visit
 from profiler.run_folder.load.assemble import assemble
-from runner import protocol
+from profiler.runner import protocol
 
 DETAILS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1/ncu_details_detailed_rules.csv.gz"
 CELLS = ("plain..small", "tree..small")

@@ -14,7 +14,7 @@ from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult, KernelCheck,
 from profiler.run_folder.load.attempts import load_attempt
 from profiler.run_folder.load.outcomes import Failure, failures
 from profiler.run_folder.recording import write_recording
-from runner import protocol
+from profiler.runner import protocol
 
 PLAIN, TREE, LOOP = "plain..small", "tree..small", "loop..small"
 FINISHED = AttemptResult("finished", 1.0)

@@ -7,14 +7,14 @@ import pytest
 
 from profiler.collect.ncu import Ncu
 from profiler.collect.timer import Timer
+from profiler.runner.protocol import Job, JobCell
 from profiler.sessions.attempt import Session
 from profiler.sessions.watchdog import Limits
-from runner.protocol import Job, JobCell
 
 FAKE_NCU = Path(__file__).parents[2] / "fake_ncu/ncu"
 
 STUB_RUNNER = """#!{python}
-# Called as `stub -m runner JOB`. What a cell does is in its name.
+# Called as `stub -m profiler.runner JOB`. What a cell does is in its name.
 import ctypes, json, os, signal, sys, time
 job = json.load(open(sys.argv[3]))
 journal = open(job["journal"], "a")

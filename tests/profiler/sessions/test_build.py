@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from kernels.recipe import Recipe
-from kernels.softmax import space
 from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.kernels.recipe import Recipe
+from profiler.kernels.softmax import space
 from profiler.machine import compilers
 from profiler.machine.compilers import check_arch, find_ninja, find_nvcc, nvcc_version
 from profiler.model import Variant
@@ -165,7 +165,7 @@ def test_a_failure_is_tried_again(folder):
 def test_two_processes_building_at_once_both_succeed(folder):
     program = (
         "import sys; from pathlib import Path\n"
-        "from kernels.recipe import Recipe; from profiler.model import Variant\n"
+        "from profiler.kernels.recipe import Recipe; from profiler.model import Variant\n"
         "from profiler.sessions.build import build_variants\n"
         "folder = Path(sys.argv[1]); recipe = Recipe((folder / 'scale.cu',), {'WIDTH': 4})\n"
         "(result,) = build_variants([Variant('v', 'v')], {'v': recipe}, arch='sm_90',"

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from kernels.recipe import Recipe
 from profiler.errors import SpecError
+from profiler.kernels.recipe import Recipe
 from profiler.model import Variant
 from profiler.sessions.launch_params import launch_params
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from run_folders import CREATED, SPEC, failed
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 from profiler.machine.requirements import Machine
 from profiler.model import Cell, Problem
 from profiler.planning.space import load_space
@@ -80,7 +80,7 @@ def test_variants_of_a_plan_are_each_there_once_in_its_order(place):
 def write_space(folder, recipe):
     """A space whose variants have this recipe."""
     (folder / "space.py").write_text(
-        f"from pathlib import Path\nfrom kernels.recipe import Recipe\n"
+        f"from pathlib import Path\nfrom profiler.kernels.recipe import Recipe\n"
         f"def recipe(params):\n    return {recipe}\n"
     )
     spec = SPEC.replace("./workload.py", "{module: ./workload.py, space: ./space.py}")

@@ -10,10 +10,10 @@ from profiler.collect.ncu import LOG, Ncu, has_rows
 from profiler.collect.timer import Timer
 from profiler.model import Outcome, Visit
 from profiler.parse.ncu_csv import read_ncu_csv
+from profiler.runner.protocol import Job, JobCell, parse_range_name
 from profiler.sessions.attempt import Session, journal_visits, run_attempt
 from profiler.sessions.recovery import run_visits
 from profiler.sessions.watchdog import Limits
-from runner.protocol import Job, JobCell, parse_range_name
 
 TESTS = Path(__file__).parents[2]
 METRICS = ("gpu__time_duration.sum", "lts__t_sector_hit_rate.pct", "launch__registers_per_thread")

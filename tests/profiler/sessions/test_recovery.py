@@ -11,10 +11,10 @@ from profiler.collect.ncu import LOG
 from profiler.errors import EnvironmentUnusable, Interrupted, UsageError
 from profiler.model import Outcome, Visit
 from profiler.notices import NoticeKind, text
+from profiler.runner.protocol import parse_range_name
 from profiler.sessions.attempt import journal_visits, run_attempt
 from profiler.sessions.process import Cause, FailingCell, SessionResult
 from profiler.sessions.recovery import chunk, ending, run_visits, signal_of
-from runner.protocol import parse_range_name
 
 
 def csv_visits(folder):

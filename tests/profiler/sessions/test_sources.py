@@ -69,9 +69,11 @@ def test_a_package_of_this_project_does_not_bring_in_torch():
         file.relative_to(ROOT).as_posix()
         for file in source_files(loaded.experiment, loaded.base, plan.cells[0])
     }
-    assert {"kernels/softmax/workload.py", "kernels/softmax/space.py"} <= found
+    assert {f"profiler/kernels/softmax/{name}.py" for name in ("workload", "space")} <= found
     assert {"runner/session.py", "runner/timing.py"} <= found
-    assert {name.partition("/")[0] for name in found} == {"kernels", "runner"}
+    assert {name.partition("/")[0] for name in found} == {"profiler", "runner"}
+    inside = {tuple(name.split("/")[1:-1]) for name in found if name.startswith("profiler/")}
+    assert inside == {(), ("kernels",), ("kernels", "softmax")}
 
 
 def test_hashes_go_by_name_and_content_not_by_folder_or_order(tmp_path):

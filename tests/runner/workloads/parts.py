@@ -6,7 +6,7 @@ import nvtx
 import torch
 from torch.profiler import record_function
 
-from kernels.marks import mark
+from profiler.kernels.marks import mark
 
 TOLERANCES = {"default": (1e-6, 1e-2)}  # a matrix product may round otherwise inside a graph
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe
 
 SOURCE = Path(__file__).parent / "scale.cu"
 
