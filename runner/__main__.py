@@ -1,4 +1,8 @@
-"""`python -m profiler.runner JOB.json`: run one job in this process."""
+"""Run one job in this process: `python -P profiler/runner/__main__.py JOB.json`.
+
+It is started by its path, and with -P, so that no file of the current folder stands in for another
+module: with -m, a `profiler.py` or `types.py` there would end it before its first line.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,9 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
+
+if not __package__:  # started by its path; last, so that nothing beside the project is found first
+    sys.path.append(str(Path(__file__).absolute().parents[2]))
 
 from profiler.runner import protocol
 from profiler.runner.journal import Journal
@@ -46,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m profiler.runner", description=__doc__)
+    parser = argparse.ArgumentParser(prog="runner", description="Run one job in this process.")
     parser.add_argument("job", type=Path, help="a job as JSON; see runner/protocol.py")
     return parser
 

@@ -12,6 +12,8 @@ import torch
 
 from profiler.runner import check, timing
 
+_RUNNER = f"{__name__.rpartition('.')[0]}."
+
 
 class ImplausibleError(Exception):
     """A variant gave what cannot come from the work that is to be measured."""
@@ -81,5 +83,5 @@ def _functions(owner: Any) -> Iterator[tuple[Any, str]]:
     """Functions that a module or a class of the runner defines itself."""
     for name, value in vars(owner).items():
         function = value.__func__ if isinstance(value, staticmethod) else value
-        if isinstance(function, FunctionType) and function.__module__.startswith("profiler.runner."):
+        if isinstance(function, FunctionType) and function.__module__.startswith(_RUNNER):
             yield owner, name

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from profiler.runner.import_path import OWN_NAME, add_folder
 from profiler.runner.protocol import Tolerance
 from profiler.runner.timing import Launch
 
@@ -47,7 +48,7 @@ def load_workload(name: str) -> Workload:
     """
     try:
         is_file = name.endswith(".py") or "/" in name
-        module = _import_file(Path(name)) if is_file else importlib.import_module(name)
+        module = _import_file(Path(name)) if is_file else _import_module(name)
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
@@ -65,6 +66,13 @@ def load_workload(name: str) -> Workload:
     )
 
 
+def _import_module(name: str) -> ModuleType:
+    """Import a module of this project, or one that is found from the current folder."""
+    if name.partition(".")[0] != OWN_NAME:
+        add_folder(Path.cwd())
+    return importlib.import_module(name)
+
+
 def _import_file(path: Path) -> ModuleType:
     """Import a file under a name of its own, with its folder on sys.path for its siblings."""
     path = path.resolve()
@@ -73,7 +81,7 @@ def _import_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"not a Python file: {path.name}")
-    sys.path.insert(0, str(path.parent))
+    add_folder(path.parent)
     module = importlib.util.module_from_spec(spec)
     # Dataclasses and pickle look their module up there while it is still being executed.
     sys.modules[name] = module

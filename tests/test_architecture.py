@@ -196,9 +196,7 @@ def test_only_those_named_start_processes() -> None:
     for file in SOURCES:
         name = module_name(file)
         if "subprocess" in set(imports(file)):
-            assert any(_is_in(name, room) for room in MAY_START_PROCESSES), (
-                f"{name} does"
-            )
+            assert any(_is_in(name, room) for room in MAY_START_PROCESSES), f"{name} does"
 
 
 def calls(file: Path) -> Iterator[tuple[str, ast.Call]]:

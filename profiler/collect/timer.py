@@ -11,9 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import profiler
 from profiler.collect import STDERR, Command, read_text, tail
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
+
+RUNNER = Path(profiler.__file__).parent / "runner" / "__main__.py"
 
 _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
     (
@@ -25,11 +28,6 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
         re.compile(r"No module named '?nvtx'?$", re.MULTILINE),
         "The runner cannot import nvtx.",
         "Install this project's dependencies again: pip install -e .",
-    ),
-    (
-        re.compile(r"No module named '?runner'?$", re.MULTILINE),
-        "Python cannot find this project's runner.",
-        "Install the project (pip install -e .) or start it from its own folder.",
     ),
     (
         re.compile(r"No CUDA GPUs are available|no CUDA-capable device is detected"),
@@ -52,7 +50,7 @@ _PROBLEMS: Sequence[tuple[re.Pattern[str], str, str]] = (
 
 def runner_argv(job: Path, python: str | None = None) -> tuple[str, ...]:
     """Command line of the runner; `python` defaults to the interpreter of the orchestrator."""
-    return (python or sys.executable, "-m", "profiler.runner", str(job))
+    return (python or sys.executable, "-P", str(RUNNER), str(job))
 
 
 def diagnose_runner(stderr: str) -> EnvironmentUnusable | None:

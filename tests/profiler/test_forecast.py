@@ -59,7 +59,8 @@ def test_the_first_command_is_what_a_run_would_start(softmax):
     assert words[0] == "ncu"
     for option in ("--config-file", "--rename-kernels", "--clock-control", "--log-file", "--nvtx"):
         assert option in words
-    assert words[-4:-1] == ["python", "-m", "profiler.runner"]
+    assert words[-4:-2] == ["python", "-P"]
+    assert words[-2].endswith("runner/__main__.py")
 
 
 def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(softmax):

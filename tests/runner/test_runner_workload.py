@@ -19,6 +19,7 @@ def prepare(variant, problem, inputs, library): return 3
 @pytest.fixture(autouse=True)
 def _own_import_state(monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
     monkeypatch.setattr(sys, "modules", dict(sys.modules))
 
 

@@ -28,6 +28,7 @@ from profiler.collect.ncu import (
     no_kernels,
     require_version,
 )
+from profiler.collect.timer import RUNNER
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Outcome
 from profiler.parse.ncu_csv import parse_ncu_csv, read_ncu_csv
@@ -151,7 +152,7 @@ class TestCommand:
         made = ncu.session_command(tmp_path / "job.json", tmp_path, ["m"])
         assert isinstance(made, Command)
         assert made.argv[0] == str(FAKE_NCU)
-        assert made.argv[-4:] == ("/py", "-m", "profiler.runner", str(tmp_path / "job.json"))
+        assert made.argv[-4:] == ("/py", "-P", str(RUNNER), str(tmp_path / "job.json"))
         assert made.env == {"LC_ALL": "C"}
         assert made.files == {"log": tmp_path / LOG, "report": tmp_path / REPORT}
         assert made.argv[made.argv.index("--cache-control") + 1] == "none"

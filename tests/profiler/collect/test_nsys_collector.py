@@ -22,6 +22,7 @@ from profiler.collect.nsys import (
     require_version,
     version_command,
 )
+from profiler.collect.timer import RUNNER
 from profiler.errors import EnvironmentUnusable, UsageError
 
 NO_IMPORTER = (
@@ -181,7 +182,7 @@ class TestCollector:
     def test_session_runs_the_runner(self, tmp_path):
         got = Nsys(Path("/opt/nsys"), python="py").session_command(Path("j.json"), tmp_path, ["m"])
         assert got.argv[:2] == ("/opt/nsys", "profile")
-        assert got.argv[-4:] == ("py", "-m", "profiler.runner", "j.json")
+        assert got.argv[-4:] == ("py", "-P", str(RUNNER), "j.json")
         assert got.files == {"report": tmp_path / REPORT}
         assert (tmp_path / REPORT).parent == tmp_path / "private"
         assert got.argv[got.argv.index("-o") + 1] + ".nsys-rep" == str(tmp_path / REPORT)

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from profiler.collect.timer import Timer, diagnose_runner
+from profiler.collect.timer import RUNNER, Timer, diagnose_runner
 
 
 def test_command_is_the_runner(tmp_path):
     command = Timer().session_command(tmp_path / "job.json", tmp_path, ())
-    assert command.argv == (sys.executable, "-m", "profiler.runner", str(tmp_path / "job.json"))
+    assert command.argv == (sys.executable, "-P", str(RUNNER), str(tmp_path / "job.json"))
     assert (dict(command.env), dict(command.files)) == ({}, {})
 
 
@@ -17,7 +17,6 @@ def test_command_is_the_runner(tmp_path):
     ("words", "remedy"),
     [
         ("ModuleNotFoundError: No module named 'torch'", "kernel-profiler[torch]"),
-        ("/usr/bin/python: No module named runner", "pip install -e ."),
         ("RuntimeError: No CUDA GPUs are available", "CUDA_VISIBLE_DEVICES"),
         ("CUDA driver version is insufficient for CUDA runtime version", "driver"),
         ("AssertionError: Torch not compiled with CUDA enabled", "CUDA build"),

@@ -1,0 +1,137 @@
+"""The wheel in an environment of its own: one top-level name, in nobody's way."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parent.parent
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+METADATA = "Metadata-Version: 2.1\nName: kernels\nVersion: 0.1\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: a test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+NAMES_OF_OURS = ("kernels", "runner", "profiler")
+NAMES_OF_PYTHON = ("types", "queue", "token")
+"""`token` is imported late, by what shows a traceback; the others early."""
+WORKLOAD = """
+import kernels, runner, profiler, torch
+from queue import Queue
+
+def make_inputs(problem, device, seed):
+    return torch.ones(problem["size"], device=device)
+
+def reference(problem, inputs):
+    assert kernels.OWN and runner.OWN and profiler.OWN, "files beside this one"
+    assert not hasattr(Queue, "OWN"), "the standard library's"
+    return inputs * 2
+
+def prepare(variant, problem, inputs, library):
+    return lambda: inputs * variant["factor"]
+"""
+
+
+def run(*command, cwd=ROOT, **environment):
+    done = subprocess.run(
+        list(map(str, command)),
+        cwd=cwd,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    """The project's wheel, built from a copy of what is in the checkout."""
+    copy = tmp_path_factory.mktemp("checkout")
+    for name in ("profiler", "runner", "kernels"):
+        left_out = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, copy / name, symlinks=True, ignore=left_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, copy)
+    folder = tmp_path_factory.mktemp("wheel")
+    run(*PIP, "wheel", "--no-deps", "--wheel-dir", folder, copy, HOME=str(folder))
+    (file,) = folder.glob("*.whl")
+    return file
+
+
+def other_wheel(folder):
+    """A package that is called `kernels`, as one on PyPI is."""
+    file = folder / "kernels-0.1-py3-none-any.whl"
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("kernels/__init__.py", "OTHER = True\n")
+        archive.writestr("kernels-0.1.dist-info/METADATA", METADATA)
+        archive.writestr("kernels-0.1.dist-info/WHEEL", WHEEL)
+        archive.writestr("kernels-0.1.dist-info/RECORD", "")
+    return file
+
+
+@pytest.fixture
+def environment(tmp_path):
+    """Python of a virtual environment; what the tests have installed lies behind its own."""
+    folder = tmp_path / "environment"
+    run(sys.executable, "-m", "venv", "--without-pip", folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    ours = [entry for entry in sys.path if entry.endswith("site-packages")]
+    # Paths alone: a line that a .pth of ours would execute is not executed in a folder named so.
+    (packages / "behind.pth").write_text("\n".join(ours))
+    return folder / "bin/python"
+
+
+def test_the_wheel_has_one_top_level_name(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist()}
+        files = set(archive.namelist())
+    assert {name for name in names if not name.endswith(".dist-info")} == {"profiler"}
+    for name in ("runner/__main__.py", "kernels/softmax/space.py", "render/assets/page.css"):
+        assert f"profiler/{name}" in files
+    assert {name.rpartition(".")[2] for name in files if "/src/" in name} >= {"cu", "cuh"}
+
+
+def test_it_is_installed_beside_another_package_kernels_and_leaves_it_alone(
+    wheel, environment, tmp_path
+):
+    install = (*PIP, "--python", environment, "install", "--no-deps", "--no-index")
+    run(*install, wheel, other_wheel(tmp_path))
+    where = "import profiler.runner, kernels; print(kernels.OTHER, profiler.runner.__file__)"
+    of_other, of_runner = run(environment, "-c", where, cwd=tmp_path).split()
+    assert of_other == "True"
+    assert Path(of_runner).is_relative_to(environment.parents[1])
+    run(*PIP, "--python", environment, "uninstall", "--yes", "kernel-profiler")
+    assert run(environment, "-c", "import kernels; print(kernels.OTHER)", cwd=tmp_path) == "True\n"
+
+
+def test_files_of_the_user_may_have_any_name(wheel, environment, tmp_path):
+    run(*PIP, "--python", environment, "install", "--no-deps", "--no-index", wheel)
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for name in (*NAMES_OF_OURS, *NAMES_OF_PYTHON):
+        (folder / f"{name}.py").write_text("OWN = True\n")
+    (folder / "mine.py").write_text(WORKLOAD)
+    spec = {
+        "name": "mine",
+        "workload": "./mine.py",
+        "variants": {"list": [{"params": {"factor": factor}} for factor in (2, 2.0)]},
+        "problems": {"matrix": {"size": [64]}},
+        "collect": {"device": "cpu", "blocks": 1, "collectors": "timer"},
+    }
+    (folder / "mine.yaml").write_text(yaml.safe_dump(spec))
+    run(
+        *(environment.with_name("profiler"), "mine.yaml", "--no-report"),
+        cwd=folder,
+        HOME=str(tmp_path),
+        PROFILER_LOCKS=str(tmp_path / "locks"),
+    )
+    (summary,) = folder.glob("reports/mine/*/summary.json")
+    cells = json.loads(summary.read_text())["cells"]
+    assert [cell["outcome"] for cell in cells] == ["measured"] * 2
