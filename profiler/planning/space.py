@@ -165,7 +165,7 @@ def _require_workload(module: str) -> None:
     """Refuse a dotted name that has no `workload` inside; the workload itself is not imported."""
     if not _is_module(module):
         parent = module.rpartition(".")[0]
-        hint = did_you_mean(module, _siblings(parent)) if parent else ""
+        hint = did_you_mean(module, [*_of_this_project(module), *_siblings(parent)])
         raise SpecError(
             f"workload '{module}': there is no such Python package{hint}",
             remedy="A file of your own is named with its ending: ./my_workload.py",
@@ -185,8 +185,14 @@ def _is_module(name: str) -> bool:
         ) from error
 
 
+def _of_this_project(module: str) -> list[str]:
+    """The package of this project whose name ends like that of a module, if there is one."""
+    inside = f"profiler.{module}"
+    return [inside] if _is_module(inside) else []
+
+
 def _siblings(parent: str) -> list[str]:
-    spec = importlib.util.find_spec(parent) if _is_module(parent) else None
+    spec = importlib.util.find_spec(parent) if parent and _is_module(parent) else None
     folders = list(spec.submodule_search_locations or []) if spec is not None else []
     return [f"{parent}.{module.name}" for module in pkgutil.iter_modules(folders) if module.ispkg]
 

@@ -110,6 +110,13 @@ def test_a_workload_that_does_not_exist(package: Path, module: str, words: str) 
     assert words in caught.value.message
 
 
+def test_a_workload_of_this_project_is_named_in_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    outside = [entry for entry in sys.path if not Path(entry, "kernels").is_dir()]
+    monkeypatch.setattr(sys, "path", outside)
+    with pytest.raises(SpecError, match=r"did you mean 'profiler\.kernels\.waves'\?"):
+        load_space(ModuleWorkload(module="kernels.waves"), Path())
+
+
 def test_a_package_that_fails_to_import(package: Path) -> None:
     (package / "shop/nut/__init__.py").write_text("1 / 0\n")
     with pytest.raises(
