@@ -45,7 +45,7 @@ def explain(request: ExplainRequest) -> ExitCode:
     if request.json_target != "-":
         from profiler.render.console.explain import explain_text
 
-        write_stdout(explain_text(findings, cell, why, pair))
+        write_stdout((explain_text(findings, cell, why, pair),))
     document = explain_document(findings, cell, why, pair)
     write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE

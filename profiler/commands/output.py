@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,23 +156,44 @@ def dump(document: Mapping[str, Any], *, compact: bool = False) -> str:
     A line for each key, and for each item of a list of objects; `compact`: all in one line.
     (Python's own indentation takes ten times as long.)
     """
-    plain = _json(document)
+    return "".join(dump_parts(document, compact=compact))
+
+
+def dump_parts(document: Mapping[str, Any], *, compact: bool = False) -> Iterator[str]:
+    """Parts of the text of `dump`; an iterator of objects in the document is read as they are made.
+
+    So a document that does not fit into memory can be written.
+    """
     if compact:
-        return f"{_encoded(plain)}\n"
-    lines = ",\n".join(f" {_encoded(str(key))}: {_in_lines(value)}" for key, value in plain.items())
-    return f"{{\n{lines}\n}}\n"
+        yield f"{_encoded(document)}\n"
+        return
+    start = "{\n"
+    for key, value in document.items():
+        yield f"{start} {_encoded(str(key))}: "
+        yield from _in_lines(value)
+        start = ",\n"
+    yield "{\n\n}\n" if start == "{\n" else "\n}\n"
 
 
-def _in_lines(value: Any) -> str:
+def _in_lines(value: Any) -> Iterator[str]:
     """JSON of a value; a list of objects has a line for each."""
-    if not (isinstance(value, list) and any(isinstance(item, dict) for item in value)):
-        return _encoded(value)
-    items = ",\n".join(f"  {_encoded(item)}" for item in value)
-    return f"[\n{items}\n ]"
+    if not _has_objects(value):
+        yield _encoded(value)
+        return
+    start = "[\n"
+    for item in value:
+        yield f"{start}  {_encoded(item)}"
+        start = ",\n"
+    yield "[]" if start == "[\n" else "\n ]"
+
+
+def _has_objects(value: Any) -> bool:
+    is_list = isinstance(value, list) and any(isinstance(item, dict) for item in value)
+    return is_list or isinstance(value, Iterator)
 
 
 def _encoded(value: Any) -> str:
-    return json.dumps(value, allow_nan=False, default=str)
+    return json.dumps(_json(value), allow_nan=False, default=str)
 
 
 def _json(value: Any) -> Any:
@@ -196,8 +217,8 @@ def write_json_target(
     """
     if target is None:
         return
-    text = dump(document, compact=compact)
+    parts = dump_parts(document, compact=compact)
     if target == "-":
-        write_stdout(text)
+        write_stdout(parts)
     else:
-        write_json_file(Path(target), text)
+        write_json_file(Path(target), parts)

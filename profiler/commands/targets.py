@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NoReturn, TextIO
 
@@ -22,13 +23,13 @@ _HEAD_BYTES = 4096
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
-def write_json_file(target: Path, text: str) -> None:
+def write_json_file(target: Path, parts: Iterable[str]) -> None:
     """Write where `--json` points.
 
     Raises UsageError where the target cannot be opened, EnvironmentUnusable where it is full.
     """
     try:
-        write_target(target, text)
+        write_target(target, parts)
     except OSError as error:
         _raise_for(error, f"--json {target}", "Choose another path with --json.")
 
@@ -39,7 +40,7 @@ def write_page(target: Path, html: str) -> None:
     Raises UsageError where the target cannot be opened, EnvironmentUnusable where it is full.
     """
     try:
-        write_target(target, html)
+        write_target(target, (html,))
     except OSError as error:
         what = f"{target}: the page cannot be written"
         _raise_for(error, what, "Choose another path with --out.")
@@ -54,27 +55,27 @@ def _raise_for(error: OSError, what: str, remedy: str) -> NoReturn:
     raise UsageError(message, remedy=remedy) from error
 
 
-def write_stdout(text: str) -> None:
+def write_stdout(parts: Iterable[str]) -> None:
     """Write to stdout at once, so that a full device is met here and named."""
     try:
-        _write_now(sys.stdout, text)
+        _write_now(sys.stdout, parts)
     except OSError as error:
         _raise_for(error, "stdout", "Redirect it elsewhere.")
 
 
-def write_target(target: Path, text: str) -> None:
-    """Write a text to a file atomically, and straight into what is no regular file."""
+def write_target(target: Path, parts: Iterable[str]) -> None:
+    """Write parts of a text to a file atomically, and straight into what is no regular file."""
     stream = _own_stream(target)
     if stream is not None:
-        _write_now(stream, text)
+        _write_now(stream, parts)
     elif _is_special(target):
-        _write_through(target, text)
+        _write_through(target, parts)
     else:
-        write_atomic(target, text)
+        write_atomic(target, parts)
 
 
-def _write_now(stream: TextIO, text: str) -> None:
-    stream.write(text)
+def _write_now(stream: TextIO, parts: Iterable[str]) -> None:
+    stream.writelines(parts)
     stream.flush()
 
 
@@ -111,9 +112,9 @@ def _is_special(target: Path) -> bool:
         return False
 
 
-def _write_through(target: Path, text: str) -> None:
+def _write_through(target: Path, parts: Iterable[str]) -> None:
     try:
         with target.open("w", encoding="utf-8") as stream:
-            stream.write(text)
+            stream.writelines(parts)
     except BrokenPipeError:
         return  # the reader of a FIFO has seen enough: nothing is wrong

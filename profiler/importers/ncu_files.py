@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from profiler.importers.json_values import json_value
 from profiler.model import SCHEMA_VERSION
 from profiler.notices import Notice, severity, text
 from profiler.parse.ncu_csv import LAUNCH_COLUMNS, NvtxRange, read_ncu_csv
+
+_ROWS_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,17 +65,24 @@ def _catalogue_metrics_first(launches: pd.DataFrame) -> pd.DataFrame:
 
 
 def import_document(imported: Imported) -> dict[str, Any]:
-    """The launches as JSON; a value that is absent is null, never 0."""
+    """The launches as JSON; a value that is absent is null, never 0.
+
+    They are made while they are read, because all at once can take gigabytes.
+    """
     return {
         "schema_version": SCHEMA_VERSION,
-        "launches": [
-            _launch(row, imported.metrics) for row in imported.launches.to_dict("records")
-        ],
+        "launches": _launches(imported),
         "warnings": [
             {"kind": n.kind.value, "severity": severity(n).value, "text": text(n)}
             for n in imported.notices
         ],
     }
+
+
+def _launches(imported: Imported) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(imported.launches), _ROWS_AT_ONCE):
+        rows = imported.launches.iloc[start : start + _ROWS_AT_ONCE]
+        yield from (_launch(row, imported.metrics) for row in rows.to_dict("records"))
 
 
 def _launch(row: dict[Any, Any], metrics: Sequence[str]) -> dict[str, Any]:

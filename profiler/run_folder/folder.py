@@ -70,8 +70,8 @@ _BLAME_PARTS = 2
 _MOST_BLOCKS = 2**31
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Write a text file so that a reader sees either the old content or the new, never a part.
+def write_atomic(path: Path, text: str | Iterable[str]) -> None:
+    """Write text, whole or in parts: a reader sees the old content or the new, never a part.
 
     Halves of characters, as in names that are no UTF-8, are written as escapes.
     """
@@ -82,7 +82,7 @@ def write_atomic(path: Path, text: str) -> None:
             naming(path),
             os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream,
         ):
-            stream.write(text)
+            stream.writelines((text,) if isinstance(text, str) else text)
             stream.flush()
             os.fsync(stream.fileno())
         Path(temporary).chmod(0o644)

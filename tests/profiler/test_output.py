@@ -16,6 +16,7 @@ from profiler.commands.output import (
     SUMMARY_FILE,
     SUMMARY_JSON_FILE,
     dump,
+    dump_parts,
     finite,
     report_document,
     write_json_target,
@@ -155,6 +156,16 @@ def test_dump_knows_what_json_does_not():
         "yes": True,
         "whole": 7,
     }
+
+
+def test_rows_are_written_as_they_are_made():
+    made = []
+    parts = dump_parts({"rows": ({"row": made.append(row)} for row in range(3)), "none": iter(())})
+    text = ""
+    for part in parts:
+        text += part
+        assert len(made) == text.count('"row"')
+    assert strict(text) == {"rows": [{"row": None}] * 3, "none": []}
 
 
 def test_where_json_goes(tmp_path, capsys):
