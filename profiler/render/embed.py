@@ -1,4 +1,4 @@
-"""The data inside a page: for downloads, filters, hover and the switch between baselines.
+"""The data inside a page: for downloads, filters, details and the switch between baselines.
 
 Everything is written by columns, and a column in the shortest of five forms:
 
@@ -28,7 +28,10 @@ from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION
+from profiler.render.tables.details import rerun_start
 from profiler.render.tables.main_table import Facet
+from profiler.render.tables.samples import CellSamples
+from profiler.render.words import numbers
 from profiler.render.words.baselines import baseline_label, why_no_verdict
 from profiler.render.words.verdicts import CSS, ORDER, details, word
 
@@ -59,6 +62,7 @@ _ESCAPES = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
 def payload(
     findings: Findings,
     facets: tuple[tuple[Facet, ...], tuple[tuple[int, ...], ...]],
+    samples: CellSamples,
 ) -> dict[str, Any]:
     """Data for the page's script; numbers are raw, missing is null."""
     report = findings.report
@@ -78,7 +82,17 @@ def payload(
             {"id": problem.id, "name": problem.name, "params": dict(problem.params)}
             for problem in findings.problems
         ],
-        "cells": _cells(findings),
+        "largest": findings.largest_problem
+        and findings.problem_numbers[findings.largest_problem.id],
+        "rerun": rerun_start(report.spec_path),
+        "kernels": list(samples.kernel_names),
+        "scales": {
+            metric.unit: numbers.steps(metric.unit)
+            for metric in findings.metrics
+            if numbers.says_unit(metric.unit)
+        },
+        "samples": samples.packed(),
+        "cells": _cells(findings, samples),
         "metrics": [
             {
                 "name": metric.name,
@@ -106,7 +120,7 @@ def dump(data: dict[str, Any]) -> Markup:
     return Markup(text.translate(_ESCAPES))  # noqa: S704 - escaped on this very line
 
 
-def _cells(findings: Findings) -> dict[str, Any]:
+def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
     cells = findings.distinct_cells
     statuses = [findings.status(cell) for cell in cells]
     return {
@@ -119,6 +133,7 @@ def _cells(findings: Findings) -> dict[str, Any]:
             "cause": [status.cause or None for status in statuses],
             "duplicate_of": [status.duplicate_of for status in statuses],
             "missing_metrics": [list(status.missing_metrics) for status in statuses],
+            "kernels": [list(samples.kernel_numbers(cell)) for cell in cells],
         }
     )
 
@@ -151,7 +166,7 @@ def _comparison(findings: Findings, baseline: NamedBaseline) -> dict[str, Any]:
     verdicts = [baseline.verdicts[cell.id] for cell in cells]
     columns: dict[str, list[Any]] = {
         name: [_number(getattr(pair, name)) for pair in verdicts]
-        for name in ("ratio", "low", "high")
+        for name in ("ratio", "low", "high", "noise_floor")
     }
     columns["verdict"] = [
         None if pair.verdict is None else ORDER.index(pair.verdict) for pair in verdicts

@@ -24,8 +24,8 @@ from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
 from profiler.render.tables import details, main_table
 from profiler.render.tables import rows as tables
-from profiler.render.tables.by_problem import by_problem
 from profiler.render.tables.explained import explained
+from profiler.render.tables.samples import CellSamples
 from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tables.tuning_tables import HEADS
@@ -42,6 +42,8 @@ _SEVERITY_WORDS = {
     Severity.WARNING: ("\u25b2", "Warning"),
     Severity.INFO: ("\u25cf", "Note"),
 }
+SCRIPTS = ("data", "state", "tables", "details", "walk", "downloads", "page")
+"""Files of the page's script."""
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
@@ -80,7 +82,6 @@ def render_page(findings: Findings) -> str:
         "method": method(findings),
         "why": why(findings),
         "explained": explained(findings),
-        "problem_table": by_problem(findings),
         "timers": timer_table(findings),
         **timeline_parts(findings),
         "wall_clock_heads": WALL_CLOCK_HEADS,
@@ -117,7 +118,7 @@ def render(template: str, parts: dict[str, Any]) -> str:
     """Fill a template; styles and script come with it."""
     assets = {
         "css": _asset("page.css"),
-        "script": _asset("page.js"),
+        "script": _script(),
         "timeline_css": _asset("timeline.css"),
         "timeline_script": _asset("timeline.js"),
     }
@@ -156,6 +157,7 @@ def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
 def _tables(findings: Findings, view: View) -> dict[str, Any]:
     baselines = findings.baselines
     facets = main_table.facets(findings)
+    samples = CellSamples(findings)
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
@@ -165,20 +167,19 @@ def _tables(findings: Findings, view: View) -> dict[str, Any]:
         ],
         "facets": facets[0],
         "cell_numbers": findings.cell_numbers,
-        "metric_numbers": {metric.name: number for number, metric in enumerate(findings.metrics)},
-        "builds": tables.build_rows(findings),
+        "builds": tables.builds_of(findings),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(findings),
-        "data": embed.dump(embed.payload(findings, facets)),
-        **_details(findings, view),
+        "data": embed.dump(embed.payload(findings, facets, samples)),
+        **_details(findings, view, samples),
     }
 
 
-def _details(findings: Findings, view: View) -> dict[str, Any]:
+def _details(findings: Findings, view: View, samples: CellSamples) -> dict[str, Any]:
     """Every cell in full, where the page has a place for that."""
     if view.cells_template != "cells.html":
         return {}
-    return {"details": details.details(findings)}
+    return {"details": details.details(findings, samples)}
 
 
 def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:
@@ -198,6 +199,13 @@ def _environment() -> Environment:
     )
     environment.filters["moment"] = moment
     return environment
+
+
+@cache
+def _script() -> Markup:
+    """The parts of the page's script in one scope, in the order in which they need each other."""
+    parts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
+    return Markup('(() => {\n"use strict";\n') + parts + Markup("\n})();\n")
 
 
 @cache

@@ -59,6 +59,8 @@ class ProblemChart:
     """The figure of one problem and its table."""
 
     problem: str
+    number: int
+    """Index of the problem."""
     chart: Chart
     rows: tuple[Row, ...]
 
@@ -239,7 +241,12 @@ def problem_charts(findings: Findings) -> Iterator[ProblemChart]:
         table, left_out = dot_table(findings, problem)
         if not table.empty:
             chart = dot_chart(findings, problem, table, left_out)
-            yield ProblemChart(problem.name, chart, tuple(_dot_rows(findings, problem, table)))
+            yield ProblemChart(
+                problem=problem.name,
+                number=findings.problem_numbers[problem.id],
+                chart=chart,
+                rows=tuple(_dot_rows(findings, problem, table)),
+            )
 
 
 def _dot_rows(findings: Findings, problem: Problem, table: pd.DataFrame) -> Iterator[Row]:

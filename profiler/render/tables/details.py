@@ -1,4 +1,4 @@
-"""Every cell in full: all metrics, all samples, what happened, and how to measure it again.
+"""Every cell in full: all metrics, what happened, and how to measure it again.
 
 One table a problem, variants as rows and metrics as columns: what is common to its cells is said
 once.
@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import math
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
-
-import numpy as np
-import pandas as pd
 
 from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
@@ -21,21 +17,15 @@ from profiler.findings.values import FINAL
 from profiler.metrics.labels import Label
 from profiler.model import Cell, CellStatus, Problem, Variant
 from profiler.render.tables.rows import Datum, has_many_cells, outcome_css, with_unit
+from profiler.render.tables.samples import CellSamples
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
 from profiler.render.words.baselines import baseline_label, why_no_verdict
-from profiler.render.words.kernel_names import kernel_list
-from profiler.render.words.metrics import shown_metrics
 from profiler.render.words.outcomes import OUTCOME_WORDS, why_missing
 from profiler.render.words.verdicts import word_of
 
-MOST_SAMPLES = 250_000
-"""Above this many numbers the page would grow past some megabytes: only those of the shown metrics
-are written out, and the page says so."""
 _MOST_IN_FULL, _FEWEST_IN_FULL = 300, 5
 """Cells of a large page that are written in full, at each problem the best; but not fewer."""
-_LONG = 1_000_000
-"""Samples from here on are written with six digits, in words that spreadsheets read."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +33,6 @@ class Column:
     """Head of a metric's column in the table of one problem."""
 
     label: Label
-    number: int
-    """Index among the measured metrics: how the page's script knows it."""
     unit: str
     """As written in this column, with its prefix."""
     n: str
@@ -76,8 +64,6 @@ class Detail:
     """Medians in the order of the columns; empty where nothing was measured."""
     kernels: tuple[int, ...]
     """Numbers in the list of kernels."""
-    samples: tuple[str, ...]
-    """In the order of `ProblemDetails.sampled`."""
     verdicts: tuple[Datum, ...]
     """Ratio and verdict, in the order of `Details.against`."""
 
@@ -92,8 +78,6 @@ class ProblemDetails:
     facts: tuple[str, ...]
     """What holds for all of its cells."""
     columns: tuple[Column, ...]
-    sampled: tuple[Label, ...]
-    """Metrics that are not the same in all samples of a cell."""
     cells: tuple[Detail, ...]
 
 
@@ -104,20 +88,10 @@ class Details:
     problems: tuple[ProblemDetails, ...]
     kernels: tuple[str, ...]
     """Every kernel name of the run, once."""
-    all_samples: bool
-    """Whether the samples of all metrics are written out."""
     against: tuple[str, ...]
     """The named baselines that every cell is compared with."""
     best: int | None
     """Cells of each problem that are here, the best ones; None: all."""
-
-
-@dataclass(frozen=True)
-class _Samples:
-    """Samples by cell and metric, where they are not all the same."""
-
-    texts: Mapping[tuple[str, str], str]
-    kernels: Mapping[str, tuple[str, ...]]
 
 
 def anchor(cell: Cell) -> str:
@@ -125,25 +99,16 @@ def anchor(cell: Cell) -> str:
     return f"cell-{cell.id}"
 
 
-def details(findings: Findings) -> Details:
+def details(findings: Findings, samples: CellSamples) -> Details:
     """Every cell by problem, best first within each."""
-    metrics = findings.metrics
-    frame = findings.report.samples
-    complete = len(frame) * len(metrics) <= MOST_SAMPLES
-    written = metrics if complete else shown_metrics(findings)
-    samples = _Samples(
-        dict(_samples(frame, [metric.name for metric in written])), _kernel_names(frame)
-    )
-    kernels = tuple(dict.fromkeys(name for names in samples.kernels.values() for name in names))
     best = None
     if has_many_cells(findings):
         best = max(_FEWEST_IN_FULL, _MOST_IN_FULL // len(findings.problems))
     return Details(
         problems=tuple(
-            _problem(findings, problem, samples, kernels, best) for problem in findings.problems
+            _problem(findings, problem, samples, best) for problem in findings.problems
         ),
-        kernels=kernels,
-        all_samples=complete,
+        kernels=samples.kernel_names,
         against=tuple(map(baseline_label, findings.baselines)),
         best=best,
     )
@@ -151,42 +116,34 @@ def details(findings: Findings) -> Details:
 
 def rerun_command(spec_path: str, problem: Problem) -> str:
     """Command that measures one variant of a problem again; ids are safe in a shell."""
-    only = f"problem={problem.id},variant=VARIANT"
-    return f"python -m profiler {shlex.quote(spec_path)} --fresh --only {shlex.quote(only)}"
+    return f"{rerun_start(spec_path)} problem={problem.id},variant=VARIANT"
+
+
+def rerun_start(spec_path: str) -> str:
+    """The same up to what says which cell."""
+    return f"python -m profiler {shlex.quote(spec_path)} --fresh --only"
 
 
 def _problem(
-    findings: Findings,
-    problem: Problem,
-    samples: _Samples,
-    kernels: Sequence[str],
-    best: int | None,
+    findings: Findings, problem: Problem, samples: CellSamples, best: int | None
 ) -> ProblemDetails:
     cells = _in_order(findings, problem)[:best]
     columns, texts = _columns(findings, cells)
     measured = [column.label for column in columns]
-    sources = [_source(findings, cell) for cell in cells]
-    sampled = tuple(
-        metric
-        for metric in measured
-        if any((source, metric.name) in samples.texts for source in sources)
-    )
     rows = tuple(
         _detail(
             findings,
             cell,
             data=_data(findings, cell, measured, row),
-            kernels=tuple(kernels.index(name) + 1 for name in samples.kernels.get(source, ())),
-            samples=tuple(samples.texts.get((source, metric.name), "") for metric in sampled),
+            kernels=samples.kernel_numbers(cell),
         )
-        for cell, row, source in zip(cells, texts, sources, strict=True)
+        for cell, row in zip(cells, texts, strict=True)
     )
     return ProblemDetails(
         name=problem.name,
         command=rerun_command(findings.report.spec_path, problem),
         facts=tuple(_facts([findings.status(cell) for cell in cells])),
         columns=columns,
-        sampled=sampled,
         cells=rows,
     )
 
@@ -197,12 +154,12 @@ def _columns(
     """The metrics that any of these cells has, and the texts of each cell's row."""
     columns: list[Column] = []
     texts: list[Sequence[str]] = []
-    for number, metric in enumerate(findings.metrics):
+    for metric in findings.metrics:
         values = [findings.value(cell, metric.name) for cell in cells]
         counts = [value.n for value in values if value.present]
         if counts:
             unit, column = numbers.column([value.median for value in values], metric.unit)
-            columns.append(Column(metric, number, unit, _span(counts)))
+            columns.append(Column(metric, unit, _span(counts)))
             texts.append(column)
     return tuple(columns), [tuple(column[row] for column in texts) for row in range(len(cells))]
 
@@ -216,22 +173,12 @@ def _in_order(findings: Findings, problem: Problem) -> list[Cell]:
     )
 
 
-def _source(findings: Findings, cell: Cell) -> str:
-    """Id of the cell whose samples are shown."""
-    return _source_of(findings.status(cell))
-
-
-def _source_of(status: CellStatus) -> str:
-    return status.duplicate_of or status.cell
-
-
 def _detail(
     findings: Findings,
     cell: Cell,
     *,
     data: tuple[Datum, ...],
     kernels: tuple[int, ...],
-    samples: tuple[str, ...],
 ) -> Detail:
     status = findings.status(cell)
     return Detail(
@@ -245,7 +192,6 @@ def _detail(
         aliases=findings.aliases.get(cell.variant.id, ()),
         data=data,
         kernels=kernels,
-        samples=samples,
         blocks=_blocks_words(findings, cell),
         verdicts=tuple(_against(findings, baseline, cell) for baseline in findings.baselines),
     )
@@ -253,7 +199,7 @@ def _detail(
 
 def _outcome_words(findings: Findings, status: CellStatus) -> str:
     """Outcome of a cell; of an alias with the name of its owner."""
-    text, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(_source_of(status))
+    text, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(status.duplicate_of or "")
     if status.duplicate_of is None or number is None:
         return text
     return f"{text} as {findings.distinct_cells[number].variant.name}"
@@ -323,49 +269,3 @@ def _facts(statuses: Sequence[CellStatus]) -> Iterator[str]:
 
 def _finite(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None and math.isfinite(value)]
-
-
-def _samples(frame: pd.DataFrame, metrics: Sequence[str]) -> Iterator[tuple[tuple[str, str], str]]:
-    """Samples by cell and metric in the order of measurement, where they are not all the same.
-
-    Where two collectors, sessions or visits of a block delivered the same metric, each is named.
-    """
-    present = [name for name in metrics if name in frame.columns]
-    if not present or frame.empty:
-        return
-    texts: dict[tuple[str, str], dict[str, str]] = {}
-    values = frame[present].to_numpy(dtype=float, na_value=np.nan)
-    groups = frame.groupby(["cell", "collector", "kind", "arm"], sort=False).indices
-    # A frame of its own for each of 10,000 groups would take ten times as long.
-    for key, rows in sorted(groups.items(), key=lambda group: int(group[1][0])):
-        cell, collector, kind, arm = cast("tuple[object, ...]", key)
-        cell, source = str(cell), f"{collector} {kind}{' again' if arm else ''}"
-        for name, column in zip(present, values[rows].T, strict=True):
-            finite = column[~np.isnan(column)]
-            if len(finite):
-                texts.setdefault((cell, name), {})[source] = _written(finite)
-    for where, by_source in texts.items():
-        if len({*by_source.values()}) > 1:
-            yield where, "; ".join(f"{source}: {text}" for source, text in by_source.items())
-        elif " " in (text := next(iter(by_source.values()))):
-            yield where, text
-
-
-def _written(values: np.ndarray[tuple[int], np.dtype[np.float64]]) -> str:
-    """Samples as text; equal ones once."""
-    if (values == values[0]).all():
-        return numbers.raw(float(values[0]))
-    return " ".join(
-        f"{value:.6g}" if abs(value) < _LONG else numbers.raw(value) for value in values.tolist()
-    )
-
-
-def _kernel_names(frame: pd.DataFrame) -> dict[str, tuple[str, ...]]:
-    """Kernel names by cell, each once."""
-    if "kernel_names" not in frame.columns:
-        return {}
-    pairs = frame[["cell", "kernel_names"]].astype({"kernel_names": object})
-    names_by_cell: dict[str, dict[str, None]] = {}
-    for cell, names in pairs.itertuples(index=False):
-        names_by_cell.setdefault(str(cell), {}).update(dict.fromkeys(kernel_list(names)))
-    return {cell: tuple(names) for cell, names in names_by_cell.items()}

@@ -62,6 +62,8 @@ class Tree:
     """Limit of one cell, as tables."""
 
     name: str
+    cell: str
+    """Id of the cell."""
     limit: str
     roofs: tuple[TextRow, ...]
     """Amount, rate, ceiling, share."""
@@ -76,6 +78,8 @@ class Explained:
     """One pair."""
 
     title: str
+    cells: tuple[str, str]
+    """Ids of the two cells."""
     sentence: str
     names: tuple[str, str]
     parts: tuple[PartRow, ...]
@@ -117,7 +121,7 @@ def explained(findings: Findings) -> ExplainedRun | None:
     }
     return ExplainedRun(
         pairs=tuple(map(_pair, why.pairs[:MOST_PAIRS])),
-        trees=tuple(_tree(names[cell], of_cell) for cell, of_cell in why.cells.items()),
+        trees=tuple(_tree(names[cell], cell, of_cell) for cell, of_cell in why.cells.items()),
     )
 
 
@@ -125,6 +129,7 @@ def _pair(pair: PairWhy) -> Explained:
     names = (pair.cell.variant.name, pair.against.variant.name)
     note = f": {pair.cell.variant.note}" if pair.cell.variant.note else ""
     return Explained(
+        cells=(pair.cell.id, pair.against.id),
         title=f"{names[0]} against {names[1]}, {pair.cell.problem.name}{note}",
         sentence=why_sentence(pair),
         names=names,
@@ -214,10 +219,11 @@ def _executed(hunk: Hunk) -> float:
     return sum(line.executed for line in hunk.lines if line.side is not Side.BOTH)
 
 
-def _tree(name: str, why: CellWhy) -> Tree:
+def _tree(name: str, cell: str, why: CellWhy) -> Tree:
     kernel = why.kernels[0]
     return Tree(
         name=name,
+        cell=cell,
         limit=limit_of_cell(why),
         roofs=tuple(
             TextRow(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grid_axes import Grid
@@ -128,31 +128,34 @@ def _ratio_datum(
     """A cell of a heat map of ratios; its colour is that of the time, in either direction."""
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
+    pair = {"cell": findings.cell_numbers[cell.over.id], "beside": findings.cell_numbers[cell.under.id]}
     failed = next(
         (compared for compared in (cell.over, cell.under) if not findings.correct(compared)), None
     )
     if failed is not None:
-        return lacking(findings, failed, named=failed == cell.under)
+        return replace(lacking(findings, failed, named=failed == cell.under), **pair)
     verdict = cell.verdict
     if not verdict.ratio > 0:
-        return Datum("NO DATA", None, "no blocks in common", "none")
+        return Datum("NO DATA", None, "no blocks in common", "none", **pair)
     shown = 1 / verdict.ratio if turned else verdict.ratio
     between = numbers.interval(verdict.low, verdict.high)
     word = word_of(verdict)
     title = word if turned else f"{word} {between}: {details(verdict)}"
     css = ratio_class(verdict.ratio, edges) + heat_mark(verdict)
-    return Datum(short_ratio(shown), numbers.raw(shown), title, css)
+    return Datum(short_ratio(shown), numbers.raw(shown), title, css, **pair)
 
 
 def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:
     """Datum of a cell without a correct result: crossed, with the word of its outcome."""
     status = findings.status(cell)
     word = OUTCOME_WORDS[status.outcome].upper()
+    number = findings.cell_numbers[cell.id]
     if not status.outcome.failed:
-        return Datum(word, None, status.cause, "absent")
+        return Datum(word, None, status.cause, "absent", number)
     whose = f"{cell.variant.name}: " if named else ""
     cause = f"{cell.variant.name}: {status.cause}".rstrip(": ")
-    return Datum(whose + word, None, cause, "crossed" + OUTCOME_CSS.get(status.outcome, ""))
+    css = "crossed" + OUTCOME_CSS.get(status.outcome, "")
+    return Datum(whose + word, None, cause, css, number)
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,8 @@ def metric_heats(
                 return ABSENT
             if not findings.correct(cell):
                 return lacking(findings, cell)
-            return _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
+            shown = _magnitude(quantity, cell, values[variant.id, (row, column)], scale)
+            return replace(shown, cell=findings.cell_numbers[cell.id])
 
         return grid_heat(f"{variant.name}, {quantity.name.lower()}", grid, datum)
 

@@ -10,15 +10,16 @@ from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
+from profiler.metrics.labels import Label
 from profiler.model import Cell, Outcome, Problem
 from profiler.planning.problem_names import distinct, varying
 from profiler.render.tables.rows import (
     Datum,
     MetricColumn,
-    has_many_cells,
     metric_column,
     outcome_css,
     raw_or_none,
+    value_column,
 )
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
@@ -27,6 +28,18 @@ from profiler.render.words.metrics import shown_metrics
 from profiler.render.words.outcomes import OUTCOME_WORDS
 
 MOST_COLUMNS = 12
+BAR_STEPS = 20
+_FAR, _CUT = 4.0, 2.5
+"""Bars beyond the first times the upper quartile are cut at the second times it."""
+TRAFFIC = ("dram_read_bytes", "dram_write_bytes")
+DRAM_BYTES = Label(
+    name="dram_bytes",
+    label="DRAM bytes",
+    unit="byte",
+    better=None,
+    definition="Read from and written to device memory, together.",
+    source="ncu",
+)
 _MOST_FACET_VALUES = 12
 
 
@@ -50,6 +63,8 @@ class CellRow:
     rank: Datum
     data: tuple[Datum, ...]
     """Other metrics."""
+    begins: bool = False
+    """Whether another problem begins here."""
 
     @property
     def verdict_css(self) -> str:
@@ -68,8 +83,6 @@ class MainTable:
     left_out: int
     """Metrics without a column."""
     rows: tuple[CellRow, ...]
-    linked: bool
-    """Whether each cell has a row under `Every cell in full`."""
 
 
 def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
@@ -84,39 +97,102 @@ def main_table(findings: Findings, against: NamedBaseline) -> MainTable:
         for key, value in problem.params.items()
         if key not in keys
     }
-    others = tuple(metric for metric in shown_metrics(findings) if metric != findings.primary)
-    metrics = others[:MOST_COLUMNS]
     cells = [
         findings.cells[variant.id, problem.id]
         for problem in findings.problems
         for variant, _ in findings.sorted_at(problem, findings.report.primary)
         if (variant.id, problem.id) in findings.cells
     ]
-    columns = [metric_column(findings, cells, metric) for metric in (findings.primary, *metrics)]
+    others = _other_metrics(findings)
+    columns = _columns(findings, cells, others[:MOST_COLUMNS])
     rows = tuple(
         _cell_row(findings, cell, keys, against, [column.data[row] for column in columns])
         for row, cell in enumerate(cells)
     )
-    many = has_many_cells(findings)
-    if many:
-        rows = tuple(
-            replace(row, spread=_without_title(row.spread), verdict=_without_title(row.verdict))
-            for row in rows
-        )
     fixed = tuple(f"{key} = {value}" for key, value in constants.items())
     return MainTable(
         parameters=keys,
         constants=fixed,
         columns=tuple(columns),
-        left_out=len(others) - len(metrics),
-        rows=rows,
-        linked=not many,
+        left_out=max(0, len(others) - MOST_COLUMNS),
+        rows=_with_lines(rows),
     )
 
 
-def _without_title(datum: Datum) -> Datum:
-    """The page's script says it on hover."""
-    return replace(datum, title="") if datum.raw is not None else datum
+def _with_lines(rows: Sequence[CellRow]) -> tuple[CellRow, ...]:
+    """The rows; the first of each problem but the first begins with a line."""
+    problems = ["", *(row.cell.problem.id for row in rows)]
+    return tuple(
+        replace(row, begins=bool(before) and before != row.cell.problem.id)
+        for before, row in zip(problems, rows, strict=False)
+    )
+
+
+def _other_metrics(findings: Findings) -> tuple[Label, ...]:
+    """Metrics beside the primary one; traffic and kernels first, as questions are about them."""
+    shown = dict.fromkeys(shown_metrics(findings))
+    measured = {metric.name: metric for metric in findings.metrics}
+    first = [DRAM_BYTES] if measured.keys() >= set(TRAFFIC) else []
+    if any(findings.value(cell, "kernels").median > 1 for cell in findings.distinct_cells):
+        first.append(measured["kernels"])
+    repeated = {findings.primary.name, *(TRAFFIC if first[:1] == [DRAM_BYTES] else ())}
+    return tuple(
+        metric for metric in dict.fromkeys([*first, *shown]) if metric.name not in repeated
+    )
+
+
+def _columns(
+    findings: Findings, cells: Sequence[Cell], metrics: Sequence[Label]
+) -> list[MetricColumn]:
+    """The primary metric, then these; all with bars."""
+    return [
+        with_bars(
+            cells,
+            value_column(findings, cells, metric, traffic(findings, cells))
+            if metric == DRAM_BYTES
+            else metric_column(findings, cells, metric),
+        )
+        for metric in (findings.primary, *metrics)
+    ]
+
+
+def traffic(findings: Findings, cells: Sequence[Cell]) -> list[float]:
+    """Bytes read from and written to device memory; NaN where either is missing."""
+    return [sum(findings.value(cell, name).median for name in TRAFFIC) for cell in cells]
+
+
+def with_bars(cells: Sequence[Cell], column: MetricColumn) -> MetricColumn:
+    """The column with the length of a bar at each number: a class from `w1` to `w20`.
+
+    Percentages are of 100, other numbers of the largest at the same problem.
+    """
+    values: dict[str, list[float]] = {}
+    for cell, datum in zip(cells, column.data, strict=True):
+        values.setdefault(cell.problem.id, []).append(abs(float(datum.raw or 0)))
+    full = {
+        problem: 100.0 if column.unit == "%" else _full_bar(of_problem)
+        for problem, of_problem in values.items()
+    }
+    return replace(
+        column,
+        data=tuple(
+            _with_bar(datum, full[cell.problem.id])
+            for cell, datum in zip(cells, column.data, strict=True)
+        ),
+    )
+
+
+def _full_bar(values: Sequence[float]) -> float:
+    """The number with the longest bar: the largest, unless it would flatten all others."""
+    upper = sorted(values)[3 * (len(values) - 1) // 4]
+    return _CUT * upper if max(values) > _FAR * upper > 0 else max(values)
+
+
+def _with_bar(datum: Datum, largest: float) -> Datum:
+    value = float(datum.raw or 0)
+    if not value > 0 or not largest > 0:
+        return datum
+    return replace(datum, css=f"w{min(BAR_STEPS, max(1, round(BAR_STEPS * value / largest)))}")
 
 
 def _cell_row(
@@ -144,12 +220,12 @@ def _cell_row(
         spread=Datum(
             width or numbers.MISSING,
             raw_or_none(spread),
-            numbers.interval(value.low, value.high, findings.primary.unit) or "no interval",
+            "" if width else "no interval",
             "" if width else "none",
         ),
         ratio=ratio_datum(against.verdicts[cell.id], correct=correct),
         verdict=verdict_datum(against.verdicts[cell.id], why_no_verdict(findings, against, cell)),
-        rank=_rank(value, correct=correct),
+        rank=_rank(findings, cell, value),
         data=tuple(data[1:]),
     )
 
@@ -158,14 +234,27 @@ def ratio_datum(pair: PairVerdict, *, correct: bool) -> Datum:
     """Ratio to a baseline; that of a wrong result is not shown."""
     if not correct or not math.isfinite(pair.ratio):
         return Datum(title="no ratio" if correct else "not compared: no correct result", css="none")
-    between = numbers.interval(pair.low, pair.high)
-    return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio), between or "ratio of medians")
+    return Datum(numbers.ratio(pair.ratio), numbers.raw(pair.ratio))
 
 
-def _rank(value: Value, *, correct: bool) -> Datum:
-    if not correct or not math.isfinite(value.rank):
+def _rank(findings: Findings, cell: Cell, value: Value) -> Datum:
+    """Rank within the problem, with what verdicts allow to say of it."""
+    if not findings.correct(cell) or not math.isfinite(value.rank):
         return Datum(title="not ranked", css="none")
-    return Datum(f"{value.rank:g}", numbers.raw(value.rank))
+    text = f"{value.rank:g} {standing(findings, cell)}".rstrip()
+    return Datum(text, numbers.raw(value.rank))
+
+
+def standing(findings: Findings, cell: Cell) -> str:
+    """What a rank means by the verdicts: fastest, lowest, same, not told apart; else empty."""
+    winner = findings.winners.get(cell.problem.id)
+    if winner is None or not winner.judged:
+        return ""
+    if cell == winner.cell:
+        return "fastest" if winner.best else "lowest"
+    if cell in winner.same:
+        return "same"
+    return "not told apart" if cell in winner.not_told_apart else ""
 
 
 def _parameter(problem: Problem, key: str) -> Datum:

@@ -12,7 +12,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.values import Value
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
-from profiler.model import BuildResult, Cell, Outcome, Problem, Variant
+from profiler.model import BuildResult, Cell, KernelFacts, Outcome, Problem, Variant
 from profiler.planning.problem_names import telling
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import readable_kernel
@@ -35,6 +35,10 @@ class Datum:
     """Raw number; None where the value is missing."""
     title: str = ""
     css: str = ""
+    cell: int | None = None
+    """Number of the cell whose details it opens, where the row does not say it."""
+    beside: int | None = None
+    """Number of the cell that opens beside it."""
 
     @classmethod
     def quantity(cls, value: float | None, unit: str, without: str, title: str = "") -> Self:
@@ -140,6 +144,7 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem) -> Datum
     if not math.isfinite(ratio):
         return Datum(title=why_missing(findings, cell, metric.name) or "no ratio", css="none")
     title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
+    number = findings.cell_numbers[cell.id]
     pair = _verdict_in_heat(findings, cell)
     winner = findings.winners.get(problem.id)
     mark = " top" if winner and winner.cell == cell else ""
@@ -148,6 +153,7 @@ def _heat_datum(findings: Findings, variant: Variant, problem: Problem) -> Datum
         numbers.raw(ratio),
         f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings, pair),
         heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
+        cell=number,
     )
 
 
@@ -172,10 +178,11 @@ def _verdict_in_heat(findings: Findings, cell: Cell) -> PairVerdict:
 def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
     """Datum of a cell without a correct result in a heat map."""
     reason = why_missing(findings, cell, findings.report.primary)
-    failed = cell is not None and findings.status(cell).outcome.failed
     if cell is None:  # nothing went wrong: it was never asked for
         return Datum(numbers.MISSING, None, reason, "none")
-    return Datum("\N{MULTIPLICATION X}" if failed else numbers.MISSING, None, reason, "failed")
+    failed = findings.status(cell).outcome.failed
+    text = "\N{MULTIPLICATION X}" if failed else numbers.MISSING
+    return Datum(text, None, reason, "failed", findings.cell_numbers[cell.id])
 
 
 def _ratio_in_heat(findings: Findings, cell: Cell, value: Value) -> tuple[float, float, float]:
@@ -227,6 +234,13 @@ def metric_column(
         else math.nan
         for cell in cells
     ]
+    return value_column(findings, cells, metric, medians)
+
+
+def value_column(
+    findings: Findings, cells: Sequence[Cell | None], metric: Label, medians: Sequence[float]
+) -> MetricColumn:
+    """Numbers of cells in one unit."""
     unit, texts = numbers.column(medians, metric.unit)
     data = tuple(
         Datum(title=why_missing(findings, cell, metric.name), css="none")
@@ -279,17 +293,34 @@ def metric_table(findings: Findings, metric: Label) -> MetricTable:
 
 
 @dataclass(frozen=True)
-class BuildRow:
-    """Static facts of one kernel from the build of its variant."""
+class BuiltKernel:
+    """Static facts of one kernel."""
+
+    kernel: str
+    facts: tuple[Datum, ...]
+    """As `BUILD_HEADS`."""
+
+
+@dataclass(frozen=True)
+class VariantBuild:
+    """What the build says of one variant."""
 
     variant: str
     mark: int
-    kernel: str
-    mangled: str
-    """As ptxas prints it."""
-    facts: tuple[Datum, ...]
     state: str
     error: str
+    kernels: tuple[BuiltKernel, ...]
+
+
+@dataclass(frozen=True)
+class Builds:
+    """What the build says of all variants."""
+
+    with_facts: tuple[VariantBuild, ...]
+    """Those with kernels, in the order of the builds."""
+    without: tuple[tuple[str, tuple[str, ...]], ...]
+    """Names of the variants without any, by the state of their build."""
+    failed: tuple[VariantBuild, ...]
 
 
 BUILD_HEADS = (
@@ -302,51 +333,42 @@ BUILD_HEADS = (
 )
 
 
-def build_rows(findings: Findings) -> tuple[BuildRow, ...]:
-    """Static facts by variant and kernel, in the order of the builds."""
-    return tuple(row for build in findings.report.builds for row in _build_rows(findings, build))
+def builds_of(findings: Findings) -> Builds:
+    """Static facts by variant, in the order of the builds; the same machine code once."""
+    distinct = [build for build in findings.report.builds if not build.duplicate_of]
+    builds = [_variant_build(findings, build) for build in distinct]
+    without: dict[str, list[str]] = {}
+    for build in builds:
+        if not build.kernels:
+            without.setdefault(build.state, []).append(build.variant)
+    return Builds(
+        with_facts=tuple(build for build in builds if build.kernels),
+        without=tuple((state, tuple(names)) for state, names in without.items()),
+        failed=tuple(build for build in builds if build.error),
+    )
 
 
-def _build_rows(findings: Findings, build: BuildResult) -> list[BuildRow]:
+def _variant_build(findings: Findings, build: BuildResult) -> VariantBuild:
     names = {variant.id: variant.name for variant in findings.variants}
-    name = names.get(build.variant, build.variant)
-    mark = findings.marks.get(build.variant, -1)
-    state = build_state(build, names)
-    empty = tuple(Datum(title="no kernel of our own", css="none") for _ in BUILD_HEADS)
-    if not build.kernels:
-        return [
-            BuildRow(
-                variant=name,
-                mark=mark,
-                kernel="",
-                mangled="",
-                facts=empty,
-                state=state,
-                error=build.error,
-            )
-        ]
-    return [
-        BuildRow(
-            variant=name,
-            mark=mark,
-            kernel=readable_kernel(kernel.name),
-            mangled=kernel.name,
-            facts=tuple(
-                _fact(fact)
-                for fact in (
-                    kernel.registers,
-                    kernel.spill_store_bytes,
-                    kernel.spill_load_bytes,
-                    kernel.stack_bytes,
-                    kernel.shared_bytes,
-                    kernel.constant_bytes,
-                )
-            ),
-            state=state,
-            error=build.error,
-        )
-        for kernel in build.kernels
-    ]
+    return VariantBuild(
+        variant=names.get(build.variant, build.variant),
+        mark=findings.marks.get(build.variant, -1),
+        state=build_state(build, names),
+        error=build.error,
+        kernels=tuple(_built_kernel(kernel) for kernel in build.kernels),
+    )
+
+
+def _built_kernel(kernel: KernelFacts) -> BuiltKernel:
+    facts = (
+        kernel.registers,
+        kernel.spill_store_bytes,
+        kernel.spill_load_bytes,
+        kernel.stack_bytes,
+        kernel.shared_bytes,
+        kernel.constant_bytes,
+    )
+    return BuiltKernel(readable_kernel(kernel.name), tuple(map(_fact, facts)))
 
 
 def _fact(fact: int | None) -> Datum:

@@ -126,6 +126,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
         numbers.raw(percent),
         f"{problem.name}: {shown}, {text}",
         slowdown_class(percent, _mark(winner, cell)),
+        findings.cell_numbers[cell.id],
     )
 
 

@@ -84,6 +84,12 @@ def says_unit(unit: str) -> bool:
     return unit == "%" or unit in _SCALES
 
 
+def steps(unit: str) -> tuple[tuple[float, str], ...]:
+    """Divisors and unit names in which `show` writes a unit, the largest first."""
+    unit = _ALIASES.get(unit, unit)
+    return ((1.0, "%"),) if unit == "%" else _SCALES[unit]
+
+
 def scale(largest: float, unit: str) -> tuple[float, str]:
     """Find the divisor and unit name that suit a largest value, for a column or an axis."""
     unit = _ALIASES.get(unit, unit)

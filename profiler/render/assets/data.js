@@ -1,0 +1,104 @@
+// The data of the page, which stand by columns, each in the shortest of five forms (embed.py), and
+// numbers as people read them. All statistics were computed before; nothing here makes one.
+const root = document.documentElement;
+root.classList.add("js");
+const $ = (id) => document.getElementById(id);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+const source = $("data");
+const data = source ? JSON.parse(source.textContent) : null;
+
+const size = data?.cells?.id?.length ?? 0;
+const comparisonOf = (key) => data?.comparisons?.find((comparison) => comparison.key === key);
+for (const comparison of data?.comparisons ?? []) {
+  if (typeof comparison.ratios === "string") comparison.ratios = comparisonOf(comparison.ratios).ratios;
+}
+const decoded = new Map();
+const column = (table, name) => {
+  let written = table[name];
+  if (typeof written === "string") written = table[written]; // the same as another column
+  if (Array.isArray(written)) return written;
+  if (!decoded.has(written)) {
+    const values = written.values
+      ?? written.texts.map((places) => places.map((place) => written.parts[place]).join(""));
+    decoded.set(written, written.index ? written.index.map((place) => values[place]) : Array(size).fill(values[0]));
+  }
+  return decoded.get(written);
+};
+const cellOf = (index) => Object.fromEntries(
+  Object.keys(data.cells).map((name) => [name, column(data.cells, name)[index]]),
+);
+const fieldsOf = (metric, index) => {
+  const fields = Object.keys(metric.summary);
+  return Object.fromEntries(fields.map((name) => [name, column(metric.summary, name)[index]]));
+};
+const measured = (index) => data.metrics.filter((metric) => column(metric.summary, "n")[index] !== null);
+const against = (comparison, index) => {
+  const [ratio, low, high, verdict, why] = ["ratio", "low", "high", "verdict", "title"]
+    .map((name) => column(comparison.ratios, name)[index]);
+  return { ratio, ratio_low: low, ratio_high: high, verdict: data.verdicts[verdict]?.name ?? null, reason: why };
+};
+
+// Index of the cell of a variant at a problem, both by their index; undefined where it is not in the plan.
+const cellNumbers = new Map();
+if (size) {
+  const problems = column(data.cells, "problem");
+  column(data.cells, "variant").forEach((variant, index) => cellNumbers.set(`${variant}.${problems[index]}`, index));
+}
+const cellAt = (variant, problem) => cellNumbers.get(`${variant}.${problem}`);
+
+// Samples of a metric in a cell: [name of the set, values] each; none where all are the same.
+const samplesOf = (metric, index) => {
+  const { sets, metrics } = data.samples;
+  const packed = metrics[metric]?.cells[index] ?? [];
+  const [step, decimals] = metrics[metric]?.step ?? [1, 0];
+  return packed.map(([set, [first, ...differences]]) => {
+    const whole = [first, ...differences.map((difference) => first + difference)];
+    return [sets[set], whole.map((number) => (number * step) / 10 ** decimals)];
+  });
+};
+
+// ---- numbers: as words/numbers.py writes them ----------------------------------------------------
+const significant = (value, digits = 4) => {
+  const rounded = Number(value.toPrecision(digits));
+  const size = Math.abs(rounded);
+  if (rounded === 0) return "0";
+  if (size < 1e-4 || size >= 10 ** digits) return String(rounded);
+  return rounded.toFixed(Math.max(0, digits - 1 - Math.floor(Math.log10(size))));
+};
+const COUNTS = [[1e12, "T"], [1e9, "G"], [1e6, "M"]];
+const count = (value) => {
+  const [divisor, prefix] = COUNTS.find(([divisor]) => Math.abs(value) >= divisor) ?? [];
+  if (divisor) return `${significant(value / divisor)}\u202f${prefix}`;
+  if (Number.isInteger(value) || Math.abs(value) >= 1000) {
+    return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, "\u202f");
+  }
+  return String(Number(value.toPrecision(4)));
+};
+const show = (value, unit) => {
+  if (value === null || value === undefined) return "\u2013";
+  const scales = data?.scales?.[unit];
+  if (!scales) return count(value);
+  const rounded = Math.abs(Number(value.toPrecision(4)));
+  const [divisor, name] = scales.find(([divisor]) => rounded >= divisor) ?? scales.at(-1);
+  if (name === "%") return `${value.toFixed(1)}\u202f%`;
+  const whole = divisor === 1 && Number.isInteger(value);
+  return `${whole ? value : significant(value / divisor)}\u202f${name}`;
+};
+const times = (ratio) => {
+  if (ratio === null || ratio === undefined) return "\u2013";
+  if (Math.abs(ratio) >= 1000) return `${ratio.toFixed(0)}\u00d7`;
+  if (Math.abs(ratio) < 0.01) return `${significant(ratio, 3)}\u00d7`;
+  return `${Math.abs(ratio) < 10 ? ratio.toFixed(3) : significant(ratio, 3)}\u00d7`;
+};
+const interval = (low, high, written) => (low === null || low === high ? "" : `[${written(low)}, ${written(high)}]`);
+
+// An element with these attributes and children; text of users is a text node, never HTML.
+const make = (tag, attributes = {}, ...children) => {
+  const svg = ["svg", "circle", "line", "rect", "text", "title"].includes(tag);
+  const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.filter((child) => child !== null && child !== ""));
+  return element;
+};

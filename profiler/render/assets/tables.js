@@ -1,0 +1,163 @@
+// Tables: sorting, filtering, the baseline of the ratios, columns that stick, that are chosen, and that go on.
+
+// ---- sorting -------------------------------------------------------------------------------------
+const MISSING_CLASSES = ["none", "failed", "nothing", "is-no-data"];
+const sortValue = (cell) => {
+  if (!cell) return null;
+  if (cell.dataset.value !== undefined) return Number(cell.dataset.value);
+  if (MISSING_CLASSES.some((name) => cell.classList.contains(name))) return null;
+  const text = cell.textContent.trim();
+  return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
+};
+const compareValues = (a, b) => {
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+};
+const sortBy = (table, place, direction) => {
+  const heads = all("thead th", table);
+  heads.forEach((head, index) => head.setAttribute("aria-sort", index === place ? direction : "none"));
+  const sign = direction === "descending" ? -1 : 1;
+  const keyed = [...table.tBodies[0].rows].map((row) => [sortValue(row.cells[place]), row]);
+  keyed.sort(([a], [b]) => {
+    if (a === null || b === null) return (a === null) - (b === null); // missing is last either way
+    return sign * compareValues(a, b);
+  });
+  table.classList.add("sorted"); // lines between problems say nothing any more
+  table.tBodies[0].append(...keyed.map(([, row]) => row));
+};
+document.addEventListener("click", (event) => {
+  const head = event.target.closest?.(".sort")?.closest("th");
+  const table = head?.closest("table.sortable");
+  if (!table) return;
+  const direction = head.getAttribute("aria-sort") === "ascending" ? "descending" : "ascending";
+  sortBy(table, head.cellIndex, direction);
+  if (table.id === "main-table") keep("sort", `${head.cellIndex}.${direction}`);
+});
+
+// ---- filtering -----------------------------------------------------------------------------------
+const main = $("main-table");
+const rows = main ? [...main.tBodies[0].rows] : [];
+const texts = new Map();
+const textOf = (row) => {
+  if (!texts.has(row)) texts.set(row, row.textContent.toLowerCase());
+  return texts.get(row);
+};
+const boxes = all("input[data-group]");
+const verdictBoxes = all("input[data-verdict]");
+const facets = data?.facets?.cells.map((_, group) => column(data.facets.cells, group)) ?? [];
+const filtered = []; // called with the set of cells that pass, after each change
+const filter = () => {
+  const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
+  const off = new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.group + "." + box.dataset.index));
+  const unwanted = new Set(verdictBoxes.filter((box) => !box.checked).map((box) => box.dataset.verdict));
+  const passing = new Set();
+  for (const row of rows) {
+    const cell = Number(row.dataset.cell);
+    row.hidden = !(words.every((word) => textOf(row).includes(word))
+      && !unwanted.has(row.dataset.verdict)
+      && !facets.some((values, group) => off.has(group + "." + values[cell])));
+    if (!row.hidden) passing.add(cell);
+  }
+  const shown = passing.size;
+  $("count").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
+  $("empty").hidden = shown > 0 || rows.length === 0;
+  keep("find", $("find").value);
+  keep("off", [...off].join("_"));
+  keep("verdicts", [...unwanted].join("_"));
+  for (const call of filtered) call(passing, shown === rows.length);
+};
+const clearFilters = () => {
+  $("find").value = "";
+  for (const box of [...boxes, ...verdictBoxes]) box.checked = true;
+  filter();
+};
+if ($("find")) {
+  $("find").addEventListener("input", filter);
+  [...boxes, ...verdictBoxes].forEach((box) => box.addEventListener("change", filter));
+  for (const button of [$("reset"), $("empty").querySelector("button")]) {
+    button.addEventListener("click", () => { clearFilters(); if (button !== $("reset")) $("find").focus(); });
+  }
+}
+const writes = (target) => target.closest?.("input, select, textarea, [contenteditable]");
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || writes(event.target) || !$("find")) return;
+  event.preventDefault();
+  $("find").focus();
+  $("find").select();
+});
+
+// ---- baselines: the ratios of each were computed before ------------------------------------------
+const showBaseline = (key) => {
+  const comparison = comparisonOf(key);
+  if (!comparison) return;
+  const [ratios, verdicts] = ["ratio", "verdict"].map((name) => column(comparison.ratios, name));
+  for (const row of rows) {
+    const number = Number(row.dataset.cell);
+    const verdict = data.verdicts[verdicts[number]];
+    const said = row.querySelector("td.verdict");
+    said.className = `stuck verdict ${verdict ? verdict.css : "none"}`;
+    said.textContent = verdict ? verdict.word : "\u2013";
+    row.dataset.verdict = verdict ? verdict.css : "";
+    if (verdict && verdict.name !== "no data") said.dataset.value = verdicts[number]; else delete said.dataset.value;
+    const ratio = row.querySelector("td.ratio");
+    ratio.classList.toggle("none", ratios[number] === null);
+    ratio.textContent = times(ratios[number]);
+    if (ratios[number] === null) delete ratio.dataset.value; else ratio.dataset.value = ratios[number];
+  }
+  if ($("find")) {
+    texts.clear();
+    filter();
+  }
+};
+$("baseline")?.addEventListener("change", (event) => {
+  showBaseline(event.target.value);
+  keep("baseline", event.target.selectedIndex ? event.target.value : "");
+});
+
+// ---- columns that stick: the key columns beside each other, as far as they leave room for others ------
+const MOST_STUCK = 0.62; // of the width of the table
+const sheet = (id) => {
+  if (!$(id)) document.head.append(make("style", { id }));
+  return $(id);
+};
+const stick = () => {
+  const rules = [];
+  for (const table of all("table[data-sticky]")) {
+    const room = table.closest(".scroll").clientWidth * MOST_STUCK;
+    let left = 0;
+    for (const head of table.tHead.rows[0].cells) {
+      if (!head.classList.contains("stuck")) break;
+      if (head.offsetWidth === 0) continue; // not shown
+      const right = left + head.offsetWidth;
+      if (left > 0 && right > room) break;
+      const place = `#${table.id} tr > :nth-child(${head.cellIndex + 1})`;
+      rules.push(`${place} { position: sticky; left: ${left}px; }`);
+      left = right;
+    }
+  }
+  sheet("stuck").textContent = `@media screen { ${rules.join("\n")} }`;
+};
+
+// ---- columns that are chosen ---------------------------------------------------------------------
+const columnBoxes = all("input[data-column]");
+const chooseColumns = () => {
+  const hidden = columnBoxes.filter((box) => !box.checked).map((box) => box.dataset.column);
+  const places = hidden.map((place) => `#main-table tr > :nth-child(${place})`);
+  sheet("hidden-columns").textContent = places.length ? `${places.join(", ")} { display: none; }` : "";
+  keep("columns", hidden.join("_"));
+  stick();
+  shade();
+};
+columnBoxes.forEach((box) => box.addEventListener("change", chooseColumns));
+
+// ---- a shade where columns go on -----------------------------------------------------------------
+const shadeOf = (box) => {
+  const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
+  box.classList.toggle("goes-on", rest > 2);
+};
+const shade = () => all(".scroll, .grid-map").forEach(shadeOf);
+document.addEventListener("scroll", (event) => {
+  if (event.target.matches?.(".scroll, .grid-map")) shadeOf(event.target);
+}, { capture: true, passive: true });
+document.addEventListener("toggle", shade, true);
+addEventListener("resize", () => { stick(); shade(); });
