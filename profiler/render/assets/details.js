@@ -162,10 +162,10 @@ const buildPart = (cell) => {
   const group = table && all("tbody", table).find((body) => body.dataset.variant === String(variant));
   if (!group) return make("p", { class: "muted" }, "Nothing was built for it.");
   const heads = [...table.tHead.rows[0].cells].slice(1).map((head) => head.textContent);
-  return make("div", {}, ...[...group.rows].map((row) => {
+  return make("ul", {}, ...[...group.rows].map((row) => {
     const values = [...row.cells].filter((value) => value.scope !== "rowgroup");
-    return make("dl", {}, ...values.flatMap((value, place) => (value.textContent.trim() === "" || value.classList.contains("none")
-      ? [] : [make("dt", {}, heads[place]), make("dd", {}, value.textContent)])));
+    const facts = values.slice(0, -1).map((value, place) => (value.classList.contains("none") ? "" : `${heads[place]} ${value.textContent}`));
+    return make("li", {}, make("span", { class: "code" }, values.at(-1).textContent), make("span", { class: "reason" }, facts.filter(Boolean).join(", ")));
   }));
 };
 const whyPart = (cell) => {

@@ -114,26 +114,28 @@ $("baseline")?.addEventListener("change", (event) => {
   keep("baseline", event.target.selectedIndex ? event.target.value : "");
 });
 
-// ---- columns that stick: the key columns beside each other, as far as they leave room for others ------
+// ---- columns that stick: the key columns always, those of the problem as far as they leave room -------
 const MOST_STUCK = 0.62; // of the width of the table
 const sheet = (id) => {
   if (!$(id)) document.head.append(make("style", { id }));
   return $(id);
 };
+const widthOf = (heads) => heads.reduce((sum, head) => sum + head.offsetWidth, 0);
+const stuckHeads = (table) => {
+  const room = table.closest(".scroll").clientWidth * MOST_STUCK;
+  const stuck = [...table.tHead.rows[0].cells].filter((head) => head.classList.contains("stuck") && head.offsetWidth > 0);
+  const always = stuck.filter((head) => !head.classList.contains("of-problem"));
+  return [stuck, always].find((heads) => widthOf(heads) <= room) ?? stuck.slice(0, 1);
+};
 const stick = () => {
   const rules = [];
   for (const table of all("table[data-sticky]")) {
-    const room = table.closest(".scroll").clientWidth * MOST_STUCK;
-    let left = 0;
-    for (const head of table.tHead.rows[0].cells) {
-      if (!head.classList.contains("stuck")) break;
-      if (head.offsetWidth === 0) continue; // not shown
-      const right = left + head.offsetWidth;
-      if (left > 0 && right > room) break;
-      const place = `#${table.id} tr > :nth-child(${head.cellIndex + 1})`;
-      rules.push(`${place} { position: sticky; left: ${left}px; }`);
-      left = right;
-    }
+    const heads = stuckHeads(table);
+    heads.forEach((head, place) => {
+      const left = widthOf(heads.slice(0, place));
+      const right = place === 0 ? "auto" : `${widthOf(heads.slice(place + 1))}px`;
+      rules.push(`#${table.id} tr > :nth-child(${head.cellIndex + 1}) { position: sticky; left: ${left}px; right: ${right}; }`);
+    });
   }
   sheet("stuck").textContent = `@media screen { ${rules.join("\n")} }`;
 };
