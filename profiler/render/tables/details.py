@@ -105,9 +105,7 @@ def details(findings: Findings, samples: CellSamples) -> Details:
     if has_many_cells(findings):
         best = max(_FEWEST_IN_FULL, _MOST_IN_FULL // len(findings.problems))
     return Details(
-        problems=tuple(
-            _problem(findings, problem, samples, best) for problem in findings.problems
-        ),
+        problems=tuple(_problem(findings, problem, samples, best) for problem in findings.problems),
         kernels=samples.kernel_names,
         against=tuple(map(baseline_label, findings.baselines)),
         best=best,
@@ -199,7 +197,10 @@ def _detail(
 
 def _outcome_words(findings: Findings, status: CellStatus) -> str:
     """Outcome of a cell; of an alias with the name of its owner."""
-    text, number = OUTCOME_WORDS[status.outcome], findings.cell_numbers.get(status.duplicate_of or "")
+    text, number = (
+        OUTCOME_WORDS[status.outcome],
+        findings.cell_numbers.get(status.duplicate_of or ""),
+    )
     if status.duplicate_of is None or number is None:
         return text
     return f"{text} as {findings.distinct_cells[number].variant.name}"

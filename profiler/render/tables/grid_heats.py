@@ -101,10 +101,10 @@ def pair_heats(
         return None
 
     def overhead(row: object, column: object) -> Datum:
-        return _ratio_datum(findings, cells.get((row, column)), edges, turned=False)
+        return _pair_datum(findings, cells.get((row, column)), edges, turned=False)
 
     def performance(row: object, column: object) -> Datum:
-        return _ratio_datum(findings, cells.get((row, column)), edges, turned=True)
+        return _pair_datum(findings, cells.get((row, column)), edges, turned=True)
 
     return PairHeats(
         pair,
@@ -122,27 +122,37 @@ def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) 
     return GridHeat(title, grid, rows)
 
 
+def _pair_datum(
+    findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
+) -> Datum:
+    """A cell of a heat map of ratios, which opens the details of both."""
+    shown = _ratio_datum(findings, cell, edges, turned=turned)
+    if cell is None or cell.over is None or cell.under is None:
+        return shown
+    over, under = (findings.cell_numbers[compared.id] for compared in (cell.over, cell.under))
+    return replace(shown, cell=over, beside=under)
+
+
 def _ratio_datum(
     findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
 ) -> Datum:
     """A cell of a heat map of ratios; its colour is that of the time, in either direction."""
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
-    pair = {"cell": findings.cell_numbers[cell.over.id], "beside": findings.cell_numbers[cell.under.id]}
     failed = next(
         (compared for compared in (cell.over, cell.under) if not findings.correct(compared)), None
     )
     if failed is not None:
-        return replace(lacking(findings, failed, named=failed == cell.under), **pair)
+        return lacking(findings, failed, named=failed == cell.under)
     verdict = cell.verdict
     if not verdict.ratio > 0:
-        return Datum("NO DATA", None, "no blocks in common", "none", **pair)
+        return Datum("NO DATA", None, "no blocks in common", "none")
     shown = 1 / verdict.ratio if turned else verdict.ratio
     between = numbers.interval(verdict.low, verdict.high)
     word = word_of(verdict)
     title = word if turned else f"{word} {between}: {details(verdict)}"
     css = ratio_class(verdict.ratio, edges) + heat_mark(verdict)
-    return Datum(short_ratio(shown), numbers.raw(shown), title, css, **pair)
+    return Datum(short_ratio(shown), numbers.raw(shown), title, css)
 
 
 def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:

@@ -139,8 +139,10 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
         _decimals(value) for column in columns for _, values in column for value in values.tolist()
     )
     scaled = [
-        [(sets[name], [_scaled(value, decimals) for value in values.tolist()])
-         for name, values in column]
+        [
+            (sets[name], [_scaled(value, decimals) for value in values.tolist()])
+            for name, values in column
+        ]
         for column in columns
     ]
     step = math.gcd(*(number for column in scaled for _, whole in column for number in whole)) or 1

@@ -1,4 +1,4 @@
-"""The page's script in a browser: state in the address, hover, downloads, baselines.
+"""The page's script in a browser: state in the address, details, downloads, baselines.
 
 Skipped where there is no Chromium, or none that starts.
 """
@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import lxml.html
 import pandas as pd
@@ -19,6 +20,7 @@ from synthetic_report import make_report, problems
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.render.page import render_page
+from profiler.render.words import numbers
 from profiler.render.words.verdicts import details, word_of
 from profiler.run_folder.load.report import Report
 
@@ -37,7 +39,7 @@ FLAGS = (
 LIMIT_S = 60
 
 # What a test adds to the page: it acts as a reader would, and writes down what came of it.
-PROBE = """
+PROBE = r"""
 <script>
 (async () => {
   const result = {};
@@ -49,22 +51,60 @@ PROBE = """
   document.getElementById("save-csv").click();
   document.getElementById("save-json").click();
   [result.csv, result.json] = await Promise.all(saved.map((blob) => blob.text()));
-  const hover = (cell) => {
-    cell.dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
-    return cell.title;
-  };
+  const main = document.getElementById("main-table");
+  const pane = document.getElementById("details");
+  const press = (key) => document.activeElement.dispatchEvent(
+    new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }),
+  );
+  const text = (selector) => pane.querySelector(selector)?.textContent;
   result.lit = (() => {
-    const row = document.querySelector("#main-table tbody tr");
-    hover(row.cells[0]);
+    const row = main.tBodies[0].rows[0];
+    row.cells[0].dispatchEvent(new MouseEvent("mouseover", { bubbles: true }));
     return [row.dataset.variant, document.querySelectorAll(".mark.on").length,
             document.querySelectorAll("tr.on").length];
   })();
-  result.behind = hover(document.querySelector("tr[data-cell='0'] > td:nth-child(3)"));
-  const details = document.querySelector("table.cells tr[data-cell='0']");
-  result.detail = hover(details.cells[2]);
-  const heads = [...details.closest("table").tHead.rows[0].cells];
-  const head = heads.findIndex((one) => one.dataset.against === "1");
-  result.against = hover(document.querySelector("table.cells tr[data-cell='2']").cells[head]);
+  const row = main.querySelector("tr[data-cell='2']");
+  row.cells[2].click();
+  result.clicked = { hidden: pane.hidden, title: text("h2"), focus: document.activeElement.id,
+    counters: Object.fromEntries([...pane.querySelectorAll(".counters tbody tr")].map(
+      (one) => [one.cells[0].textContent, one.cells[1].firstChild.textContent])),
+    reasons: [...pane.querySelectorAll(".reason")].map((one) => one.textContent),
+    dots: pane.querySelectorAll(".dots circle").length, command: text(".command"),
+    interval: pane.querySelectorAll(".dots .interval").length, hash: location.hash };
+  document.getElementById("pin").click();
+  result.beside = { title: text("h2"), columns: pane.querySelectorAll(".counters thead th").length,
+    hash: location.hash };
+  press("Escape");
+  result.closed = { hidden: pane.hidden, focus: document.activeElement === row.cells[0],
+    hash: location.hash };
+  press("ArrowDown");
+  const next = document.activeElement;
+  press("Enter");
+  result.entered = { cell: next.parentElement.dataset.cell, title: text("h2") };
+  document.getElementById("close").click();
+  result.returned = document.activeElement === next;
+  const figure = document.querySelector("#figures figure[data-problem='1'] svg");
+  figure.focus();
+  press("ArrowRight");
+  result.mark = document.activeElement.dataset.variant;
+  press("Enter");
+  result.marked = { title: text("h2"), hash: location.hash };
+  press("Escape");
+  result.heat = (() => {
+    const cell = document.querySelector(".heat td[data-cell='4']");
+    cell.click();
+    return text("h2");
+  })();
+  press("Escape");
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "/", bubbles: true }));
+  const find = document.getElementById("find");
+  result.finds = document.activeElement === find;
+  const empty = document.getElementById("empty");
+  find.value = "no variant has this name";
+  find.dispatchEvent(new Event("input"));
+  result.empty = [empty.hidden, empty.textContent];
+  empty.querySelector("button").click();
+  result.shownAgain = [empty.hidden, document.getElementById("count").textContent];
   const pre = document.createElement("pre");
   pre.id = "result";
   pre.textContent = JSON.stringify(result);
@@ -87,7 +127,7 @@ def findings(small: Report) -> Findings:
 @pytest.fixture(scope="module")
 def file(findings: Findings, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("page") / "index.html"
-    path.write_text(render_page(findings).replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    path.write_text(render_page(findings), encoding="utf-8")
     return path
 
 
@@ -117,8 +157,16 @@ def plain(file: Path) -> Any:
 
 
 @pytest.fixture(scope="module")
-def result(plain: Any) -> Any:
-    (text,) = plain.xpath("//pre[@id='result']/text()")
+def acted(file: Path) -> Any:
+    path = file.with_name("acted.html")
+    page = file.read_text(encoding="utf-8")
+    path.write_text(page.replace("</body>", f"{PROBE}</body>"), encoding="utf-8")
+    return opened(path)
+
+
+@pytest.fixture(scope="module")
+def result(acted: Any) -> Any:
+    (text,) = acted.xpath("//pre[@id='result']/text()")
     return json.loads(text)
 
 
@@ -171,11 +219,69 @@ def test_json_has_every_cell_with_its_metrics(
                 assert found["n"] == value.n
 
 
-def test_hover_tells_interval_extremes_and_samples(result: Any) -> None:
-    for text in (result["behind"], result["detail"]):
-        assert text.startswith("Duration: median ")
-        assert "95\u202f% interval" in text
-        assert "n = 8" in text
+def test_a_click_on_a_row_opens_its_details(findings: Findings, result: Any) -> None:
+    cell = findings.distinct_cells[2]
+    clicked = result["clicked"]
+    assert not clicked["hidden"]
+    assert clicked["title"] == f"{cell.variant.name}, {cell.problem.name}"
+    assert clicked["focus"] == "details-h"
+    for metric in findings.metrics:
+        value = findings.value(cell, metric.name)
+        if value.present:
+            assert clicked["counters"][metric.label] == numbers.show(value.median, metric.unit)
+    reasons = [
+        details(baseline.verdicts[cell.id])
+        for baseline in findings.baselines
+        if baseline.verdicts[cell.id].verdict is not None
+    ]
+    assert reasons
+    assert set(reasons) <= set(clicked["reasons"])
+    assert clicked["dots"] >= 16, "its samples and those of the baseline"
+    assert clicked["interval"] == 2
+    problem, variant = cell.problem.id, cell.variant.id
+    assert clicked["command"].endswith(f" --fresh --only problem={problem},variant={variant}")
+
+
+def test_a_kept_cell_stands_beside_another(findings: Findings, result: Any) -> None:
+    cell = findings.distinct_cells[2]
+    assert findings.baseline is not None
+    assert result["beside"]["title"].startswith(f"{cell.variant.name}, ")
+    assert f" {findings.baseline.name}, {cell.problem.name}" in result["beside"]["title"]
+    assert result["beside"]["columns"] == 3
+    assert "beside=" in result["beside"]["hash"]
+
+
+def test_focus_goes_back_where_it_came_from(result: Any) -> None:
+    assert result["closed"] == {"hidden": True, "focus": True, "hash": ""}
+    assert result["returned"]
+
+
+def test_rows_marks_and_heat_maps_open_details(findings: Findings, result: Any) -> None:
+    cell = findings.distinct_cells[int(result["entered"]["cell"])]
+    assert result["entered"]["title"] == f"{cell.variant.name}, {cell.problem.name}"
+    variant = findings.variants[int(result["mark"])]
+    assert result["marked"]["title"] == f"{variant.name}, {findings.problems[1].name}"
+    cell = findings.distinct_cells[4]
+    assert result["heat"] == f"{cell.variant.name}, {cell.problem.name}"
+
+
+def test_the_address_opens_two_cells(file: Path, findings: Findings) -> None:
+    first, second = findings.distinct_cells[1], findings.distinct_cells[3]
+    state = urlencode({"cell": first.id, "beside": second.id})
+    tree = opened(file, f"#?{state}")
+    title = tree.xpath("string(//h2[@id='details-h'])")
+    assert title == " \u2194 ".join(
+        f"{cell.variant.name}, {cell.problem.name}" for cell in (first, second)
+    )
+    assert tree.xpath("//button[@id='pin']/@aria-pressed") == ["true"]
+
+
+def test_the_filter_is_one_key_away_and_says_where_nothing_passes(result: Any) -> None:
+    assert result["finds"]
+    hidden, text = result["empty"]
+    assert not hidden
+    assert text.startswith("No cell passes these filters.")
+    assert result["shownAgain"] == [True, "18 rows"]
 
 
 def test_rows_and_marks_of_a_variant_light_up(result: Any) -> None:
@@ -211,10 +317,9 @@ def test_state_filters_sorts_and_changes_the_baseline(
         text = row.xpath("string(td[contains(@class, 'ratio')])")
         ratio = ratios[cell.id].ratio
         assert text == (f"{ratio:.3f}\u00d7" if math.isfinite(ratio) else "\u2013")
-        (said,) = row.xpath("td[starts-with(@class, 'verdict')]")
+        (said,) = row.xpath("td[contains(@class, ' verdict')]")
         assert said.text_content() == (word_of(ratios[cell.id]) or "\u2013")
         if ratios[cell.id].verdict is not None:
-            assert said.get("title") == details(ratios[cell.id])
             assert row.get("data-verdict") in said.get("class")
 
 
@@ -227,11 +332,6 @@ def test_rows_are_filtered_by_the_verdict_against_the_chosen_baseline(
     assert "is-slower" not in {row.get("data-verdict") for row in shown}
     boxes = tree.xpath("//input[@data-verdict='is-slower']")
     assert [box.get("data-verdict") for box in boxes] == ["is-slower"]
-
-
-def test_the_reason_stands_behind_every_cell_in_full(result: Any) -> None:
-    assert "margin" in result["against"]
-    assert "noise floor" in result["against"]
 
 
 def test_check_boxes_filter(file: Path, small: Report) -> None:

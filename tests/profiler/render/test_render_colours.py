@@ -96,5 +96,5 @@ def test_every_class_of_the_heat_map_has_its_colours() -> None:
 
 
 def test_every_variable_that_is_used_is_defined() -> None:
-    used = set(re.findall(r"var\(--([\w-]+)", CSS)) - {"cell"}
+    used = set(re.findall(r"var\(--([\w-]+)", CSS)) - {"cell", "w"}
     assert used <= set(PAIRS)

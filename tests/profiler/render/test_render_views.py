@@ -19,6 +19,7 @@ from profiler.render.figures.charts import colours
 from profiler.render.figures.roofline import roofline
 from profiler.render.tables import details, main_table
 from profiler.render.tables import rows as tables
+from profiler.render.tables.samples import CellSamples
 from profiler.render.tables.why import why
 from profiler.render.words import answer
 from profiler.render.words.answer import sentences
@@ -275,23 +276,21 @@ def test_why_needs_a_baseline() -> None:
     assert why(find(report)) is None
 
 
+def details_of(findings: Findings) -> details.Details:
+    return details.details(findings, CellSamples(findings))
+
+
 def row_of(group: details.ProblemDetails, name: str) -> details.Detail:
     return next(cell for cell in group.cells if cell.variant.name == name)
 
 
-def test_details_have_every_metric_and_every_sample_that_differs(findings: Findings) -> None:
-    found = details.details(findings)
-    assert found.all_samples
+def test_details_have_every_metric(findings: Findings) -> None:
+    found = details_of(findings)
     group = found.problems[0]
     assert [len(one.cells) for one in found.problems] == [33] * 12, "34 variants, one an alias"
     names = [column.label.name for column in group.columns]
     assert {"duration_ns", "registers", "bank_conflicts"} <= set(names)
-    assert [one.name for one in group.sampled] == ["duration_ns", "cycles"]
     cell = row_of(group, "torch.softmax")
-    first, again = cell.samples[0].split("; ")
-    assert first.startswith("ncu timing: ")
-    assert again.startswith("ncu timing again: ")
-    assert len(again.removeprefix("ncu timing again: ").split()) == 8
     registers = group.columns[names.index("registers")]
     assert registers.n == "8"
     assert group.columns[names.index("l2_hit_pct")].n == "1"
@@ -299,7 +298,7 @@ def test_details_have_every_metric_and_every_sample_that_differs(findings: Findi
 
 
 def test_details_name_kernels_once_and_the_source_of_a_twin(partly_shared: Findings) -> None:
-    found = details.details(partly_shared)
+    found = details_of(partly_shared)
     assert sorted(found.kernels) == sorted((HOSTILE, "softmax_k"))
     hostile = row_of(found.problems[0], HOSTILE_NAME)
     assert [found.kernels[number - 1] for number in hostile.kernels] == [HOSTILE]
@@ -307,19 +306,17 @@ def test_details_name_kernels_once_and_the_source_of_a_twin(partly_shared: Findi
     assert twin.outcome == "same machine code as shuffle-b64-v1"
     source = row_of(found.problems[0], "shuffle-b64-v1")
     assert twin.data == source.data
-    assert twin.samples == source.samples
 
 
 def test_details_of_a_failed_cell_say_why(findings: Findings) -> None:
-    broken = row_of(details.details(findings).problems[0], "online-b64-v1")
+    broken = row_of(details_of(findings).problems[0], "online-b64-v1")
     assert broken.outcome == "compile failed"
     assert "no" in broken.cause
     assert broken.data == ()
-    assert broken.samples == ("", "")
 
 
 def test_details_say_once_what_holds_for_a_problem(findings: Findings) -> None:
-    group = details.details(findings).problems[0]
+    group = details_of(findings).problems[0]
     assert "Operations stated by the workload: 5120 FLOP." in "\n".join(group.facts).replace(
         "\u202f", " "
     ).replace("5.120 k", "5120 ")
@@ -328,31 +325,8 @@ def test_details_say_once_what_holds_for_a_problem(findings: Findings) -> None:
 
 
 def test_the_best_cell_of_a_problem_comes_first(findings: Findings) -> None:
-    for problem, group in zip(findings.problems, details.details(findings).problems, strict=True):
+    for problem, group in zip(findings.problems, details_of(findings).problems, strict=True):
         assert group.cells[0].variant == findings.winners[problem.id].cell.variant
-
-
-def test_the_same_metric_of_two_tools_is_never_mixed(findings: Findings) -> None:
-    report = findings.report
-    first = report.samples[report.samples["cell"] == report.plan.cells[0].id]
-    timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
-    both = without(report, samples=pd.concat([report.samples, timer], ignore_index=True))
-    group = details.details(find(both)).problems[0]
-    text = row_of(group, "torch.softmax").samples[0]
-    assert text.startswith("ncu timing: ")
-    assert "; timer timing: " in text
-
-
-def test_many_samples_are_cut_to_the_shown_metrics(
-    findings: Findings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(details, "MOST_SAMPLES", 10)
-    report = findings.report
-    noisy = report.samples.assign(stall_wait=range(len(report.samples)))
-    found = details.details(find(without(report, samples=noisy)))
-    assert not found.all_samples
-    assert "stall_wait" not in [one.name for one in found.problems[0].sampled]
-    assert "duration_ns" in [one.name for one in found.problems[0].sampled]
 
 
 def test_funnel_goes_from_possible_to_measured(findings: Findings) -> None:

@@ -1,0 +1,155 @@
+"""The main table: every cell by problem, ranks as verdicts allow, traffic, bars."""
+
+from dataclasses import replace
+
+import lxml.html
+import pytest
+from synthetic_grid import make_grid
+from synthetic_report import make_report, problems
+
+from profiler.findings.find import find
+from profiler.model import Verdict
+from profiler.render.page import render_page
+from profiler.render.tables.main_table import main_table
+from profiler.render.tables.why import why
+from profiler.render.words.numbers import raw
+from profiler.render.words.verdicts import word_of
+
+
+@pytest.fixture(scope="module")
+def of_grid():
+    return find(make_grid())
+
+
+@pytest.fixture(scope="module")
+def table(of_grid):
+    return main_table(of_grid, of_grid.baselines[0])
+
+
+def test_traffic_and_kernels_stand_beside_the_time(of_grid, table):
+    heads = [column.label.label for column in table.columns]
+    assert heads[1:3] == ["DRAM bytes", "Kernels"]
+    names = [column.label.name for column in table.columns]
+    assert not {"dram_read_bytes", "dram_write_bytes"} & set(names), "their sum stands for both"
+    assert len(table.rows) == len(of_grid.report.plan.cells) == 96
+    compared = 0
+    for row in table.rows:
+        if of_grid.correct(row.cell):
+            moved = [
+                of_grid.value(row.cell, f"dram_{way}_bytes").median for way in ("read", "write")
+            ]
+            scale = {"kB": 1e3, "MB": 1e6, "GB": 1e9}[table.columns[1].unit]
+            assert float(row.data[0].text) * scale == pytest.approx(sum(moved), rel=1e-3)
+            assert float(row.data[1].text) == of_grid.value(row.cell, "kernels").median
+            compared += 1
+    assert compared > 50
+
+
+def test_the_first_of_a_problem_is_fastest_only_where_all_others_are_slower(of_grid, table):
+    standings = set()
+    for problem in of_grid.problems:
+        ranks = [row.rank.text for row in table.rows if row.cell.problem == problem]
+        first, *others = ranks
+        winner = of_grid.winners[problem.id]
+        assert (first == "1 fastest") == winner.best
+        assert first in ("1 fastest", "1 lowest")
+        assert not any("fastest" in text for text in others)
+        assert sum("same" in text for text in others) == len(winner.same)
+        assert sum("not told apart" in text for text in others) == len(winner.not_told_apart)
+        standings.add(first)
+    assert standings == {"1 fastest", "1 lowest"}
+
+
+def test_verdicts_are_those_of_the_rest_of_the_page(of_grid, table):
+    compared = 0
+    for row in table.rows:
+        if row.cell.variant.id == "eager" or not of_grid.correct(row.cell):
+            continue
+        pair = of_grid.verdict(row.cell.variant, row.cell.problem)
+        assert (row.verdict.text, row.ratio.raw) == (word_of(pair), raw(pair.ratio))
+        compared += pair.verdict in (Verdict.FASTER, Verdict.SLOWER)
+    assert compared > 20
+
+
+def test_bars_grow_with_the_numbers_of_a_problem(of_grid, table):
+    """The longest bar of each problem is full; what has no number has none."""
+    for problem in of_grid.problems:
+        rows = [row for row in table.rows if row.cell.problem == problem]
+        steps = {
+            float(row.primary.raw): int(row.primary.css.removeprefix("w"))
+            for row in rows
+            if row.primary.raw
+        }
+        ordered = [steps[value] for value in sorted(steps)]
+        assert ordered == sorted(ordered)
+        assert ordered[-1] == 20
+        assert all(row.primary.css == "none" for row in rows if not row.primary.raw)
+
+
+def test_a_line_begins_each_problem_but_the_first(of_grid, table):
+    begins = [row.cell.problem.id for row in table.rows if row.begins]
+    assert begins == [problem.id for problem in of_grid.problems[1:]]
+
+
+def test_key_columns_come_before_all_others(page_of):
+    tree = lxml.html.document_fromstring(page_of("versions"))
+    heads = tree.xpath("//table[@id='main-table']/thead//th")
+    stuck = ["stuck" in head.get("class", "").split() for head in heads]
+    assert stuck == sorted(stuck, reverse=True)
+    names = [head.text_content() for head, is_stuck in zip(heads, stuck, strict=True) if is_stuck]
+    assert {"variant", "ratio", "verdict"} < set(names)
+    assert any(name.startswith("Duration") for name in names)
+    places = [int(box.get("data-column")) for box in tree.xpath("//input[@data-column]")]
+    assert places == [place for place, is_stuck in enumerate(stuck, 1) if not is_stuck]
+
+
+def test_builds_are_grouped_and_absent_where_nothing_was_built(of_grid, page_of):
+    tree = lxml.html.document_fromstring(page_of("versions"))
+    groups = tree.xpath("//table[@id='builds']/tbody")
+    assert groups
+    for group in groups:
+        (name,) = group.xpath("./tr/th")
+        assert int(name.get("rowspan")) == len(group.xpath("./tr"))
+    assert not lxml.html.document_fromstring(render_page(of_grid)).xpath("//table[@id='builds']")
+
+
+def lacking(report, variant, problem_ids):
+    """The report without a variant's cells at some problems: it cannot run there."""
+    gone = {
+        cell.id
+        for cell in report.plan.cells
+        if cell.variant.id == variant and cell.problem.id in problem_ids
+    }
+    cells = tuple(cell for cell in report.plan.cells if cell.id not in gone)
+    return replace(
+        report,
+        plan=replace(report.plan, cells=cells),
+        statuses={name: one for name, one in report.statuses.items() if name not in gone},
+        samples=report.samples[~report.samples["cell"].isin(gone)],
+        summary=report.summary[~report.summary["cell"].isin(gone)],
+    )
+
+
+def test_who_wins_most_problems_leads_even_where_it_lacks_one():
+    whole = make_report(variant_count=12, problem_list=problems()[:5])
+    findings = find(whole)
+    best = findings.best
+    assert len(findings.contenders[best.id]) == 5, "it wins them all"
+    without_one = find(lacking(whole, best.id, {problems()[0].id}))
+    assert without_one.best == best
+    assert without_one.best_rank.complete is False
+    half = find(lacking(whole, best.id, {one.id for one in problems()[:3]}))
+    assert half.best != best, "best at two of five problems is no leader"
+    assert half.best_rank.complete
+
+
+def test_where_the_leader_lacks_the_largest_problem_another_one_says_why():
+    whole = make_report(variant_count=12, problem_list=problems()[:5])
+    findings = find(whole)
+    best, largest = findings.best, findings.largest_problem
+    part = find(lacking(whole, best.id, {largest.id}))
+    assert part.best == best
+    found = why(part)
+    assert found.problem != largest.name
+    assert found.moved, "both have counters there"
+    assert why(findings).problem == largest.name

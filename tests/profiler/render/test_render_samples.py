@@ -1,0 +1,88 @@
+"""Samples in the page's data: packed, and the same numbers when they are unpacked."""
+
+import json
+
+import pandas as pd
+import pytest
+from synthetic_report import make_report, problems, without
+
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.model import Cell
+from profiler.render.tables import samples as module
+from profiler.render.tables.samples import CellSamples
+
+
+@pytest.fixture(scope="module")
+def small() -> Findings:
+    return find(make_report(variant_count=9, problem_list=problems()[:2], final_blocks=8))
+
+
+def unpacked(findings: Findings, metric: str) -> list[dict[str, list[float]]]:
+    """Samples of each cell by the name of their set, as the page's script reads them."""
+    data = json.loads(json.dumps(CellSamples(findings).packed()))
+    written = data["metrics"][metric]
+    step, decimals = written["step"]
+    return [
+        {
+            data["sets"][place]: [
+                number * step / 10**decimals
+                for number in (first, *(first + difference for difference in differences))
+            ]
+            for place, (first, *differences) in cell or []
+        }
+        for cell in written["cells"]
+    ]
+
+
+def measured(findings: Findings, cell: Cell, metric: str, kind: str, arm: int) -> list[float]:
+    frame = findings.report.samples
+    rows = frame[(frame["cell"] == cell.id) & (frame["kind"] == kind) & (frame["arm"] == arm)]
+    return [float(value) for value in rows[metric].dropna()]
+
+
+@pytest.mark.parametrize("metric", ["duration_ns", "cycles"])
+def test_every_sample_comes_back_in_the_order_of_measurement(small: Findings, metric: str) -> None:
+    found = unpacked(small, metric)
+    assert len(found) == len(small.distinct_cells)
+    sets = {"timing": ("timing", 0), "timing again": ("timing", 1), "confirmation": ("final", 0)}
+    compared = 0
+    for cell, sets_of_cell in zip(small.distinct_cells, found, strict=True):
+        for name, (kind, arm) in sets.items():
+            wanted = measured(small, cell, metric, kind, arm)
+            if len(set(wanted)) > 1:
+                assert sets_of_cell[f"ncu {name}"] == pytest.approx(wanted, rel=1e-5)
+                compared += 1
+    assert compared > 10
+
+
+def test_what_is_the_same_in_all_samples_is_not_written(small: Findings) -> None:
+    metrics = CellSamples(small).packed()["metrics"]
+    assert "registers" not in metrics, "a static fact"
+    assert "tflops" not in metrics, "follows from the time"
+    failed = [cell for cell in small.distinct_cells if not small.correct(cell)]
+    assert failed
+    for cell in failed:
+        assert not CellSamples(small).of(cell, "duration_ns")
+
+
+def test_the_same_metric_of_two_tools_is_never_mixed(small: Findings) -> None:
+    report = small.report
+    first = report.samples[report.samples["cell"] == report.plan.cells[0].id]
+    timer = first.assign(collector="timer", session="timer", duration_ns=first["duration_ns"] * 2)
+    both = without(report, samples=pd.concat([report.samples, timer], ignore_index=True))
+    sets = unpacked(find(both), "duration_ns")[0]
+    assert {"ncu timing", "timer timing"} <= set(sets)
+    doubled = [2 * value for value in sets["ncu timing"]]
+    assert sets["timer timing"] == pytest.approx(doubled, rel=1e-5)
+
+
+def test_many_samples_are_cut_to_the_shown_metrics(
+    small: Findings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MOST_SAMPLES", 10)
+    noisy = small.report.samples.assign(stall_wait=range(len(small.report.samples)))
+    found = CellSamples(find(without(small.report, samples=noisy)))
+    names = [metric.name for metric in found.metrics]
+    assert "stall_wait" not in names
+    assert "duration_ns" in names
