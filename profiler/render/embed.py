@@ -133,6 +133,10 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
             "cause": [status.cause or None for status in statuses],
             "duplicate_of": [status.duplicate_of for status in statuses],
             "missing_metrics": [list(status.missing_metrics) for status in statuses],
+            "slowdown": [
+                _number(findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan))
+                for cell in cells
+            ],
             "kernels": [list(samples.kernel_numbers(cell)) for cell in cells],
         }
     )

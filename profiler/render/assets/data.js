@@ -94,7 +94,7 @@ const interval = (low, high, written) => (low === null || low === high ? "" : `[
 
 // An element with these attributes and children; text of users is a text node, never HTML.
 const make = (tag, attributes = {}, ...children) => {
-  const svg = ["svg", "circle", "line", "rect", "text", "title"].includes(tag);
+  const svg = ["svg", "circle", "line", "rect", "text", "title", "path", "g"].includes(tag);
   const element = svg ? document.createElementNS("http://www.w3.org/2000/svg", tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);

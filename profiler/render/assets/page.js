@@ -71,6 +71,7 @@ const restoreDetails = () => {
 };
 const restore = () => {
   readState();
+  restoreParallel();
   restoreTable();
   for (const group of all(".switch")) {
     const select = group.querySelector("select");

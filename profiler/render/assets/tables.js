@@ -45,6 +45,7 @@ const textOf = (row) => {
 const boxes = all("input[data-group]");
 const verdictBoxes = all("input[data-verdict]");
 const facets = data?.facets?.cells.map((_, group) => column(data.facets.cells, group)) ?? [];
+const conditions = []; // further ones that a cell must pass
 const filtered = []; // called with the set of cells that pass, after each change
 const filter = () => {
   const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -55,7 +56,8 @@ const filter = () => {
     const cell = Number(row.dataset.cell);
     row.hidden = !(words.every((word) => textOf(row).includes(word))
       && !unwanted.has(row.dataset.verdict)
-      && !facets.some((values, group) => off.has(group + "." + values[cell])));
+      && !facets.some((values, group) => off.has(group + "." + values[cell]))
+      && conditions.every((passes) => passes(cell)));
     if (!row.hidden) passing.add(cell);
   }
   const shown = passing.size;
@@ -69,6 +71,10 @@ const filter = () => {
 const clearFilters = () => {
   $("find").value = "";
   for (const box of [...boxes, ...verdictBoxes]) box.checked = true;
+  for (const range of all("#parallel input")) {
+    range.value = 0;
+    keep("within", "");
+  }
   filter();
 };
 if ($("find")) {
