@@ -52,6 +52,7 @@ const restoreTable = () => {
   verdictBoxes.forEach((box) => { box.checked = !unwanted.has(box.dataset.verdict); });
   const hidden = new Set((state.get("columns") ?? "").split("_"));
   columnBoxes.forEach((box) => { box.checked = !hidden.has(box.dataset.column); });
+  chooseColumns();
   if ($("find")) { $("find").value = state.get("find") ?? ""; filter(); }
   const baseline = $("baseline");
   if (baseline && [...baseline.options].some((option) => option.value === state.get("baseline"))) {
@@ -82,6 +83,8 @@ const restore = () => {
 };
 restore();
 makeStops();
-chooseColumns();
 restoring = false;
 reveal();
+shade();
+// Widths of columns ask for the layout of all: after the first picture.
+requestAnimationFrame(() => setTimeout(stick));

@@ -27,7 +27,7 @@ const linesAt = (problem) => {
 };
 const axesOf = (lines) => data.facets.groups.flatMap(({ label: name, values }, group) => {
   const [side, key] = name.split(" \u00b7 ");
-  const present = values.filter((value) => lines.some(({ params }) => textOfParam(params[key]) === value));
+  const present = values.filter((value) => lines.some(({ params }) => textOfParam(params[key]) === value)).sort(compareValues);
   return side === "variant" && present.length > 1 ? [{ key, group, values: present, all: values }] : [];
 });
 const GAP = 120;

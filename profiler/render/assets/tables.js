@@ -153,19 +153,22 @@ const chooseColumns = () => {
   const places = hidden.map((place) => `#main-table tr > :nth-child(${place})`);
   sheet("hidden-columns").textContent = places.length ? `${places.join(", ")} { display: none; }` : "";
   keep("columns", hidden.join("_"));
-  stick();
-  shade();
 };
-columnBoxes.forEach((box) => box.addEventListener("change", chooseColumns));
+columnBoxes.forEach((box) => box.addEventListener("change", () => { chooseColumns(); stick(); shade(); }));
 
-// ---- a shade where columns go on -----------------------------------------------------------------
-const shadeOf = (box) => {
-  const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
-  box.classList.toggle("goes-on", rest > 2);
+// ---- a shade where columns go on: of what is in view, whose layout is known --------------------------
+const shadeOf = (boxes) => {
+  const rest = boxes.map((box) => box.scrollWidth - box.clientWidth - box.scrollLeft); // read all, then write
+  boxes.forEach((box, place) => box.classList.toggle("goes-on", rest[place] > 2));
 };
-const shade = () => all(".scroll, .grid-map").forEach(shadeOf);
+const inView = new IntersectionObserver((entries) => {
+  shadeOf(entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target));
+});
+const shade = () => {
+  inView.disconnect();
+  for (const box of all(".scroll, .grid-map")) inView.observe(box);
+};
 document.addEventListener("scroll", (event) => {
-  if (event.target.matches?.(".scroll, .grid-map")) shadeOf(event.target);
+  if (event.target.matches?.(".scroll, .grid-map")) shadeOf([event.target]);
 }, { capture: true, passive: true });
-document.addEventListener("toggle", shade, true);
 addEventListener("resize", () => { stick(); shade(); });

@@ -18,6 +18,7 @@ from profiler.model import Problem
 from profiler.render.figures import ladder_figures
 from profiler.render.figures.charts import Chart, make_chart
 from profiler.render.kinds.versions import View, metric_parts, problem_parts
+from profiler.render.tables.main_table import BAR_STEPS
 from profiler.render.tables.moved import move_datum
 from profiler.render.tables.rows import Datum, Row, with_unit
 from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
@@ -58,7 +59,20 @@ class LedgerLine:
     number: int
     row: Row
     """Its note is that of the version."""
+    moved: tuple[CounterBar, ...]
+    """The counters that moved most with its step."""
     counters: str
+    """Why there are none; empty where there are."""
+
+
+@dataclass(frozen=True)
+class CounterBar:
+    """A counter that moved, with a bar."""
+
+    name: str
+    move: str
+    css: str
+    """Length of the bar: `w1` to `w20`, which is a factor of e, or 50 points."""
 
 
 LEDGER_HEADS = (
@@ -301,13 +315,18 @@ def ledger(findings: Findings, ladder: Sequence[Rung]) -> tuple[LedgerLine, ...]
     if problem is None:
         return ()
     medians = medians_of(findings, counters(findings))
-    return tuple(
-        LedgerLine(
-            rung.number,
-            _rung_row(findings, rung, _ledger_data(findings, rung, problem)),
-            counters_in_words(rung, problem, medians) or _why_nothing(findings, rung, problem),
-        )
-        for rung in ladder
+    return tuple(_ledger_line(findings, rung, problem, medians) for rung in ladder)
+
+
+def _ledger_line(
+    findings: Findings, rung: Rung, problem: Problem, medians: Mapping[Label, Medians]
+) -> LedgerLine:
+    moved = counter_bars(rung, problem, medians)
+    return LedgerLine(
+        number=rung.number,
+        row=_rung_row(findings, rung, _ledger_data(findings, rung, problem)),
+        moved=moved,
+        counters="" if moved else _why_nothing(findings, rung, problem),
     )
 
 
@@ -344,16 +363,22 @@ def _step_there(step: StepEffect | None, place: int) -> Datum:
     return Datum(" ".join(filter(None, texts)), numbers.raw(effect.ratio), shown.title, css)
 
 
-def counters_in_words(rung: Rung, problem: Problem, medians: Mapping[Label, Medians]) -> str:
-    """The counters that moved most with a step at one problem; empty where none did."""
+def counter_bars(
+    rung: Rung, problem: Problem, medians: Mapping[Label, Medians]
+) -> tuple[CounterBar, ...]:
+    """The counters that moved most with a step at one problem; none where none did."""
     if rung.step is None:
-        return ""
+        return ()
     moved = moved_counters(rung.step.step, medians, [problem.id])
     stalls = [counter for counter in moved if counter.metric.name.startswith(STALL_PREFIX)]
     left_out = stalls[_MOST_STALLS:]
     shown = [counter for counter in moved if counter not in left_out][:_MOST_COUNTERS]
-    return ", ".join(
-        f"{counter.metric.label} {move_datum(counter.metric, counter.moves[0]).text}"
+    return tuple(
+        CounterBar(
+            name=counter.metric.label,
+            move=move_datum(counter.metric, counter.moves[0]).text,
+            css=f"w{max(1, round(BAR_STEPS * min(counter.size, 1.0)))}",
+        )
         for counter in shown
     )
 

@@ -20,7 +20,7 @@ from profiler.render.figures import ladder_figures, svg
 from profiler.render.kinds.progression import (
     LEDGER_HEADS,
     Panel,
-    counters_in_words,
+    counter_bars,
     ladder_table,
     ledger,
     multiples_table,
@@ -119,15 +119,20 @@ def test_every_version_has_a_line_in_the_ledger(
     assert lines[1].row.data[3].css.startswith("verdict is-")
 
 
-def test_counters_in_words_say_few_stalls(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
+def test_counters_that_moved_are_few_stalls_and_have_bars(
+    climbing: Findings, ladder: tuple[Rung, ...]
+) -> None:
     findings = climbing
     medians = medians_of(findings, counters(findings))
     problem = findings.largest_problem
     assert problem is not None
-    words = counters_in_words(ladder[3], problem, medians)
-    assert 1 <= words.count("Stall:") <= 2
-    assert "Registers 1.2" in words or "Registers" in words
-    assert counters_in_words(ladder[0], problem, medians) == ""
+    bars = counter_bars(ladder[3], problem, medians)
+    names = [bar.name for bar in bars]
+    assert 1 <= sum(name.startswith("Stall:") for name in names) <= 2
+    assert "Registers" in names
+    lengths = [int(bar.css.removeprefix("w")) for bar in bars]
+    assert lengths == sorted(lengths, reverse=True), "what moved most comes first"
+    assert counter_bars(ladder[0], problem, medians) == ()
 
 
 def test_small_multiples_share_their_places(climbing: Findings, ladder: tuple[Rung, ...]) -> None:
