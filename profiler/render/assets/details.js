@@ -1,7 +1,7 @@
 // The details of a cell, and of two side by side: what stands behind the numbers of a row or a mark.
 
 const pane = $("details");
-const opened = { cells: [], pinned: false, metric: null, opener: null };
+const opened = { cells: [], pinned: false, metric: null, opener: null, row: null };
 const problemNames = data?.problems?.map((problem) => problem.name) ?? [];
 const nameOf = (variant) => data?.variants?.[Number(variant)]?.name ?? "";
 const numberOf = (id) => (size ? column(data.cells, "id").indexOf(id) : -1);
@@ -238,9 +238,11 @@ const showPane = () => {
     if (part === verdictsPart) content.push(make("h3", {}, "Samples"), samplesPart());
   }
   content.push(make("h3", {}, "All counters"), make("div", { class: "scroll" }, countersPart()));
+  if (opened.row) content.push(make("h3", {}, "In this row"), rowPart(opened.row));
   $("details-body").replaceChildren(...content);
   $("details-h").textContent = cells.map((cell) => `${label(cell)}, ${problemNames[cellOf(cell).problem]}`).join(" \u2194 ");
   pane.classList.toggle("two", cells.length > 1);
+  $("pin").hidden = false;
   $("pin").setAttribute("aria-pressed", String(opened.pinned));
   pane.hidden = false;
   light(String(cellOf(cells.at(-1)).variant));
@@ -286,15 +288,20 @@ $("pin")?.addEventListener("click", () => {
 });
 $("close")?.addEventListener("click", closePane);
 
-// ---- rows of tables without cells (of two runs, of imported files): their own columns ---------------------
-const showRow = (row, opener) => {
-  const heads = [...row.closest("table").tHead.rows[0].cells];
-  const parts = [...row.cells].flatMap((value, place) => {
+// ---- a row with what stands behind its own columns, as rows of two runs and of steps have ------------------
+const rowPart = (row) => {
+  const heads = [...[...row.closest("table").tHead.rows].at(-1).cells];
+  return make("dl", {}, ...[...row.cells].flatMap((value, place) => {
     const text = [value.textContent.trim(), value.title].filter(Boolean).join(" \u00b7 ");
     return text && heads[place] ? [make("dt", {}, heads[place].textContent), make("dd", {}, text)] : [];
-  });
+  }));
+};
+const showRow = (row, opener) => {
+  opened.cells = [];
+  opened.pinned = false;
+  pane.classList.remove("two");
   $("details-h").textContent = row.cells[0].textContent;
-  $("details-body").replaceChildren(make("dl", {}, ...parts));
+  $("details-body").replaceChildren(rowPart(row));
   $("pin").hidden = true;
   pane.hidden = false;
   opened.opener = opener;
@@ -303,7 +310,7 @@ const showRow = (row, opener) => {
 
 // ---- what opens it ---------------------------------------------------------------------------------------
 const CELLS = size
-  ? "tbody tr[data-cell], tbody td[data-cell], tbody tr[data-variant]"
+  ? "tbody :is(tr, td)[data-cell], tbody tr[data-variant], tbody tr:has(> td[title])"
   : "main table.sortable tbody tr";
 const cellBehind = (target) => {
   const place = target.closest?.("[data-cell], [data-variant]");
@@ -319,14 +326,14 @@ const openBehind = (target) => {
   const item = target.closest(`${CELLS}, .mark[data-variant]`);
   if (!item) return false;
   const opener = item.matches("tr") ? item.cells[0] : item;
-  if (!size) {
+  const beside = item.dataset.beside;
+  const cell = cellBehind(item) ?? -1;
+  if (cell < 0) {
     if (!item.matches("tr")) return false;
     showRow(item, opener);
     return true;
   }
-  const beside = item.dataset.beside;
-  const cell = cellBehind(item);
-  if (cell === undefined || cell < 0) return false;
+  opened.row = item.matches("tr:not(#main-table tr):has(> td[title])") ? item : null;
   openCell(cell, opener);
   if (beside !== undefined) {
     opened.pinned = true;

@@ -1,0 +1,116 @@
+"""Parallel coordinates of an autotune in a browser: brushing filters the page, lines open details.
+
+Skipped where there is no Chromium, or none that starts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from synthetic_report import make_report, problems, without
+from test_render_browser import opened
+
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+
+PROBE = r"""
+<script>
+(async () => {
+  const parallel = document.getElementById("parallel");
+  const brushes = () => [...parallel.querySelectorAll(".brush")];
+  const counted = () => document.getElementById("count").textContent;
+  const faded = () => parallel.querySelectorAll(".line.out").length;
+  const result = { problem: parallel.querySelector("select").selectedOptions[0].textContent };
+  result.lines = [...parallel.querySelectorAll(".line")].map((line) => line.dataset.variant);
+  result.values = brushes().map((brush) => brush.getAttribute("aria-label"));
+  const brush = brushes()[0];
+  brush.focus();
+  brush.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+  result.brushed = { checked: brush.getAttribute("aria-checked"), count: counted(), out: faded(),
+    hash: location.hash,
+    boxes: document.querySelectorAll("input[data-group]:not(:checked)").length };
+  brush.dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  result.back = [brush.getAttribute("aria-checked"), counted(), faded()];
+  const range = parallel.querySelector("input");
+  range.value = range.max;
+  range.dispatchEvent(new Event("input"));
+  result.quick = [counted(), faded(), parallel.querySelector("output").textContent];
+  document.getElementById("reset").click();
+  result.reset = [range.value, counted(), faded()];
+  parallel.querySelector(".line:last-of-type").dispatchEvent(
+    new MouseEvent("click", { bubbles: true }));
+  result.title = document.getElementById("details-h").textContent;
+  const pre = document.createElement("pre");
+  pre.id = "result";
+  pre.textContent = JSON.stringify(result);
+  document.body.append(pre);
+})();
+</script>
+"""
+
+
+@pytest.fixture(scope="module")
+def tuning() -> Findings:
+    small = make_report(variant_count=12, problem_list=problems()[:3])
+    return find(without(small, kind="autotune"))
+
+
+@pytest.fixture(scope="module")
+def result(page_of: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    path = tmp_path_factory.mktemp("parallel") / "index.html"
+    page = page_of("autotune").replace("</body>", f"{PROBE}</body>")
+    path.write_text(page, encoding="utf-8")
+    (text,) = opened(path).xpath("//pre[@id='result']/text()")
+    return json.loads(text)
+
+
+def rows_of(text: str) -> int:
+    return int(text.split(maxsplit=1)[0])
+
+
+def test_every_correct_configuration_has_a_line_the_best_on_top(
+    tuning: Findings, result: Any
+) -> None:
+    (problem,) = [one for one in tuning.problems if one.name == result["problem"]]
+    assert problem == tuning.largest_problem
+    slowdowns = [
+        tuning.slowdowns[tuning.variants[int(number)].id, problem.id] for number in result["lines"]
+    ]
+    assert len(slowdowns) > 3
+    assert slowdowns == sorted(slowdowns, reverse=True)
+    assert slowdowns[-1] == 1
+    best = tuning.variants[int(result["lines"][-1])]
+    assert result["title"] == f"{best.name}, {problem.name}"
+
+
+def test_a_value_is_a_check_box_of_the_filter(tuning: Findings, result: Any) -> None:
+    brushed = result["brushed"]
+    assert brushed["checked"] == "false"
+    assert brushed["boxes"] == 1
+    key, value = result["values"][0].split(" ")
+    left = [cell for cell in tuning.distinct_cells if str(cell.variant.params.get(key)) != value]
+    assert rows_of(brushed["count"]) == len(left)
+    out = [
+        number
+        for number in result["lines"]
+        if str(tuning.variants[int(number)].params.get(key)) == value
+    ]
+    assert brushed["out"] == len(out) > 0
+    assert "off=" in brushed["hash"]
+    assert result["back"] == ["true", f"{len(tuning.distinct_cells)} rows", 0]
+
+
+def test_the_slider_leaves_out_what_is_slower(tuning: Findings, result: Any) -> None:
+    count, out, words = result["quick"]
+    quick = [
+        cell
+        for cell in tuning.distinct_cells
+        if tuning.slowdowns.get((cell.variant.id, cell.problem.id), 9.0) <= 1.005
+    ]
+    assert rows_of(count) == len(quick) > 0
+    assert out > 0
+    assert "0.5" in words
+    assert result["reset"] == ["0", f"{len(tuning.distinct_cells)} rows", 0]
