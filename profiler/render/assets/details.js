@@ -25,9 +25,10 @@ const scaleOf = ([least, most]) => {
   const [low, high] = [least - room, most + room];
   return (value) => NAMES + ((value - low) / (high - low)) * (WIDTH - NAMES - EDGE);
 };
-const band = (low, high, scale, from, to, css) => make("rect", {
-  class: css, x: scale(low), y: from, width: Math.max(1, scale(high) - scale(low)), height: to - from,
-});
+const band = (low, high, scale, from, to, css) => {
+  const [left, right] = [low, high].map((value) => Math.min(WIDTH - EDGE, Math.max(NAMES, scale(value))));
+  return make("rect", { class: css, x: left, y: from, width: Math.max(1, right - left), height: to - from });
+};
 const drawGroup = (svg, group, scale, top, unit) => {
   let y = top + ROW;
   svg.append(make("text", { x: EDGE, y }, group.name));
