@@ -42,7 +42,7 @@ _SEVERITY_WORDS = {
     Severity.WARNING: ("\u25b2", "Warning"),
     Severity.INFO: ("\u25cf", "Note"),
 }
-SCRIPTS = ("data", "state", "tables", "details", "walk", "downloads", "parallel", "page")
+SCRIPTS = ("data", "state", "tables", "details", "walk", "export", "parallel", "page")
 """Files of the page's script."""
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
