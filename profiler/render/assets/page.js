@@ -14,9 +14,17 @@ const hovered = (event) => {
 };
 document.addEventListener("mouseover", hovered);
 document.addEventListener("focusin", hovered);
+const markTitle = ({ dataset }) => {
+  const name = nameOf(dataset.variant);
+  if (dataset.cell === undefined || !size) return name;
+  const cell = Number(dataset.cell);
+  const metric = data.metrics.find(({ name: key }) => key === data.primary);
+  const median = metric ? `: ${show(fieldsOf(metric, cell).median, metric.unit)}` : "";
+  return `${name}, ${problemNames[column(data.cells, "problem")[cell]]}${median}`;
+};
 document.addEventListener("mouseover", (event) => { // names of marks, where they are asked for
   const mark = event.target.closest?.(".mark");
-  if (mark && !mark.querySelector("title")) mark.append(make("title", {}, nameOf(mark.dataset.variant)));
+  if (mark && !mark.querySelector("title")) mark.append(make("title", {}, markTitle(mark)));
 });
 
 // ---- one of several blocks at a time -----------------------------------------------------------------

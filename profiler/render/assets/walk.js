@@ -30,7 +30,7 @@ const moveTo = (from, to) => {
   } else {
     to.setAttribute("tabindex", "-1");
     to.setAttribute("role", "button");
-    to.setAttribute("aria-label", nameOf(to.dataset.variant));
+    to.setAttribute("aria-label", markTitle(to));
   }
   to.focus();
 };
