@@ -238,7 +238,7 @@ const showPane = () => {
     content.push(side(part));
     if (part === verdictsPart) content.push(make("h3", {}, "Samples"), samplesPart());
   }
-  content.push(make("h3", {}, "All counters"), make("div", { class: "scroll" }, countersPart()));
+  content.push(make("h3", {}, "All counters"), make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "All counters" }, countersPart()));
   if (opened.row) content.push(make("h3", {}, "In this row"), rowPart(opened.row));
   $("details-body").replaceChildren(...content);
   $("details-h").textContent = cells.map((cell) => `${label(cell)}, ${problemNames[cellOf(cell).problem]}`).join(" \u2194 ");

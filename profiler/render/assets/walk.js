@@ -9,6 +9,14 @@ const describe = (item) => {
   item.setAttribute("tabindex", "0");
   if ($("walk-hint")) item.setAttribute("aria-describedby", "walk-hint");
 };
+// The stop of a table is a row that is shown.
+filtered.push(() => {
+  const stop = main.querySelector("tbody [tabindex='0']");
+  if (!stop?.closest("tr").hidden) return;
+  stop.setAttribute("tabindex", "-1");
+  const first = rows.find((row) => !row.hidden);
+  describe(first ? first.cells[0] : stop);
+});
 const makeStops = () => {
   if (!pane) return;
   for (const table of all("main table:has(tbody tr)")) {

@@ -103,6 +103,10 @@ PROBE = r"""
   find.value = "no variant has this name";
   find.dispatchEvent(new Event("input"));
   result.empty = [empty.hidden, empty.textContent];
+  find.value = "vector";
+  find.dispatchEvent(new Event("input"));
+  result.stops = [...main.querySelectorAll("tbody [tabindex='0']")].map(
+    (stop) => stop.parentElement.hidden);
   empty.querySelector("button").click();
   result.shownAgain = [empty.hidden, document.getElementById("count").textContent];
   const pre = document.createElement("pre");
@@ -282,6 +286,7 @@ def test_the_filter_is_one_key_away_and_says_where_nothing_passes(result: Any) -
     assert not hidden
     assert text.startswith("No cell passes these filters.")
     assert result["shownAgain"] == [True, "18 rows"]
+    assert result["stops"] == [False], "the Tab key reaches a row that is shown"
 
 
 def test_rows_and_marks_of_a_variant_light_up(result: Any) -> None:
