@@ -6,6 +6,7 @@ const firstOf = (table) => {
   return first?.matches("tr") ? first.cells[0] : first;
 };
 const describe = (item) => {
+  for (const stop of all("tbody [tabindex='0']", item.closest("table"))) stop.setAttribute("tabindex", "-1");
   item.setAttribute("tabindex", "0");
   if ($("walk-hint")) item.setAttribute("aria-describedby", "walk-hint");
 };
@@ -13,7 +14,6 @@ const describe = (item) => {
 filtered.push(() => {
   const stop = main.querySelector("tbody [tabindex='0']");
   if (!stop?.closest("tr").hidden) return;
-  stop.setAttribute("tabindex", "-1");
   const first = rows.find((row) => !row.hidden);
   describe(first ? first.cells[0] : stop);
 });
@@ -33,7 +33,6 @@ const makeStops = () => {
 const moveTo = (from, to) => {
   if (!to || to === from) return;
   if (from.matches("td, th")) {
-    from.setAttribute("tabindex", "-1");
     describe(to);
   } else {
     to.setAttribute("tabindex", "-1");

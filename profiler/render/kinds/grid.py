@@ -66,6 +66,10 @@ class GridLine:
     name: str
     mark: int
     data: tuple[Datum, ...]
+    cell: int | None = None
+    """Number of the cell whose details it opens."""
+    beside: int | None = None
+    """Number of the cell that opens beside it."""
 
 
 @dataclass(frozen=True)
@@ -266,7 +270,11 @@ def _extreme(findings: Findings, cell: GridCell) -> GridLine:
         replace(verdict_datum(verdict), text=word_with_margin(verdict), raw=None),
         saved,
     )
-    return GridLine(cell.pair.name, findings.marks[cell.pair.over.id], data)
+    over, under = (
+        None if compared is None else findings.cell_numbers[compared.id]
+        for compared in (cell.over, cell.under)
+    )
+    return GridLine(cell.pair.name, findings.marks[cell.pair.over.id], data, over, under)
 
 
 # ---- figures -------------------------------------------------------------------------------------

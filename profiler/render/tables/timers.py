@@ -27,6 +27,8 @@ class TimerRow:
     problem: str
     variant: str
     mark: int
+    cell: int
+    """Number of the cell."""
     data: tuple[Datum, ...]
     """Time of the reference, then time and ratio of each other timer."""
 
@@ -109,8 +111,17 @@ def _row(findings: Findings, cell: Cell, values: Sequence[tuple[float, float, fl
     data = [_time(next(references, NAN))]
     for median, _, ratio in values:
         data += [_time(median), _ratio(ratio)]
-    mark = findings.marks[cell.variant.id]
-    return TimerRow(cell.problem.name, cell.variant.name, mark, tuple(data))
+    return _timer_row(findings, cell, tuple(data))
+
+
+def _timer_row(findings: Findings, cell: Cell, data: tuple[Datum, ...]) -> TimerRow:
+    return TimerRow(
+        problem=cell.problem.name,
+        variant=cell.variant.name,
+        mark=findings.marks[cell.variant.id],
+        cell=findings.cell_numbers[cell.id],
+        data=data,
+    )
 
 
 def _time(value: float) -> Datum:
@@ -134,8 +145,7 @@ def _wall_clock_rows(findings: Findings, errors: pd.DataFrame) -> tuple[TimerRow
             *map(_part, parts),
             _ratio(row["ratio"]),
         )
-        mark = findings.marks[cell.variant.id]
-        rows.append(TimerRow(cell.problem.name, cell.variant.name, mark, data))
+        rows.append(_timer_row(findings, cell, data))
     return tuple(rows)
 
 

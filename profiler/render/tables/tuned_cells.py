@@ -25,6 +25,8 @@ class ChosenRow:
     """One tuned kernel, or operation, of one cell."""
 
     mark: int
+    cell: int
+    """Number of the cell."""
     variant: str
     problem: str
     operation: str
@@ -139,6 +141,7 @@ def _row(
     choice = "" if best is None else f"{best.choice} {config_words(best.config)}".strip()
     return ChosenRow(
         mark=findings.marks[cell.variant.id],
+        cell=findings.cell_numbers[cell.id],
         variant=cell.variant.name,
         problem=cell.problem.name,
         operation=operation,

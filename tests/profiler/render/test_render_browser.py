@@ -83,7 +83,7 @@ PROBE = r"""
   result.entered = { cell: next.parentElement.dataset.cell, title: text("h2") };
   document.getElementById("close").click();
   result.returned = document.activeElement === next;
-  const figure = document.querySelector("#figures figure[data-problem='1'] svg");
+  const figure = document.querySelector("#figures [data-problem='1'] svg");
   figure.focus();
   press("ArrowRight");
   result.mark = document.activeElement.dataset.variant;
