@@ -67,6 +67,7 @@ from profiler.findings.ranking import (
 )
 from profiler.findings.roles import figure_roles
 from profiler.findings.values import NAN, NOTHING, Value
+from profiler.findings.variant_names import Names, find_names
 from profiler.findings.variant_ranks import (
     RankInputs,
     best_rank,
@@ -447,6 +448,7 @@ def _assembled(
     )
     return Findings(
         report=report,
+        names=_names(report),
         variants=programs.variants,
         aliases=_names_of_aliases(programs),
         distinct_cells=programs.cells,
@@ -482,6 +484,15 @@ def _assembled(
         timers=find_timers(report.samples, numbers.blocks, list(programs.correct)),
         sessions=made_sessions(report),
         notices=_notices(report),
+    )
+
+
+def _names(report: Report) -> Names:
+    """Short and full names of all variants of the plan."""
+    return find_names(
+        report.plan.variants,
+        references={report.baseline or "", *report.plan.references},
+        ladder=LADDER in report.page_kind.finds,
     )
 
 

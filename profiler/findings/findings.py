@@ -19,6 +19,7 @@ from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.values import NOTHING, Value
+from profiler.findings.variant_names import Names
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
 from profiler.findings.winners import Winner
 from profiler.metrics.labels import Label
@@ -39,6 +40,8 @@ class Findings:
     """
 
     report: Report
+    names: Names
+    """Short and full names of all variants, aliases too, and what all of them share."""
     variants: tuple[Variant, ...]
     """Distinct programs, in the order of the plan."""
     aliases: Mapping[str, tuple[str, ...]]
