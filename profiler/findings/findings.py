@@ -36,7 +36,9 @@ class Findings:
     """The findings of one run; `profiler.findings.find` makes them.
 
     Variants that are the same program as another are no variants here: they are names of that one
-    (`aliases`), so that a program has one row and one place. Problems have their short names.
+    (`aliases`), so that a program has one row and one place. Variants and problems have their short
+    names;
+    `names` has the full ones of variants.
     """
 
     report: Report

@@ -54,6 +54,11 @@ class VariantName:
         """Whether the full name says more than the label."""
         return self.label != self.full
 
+    @property
+    def is_chips(self) -> bool:
+        """Whether the label is made of the chips."""
+        return self.shortened and self.label == JOINT.join(chip.text for chip in self.chips)
+
 
 @dataclass(frozen=True)
 class Names:
@@ -70,6 +75,10 @@ class Names:
     keys: tuple[str, ...]
     """What chips are values of, in their order: `dtype`, `B_r\u00d7B_c`, `buffer`."""
 
+    def of(self, variant: Variant) -> VariantName:
+        """Short and full name of a variant, and its chips."""
+        return self.by_variant[variant.id]
+
     def label(self, variant: Variant) -> str:
         """Shortest text that no other variant of the report has."""
         return self.by_variant[variant.id].label
@@ -85,10 +94,7 @@ class Names:
     @cached_property
     def from_parameters(self) -> bool:
         """Whether any label is made of chips, so that `shared` and `keys` are needed to read it."""
-        return any(
-            name.shortened and name.label == JOINT.join(chip.text for chip in name.chips)
-            for name in self.by_variant.values()
-        )
+        return any(name.is_chips for name in self.by_variant.values())
 
 
 def find_names(
@@ -164,6 +170,9 @@ class _Labels:
 
     @cached_property
     def _pieces_of_all(self) -> frozenset[str]:
+        """What all long names have, where there are several."""
+        if len(self._long) < 2:
+            return frozenset()
         return frozenset.intersection(*(_pieces(variant.name) for variant in self._long))
 
     @cached_property
