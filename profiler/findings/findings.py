@@ -37,8 +37,7 @@ class Findings:
 
     Variants that are the same program as another are no variants here: they are names of that one
     (`aliases`), so that a program has one row and one place. Variants and problems have their short
-    names;
-    `names` has the full ones of variants.
+    names; `names` has the full ones of variants.
     """
 
     report: Report

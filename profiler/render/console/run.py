@@ -41,6 +41,8 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
     elif findings.winners and (verbose or not timelines):
         parts += _variant_tables(findings, verbose=verbose)
     parts += timelines
+    if verbose and any(name.shortened for name in findings.names.by_variant.values()):
+        parts.append(_names_table(findings))
     failed = [cell for cell in findings.distinct_cells if findings.status(cell).outcome.failed]
     if failed:
         parts.append(_failed_table(findings, failed, _MOST_FAILED if verbose else _FEW_FAILED))
@@ -251,6 +253,16 @@ def _top_ranks(findings: Findings) -> list[VariantRank]:
         ahead = (place for place, row in enumerate(rows) if sign * row.geometric_mean > mean)
         rows.insert(next(ahead, len(rows)), reference)
     return rows
+
+
+def _names_table(findings: Findings) -> TextTable:
+    """Full names of the variants that have a shorter one."""
+    rich_table = table("Names in full")
+    columns(rich_table, "name", "in full", name=True)
+    for name in findings.names.by_variant.values():
+        if name.shortened:
+            rich_table.add_row(name.label, name.full)
+    return rich_table
 
 
 def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> TextTable:

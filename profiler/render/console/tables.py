@@ -30,8 +30,8 @@ from profiler.render.words.answer import answer_of
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
 
-_MOST_SENTENCES = 4
-"""Sentences of the answer: the first three, and the last, on what was measured."""
+_MOST_SENTENCES = 5
+"""Sentences of the answer: the first four, and the last, on what was measured."""
 _MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
