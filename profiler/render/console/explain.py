@@ -29,6 +29,8 @@ from profiler.render.words.why import (
 COLUMNS = 100
 """Width of the text, where the terminal is not narrower."""
 _BAR = 24
+_SHORT_BAR = 10
+"""Longest bar where the text has fewer columns."""
 _MOST_PARTS = 9
 _MOST_WAITS = 4
 _MOST_CAUSES = 4
@@ -65,7 +67,8 @@ def explain_text(
     if pair is not None:
         lines += ["", _Prose(why_sentence(pair))]
         if pair.account is not None:
-            lines += ["", *_account(pair.account, slower_name(pair, pair.account))]
+            bar = _BAR if columns >= COLUMNS else _SHORT_BAR
+            lines += ["", *_account(pair.account, slower_name(pair, pair.account), bar)]
             lines += [*_changes(pair)]
     for kernel in why.kernels[:1]:
         lines += ["", _Prose(f"What limits {cell.variant.name}")]
@@ -89,7 +92,7 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
     )
 
 
-def _account(account: Account, slower: str) -> Iterator[str | _Prose]:
+def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
     parts = account.parts[:_MOST_PARTS]
     rows = [(part_words(part), part.ns) for part in parts]
@@ -104,8 +107,8 @@ def _account(account: Account, slower: str) -> Iterator[str | _Prose]:
     largest = max(abs(part.ns) for part in parts)
     for place, (words, ns) in enumerate(rows):
         share = signed_share(ns, account)
-        size = max(1, round(_BAR * abs(ns) / largest)) if place < len(parts) and largest else 0
-        yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{_BAR}} {words}"
+        size = max(1, round(bar * abs(ns) / largest)) if place < len(parts) and largest else 0
+        yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
 
 
 def _changes(pair: PairWhy) -> Iterator[str | _Prose]:

@@ -126,9 +126,9 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
     if plan.excluded:
         excluded = _table("Excluded")
         _columns(excluded, "reason", name=True)
-        _columns(excluded, "what", drop=2)
+        _columns(excluded, "what", fixed=True, drop=1)
         _columns(excluded, "count", right=True)
-        _columns(excluded, "for example", drop=1)
+        _columns(excluded, "for example", drop=2)
         for exclusion in plan.excluded:
             examples = _plain(", ".join(exclusion.examples))
             excluded.add_row(

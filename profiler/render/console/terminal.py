@@ -122,21 +122,29 @@ class TextTable:
             places.remove(self._next(places))
         widths = {place: least[place] for place in places}
         self._narrow(widths, room)
-        left = room - _total(places, widths)
-        for place in places:
-            more = min(left, max(0, natural[place] - widths[place]))
-            widths[place] += more
-            left -= more
+        self._widen(widths, natural, room)
         return widths
+
+    def _widen(self, widths: dict[int, int], natural: Sequence[int], room: int) -> None:
+        """Give what is left to names first, then to the texts that are wrapped most."""
+        for _ in range(room - _total(list(widths), widths)):
+            wrapped = [place for place in widths if widths[place] < natural[place]]
+            if not wrapped:
+                return
+            widest = max(
+                wrapped,
+                key=lambda place: (self._columns[place].name, natural[place] / widths[place]),
+            )
+            widths[widest] += 1
 
     def _next(self, places: Sequence[int]) -> int:
         """The least important column: with the highest number, of several the last."""
         return max(places[1:] or places, key=lambda place: (self._columns[place].drop, place))
 
     def _natural(self, place: int) -> int:
-        """Width at which nothing of a column is wrapped; heads of numbers are."""
+        """Width at which nothing of a column is wrapped; heads of fixed ones are."""
         column = self._columns[place]
-        head = _longest_word(column.head) if column.right else _widest_line(column.head)
+        head = _longest_word(column.head) if column.fixed else _widest_line(column.head)
         return max([head, *(_widest_line(row[place]) for row in self._rows)], default=1)
 
     def _least(self, place: int, natural: int) -> int:
