@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
@@ -133,11 +134,9 @@ def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> N
 def _legend_columns(texts: Sequence[str], width_in: float) -> int:
     """Most columns, up to six, that are not wider together than the figure."""
     for columns in range(min(6, len(texts)), 1, -1):
-        rows = math.ceil(len(texts) / columns)
-        widest = [
-            max(map(len, texts[start : start + rows])) for start in range(0, len(texts), rows)
-        ]
-        if _CHARACTER_IN * sum(widest) + _HANDLE_IN * len(widest) <= width_in:
+        by_column = np.array_split(np.array([len(text) for text in texts]), columns)
+        widest = sum(int(lengths.max()) for lengths in by_column)
+        if _CHARACTER_IN * widest + _HANDLE_IN * columns <= width_in:
             return columns
     return 1
 

@@ -3,7 +3,6 @@
 Names may be wrapped between their words, and words that are longer than `WHOLE`.
 """
 
-import dataclasses
 import io
 import math
 from collections.abc import Callable
@@ -16,7 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from run_pairs import Pair
 from synthetic_grid import make_grid
-from synthetic_report import make_report, problems, without
+from synthetic_report import make_report, problems
+from synthetic_tiles import tile_report
 from synthetic_timeline import timeline_report
 from synthetic_waves import make_waves
 
@@ -48,33 +48,6 @@ def lines_of(shown: RenderableType, width: int) -> list[str]:
     stream = io.StringIO()
     Console(file=stream, width=width, color_system=None, highlight=False).print(shown)
     return stream.getvalue().splitlines()
-
-
-def tile_report():
-    """A run whose variants have long names made of their parameters, as of a space to tune."""
-    report = without(make_report(variant_count=14, problem_list=problems()[:4]), kind="autotune")
-    rivals = [item for item in report.plan.variants if item.id != report.baseline]
-    renamed = {
-        variant.id: dataclasses.replace(
-            variant,
-            name=f"(FP16, {64 * (1 + number % 3)}, {32 << number % 2}): async+swizzled+"
-            f"load_{number}_tiles{'+buffer' if number % 2 else ''}",
-            params={
-                "dtype": "FP16",
-                "tile_m": 64 * (1 + number % 3),
-                "tile_n": 32 << number % 2,
-                "async_copy": True,
-                "load_tiles": number,
-                "double_buffer": bool(number % 2),
-            },
-        )
-        for number, variant in enumerate(rivals)
-    }
-    cells = tuple(
-        dataclasses.replace(cell, variant=renamed.get(cell.variant.id, cell.variant))
-        for cell in report.plan.cells
-    )
-    return dataclasses.replace(report, plan=dataclasses.replace(report.plan, cells=cells))
 
 
 def summary(findings: Findings, *, verbose: bool) -> Printed:
