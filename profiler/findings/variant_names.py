@@ -5,7 +5,7 @@ A label is, in this order of preference:
 1. of a numbered version of a ladder: its number and its note, `12: one division per row`;
 2. a name of at most `LONGEST_PLAIN` characters, as it is;
 3. where a longer name says nothing but parameters: those that differ, `2/2/2 · buffer`;
-4. the words of a longer name that not all long names of its family begin or end with.
+4. the words of a longer name that not all long names begin or end with.
 
 No two labels are equal: where what differs is not enough, the full name or a number tells them
 apart. What all variants share stands in `Names.shared`, once.
@@ -106,7 +106,7 @@ def find_names(
     versions, each made from the one before.
     """
     words = ParameterWords(_family(variants, references))
-    maker = _Labels(words)
+    maker = _Labels(tuple(variants), words)
     labels = {variant.id: maker.label(variant) for variant in variants}
     if ladder:
         labels |= _ladder_labels([item for item in variants if item.id not in references])
@@ -150,30 +150,34 @@ def _family(variants: Sequence[Variant], references: Collection[str]) -> tuple[V
 class _Labels:
     """Labels of variants by their own names and parameters."""
 
+    variants: tuple[Variant, ...]
     words: ParameterWords
 
     def label(self, variant: Variant) -> str:
         """Label of a variant; that of another may be the same."""
         if len(variant.name) <= LONGEST_PLAIN:
             return variant.name
-        if variant not in self._long:
-            return _fitted(variant.name, LONGEST_LABEL)
-        chips = self.words.differing_chips(variant.params)
-        if chips and self._says_parameters(variant):
-            return _fitted(JOINT.join(chip.text for chip in chips), LONGEST_LABEL)
+        if variant in self._long_in_family and self._says_parameters(variant):
+            chips = self.words.differing_chips(variant.params)
+            if chips:
+                return _fitted(JOINT.join(chip.text for chip in chips), LONGEST_LABEL)
         return _fitted(self._differing_words(variant.name.split()), LONGEST_LABEL)
 
     @cached_property
     def _long(self) -> tuple[Variant, ...]:
-        """Variants of the family with names that are too long."""
-        return tuple(item for item in self.words.family if len(item.name) > LONGEST_PLAIN)
+        """Variants with names that are too long."""
+        return tuple(item for item in self.variants if len(item.name) > LONGEST_PLAIN)
+
+    @cached_property
+    def _long_in_family(self) -> tuple[Variant, ...]:
+        return tuple(item for item in self._long if item in self.words.family)
 
     @cached_property
     def _pieces_of_all(self) -> frozenset[str]:
-        """What all long names have, where there are several."""
-        if len(self._long) < 2:
+        """What all long names of the family have, where there are several."""
+        if len(self._long_in_family) < 2:
             return frozenset()
-        return frozenset.intersection(*(_pieces(variant.name) for variant in self._long))
+        return frozenset.intersection(*(_pieces(item.name) for item in self._long_in_family))
 
     @cached_property
     def _shared_words(self) -> tuple[int, int]:

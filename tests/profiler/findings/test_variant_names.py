@@ -143,6 +143,10 @@ def test_a_name_that_says_more_than_its_parameters_keeps_its_words():
         ("the attention of the new library", {"n": 2}),
     )
     assert labels == ["\u2026 old \u2026", "\u2026 new \u2026"]
+    assert named(("the kernel of the old library", {}), ("the kernel of the new library", {})) == [
+        "\u2026 old \u2026",
+        "\u2026 new \u2026",
+    ]
 
 
 def test_no_two_labels_are_equal():

@@ -7,9 +7,11 @@ from synthetic_report import make_report, problems, without
 from profiler.run_folder.load.report import Report
 
 
-def tile_report() -> Report:
+def tile_report(count: int = 14, sizes: int = 4) -> Report:
     """A run whose variants have long names made of their parameters, as of a space to tune."""
-    report = without(make_report(variant_count=14, problem_list=problems()[:4]), kind="autotune")
+    report = without(
+        make_report(variant_count=count, problem_list=problems()[:sizes]), kind="autotune"
+    )
     rivals = [item for item in report.plan.variants if item.id != report.baseline]
     renamed = {
         variant.id: dataclasses.replace(
