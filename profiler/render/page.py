@@ -34,6 +34,7 @@ from profiler.render.words.answer import answer_of
 from profiler.render.words.baselines import baseline_label
 from profiler.render.words.cards import cards
 from profiler.render.words.method import method
+from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
 
@@ -72,6 +73,8 @@ def render_page(findings: Findings) -> str:
         "report": report,
         "primary": findings.primary,
         "problem_key": problem_key(findings.problems),
+        "names": findings.names,
+        "name_key": key_to_names(findings),
         "sentences": answer_of(findings),
         "cards": cards(findings),
         "best_word": best_word(findings),
@@ -117,7 +120,7 @@ def render(template: str, parts: dict[str, Any]) -> str:
     """Fill a template; styles and script come with it."""
     assets = {
         "css": _asset("page.css"),
-        "script": _asset("page.js"),
+        "script": _asset("page.js") + _asset("names.js"),
         "timeline_css": _asset("timeline.css"),
         "timeline_script": _asset("timeline.js"),
     }
