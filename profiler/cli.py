@@ -132,7 +132,9 @@ Explain = Annotated[
 NoExplain = Annotated[bool, typer.Option("--no-explain", help="Count nothing that tells why.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Also say what is started.")]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Print every table and notice; say what is started.")
+]
 
 DEFAULT_OUT = Path("reports")
 
@@ -275,12 +277,15 @@ def report(
         ),
     ] = DEFAULT_OUT,
     json_: Json = None,
+    verbose: Verbose = False,
     color: Color = "auto",
 ) -> None:
     """Write the page of a run again, from its raw files; needs no GPU."""
     from profiler.commands.report import ReportRequest, rebuild_report
 
-    request = ReportRequest(run_folder=run_folder, out=out, json_target=json_, color=color)
+    request = ReportRequest(
+        run_folder=run_folder, out=out, json_target=json_, verbose=verbose, color=color
+    )
     raise typer.Exit(rebuild_report(request))
 
 

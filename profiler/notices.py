@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -325,6 +327,8 @@ _CLOCKS = frozenset(
 )
 """Remarks on one thing, the GPU's clocks, of which each session has its own."""
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
+_COUNTED = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
+_CLAUSE_END = re.compile(r"[:;,.]\s| \(")
 
 
 @dataclass(frozen=True)
@@ -346,6 +350,17 @@ def fold(notices: Iterable[Notice]) -> tuple[FoldedNotice, ...]:
         key = "clocks" if notice.kind in _CLOCKS else notice.kind.value
         groups.setdefault(key, []).append(notice)
     return tuple(_folded(key, tuple(parts)) for key, parts in groups.items())
+
+
+def in_one_line(folded: Sequence[FoldedNotice]) -> str:
+    """How many notices there are, the most serious first, each by its first clause."""
+    ordered = sorted(folded, key=lambda notice: _SEVERITIES.index(notice.severity))
+    counts = Counter(notice.severity for notice in ordered)
+    counted = ", ".join(
+        f"{count} {_COUNTED[kind]}{'s' if count > 1 else ''}" for kind, count in counts.items()
+    )
+    clauses = "; ".join(_CLAUSE_END.split(notice.text, maxsplit=1)[0] for notice in ordered)
+    return f"{counted} (in full with --verbose, and in the page): {clauses.rstrip('.')}."
 
 
 def severity(notice: Notice) -> Severity:

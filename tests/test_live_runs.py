@@ -208,7 +208,7 @@ def test_every_failure_costs_its_own_cell_and_no_other(profiler):
         "FAKE_NCU_BLIND_TO": "unseen..",
         "FAKE_NCU_DROP_METRIC": "sm__cycles_elapsed.max",
     }
-    done = profiler(spec, "--json", "summary.json", **odd)
+    done = profiler(spec, "--json", "summary.json", "--verbose", **odd)
     assert done.code == 4, done.err
     cells = json.loads((profiler.folder / "summary.json").read_text())["cells"]
     found = {cell["variant"]: cell for cell in cells}

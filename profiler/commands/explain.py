@@ -17,6 +17,7 @@ from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell, Problem, Variant
 from profiler.planning.spec import did_you_mean
 from profiler.run_folder.folder import RunFolder
+from profiler.sessions.progress import make_console
 
 _REMEDY = (
     "Explain it with `--explain CELL|PROBLEM|all`; the default is the fastest variant, the "
@@ -43,9 +44,10 @@ def explain(request: ExplainRequest) -> ExitCode:
     cell, pair = _explained(findings, request)
     why = findings.why.cells[cell.id]
     if request.json_target != "-":
-        from profiler.render.console.explain import explain_text
+        from profiler.render.console.explain import COLUMNS, explain_text
 
-        write_stdout((explain_text(findings, cell, why, pair),))
+        columns = min(COLUMNS, make_console("auto").width)
+        write_stdout((explain_text(findings, cell, why, pair, columns),))
     document = explain_document(findings, cell, why, pair)
     write_json_target(document, request.json_target, compact=True)
     return ExitCode.COMPLETE
@@ -56,21 +58,29 @@ def _explained(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairW
         answer = findings.why.answer
         if answer is not None:
             return answer.cell, answer
-    cells = _cells_of_problem(findings, request.problem, request.variant, request.against)
-    if request.variant:
-        cell = _named(cells, request.variant)
-    else:
-        cell = _default(findings, cells, request.against)
-    other = _named(cells, request.against) if request.against else _other(findings, cells, cell)
+    variant = _full_name(findings, request.variant)
+    against = _full_name(findings, request.against)
+    cells = _cells_of_problem(findings, request.problem, variant, against)
+    cell = _named(cells, variant) if variant else _default(findings, cells, against)
+    other = _named(cells, against) if against else _other(findings, cells, cell)
     if other is None or other.id == cell.id:
         return cell, None
     return cell, pair_why(findings, findings.why.cells, cell, other)
 
 
+def _full_name(findings: Findings, name: str | None) -> str | None:
+    """Full name of the variant that is meant: by itself, by its short name or by its id."""
+    for variant in findings.variants:
+        full = findings.names.full(variant)
+        if name in (full, variant.name, variant.id):
+            return full
+    return name
+
+
 def _cells_of_problem(
     findings: Findings, problem: str | None, *names: str | None
 ) -> dict[str, Cell]:
-    """Explained cells of one problem, by name of their variant.
+    """Explained cells of one problem, by full name of their variant.
 
     That is the problem that is named, or the first that has every variant that is named.
     """
@@ -92,7 +102,7 @@ def _cells_of_problem(
 def _explained_at(findings: Findings, problem: Problem) -> dict[str, Cell]:
     cells = [findings.cells.get((variant.id, problem.id)) for variant in findings.variants]
     return {
-        cell.variant.name: cell
+        findings.names.full(cell.variant): cell
         for cell in cells
         if cell is not None and cell.id in findings.why.cells
     }
@@ -112,7 +122,7 @@ def _default(findings: Findings, cells: dict[str, Cell], against: str | None) ->
     Without any of these the fastest; never the one that it is compared with, if there is another.
     """
     primary = findings.report.primary
-    others = [cell for cell in cells.values() if cell.variant.name != against]
+    others = [cell for cell in cells.values() if findings.names.full(cell.variant) != against]
     rivals = [cell for cell in others if cell.variant.id not in findings.references]
     best = [cell for cell in rivals if cell.variant == findings.best]
     candidates = best or rivals or others or list(cells.values())
@@ -122,4 +132,6 @@ def _default(findings: Findings, cells: dict[str, Cell], against: str | None) ->
 def _other(findings: Findings, cells: dict[str, Cell], cell: Cell) -> Cell | None:
     """The baseline where it was explained; None without one."""
     baseline: Variant | None = findings.baseline
-    return cells.get(baseline.name) if baseline and baseline != cell.variant else None
+    if baseline is None or baseline == cell.variant:
+        return None
+    return cells.get(findings.names.full(baseline))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.commands.targets import write_json_file, write_stdout
 from profiler.model import SCHEMA_VERSION, CellStatus
-from profiler.notices import Notice, fold, remedy, severity, text
+from profiler.notices import Notice, fold, in_one_line, remedy, severity, text
 from profiler.outside_text import safe
 from profiler.planning.plan import plan_document
 from profiler.run_folder.folder import PAGE_FILE, write_atomic
@@ -43,11 +43,19 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Pat
     return folder / PAGE_FILE
 
 
-def print_notices(notices: Sequence[Notice], color: str) -> None:
-    """Print notices to stderr, one in a line."""
+def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True) -> None:
+    """Print notices to stderr, one in a line; all in one line unless `verbose`."""
     errors = make_console(color, stderr=True)
-    for notice in fold(notices):
-        errors.print(f"{notice.severity.value}: {notice.text}", markup=False, soft_wrap=True)
+    for line in notice_lines(notices, verbose=verbose):
+        errors.print(line, markup=False, soft_wrap=True)
+
+
+def notice_lines(notices: Sequence[Notice], *, verbose: bool) -> tuple[str, ...]:
+    """Notices as lines: one each, or several in one line."""
+    folded = fold(notices)
+    if verbose or len(folded) < 2:
+        return tuple(f"{notice.severity.value}: {notice.text}" for notice in folded)
+    return (in_one_line(folded),)
 
 
 def report_document(findings: Findings) -> dict[str, Any]:
@@ -89,7 +97,8 @@ def _cells(findings: Findings) -> list[dict[str, Any]]:
     return [
         {
             "id": cell.id,
-            "variant": cell.variant.name,
+            "variant": findings.names.full(cell.variant),
+            "label": findings.names.label(cell.variant),
             "problem": cell.problem.name,
             "variant_params": dict(cell.variant.params),
             "problem_params": dict(cell.problem.params),

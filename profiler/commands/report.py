@@ -30,6 +30,7 @@ class ReportRequest:
     out: Path
     """Where the page of a recording goes, which stays as it is, and that of a read-only run."""
     json_target: str | None = None
+    verbose: bool = False
     color: str = "auto"
 
 
@@ -48,9 +49,9 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
         from profiler.render.console.tables import final_summary
 
         console = make_console(request.color)
-        console.print(final_summary(findings))
+        console.print(final_summary(findings, verbose=request.verbose))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
-    print_notices(findings.notices, request.color)
+    print_notices(findings.notices, request.color, verbose=request.verbose)
     if request.json_target is not None:  # a document of timelines takes seconds
         write_json_target(report_document(findings), request.json_target)
     return finished.exit_code

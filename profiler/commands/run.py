@@ -8,8 +8,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from profiler import notices
-from profiler.commands.output import report_document, write_json_target, write_results
+from profiler.commands.output import (
+    notice_lines,
+    report_document,
+    write_json_target,
+    write_results,
+)
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.document import judged_table
 from profiler.findings.find import find
@@ -232,9 +236,9 @@ def _print_results(
 ) -> None:
     """Print the summary and the notices; then write JSON, which may fail, where it is asked for."""
     if json_target != "-":
-        reporter.results.print(final_summary(findings))
-    for notice in notices.fold(findings.notices):
-        reporter.say(f"{notice.severity.value}: {notice.text}")
+        reporter.results.print(final_summary(findings, verbose=reporter.verbose))
+    for line in notice_lines(findings.notices, verbose=reporter.verbose):
+        reporter.say(line)
     if page is not None:
         console = reporter.progress if json_target == "-" else reporter.results
         console.print(f"Page: {page}", markup=False, soft_wrap=True)

@@ -16,7 +16,7 @@ from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.why.document import answer_why
 from profiler.findings.winners import Winner
-from profiler.model import Cell, Problem
+from profiler.model import Cell, Problem, Variant
 from profiler.planning.page_kinds import load_part
 
 Document = dict[str, Any]
@@ -39,22 +39,27 @@ def answer_document(findings: Findings) -> Document:
     answer = answer_of(findings)
     return {
         "metric": findings.report.primary,
-        "best": _best(answer),
+        "best": _best(findings, answer),
         "by_how_much": _difference(findings, answer),
         "is_it_real": _reality(answer),
-        "why": answer_why(findings.why.answer),
-        "best_reference": _reference(answer.reference),
+        "why": answer_why(findings, findings.why.answer),
+        "best_reference": _reference(findings, answer.reference),
         "problems": [_problem(findings, problem) for problem in findings.problems],
     }
 
 
-def _best(answer: Answer) -> Document | None:
+def _named(findings: Findings, variant: Variant) -> Document:
+    """A variant by its full name, and by the short one that page and console have."""
+    return {"variant": findings.names.full(variant), "label": findings.names.label(variant)}
+
+
+def _best(findings: Findings, answer: Answer) -> Document | None:
     rank = answer.rank
     if rank is None:
         return None
     regret = rank.regret
     return {
-        "variant": rank.variant.name,
+        **_named(findings, rank.variant),
         "id": rank.variant.id,
         "params": dict(rank.variant.params),
         "called": answer.called,
@@ -74,7 +79,7 @@ def _difference(findings: Findings, answer: Answer) -> Document | None:
         return None
     alone = rank.ratios[0][1] if len(rank.ratios) == 1 else None
     return {
-        "baseline": baseline.name,
+        "baseline": findings.names.full(baseline),
         "ratio": rank.geometric_mean,
         "ratio_low": alone.ratio_low if alone else None,
         "ratio_high": alone.ratio_high if alone else None,
@@ -109,11 +114,11 @@ def _reality(answer: Answer) -> Document | None:
     }
 
 
-def _reference(lead: ReferenceLead | None) -> Document | None:
+def _reference(findings: Findings, lead: ReferenceLead | None) -> Document | None:
     if lead is None:
         return None
     return {
-        "variant": lead.variant.name,
+        **_named(findings, lead.variant),
         "id": lead.variant.id,
         "ratio_to_best_other": lead.ratio,
         "problems": lead.problems,
@@ -124,24 +129,24 @@ def _reference(lead: ReferenceLead | None) -> Document | None:
 def _problem(findings: Findings, problem: Problem) -> Document:
     return {
         "problem": problem.id,
-        "winner": _winner(findings.winners.get(problem.id)),
-        "best_other": _winner(findings.rival_winners.get(problem.id))
+        "winner": _winner(findings, findings.winners.get(problem.id)),
+        "best_other": _winner(findings, findings.rival_winners.get(problem.id))
         if findings.references
         else None,
     }
 
 
-def _winner(winner: Winner | None) -> Document | None:
+def _winner(findings: Findings, winner: Winner | None) -> Document | None:
     if winner is None:
         return None
     return {
-        "variant": winner.cell.variant.name,
+        **_named(findings, winner.cell.variant),
         "cell": winner.cell.id,
         "value": winner.value.median,
         "source": winner.value.source,
         "shown_best": winner.best,
-        "same": [cell.variant.name for cell in winner.same],
-        "not_told_apart": [cell.variant.name for cell in winner.not_told_apart]
+        "same": [findings.names.full(cell.variant) for cell in winner.same],
+        "not_told_apart": [findings.names.full(cell.variant) for cell in winner.not_told_apart]
         if winner.judged
         else [],
     }
@@ -248,9 +253,9 @@ def ladder_document(findings: Findings) -> Document:
         "ladder": [
             {
                 "number": rung.number,
-                "variant": rung.variant.name,
+                **_named(findings, rung.variant),
                 "note": rung.variant.note,
-                "before": rung.before.name if rung.before else None,
+                "before": findings.names.full(rung.before) if rung.before else None,
                 "step": _step(rung.step),
                 "cumulative": _step(rung.cumulative),
                 "percent_of_baseline": rung.percent,
@@ -296,8 +301,8 @@ def grids_document(findings: Findings) -> Document:
                 "columns": grid.columns,
                 "pairs": [
                     {
-                        "over": pair.over.name,
-                        "under": pair.under.name,
+                        "over": findings.names.full(pair.over),
+                        "under": findings.names.full(pair.under),
                         "cells": [
                             {
                                 "problem": cell.problem.id,

@@ -67,6 +67,7 @@ from profiler.findings.ranking import (
 )
 from profiler.findings.roles import figure_roles
 from profiler.findings.values import NAN, NOTHING, Value
+from profiler.findings.variant_names import Names, find_names
 from profiler.findings.variant_ranks import (
     RankInputs,
     best_rank,
@@ -96,18 +97,36 @@ Values = Mapping[tuple[str, str], Value]
 
 def find(report: Report) -> Findings:
     """Findings of a run, as data."""
-    programs = _Programs(_named_for_people(report))
+    variant_names = _names(report)
+    programs = _Programs(_named_for_people(report, variant_names))
     numbers = _Numbers(programs)
     leaders = _Leaders(programs, numbers)
     judged = _Verdicts(programs, leaders)
-    return _assembled(programs, numbers, leaders, judged)
+    return _assembled(programs, numbers, leaders, judged, variant_names)
 
 
-def _named_for_people(report: Report) -> Report:
-    """The report with short names of problems, and an outcome of every cell."""
+def _names(report: Report) -> Names:
+    """Short and full names of all variants of the plan."""
+    return find_names(
+        report.plan.variants,
+        references={report.baseline or "", *report.plan.references},
+        ladder=LADDER in report.page_kind.finds,
+    )
+
+
+def _named_for_people(report: Report, variant_names: Names) -> Report:
+    """The report with short names of variants and problems, and an outcome of every cell."""
     names = short_names(report.plan.problems)
+    variants = {
+        variant.id: replace(variant, name=variant_names.label(variant))
+        for variant in report.plan.variants
+    }
     cells = tuple(
-        replace(cell, problem=replace(cell.problem, name=names[cell.problem.id]))
+        replace(
+            cell,
+            variant=variants[cell.variant.id],
+            problem=replace(cell.problem, name=names[cell.problem.id]),
+        )
         for cell in report.plan.cells
     )
     statuses = {
@@ -404,7 +423,11 @@ class _Verdicts:
 
 
 def _assembled(
-    programs: _Programs, numbers: _Numbers, leaders: _Leaders, judged: _Verdicts
+    programs: _Programs,
+    numbers: _Numbers,
+    leaders: _Leaders,
+    judged: _Verdicts,
+    names: Names,
 ) -> Findings:
     report, verdicts = programs.report, judged.pairs
     against = {cell: verdicts.of(*pair) for cell, pair in judged.with_baseline.items()}
@@ -447,6 +470,7 @@ def _assembled(
     )
     return Findings(
         report=report,
+        names=names,
         variants=programs.variants,
         aliases=_names_of_aliases(programs),
         distinct_cells=programs.cells,

@@ -19,6 +19,7 @@ from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.values import NOTHING, Value
+from profiler.findings.variant_names import Names
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
 from profiler.findings.winners import Winner
 from profiler.metrics.labels import Label
@@ -35,10 +36,13 @@ class Findings:
     """The findings of one run; `profiler.findings.find` makes them.
 
     Variants that are the same program as another are no variants here: they are names of that one
-    (`aliases`), so that a program has one row and one place. Problems have their short names.
+    (`aliases`), so that a program has one row and one place. Variants and problems have their short
+    names; `names` has the full ones of variants.
     """
 
     report: Report
+    names: Names
+    """Short and full names of all variants, aliases too, and what all of them share."""
     variants: tuple[Variant, ...]
     """Distinct programs, in the order of the plan."""
     aliases: Mapping[str, tuple[str, ...]]

@@ -16,6 +16,7 @@ from profiler.findings.why.schema import AnswerWhy
 Number = float | None
 """Missing is null."""
 Params = dict[str, Any]
+_LABEL: str = Field(description="short name of the variant, as page and console have it")
 
 
 class _Part(BaseModel):
@@ -50,6 +51,7 @@ class Best(_Part):
     """The variant to recommend."""
 
     variant: str
+    label: str = _LABEL
     id: str
     params: Params
     called: Literal["best", "leader", "first_of_rest"]
@@ -97,6 +99,7 @@ class Reference(_Part):
     """The best of the references against the best of all others."""
 
     variant: str
+    label: str = _LABEL
     id: str
     ratio_to_best_other: Number = Field(description="below 1 the reference is ahead")
     problems: int
@@ -107,6 +110,7 @@ class Winner(_Part):
     """The winner of one problem."""
 
     variant: str
+    label: str = _LABEL
     cell: str
     value: Number
     source: Literal["final", "blocks"]
@@ -142,6 +146,7 @@ class Cell(BaseModel):
 
     id: str
     variant: str
+    label: str = _LABEL
     problem: str
     variant_params: Params
     problem_params: Params
@@ -187,6 +192,7 @@ class Rung(_Part):
 
     number: int
     variant: str
+    label: str = _LABEL
     note: str
     before: str | None
     step: StepPart | None

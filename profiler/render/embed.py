@@ -75,7 +75,13 @@ def payload(
         "primary": report.primary,
         "replayed": None if report.replay is None else vars(report.replay),
         "variants": [
-            {"id": variant.id, "name": variant.name, "params": dict(variant.params)}
+            {
+                "id": variant.id,
+                "name": findings.names.full(variant),
+                "label": variant.name,
+                "label": variant.name,
+                "params": dict(variant.params),
+            }
             for variant in findings.variants
         ],
         "problems": [

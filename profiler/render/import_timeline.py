@@ -8,11 +8,10 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Group, RenderableType
-from rich.text import Text
 
 from profiler.findings.timelines.cells import TimelineFindings
 from profiler.findings.timelines.overview import TimelineOverview
-from profiler.render.console.terminal import add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import Paragraph, add_rest_caption, columns, plain, table
 from profiler.render.page import render
 from profiler.render.tables.rows import Datum
 from profiler.render.timeline.section import TimelineSection, make_section
@@ -293,7 +292,7 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
     """Show imported timelines on the console: the first rows of every table."""
     shown: list[RenderableType] = []
     for part in parts:
-        shown.append(Text(f"{part.file}: {part.sentence}"))
+        shown.append(Paragraph(f"{part.file}: {part.sentence}"))
         shown += [_console_table(table) for table in part.tables]
     return Group(*shown)
 
@@ -301,8 +300,10 @@ def timelines_console(parts: Sequence[TimelinePart]) -> RenderableType:
 def _console_table(timeline_table: TimelineTable) -> RenderableType:
     places = [place for place, column in enumerate(timeline_table.columns) if column.console]
     shown = table(timeline_table.title)
-    columns(shown, timeline_table.first, *timeline_table.text_heads)
-    columns(shown, *(timeline_table.columns[place].head for place in places), right=True)
+    columns(shown, timeline_table.first, name=True)
+    columns(shown, *timeline_table.text_heads, drop=1)
+    for number, place in enumerate(places):
+        columns(shown, timeline_table.columns[place].head, right=True, drop=number)
     for row in timeline_table.rows[:_MOST_LINES]:
         name = _INDENT * row.depth + shorten(row.name, _LONGEST_NAME)
         texts = (plain(shorten(word, _LONGEST_NAME)) for word in row.texts)

@@ -34,6 +34,7 @@ from profiler.render.words.answer import answer_of
 from profiler.render.words.baselines import baseline_label
 from profiler.render.words.cards import cards
 from profiler.render.words.method import method
+from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
 
@@ -74,6 +75,8 @@ def render_page(findings: Findings) -> str:
         "report": report,
         "primary": findings.primary,
         "problem_key": problem_key(findings.problems),
+        "names": findings.names,
+        "name_key": key_to_names(findings),
         "sentences": answer_of(findings),
         "cards": cards(findings),
         "best_word": best_word(findings),
@@ -205,7 +208,7 @@ def _environment() -> Environment:
 def _script() -> Markup:
     """The parts of the page's script in one scope, in the order in which they need each other."""
     parts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
-    return Markup('(() => {\n"use strict";\n') + parts + Markup("\n})();\n")
+    return Markup('(() => {\n"use strict";\n') + parts + Markup("\n})();\n") + _asset("names.js")
 
 
 @cache

@@ -108,9 +108,12 @@ def _count(value: float) -> Datum:
 def _line_table(kernel: ListedKernelRows) -> RenderableType:
     shown = table(plain(shorten(kernel.kernel, _LONGEST_KERNEL)).plain)
     places = ("line", "source") if kernel.has_lines else ("instruction",)
-    columns(shown, *places)
-    columns(shown, "not issued", "samples", "executed", right=True)
-    columns(shown, "waits")
+    columns(shown, *places[:-1], fixed=True)
+    columns(shown, places[-1], name=True)
+    columns(shown, "not issued", right=True)
+    columns(shown, "samples", right=True, drop=2)
+    columns(shown, "executed", right=True, drop=3)
+    columns(shown, "waits", drop=1)
     for line in kernel.lines:
         text = shorten(line.text, _LONGEST_TEXT)
         data = (datum.text for datum in line.data)

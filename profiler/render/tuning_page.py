@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 
 from profiler.model import TunedConfig
-from profiler.render.console.terminal import plain
+from profiler.render.console.terminal import TextTable, columns, plain, table
 from profiler.render.page import render
 from profiler.render.tables.tuning_tables import HEADS, TuningTable, tuning_tables
 
@@ -26,16 +25,15 @@ def render_tuning_page(tuned: Sequence[TunedConfig], files: Sequence[str]) -> st
 
 def console_tables(tuned: Sequence[TunedConfig]) -> tuple[RenderableType, ...]:
     """Show configurations on the console."""
-    return tuple(_console_table(table) for table in tuning_tables(tuned))
+    return tuple(_console_table(tuning) for tuning in tuning_tables(tuned))
 
 
-def _console_table(table: TuningTable) -> Table:
-    shown = Table(title=plain(table.operation), title_justify="left")
-    shown.add_column("choice", overflow="fold")
-    shown.add_column("configuration", overflow="fold")
-    for head in HEADS:
-        shown.add_column(head, justify="right")
-    for row in table.rows:
+def _console_table(tuning: TuningTable) -> TextTable:
+    shown = table(tuning.operation)
+    columns(shown, "choice", "configuration", name=True)
+    for place, head in enumerate(HEADS):
+        columns(shown, head, right=True, drop=place)
+    for row in tuning.rows:
         choice = f"{row.choice} (chosen)".strip() if row.best else row.choice
         shown.add_row(plain(choice), plain(row.config), *(plain(datum.text) for datum in row.data))
     return shown

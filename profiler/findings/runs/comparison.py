@@ -15,8 +15,10 @@ from profiler.comparison.runs import ComparedRun
 from profiler.comparison.timings import Timings
 from profiler.findings.runs.grids import RunGrids, find_grids
 from profiler.findings.runs.steps import RunStep, step_between
+from profiler.findings.variant_names import Names, find_names
 from profiler.model import Cell
 from profiler.notices import Notice, NoticeKind
+from profiler.planning.page_kinds import LADDER
 from profiler.planning.problem_names import short_names
 
 UNSHOWN = ("peak_dram_bytes_per_s", "memory_bytes", "sm_count", "l2_bytes")
@@ -62,7 +64,7 @@ class RunComparison:
     planned: Mapping[str, Cell]
     """Every cell of any run by its id, as its newest run defines it."""
     cells: Mapping[str, Cell]
-    """The same under the short names of their problems."""
+    """The same under the short names of their variants and problems."""
     steps: tuple[RunStep, ...]
     history: Mapping[str, Mapping[int, RunTimes]]
     """By cell, then by the run in which it was measured."""
@@ -121,7 +123,7 @@ def compare(runs: Sequence[ComparedRun]) -> RunComparison:
     return RunComparison(
         runs=tuple(runs),
         planned={cell.id: cell for run in runs for cell in run.report.plan.cells},
-        cells={cell.id: cell for run in runs for cell in _short_named(run)},
+        cells=_short_named(runs),
         steps=steps,
         history=_history(runs, steps),
         differences=differences,
@@ -129,11 +131,27 @@ def compare(runs: Sequence[ComparedRun]) -> RunComparison:
     )
 
 
-def _short_named(run: ComparedRun) -> tuple[Cell, ...]:
-    names = short_names(run.report.plan.problems)
-    return tuple(
-        replace(cell, problem=replace(cell.problem, name=names[cell.problem.id]))
-        for cell in run.report.plan.cells
+def _short_named(runs: Sequence[ComparedRun]) -> dict[str, Cell]:
+    """Every cell by its id, as the newest run that has it defines it, under short names."""
+    names = _variant_names(runs)
+    cells: dict[str, Cell] = {}
+    for run in runs:
+        problems = short_names(run.report.plan.problems)
+        for cell in run.report.plan.cells:
+            variant = replace(cell.variant, name=names.label(cell.variant))
+            problem = replace(cell.problem, name=problems[cell.problem.id])
+            cells[cell.id] = replace(cell, variant=variant, problem=problem)
+    return cells
+
+
+def _variant_names(runs: Sequence[ComparedRun]) -> Names:
+    """Names of the variants of all runs together: no two have the same label."""
+    variants = {variant.id: variant for run in runs for variant in run.report.plan.variants}
+    newest = runs[-1].report
+    return find_names(
+        tuple(variants.values()),
+        references={newest.baseline or "", *newest.plan.references},
+        ladder=LADDER in newest.page_kind.finds,
     )
 
 

@@ -49,8 +49,8 @@ def _explain_document(
         "schema_version": EXPLAIN_SCHEMA_VERSION,
         "experiment": findings.report.experiment,
         "problem": cell.problem.id,
-        "variant": cell.variant.name,
-        "against": pair.against.variant.name if pair else None,
+        "variant": findings.names.full(cell.variant),
+        "against": findings.names.full(pair.against.variant) if pair else None,
         "answer": _answer(findings, cell, pair),
         "account": _account(pair.account, most) if pair else None,
         "roof_account": _roof_account(pair.roof_account) if pair else None,
@@ -59,13 +59,13 @@ def _explain_document(
     }
 
 
-def answer_why(pair: PairWhy | None) -> Document | None:
+def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
     """`answer.why` of a run's summary: the account of the pair that the answer is about."""
     if pair is None:
         return None
     return {
-        "variant": pair.cell.variant.name,
-        "against": pair.against.variant.name,
+        "variant": findings.names.full(pair.cell.variant),
+        "against": findings.names.full(pair.against.variant),
         "problem": pair.cell.problem.id,
         "verdict": pair.verdict.verdict.value if pair.verdict.verdict else None,
         "account": _account(pair.account, MOST_PARTS),

@@ -3,7 +3,7 @@
 const pane = $("details");
 const opened = { cells: [], pinned: false, metric: null, opener: null, row: null };
 const problemNames = data?.problems?.map((problem) => problem.name) ?? [];
-const nameOf = (variant) => data?.variants?.[Number(variant)]?.name ?? "";
+const nameOf = (variant) => data?.variants?.[Number(variant)]?.label ?? "";
 const numberOf = (id) => (size ? column(data.cells, "id").indexOf(id) : -1);
 
 // ---- samples as dots -----------------------------------------------------------------------------
@@ -121,6 +121,7 @@ const samplesPart = () => {
 // ---- one cell: each part for one column --------------------------------------------------------------
 const label = (cell) => nameOf(column(data.cells, "variant")[cell]);
 const durationPart = (cell) => {
+  const { name: full, label: short } = data.variants[cellOf(cell).variant];
   const metric = data.metrics.find(({ name }) => name === data.primary);
   const { outcome, cause, missing_metrics: missing } = cellOf(cell);
   const { n, median, low, high, min, max, rank, source: from } = metric ? fieldsOf(metric, cell) : { n: null };
@@ -132,6 +133,7 @@ const durationPart = (cell) => {
     missing?.length ? `asked for, but not delivered: ${missing.join(", ")}` : "",
   ];
   return make("div", {},
+    full === short ? null : make("p", {}, make("code", { class: "full" }, full)),
     make("p", { class: "figure" }, n === null ? "\u2013" : written(median), " ", make("small", {}, n === null ? "" : interval(low, high, written))),
     make("p", { class: "muted" }, facts.filter(Boolean).join("; ")),
     cause ? make("pre", {}, cause) : null);
@@ -218,7 +220,7 @@ const chooser = (place) => {
   const options = (names, at, has) => names.map((name, index) => (has(index)
     ? make("option", { value: index, selected: index === at }, name) : null)).filter(Boolean);
   const variants = make("select", { "aria-label": "Variant" },
-    ...options(data.variants.map(({ name }) => name), variant, (index) => cellAt(index, problem) !== undefined));
+    ...options(data.variants.map(({ label: text }) => text), variant, (index) => cellAt(index, problem) !== undefined));
   const problems = make("select", { "aria-label": "Problem" },
     ...options(problemNames, problem, (index) => cellAt(variant, index) !== undefined));
   const change = (select) => {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
 from profiler.findings.why.accounts import Account
@@ -26,45 +27,72 @@ from profiler.render.words.why import (
 )
 
 COLUMNS = 100
+"""Width of the text, where the terminal is not narrower."""
 _BAR = 24
+_SHORT_BAR = 10
+"""Longest bar where the text has fewer columns."""
 _MOST_PARTS = 9
 _MOST_WAITS = 4
 _MOST_CAUSES = 4
 _MOST_ADVICE = 3
 
 
-def explain_text(findings: Findings, cell: Cell, why: CellWhy, pair: PairWhy | None) -> str:
-    """Text of a cell, and of its difference from another."""
-    lines = [*_answer(findings, cell, pair)]
+@dataclass(frozen=True)
+class _Prose:
+    """A text to be wrapped; everything else is a row, which is cut where it is too long."""
+
+    text: str
+    indent: str = ""
+
+    def lines(self, columns: int) -> list[str]:
+        """Lines of at most so many columns."""
+        return textwrap.wrap(
+            self.text,
+            columns,
+            initial_indent=self.indent,
+            subsequent_indent=f"{self.indent}  ",
+            break_on_hyphens=False,
+        )
+
+
+def explain_text(
+    findings: Findings,
+    cell: Cell,
+    why: CellWhy,
+    pair: PairWhy | None,
+    columns: int = COLUMNS,
+) -> str:
+    """Text of a cell, and of its difference from another; no line has more columns."""
+    lines: list[str | _Prose] = [*_answer(findings, cell, pair)]
     if pair is not None:
-        lines += ["", *_wrapped(why_sentence(pair))]
+        lines += ["", _Prose(why_sentence(pair))]
         if pair.account is not None:
-            lines += ["", *_account(pair.account, slower_name(pair, pair.account))]
+            bar = _BAR if columns >= COLUMNS else _SHORT_BAR
+            lines += ["", *_account(pair.account, slower_name(pair, pair.account), bar)]
             lines += [*_changes(pair)]
     for kernel in why.kernels[:1]:
-        lines += ["", *_wrapped(f"What limits {cell.variant.name}")]
-        lines += [*_wrapped(limit_of_cell(why), "  ")]
-        lines += [*_tree(kernel)]
-    return "\n".join(map(_clipped, lines)) + "\n"
+        lines += ["", _Prose(f"What limits {cell.variant.name}")]
+        lines += [_Prose(limit_of_cell(why), "  "), *_tree(kernel)]
+    return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
-def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[str]:
+def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[str | _Prose]:
     primary = findings.report.primary
     time = numbers.show(findings.value(cell, primary).median, "ns")
-    yield from _wrapped(f"{findings.report.experiment}, {cell.problem.name}")
+    yield _Prose(f"{findings.report.experiment}, {cell.problem.name}")
     if pair is None:
-        yield from _wrapped(f"{cell.variant.name}: {time}")
+        yield _Prose(f"{cell.variant.name}: {time}")
         return
     verdict = pair.verdict
     other = numbers.show(findings.value(pair.against, primary).median, "ns")
     interval = numbers.interval(verdict.low, verdict.high)
-    yield from _wrapped(
+    yield _Prose(
         f"{cell.variant.name} {time}, {pair.against.variant.name} {other}: "
         f"{numbers.ratio(verdict.ratio)} {interval}, {word_of(verdict)}"
     )
 
 
-def _account(account: Account, slower: str) -> Iterator[str]:
+def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
     """Rows that add up; shares are of the time of the slower one."""
     parts = account.parts[:_MOST_PARTS]
     rows = [(part_words(part), part.ns) for part in parts]
@@ -73,40 +101,40 @@ def _account(account: Account, slower: str) -> Iterator[str]:
         rest = account.difference_ns - sum(part.ns for part in parts)
         rows.append((f"all {others} others", rest))
     rows.append(("together", account.difference_ns))
-    yield from _wrapped(
+    yield _Prose(
         f"Where the difference is (one launch each under ncu; shares are of the time of {slower})"
     )
     largest = max(abs(part.ns) for part in parts)
     for place, (words, ns) in enumerate(rows):
         share = signed_share(ns, account)
-        size = max(1, round(_BAR * abs(ns) / largest)) if place < len(parts) and largest else 0
-        yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{_BAR}} {words}"
+        size = max(1, round(bar * abs(ns) / largest)) if place < len(parts) and largest else 0
+        yield f"  {signed_time(ns):>10} {share:>8}  {'█' * size:<{bar}} {words}"
 
 
-def _changes(pair: PairWhy) -> Iterator[str]:
+def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
     if pair.causes:
         yield "What went with it (time that each may cost; estimates overlap)"
     for change in pair.causes[:_MOST_CAUSES]:
-        yield from _wrapped(
+        yield _Prose(
             f"{cause_words(change.name)}: {cause_time(change.second_ns)} in "
             f"{pair.against.variant.name}, {cause_time(change.first_ns)} here",
             "  ",
         )
 
 
-def _tree(kernel: KernelWhy) -> Iterator[str]:
+def _tree(kernel: KernelWhy) -> Iterator[str | _Prose]:
     roofs = ", ".join(
         f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
         for roof in kernel.roofs[:4]
     )
     if roofs:
-        yield from _wrapped(f"shares of the roofs: {roofs}", "  ")
+        yield _Prose(f"shares of the roofs: {roofs}", "  ")
     waits = ", ".join(
         f"{WAITS.get(wait.reason, wait.reason)} {numbers.show(100 * wait.share, '%')}"
         for wait in kernel.waits[:_MOST_WAITS]
     )
     if waits:
-        yield from _wrapped(f"a warp waits {waits}", "  ")
+        yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
     for cause in kernel.causes[:_MOST_CAUSES]:
         cost = numbers.show(cause.share * kernel.duration_ns, "ns")
@@ -122,7 +150,7 @@ def _estimate(advice: Advice) -> str:
     return f"estimated speedup {numbers.show(advice.speedup_pct, '%')}{kind}"
 
 
-def _hot_lines(kernel: KernelWhy) -> Iterator[str]:
+def _hot_lines(kernel: KernelWhy) -> Iterator[str | _Prose]:
     """The lines where warps wait; what they wait for comes before the text, which may be long."""
     if not kernel.lines:
         yield "  no source page: which lines wait is not known"
@@ -134,17 +162,9 @@ def _hot_lines(kernel: KernelWhy) -> Iterator[str]:
         yield f"  {share:>8}  {line.place or 'SASS'}{wait}  {line.text}"
 
 
-def _clipped(line: str) -> str:
-    """A line with an ellipsis where it is too long: only rows of tables and source lines are."""
+def _in_columns(line: str | _Prose, columns: int) -> list[str]:
+    """Lines of a text; a row with an ellipsis where it is too long: rows of tables and source."""
+    if isinstance(line, _Prose):
+        return line.lines(columns)
     line = line.rstrip()
-    return line if len(line) <= COLUMNS else f"{line[: COLUMNS - 1]}…"
-
-
-def _wrapped(text: str, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text,
-        COLUMNS,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_on_hyphens=False,
-    )
+    return [line if len(line) <= columns else f"{line[: columns - 1]}…"]

@@ -1,58 +1,129 @@
-"""Results of a run as tables for the terminal: winners, all problems together, failures."""
+"""Tables of a run for the terminal: the one that its answer is about, or all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from profiler.findings.findings import Findings
+from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
-from profiler.model import Cell, Outcome, Verdict
+from profiler.model import Cell, Outcome, Problem, Variant, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
-from profiler.render.console.terminal import add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
 from profiler.render.console.timeline import timeline_tables
 from profiler.render.words import numbers
+from profiler.render.words.names import key_to_names
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.ranks import slowdown_words, ties_words
 from profiler.render.words.verdicts import counted, percent, verdict_key, word_of
 
 _TOP = 10
+_MOST_REFERENCES = 3
 _MOST_FAILED = 20
+_FEW_FAILED = 10
+_SHORT = 12
+"""Characters of a name that heads have room for."""
 _STYLES: Mapping[Verdict, str] = {Verdict.FASTER: "blue", Verdict.SLOWER: "yellow"}
 """Blue and orange as in the page; the word says it, too."""
 
 
-def run_tables(findings: Findings) -> list[RenderableType]:
-    """The winner of each problem, the variants over all of them, timelines, and what failed."""
+def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
+    """The table that the answer is about, and what failed; `verbose`: every table."""
     parts: list[RenderableType] = []
-    kind_tables = findings.report.page_kind.console
+    kind_tables, timelines = findings.report.page_kind.console, timeline_tables(findings)
     if kind_tables:
         parts += load_part(kind_tables)(findings)
-    elif findings.winners:
-        parts.append(_winners_table(findings))
-        if len(findings.problems) > 1:
-            parts.append(_top_table(findings))
-    parts += timeline_tables(findings)
+    elif findings.winners and (verbose or not timelines):
+        parts += _variant_tables(findings, verbose=verbose)
+    parts += timelines
+    if verbose and any(name.shortened for name in findings.names.by_variant.values()):
+        parts.append(_names_table(findings))
     failed = [cell for cell in findings.distinct_cells if findings.status(cell).outcome.failed]
     if failed:
-        parts.append(_failed_table(findings, failed))
+        parts.append(_failed_table(findings, failed, _MOST_FAILED if verbose else _FEW_FAILED))
     return parts
 
 
-def _winners_table(findings: Findings) -> Table:
+def _variant_tables(findings: Findings, *, verbose: bool) -> list[TextTable]:
+    """Variants, best first; `verbose`: after the winner of each problem."""
+    if len(findings.problems) == 1:
+        return [_problem_table(findings, findings.problems[0])]
+    top = _top_table(findings)
+    return [_winners_table(findings), top] if verbose else [top]
+
+
+def _problem_table(findings: Findings, problem: Problem) -> TextTable:
+    """Variants at the only problem of a run."""
+    metric, baseline = findings.primary, findings.baseline
+    rows = findings.sorted_at(problem, metric.name)
+    shown = [
+        (variant, value)
+        for number, (variant, value) in enumerate(rows)
+        if value.present and (number < _TOP or variant == baseline)
+    ]
+    rich_table = table(f"At {problem.name}")
+    columns(rich_table, "variant", name=True)
+    columns(rich_table, metric.label, right=True)
+    columns(rich_table, "\u00b1", right=True, drop=2)
+    columns(rich_table, _against(findings), right=True)
+    columns(rich_table, "interval", right=True, drop=1)
+    if findings.gives_verdicts:
+        columns(rich_table, "verdict")
+    for variant, value in shown:
+        pair = findings.verdict(variant, problem)
+        rich_table.add_row(
+            plain(_with_role(findings, variant)),
+            numbers.show(value.median, metric.unit),
+            numbers.half_width(value.median, value.low, value.high),
+            numbers.ratio(value.ratio),
+            plain(numbers.interval(value.ratio_low, value.ratio_high)),
+            *([_verdict(pair)] if findings.gives_verdicts else []),
+        )
+    add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
+    winner = findings.deciding_winners.get(problem.id)
+    source = _caption([winner]) if winner and findings.gives_verdicts else ""
+    rich_table.caption = _joined(rich_table.caption, source, key_to_names(findings))
+    return rich_table
+
+
+def _against(findings: Findings) -> str:
+    """Head of ratios: the name of the baseline where it is short."""
+    if findings.baseline is None:
+        return "ratio"
+    name = findings.baseline.name
+    return f"\u00f7 {name if len(name) <= _SHORT else 'baseline'}"
+
+
+def _with_role(findings: Findings, variant: Variant) -> str:
+    """Name of a variant, and whether it is what others are compared with."""
+    if variant == findings.baseline:
+        return f"{variant.name} (baseline)"
+    return f"{variant.name} (reference)" if variant.id in findings.references else variant.name
+
+
+def _joined(*sentences: str) -> str:
+    return " ".join(filter(None, sentences))
+
+
+def _winners_table(findings: Findings) -> TextTable:
     metric, given = findings.primary, findings.gives_verdicts
     rich_table = table("Winner per problem")
     names = problem_key(findings.problems)
     key = f" ({names})" if names else ""
-    columns(rich_table, f"problem{key}", "winner")
-    against = f"\u00f7 {findings.baseline.name}" if findings.baseline else "ratio"
-    columns(rich_table, metric.label, "\u00b1", against, "interval", right=True)
-    columns(rich_table, *(("verdict", "against the rest") if given else ("against the rest",)))
+    columns(rich_table, f"problem{key}", fixed=True)
+    columns(rich_table, "winner", name=True)
+    columns(rich_table, metric.label, right=True)
+    columns(rich_table, "\u00b1", right=True, drop=3)
+    columns(rich_table, _against(findings), right=True)
+    columns(rich_table, "interval", right=True, drop=2)
+    if given:
+        columns(rich_table, "verdict", drop=1)
+    columns(rich_table, "against the rest", drop=4)
     best, tried = findings.deciding_winners, _tried(findings)
     for problem in findings.problems:
         winner = best.get(problem.id)
@@ -76,8 +147,7 @@ def _winners_table(findings: Findings) -> Table:
         rich_table, len(findings.problems) - len(best.keys() | tried), "problems: not measured"
     )
     if given:
-        caption = _caption(list(best.values()))
-        rich_table.caption = f"{rich_table.caption} {caption}" if rich_table.caption else caption
+        rich_table.caption = _joined(rich_table.caption, _caption(list(best.values())))
     return rich_table
 
 
@@ -119,39 +189,87 @@ def _caption(winners: Sequence[Winner]) -> str:
     )
 
 
-def _top_table(findings: Findings) -> Table:
+def _top_table(findings: Findings) -> TextTable:
+    """The first variants over all problems, and what they are compared with."""
     given = findings.gives_verdicts
-    rich_table = table("Over all problems")
-    columns(rich_table, "variant")
-    columns(rich_table, "geometric mean", "worst ratio", right=True)
-    columns(rich_table, *(("at", "verdicts") if given else ("at",)))
-    columns(rich_table, "not shown slower", "at most", right=True)
-    rows = [row for row in findings.ranks if row.regret is not None]
-    baseline = findings.baseline
-    shown = [row for number, row in enumerate(rows) if number < _TOP or row.variant == baseline]
-    for row in shown:
-        worst = slowdown_words(row.regret.worst) if row.regret else numbers.MISSING
+    names = problem_key(findings.problems)
+    key = f" ({names})" if names else ""
+    rich_table = table(f"Geometric means over {len(findings.problems)} problems{key}")
+    columns(rich_table, "variant", name=True)
+    columns(rich_table, _against(findings), right=True)
+    columns(rich_table, "worst", right=True, drop=3)
+    columns(rich_table, "at", drop=4)
+    if given:
+        columns(rich_table, "verdicts", drop=1)
+    columns(rich_table, "not shown slower", right=True, drop=2)
+    columns(rich_table, "at most", right=True)
+    rows = _top_ranks(findings)
+    for row in rows:
+        total = len(row.planned)
+        held = len(findings.contenders.get(row.variant.id, ()))
         rich_table.add_row(
-            plain(row.variant.name),
+            plain(_with_role(findings, row.variant)),
             numbers.ratio(row.geometric_mean),
             numbers.ratio(row.worst[1].ratio if row.worst else None),
             plain(row.worst[0].name if row.worst else ""),
             *([counted(row.planned_verdicts)] if given else []),
-            f"{len(findings.contenders.get(row.variant.id, ()))} of {len(row.planned)}",
-            worst,
+            f"{held} of {total}" if row.regret else numbers.MISSING,
+            slowdown_words(row.regret.worst) if row.regret else numbers.MISSING,
         )
-    add_rest_caption(rich_table, len(rows) - len(shown), "variants are in the page")
-    if given:
-        margin = percent(findings.report.rules.delta)
-        caption = f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
-        rich_table.caption = f"{rich_table.caption} {caption}" if rich_table.caption else caption
+    ranked = sum(row.regret is not None for row in findings.ranks)
+    left_out = ranked - sum(row.regret is not None for row in rows)
+    add_rest_caption(rich_table, left_out, "variants are in the page")
+    rich_table.caption = _joined(
+        rich_table.caption, _verdict_caption(findings), key_to_names(findings)
+    )
     return rich_table
 
 
-def _failed_table(findings: Findings, failed: Sequence[Cell]) -> Table:
+def _verdict_caption(findings: Findings) -> str:
+    if not findings.gives_verdicts:
+        return ""
+    margin = percent(findings.report.rules.delta)
+    return f"{verdict_key()}, by problem; margin \u00b1{margin} or the noise floor."
+
+
+def _top_ranks(findings: Findings) -> list[VariantRank]:
+    """Ten variants: the first of the rivals in their order, and the references by their means."""
+    references = [
+        row
+        for row in findings.ranks
+        if row.variant.id in findings.references and (row.ratios or row.regret)
+    ]
+    references = sorted(references, key=lambda row: row.variant != findings.baseline)
+    references = references[:_MOST_REFERENCES]
+    rivals = [
+        row
+        for row in findings.ranks
+        if row.variant.id not in findings.references and row.regret is not None
+    ]
+    rows = rivals[: _TOP - len(references)]
+    sign = -1 if findings.primary.better == "higher" else 1
+    for reference in references:
+        mean = sign * reference.geometric_mean
+        ahead = (place for place, row in enumerate(rows) if sign * row.geometric_mean > mean)
+        rows.insert(next(ahead, len(rows)), reference)
+    return rows
+
+
+def _names_table(findings: Findings) -> TextTable:
+    """Full names of the variants that have a shorter one."""
+    rich_table = table("Names in full")
+    columns(rich_table, "name", "in full", name=True)
+    for name in findings.names.by_variant.values():
+        if name.shortened:
+            rich_table.add_row(name.label, name.full)
+    return rich_table
+
+
+def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> TextTable:
     rich_table = table(f"Failed: {len(failed)} of {len(findings.report.plan.cells)} cells")
-    columns(rich_table, "variant", "problem", "outcome", "cause")
-    for cell in failed[:_MOST_FAILED]:
+    columns(rich_table, "variant", name=True)
+    columns(rich_table, "problem", "outcome", "cause")
+    for cell in failed[:most]:
         status = findings.status(cell)
         rich_table.add_row(
             plain(cell.variant.name),
@@ -159,5 +277,5 @@ def _failed_table(findings: Findings, failed: Sequence[Cell]) -> Table:
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             plain(next(iter(status.cause.strip().splitlines()), "")),
         )
-    add_rest_caption(rich_table, len(failed) - _MOST_FAILED, "failed cells are in the page")
+    add_rest_caption(rich_table, len(failed) - most, "failed cells are in the page")
     return rich_table

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Verdict
-from profiler.render.console.terminal import add_rest_caption, columns, plain, table
+from profiler.render.console.terminal import (
+    Paragraph,
+    TextTable,
+    add_rest_caption,
+    columns,
+    plain,
+    table,
+)
 from profiler.render.runs.answer import sentences
 from profiler.render.runs.grids import grid_sentences, machine_label
 from profiler.render.runs.history import history_rows, run_heads
@@ -40,10 +46,10 @@ def comparison_tables(comparison: RunComparison) -> RenderableType:
     parts.append(_cells(comparison, change_rows(comparison.last, names)))
     spoken = (*sentences(comparison, names), *grid_sentences(comparison))
     answer = " ".join("".join(part.text for part in sentence) for sentence in spoken)
-    return Group(*parts, Text(answer, style="bold"))
+    return Group(Paragraph(answer, "bold"), Text(), *parts)
 
 
-def _runs(comparison: RunComparison) -> Table:
+def _runs(comparison: RunComparison) -> TextTable:
     """Runs as columns, what differs between them as rows."""
     heads = run_heads(comparison)
     shown = table("Runs, the older first")
@@ -57,14 +63,19 @@ def _runs(comparison: RunComparison) -> Table:
     return shown
 
 
-def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> Table:
+def _cells(comparison: RunComparison, rows: Sequence[ChangeRow]) -> TextTable:
     heads = run_heads(comparison)
     older, newer = heads[comparison.last.older], heads[comparison.last.newer]
     order = "slower" if comparison.last.refused is None else "longer"
     shown = table(f"{newer.name} relative to {older.name}, {order} ones first")
-    columns(shown, "variant", "problem")
-    columns(shown, "older", "newer", "ratio", "interval", right=True)
-    columns(shown, "verdict", "why", "what changed")
+    columns(shown, "variant", name=True)
+    columns(shown, "problem")
+    columns(shown, "older", "newer", right=True, drop=1)
+    columns(shown, "ratio", right=True)
+    columns(shown, "interval", right=True, drop=2)
+    columns(shown, "verdict", fixed=True)
+    columns(shown, "why", drop=3)
+    columns(shown, "what changed", drop=4)
     first_rows = list(_first_rows(rows))
     for row in first_rows:
         style = _STYLES.get(row.verdict, "") if row.verdict is not None else ""
@@ -92,9 +103,10 @@ def _first_rows(rows: Sequence[ChangeRow]) -> Iterator[ChangeRow]:
             yield row
 
 
-def _history(comparison: RunComparison, names: Names) -> Table:
+def _history(comparison: RunComparison, names: Names) -> TextTable:
     shown = table("Cells that moved most over the runs")
-    columns(shown, "variant", "problem")
+    columns(shown, "variant", name=True)
+    columns(shown, "problem")
     for head in run_heads(comparison):
         columns(shown, f"{head.number} \u00b7 {head.day}", right=True)
         if head.number > 1:

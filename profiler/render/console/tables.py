@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pandas as pd
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from profiler.findings.findings import Findings
@@ -19,6 +18,7 @@ from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.planning.problem_names import distinct
 from profiler.render.console.run import run_tables
+from profiler.render.console.terminal import Paragraph, TextTable
 from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
@@ -30,6 +30,8 @@ from profiler.render.words.answer import answer_of
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
 
+_MOST_SENTENCES = 5
+"""Sentences of the answer: the first four, and the last, on what was measured."""
 _MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
@@ -61,22 +63,25 @@ class DoctorCheck(Protocol):
     def remedy(self) -> str: ...  # noqa: D102
 
 
-def final_summary(findings: Findings) -> RenderableType:
-    """Sum up a run: the winner per problem, the top variants, what failed, the answer."""
-    parts = run_tables(findings)
+def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
+    """Sum up a run: the answer, one table and what failed; `verbose`: all sentences and tables."""
     sentences = answer_of(findings)
+    if not verbose and len(sentences) > _MOST_SENTENCES:
+        sentences = (*sentences[: _MOST_SENTENCES - 1], sentences[-1])
     answer = " ".join("".join(part.text for part in sentence) for sentence in sentences)
-    parts.append(Text(answer, style="bold"))
-    return Group(*parts)
+    return Group(Paragraph(answer, "bold"), Text(), *run_tables(findings, verbose=verbose))
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
     """Show the static facts of every kernel, and the compiler's words where a build failed."""
     names = {variant.id: variant.name for variant in variants}
     table = _table("Build")
-    _columns(table, "variant")
-    _columns(table, "registers", "spill stores", "spill loads", "stack", "shared", right=True)
-    _columns(table, "kernel", "state")
+    _columns(table, "variant", name=True)
+    _columns(table, "registers", right=True)
+    _columns(table, "spill stores", "spill loads", right=True, drop=2)
+    _columns(table, "stack", "shared", right=True, drop=3)
+    _columns(table, "kernel", drop=1)
+    _columns(table, "state")
     for build in builds:
         for row, kernel in enumerate(build.kernels or (KernelFacts(""),)):
             name = names.get(build.variant, build.variant) if row == 0 else ""
@@ -120,9 +125,10 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
     parts: list[RenderableType] = [_problems_table(plan)]
     if plan.excluded:
         excluded = _table("Excluded")
-        _columns(excluded, "reason", "what")
+        _columns(excluded, "reason", name=True)
+        _columns(excluded, "what", fixed=True, drop=1)
         _columns(excluded, "count", right=True)
-        _columns(excluded, "for example")
+        _columns(excluded, "for example", drop=2)
         for exclusion in plan.excluded:
             examples = _plain(", ".join(exclusion.examples))
             excluded.add_row(
@@ -130,9 +136,10 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
             )
         parts.append(excluded)
     sessions = _table("Sessions")
-    _columns(sessions, "session", "collector", "kind")
+    _columns(sessions, "session", "collector", fixed=True)
+    _columns(sessions, "kind", fixed=True, drop=2)
     _columns(sessions, "visits", "blocks", right=True)
-    _columns(sessions, "metrics")
+    _columns(sessions, "metrics", drop=1)
     for session in plan.sessions:
         sessions.add_row(
             session.name,
@@ -145,7 +152,7 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
     return Group(*parts, sessions, _launches_table(launches, note))
 
 
-def _launches_table(launches: Iterable[LaunchCount], note: str) -> Table:
+def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:
     """Number of launches of each part: as expected, and at most."""
     table = _table("Launches")
     _columns(table, "part")
@@ -157,13 +164,13 @@ def _launches_table(launches: Iterable[LaunchCount], note: str) -> Table:
     return table
 
 
-def _problems_table(plan: Plan) -> Table:
+def _problems_table(plan: Plan) -> TextTable:
     """Problems with as many variants in a row; many problems by the values of their parameters."""
     table = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
     problems = {problem.id: problem for problem in plan.problems}
     counts = Counter(cell.problem.id for cell in plan.cells)
     if len(problems) <= _MOST_PROBLEMS:
-        _columns(table, "problem")
+        _columns(table, "problem", name=True)
         _columns(table, "variants", right=True)
         for identifier, problem in problems.items():
             table.add_row(_plain(problem.name), str(counts[identifier]))
@@ -188,7 +195,9 @@ def _values_of(problems: Sequence[Problem]) -> str:
 def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
     """Show everything that a run needs, and what to do about what is not there."""
     table = _table("Doctor")
-    _columns(table, "what", "state", "found", "what to do")
+    _columns(table, "what")
+    _columns(table, "state", fixed=True)
+    _columns(table, "found", "what to do")
     for check in checks:
         state = str(check.status)
         table.add_row(
@@ -205,8 +214,11 @@ def runs_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
     if not rows:
         return Text("No runs here yet.")
     table = _table("Runs")
-    _columns(table, "run", "experiment", "created", "GPU")
-    _columns(table, "cells", right=True)
+    _columns(table, "run", name=True)
+    _columns(table, "experiment", drop=1)
+    _columns(table, "created", fixed=True, drop=3)
+    _columns(table, "GPU", drop=4)
+    _columns(table, "cells", right=True, drop=2)
     for row in rows:
         texts = (row["run"], row["experiment"], row["created"], row["gpu"] or numbers.MISSING)
         table.add_row(*(_plain(str(text)) for text in texts), str(row["cells"]))
@@ -218,12 +230,16 @@ def import_table(launches: pd.DataFrame) -> RenderableType:
     groups = group_launches(launches)
     shown = groups.shown[:_MOST_LAUNCH_COLUMNS]
     table = _table(f"{len(launches)} launches of {len(groups.rows)} kinds")
-    _columns(table, "kernel", "grid", "block")
-    _columns(table, "launches", *(label(name).label for name in shown), right=True)
+    _columns(table, "kernel", name=True)
+    _columns(table, "grid", "block", fixed=True)
+    _columns(table, "launches", right=True, drop=1)
+    for place, name in enumerate(shown):
+        _columns(table, label(name).label, right=True, drop=place)
+    names = _kernel_names([row.kernel for row in groups.rows[:_MOST_LAUNCH_GROUPS]])
     for row in groups.rows[:_MOST_LAUNCH_GROUPS]:
         values = (numbers.show(row.medians.get(name), label(name).unit) for name in shown)
         table.add_row(
-            _plain(shorten(row.kernel, _LONGEST_KERNEL)),
+            _plain(names[row.kernel]),
             _plain(row.grid),
             _plain(row.block),
             str(row.count),
@@ -231,3 +247,10 @@ def import_table(launches: pd.DataFrame) -> RenderableType:
         )
     _add_rest_caption(table, len(groups.rows) - _MOST_LAUNCH_GROUPS, "kinds are in the page")
     return table
+
+
+def _kernel_names(kernels: Sequence[str]) -> dict[str, str]:
+    """Names of kernels, shortened where no two of them become the same."""
+    short = {kernel: shorten(kernel, _LONGEST_KERNEL) for kernel in kernels}
+    counts = Counter(short.values())
+    return {kernel: text if counts[text] == 1 else kernel for kernel, text in short.items()}

@@ -1,30 +1,219 @@
-"""Pieces of tables for the terminal, so that all of them look alike."""
+"""Tables for the terminal that hold at any width.
+
+A table that is too wide leaves out its least important columns, and says which: further ones so
+that no name is wrapped, others only where names keep fewer than `NAME_WIDTH` characters. The first
+column is never left out. No line is wider than the terminal, and none ends in blanks.
+"""
 
 from __future__ import annotations
 
-from rich import box
-from rich.table import Table
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.text import Text
 
 from profiler.outside_text import safe
 
+NAME_WIDTH = 24
+"""Characters that a column of names keeps."""
+FURTHER = 2
+"""Columns with this `drop` or a higher one go before a name is wrapped."""
+_TEXT_WIDTH = 12
+_NARROWEST = 4
+_GAP = "  "
 
-def table(title: str) -> Table:
+
+@dataclass(frozen=True)
+class _Column:
+    """A column: its head, and what it does where there is no room."""
+
+    head: Text
+    right: bool
+    """Numbers: to the right, and never wrapped."""
+    fixed: bool
+    """Never wrapped."""
+    name: bool
+    drop: int
+    """Columns with the highest number are left out first; 0: after all others."""
+
+
+@dataclass
+class TextTable:
+    """A table of texts under a title; rich prints it at the width of its console."""
+
+    title: Text
+    caption: str = ""
+    _columns: list[_Column] = field(default_factory=list)
+    _rows: list[tuple[Text, ...]] = field(default_factory=list)
+
+    def add_column(
+        self, head: str, *, right: bool = False, fixed: bool = False, name: bool = False, drop: int
+    ) -> None:
+        """Add a column; `columns` describes the rest."""
+        self._columns.append(
+            _Column(head=plain(head), right=right, fixed=right or fixed, name=name, drop=drop)
+        )
+
+    def add_row(self, *cells: str | Text) -> None:
+        """Add a row; cells that are left out at its end are empty."""
+        texts = [cell if isinstance(cell, Text) else plain(cell) for cell in cells]
+        missing = len(self._columns) - len(texts)
+        self._rows.append((*texts, *(Text() for _ in range(missing))))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the lines of the table at the width of the console."""
+        widths = self._widths(options.max_width)
+        places = sorted(widths)
+        yield Paragraph(self.title.plain, "bold")
+        heads = tuple(column.head for column in self._columns)
+        yield from self._lines(console, heads, widths, style="bold")
+        yield Text("\u2500" * (sum(widths.values()) + len(_GAP) * (len(places) - 1)), style="dim")
+        for row in self._rows:
+            yield from self._lines(console, row, widths)
+        for text in filter(None, (self.caption, self._left_out(places))):
+            yield Paragraph(text, "dim")
+        yield Text()
+
+    def _left_out(self, places: Sequence[int]) -> str:
+        """Sentence on the columns that had no room; empty where all had."""
+        heads = [
+            column.head.plain
+            for place, column in enumerate(self._columns)
+            if place not in places and column.head.plain
+        ]
+        return f"No room here for: {', '.join(heads)}." if heads else ""
+
+    def _lines(
+        self, console: Console, row: Sequence[Text], widths: dict[int, int], style: str = ""
+    ) -> Iterator[Text]:
+        """A row of cells as lines."""
+        wrapped = [
+            list(_wrapped(console, row[place], width)) for place, width in sorted(widths.items())
+        ]
+        for pieces in zip_longest(*wrapped, fillvalue=Text()):
+            line = Text(style=style)
+            for place, piece in zip(sorted(widths), pieces, strict=True):
+                space = " " * (widths[place] - piece.cell_len)
+                right = self._columns[place].right
+                line.append(_GAP if len(line) or place != min(widths) else "")
+                line.append_text(Text.assemble(space, piece) if right else piece + Text(space))
+            line.rstrip()
+            yield line
+
+    # ---- widths ----------------------------------------------------------------------------------
+
+    def _widths(self, room: int) -> dict[int, int]:
+        """Width of each column that has room, by its place."""
+        natural = [self._natural(place) for place in range(len(self._columns))]
+        least = [self._least(place, natural[place]) for place in range(len(self._columns))]
+        unwrapped = [
+            natural[place] if column.name else least[place]
+            for place, column in enumerate(self._columns)
+        ]
+        places = list(range(len(self._columns)))
+        while (
+            _total(places, unwrapped) > room and self._columns[self._next(places)].drop >= FURTHER
+        ):
+            places.remove(self._next(places))
+        while len(places) > 1 and _total(places, least) > room:
+            places.remove(self._next(places))
+        widths = {place: least[place] for place in places}
+        self._narrow(widths, room)
+        self._widen(widths, natural, room)
+        return widths
+
+    def _widen(self, widths: dict[int, int], natural: Sequence[int], room: int) -> None:
+        """Give what is left to names first, then to the texts that are wrapped most."""
+        for _ in range(room - _total(list(widths), widths)):
+            wrapped = [place for place in widths if widths[place] < natural[place]]
+            if not wrapped:
+                return
+            widest = max(
+                wrapped,
+                key=lambda place: (self._columns[place].name, natural[place] / widths[place]),
+            )
+            widths[widest] += 1
+
+    def _next(self, places: Sequence[int]) -> int:
+        """The least important column: with the highest number, of several the last."""
+        return max(places[1:] or places, key=lambda place: (self._columns[place].drop, place))
+
+    def _natural(self, place: int) -> int:
+        """Width at which nothing of a column is wrapped; heads of fixed ones are."""
+        column = self._columns[place]
+        head = _longest_word(column.head) if column.fixed else _widest_line(column.head)
+        return max([head, *(_widest_line(row[place]) for row in self._rows)], default=1)
+
+    def _least(self, place: int, natural: int) -> int:
+        """Narrowest width of a column."""
+        column = self._columns[place]
+        if column.fixed:
+            return natural
+        return min(natural, NAME_WIDTH if column.name else _TEXT_WIDTH)
+
+    @staticmethod
+    def _narrow(widths: dict[int, int], room: int) -> None:
+        """Take from the widest column until the table fits."""
+        while _total(list(widths), widths) > room and max(widths.values()) > _NARROWEST:
+            widths[max(widths, key=lambda place: widths[place])] -= 1
+
+
+def _total(places: Sequence[int], widths: Sequence[int] | dict[int, int]) -> int:
+    return sum(widths[place] for place in places) + len(_GAP) * (len(places) - 1)
+
+
+def _widest_line(text: Text) -> int:
+    return max(map(cell_len, text.plain.splitlines()), default=0)
+
+
+def _longest_word(text: Text) -> int:
+    return max(map(cell_len, text.plain.split()), default=0)
+
+
+def _wrapped(console: Console, text: Text, width: int) -> Iterator[Text]:
+    """Lines of a text, none wider than the width, without blanks at their ends."""
+    for line in text.wrap(console, max(width, 1), overflow="fold"):
+        line.rstrip()
+        yield line
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A text in lines that none ends in blanks."""
+
+    text: str
+    style: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Give the lines at the width of the console."""
+        text = Text(safe(self.text), style=self.style)
+        yield from _wrapped(console, text, options.max_width)
+
+
+def table(title: str) -> TextTable:
     """Make an empty table under a title."""
-    # rich wraps a title at the width of its table, however narrow: the minimum keeps it whole.
-    return Table(
-        title=plain(title),
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        min_width=len(title),
-    )
+    return TextTable(plain(title))
 
 
-def columns(table: Table, *names: str, right: bool = False) -> None:
-    """Add columns; those of numbers stand to the right and are never wrapped."""
-    for name in names:
-        table.add_column(plain(name), justify="right" if right else "left", no_wrap=right)
+def columns(
+    table: TextTable,
+    *names: str,
+    right: bool = False,
+    fixed: bool = False,
+    name: bool = False,
+    drop: int = 0,
+) -> None:
+    """Add columns.
+
+    Those of numbers stand to the `right` and are never wrapped, as `fixed` ones; those with a
+    `name` of the row keep `NAME_WIDTH` characters. Where there is no room, columns with the highest
+    `drop` are left out first, and of equal ones the last; never the first column.
+    """
+    for head in names:
+        table.add_column(head, right=right, fixed=fixed, name=name, drop=drop)
 
 
 def plain(text: str) -> Text:
@@ -32,7 +221,7 @@ def plain(text: str) -> Text:
     return Text(safe(text), overflow="fold")
 
 
-def add_rest_caption(table: Table, count: int, description: str) -> None:
+def add_rest_caption(table: TextTable, count: int, description: str) -> None:
     """Add the number of rows that were left out to a table as its caption."""
     if count > 0:
         table.caption = f"{count} more {description}."

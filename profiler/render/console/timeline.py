@@ -24,13 +24,14 @@ def timeline_tables(findings: Findings) -> list[RenderableType]:
     named = named_timelines(findings)
     shares = phase_shares(named.cells)
     shown = table(f"{named.timelines.device} busy share by phase")
-    columns(shown, "variant", "of")
+    columns(shown, "variant", name=True)
+    columns(shown, "of", drop=1)
     columns(shown, *(plain(name).plain for name in shares.phases), right=True)
     caption = (
         "Medians; busy: an operation ran, from the first to the last of the phase; of the whole, "
         "since the last of the one before."
     )
-    shown.caption = Text(" ".join(filter(None, (caption, slowed_words(named)))))
+    shown.caption = " ".join(filter(None, (caption, slowed_words(named))))
     rows = zip(shares.rows, named.cells, strict=True)
     for row, cell in list(rows)[:_MOST_CELLS]:
         data = (Text(datum.text) for datum in row.data[1:])

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from rich.console import RenderableType
-from rich.table import Table
 
 from profiler.findings.findings import Findings
-from profiler.render.console.terminal import columns, plain, table
+from profiler.render.console.terminal import TextTable, columns, plain, table
 from profiler.render.kinds.waves import NEED_HEADS, need_rows
 
 
@@ -15,10 +14,10 @@ def waves_tables(findings: Findings) -> list[RenderableType]:
     return [needs_table(findings)]
 
 
-def needs_table(findings: Findings) -> Table:
+def needs_table(findings: Findings) -> TextTable:
     """From how many waves and blocks on each variant keeps its tail efficiency."""
     rich_table = table("How many blocks fill the GPU")
-    columns(rich_table, "variant")
+    columns(rich_table, "variant", name=True)
     columns(rich_table, *NEED_HEADS[:-1], right=True)
     columns(rich_table, NEED_HEADS[-1])
     for row in need_rows(findings):

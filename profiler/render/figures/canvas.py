@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
@@ -27,6 +28,8 @@ _FEW_DECADES = 300
 ROOM = 1.6
 """Factor between a logarithmic axis's end and the point next to it."""
 _CHARACTER_IN = 0.073
+_HANDLE_IN = 0.55
+"""Of a legend's handle and the gap to the next column."""
 LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
 
@@ -114,18 +117,28 @@ def row_text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) 
 
 
 def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> None:
-    """Put a legend along the top."""
+    """Put a legend along the top, in as many columns as the figure has room for."""
     figure.legend(
         handles,
         texts,
         loc="upper left",
         bbox_to_anchor=(0.01, 1.0),
-        ncols=6,
+        ncols=_legend_columns(texts, float(figure.get_size_inches()[0])),
         frameon=False,
         fontsize=8.5,
         columnspacing=1.4,
         borderaxespad=0.1,
     )
+
+
+def _legend_columns(texts: Sequence[str], width_in: float) -> int:
+    """Most columns, up to six, that are not wider together than the figure."""
+    for columns in range(min(6, len(texts)), 1, -1):
+        by_column = np.array_split(np.array([len(text) for text in texts]), columns)
+        widest = sum(int(lengths.max()) for lengths in by_column)
+        if _CHARACTER_IN * widest + _HANDLE_IN * columns <= width_in:
+            return columns
+    return 1
 
 
 def log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:

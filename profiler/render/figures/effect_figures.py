@@ -88,7 +88,7 @@ def scatter(table: pd.DataFrame, axis: Axis) -> Figure:
         named = dict(zip(table["role"], table["name"], strict=True))
         roles = [role for role in COLOURS if role in named]
         handles = [Line2D([], [], color=COLOURS[role], marker="o", linestyle="") for role in roles]
-        legend(figure, handles, [shorten(named[role], 30) for role in roles])
+        legend(figure, handles, [shorten(named[role]) for role in roles])
     return figure
 
 

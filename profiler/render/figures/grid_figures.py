@@ -55,7 +55,7 @@ def saved(table: pd.DataFrame, baseline: str) -> Figure:
         for name, role in roles:
             colour, marker = COLOURS.get(role, svg.OTHER), MARKERS.get(role, "o")
             handles.append(Line2D([], [], color=colour, marker=marker, linestyle=""))
-            texts.append(shorten(str(name), 30))
+            texts.append(shorten(str(name)))
         dashed = Line2D([], [], color=svg.MUTED, linestyle=(0, (4, 3)))
         legend(figure, [*handles, dashed], [*texts, "time falls as bytes do"])
     return figure

@@ -288,7 +288,7 @@ def _line_legend(figure: Figure, table: pd.DataFrame) -> None:
     for role in (role for role in COLOURS if role in named):
         dashes: Any = (0, (4, 2)) if role == "baseline" else "-"
         handles.append(Line2D([], [], color=COLOURS[role], marker=MARKERS[role], linestyle=dashes))
-    texts = [shorten(named[role], 30) for role in COLOURS if role in named]
+    texts = [shorten(named[role]) for role in COLOURS if role in named]
     others = int((series == "other").sum())
     if others:
         handles.append(Line2D([], [], color=svg.OTHER, marker=".", markersize=3, linewidth=0.9))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -38,6 +39,8 @@ MULTIPLES: tuple[tuple[str, ...], ...] = (
     ("dram_read_bytes", "dram_write_bytes"),
 )
 """What a reader of a ladder looks at side by side, where it was collected; several are added up."""
+_NUMBERED = re.compile(r"(\d+): ")
+"""Names of versions that begin with their number."""
 _MOST_COUNTERS = 5
 _MOST_STALLS = 2
 """Of these counters: reasons to wait are many, and one rises as another falls."""
@@ -57,6 +60,8 @@ class LedgerLine:
     """One line of the ledger."""
 
     number: int
+    version: str
+    """Number and full name: its note stands beside it."""
     row: Row
     """Its note is that of the version."""
     moved: tuple[CounterBar, ...]
@@ -105,8 +110,15 @@ def progression_view(findings: Findings) -> View:
 
 
 def rung_name(rung: Rung) -> str:
-    """Number and name, as figures and tables call a version."""
-    return f"{rung.number}\u2002{rung.variant.name}"
+    """Number and note, or number and name, as figures and tables call a version."""
+    name = rung.variant.name
+    return name if _NUMBERED.match(name) else f"{rung.number}\u2002{name}"
+
+
+def rung_number(rung: Rung) -> str:
+    """Number of a version: that in its name, or its place."""
+    numbered = _NUMBERED.match(rung.variant.name)
+    return numbered.group(1) if numbered else str(rung.number)
 
 
 def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | None:
@@ -284,7 +296,7 @@ def multiples_table(
             panel.label,
             panel.unit,
             place,
-            str(rung.number),
+            rung_number(rung),
             findings.marks[rung.variant.id],
             _value(findings, rung, problem, panel),
         )
@@ -324,10 +336,16 @@ def _ledger_line(
     moved = counter_bars(rung, problem, medians)
     return LedgerLine(
         number=rung.number,
+        version=_version(findings, rung),
         row=_rung_row(findings, rung, _ledger_data(findings, rung, problem)),
         moved=moved,
         counters="" if moved else _why_nothing(findings, rung, problem),
     )
+
+
+def _version(findings: Findings, rung: Rung) -> str:
+    full = findings.names.full(rung.variant)
+    return full if _NUMBERED.match(rung.variant.name) else f"{rung.number}\u2002{full}"
 
 
 def _ledger_data(findings: Findings, rung: Rung, problem: Problem) -> list[Datum]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from profiler.findings.answer import answer_of as found_answer
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import Rung, largest_step
 from profiler.findings.ranking import VariantRank, excludes_one
 from profiler.findings.values import Value
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import Winner
-from profiler.model import Problem
+from profiler.model import Problem, Verdict
 from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import is_number, telling
 from profiler.render.tables.timers import timer_table
@@ -62,13 +63,15 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
     Where the run tunes, which one to use comes first.
     """
     general = [_overall_sentence(findings), _largest_sentence(findings)]
+    fastest = _fastest_sentence(findings)
     if findings.tunes:
         leaders = [rows[0] for rows in findings.rival_groups[:_MOST_GROUPS]]
         general = [*(everywhere_sentence(findings, row) for row in leaders), *general]
     else:
         general.append(everywhere_sentence(findings, findings.leader))
     general.append(_timer_sentence(findings))
-    return (*(sentence for sentence in general if sentence), coverage_sentence(findings))
+    said = [sentence for sentence in (fastest, *general) if sentence]
+    return (*said, coverage_sentence(findings))
 
 
 def answer_of(findings: Findings) -> tuple[Sentence, ...]:
@@ -114,9 +117,9 @@ def _ladder_sentence(findings: Findings) -> Sentence:
         Part(numbers.ratio(cumulative.overall.ratio), strong=True),
         Part(f" the {what} of its first version (geometric mean)"),
         Part(f"{_verdict_words(cumulative.verdicts)}. "),
-        Part("Its largest step is "),
+        Part("Its largest step is the one to "),
         Part(most.variant.name, strong=True),
-        Part(f": {numbers.ratio(most.step.overall.ratio)} the {what} of the version "),
+        Part(f", which takes {numbers.ratio(most.step.overall.ratio)} the {what} of the version "),
         Part(f"before it{_verdict_words(most.step.verdicts)}."),
     )
 
@@ -135,6 +138,28 @@ def _verdict_words(verdicts: tuple[PairVerdict, ...]) -> str:
     """The verdicts of several problems, after a comma; empty without any."""
     text = counts(verdicts)
     return f", {text}" if text else ""
+
+
+def _fastest_sentence(findings: Findings) -> Sentence:
+    """Sentence on the reference that is faster than the best of all others; else empty.
+
+    Only where verdicts say so at most of the problems that both have.
+    """
+    lead = found_answer(findings).reference
+    if lead is None or lead.ratio >= 1:
+        return ()
+    faster = lead.verdicts.get(Verdict.FASTER.value, 0)
+    if 2 * faster <= lead.problems:
+        return ()
+    mean = "geometric mean, " if lead.problems > 1 else ""
+    every = all_problems(faster) if faster > 1 else "its problem"
+    where = every if faster == lead.problems else f"{faster} of {lead.problems} problems"
+    return (
+        Part(lead.variant.name, strong=True),
+        Part(" is "),
+        Part(f"{1 / lead.ratio:.2f}{numbers.TIMES} faster", strong=True),
+        Part(f" than the best of these ({mean}shown at {where})."),
+    )
 
 
 def _overall_sentence(findings: Findings) -> Sentence:

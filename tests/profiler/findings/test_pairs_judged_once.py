@@ -1,7 +1,11 @@
-"""Each pair of cells is judged once, however many sentences, tables and files show its verdict."""
+"""Each pair of cells is judged once, however many sentences, tables and files show its verdict.
+
+`python tests/profiler/findings/test_pairs_judged_once.py` writes the console in docs/page.md again.
+"""
 
 import io
 import json
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +24,9 @@ from profiler.render.page import render_page
 from profiler.run_folder.folder import RunFolder
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune"
+DOCS = RECORDING.parents[2] / "docs/page.md"
+MOST_LINES = 55
+"""Of the demo at 80 columns, before notices and the page's path: the rest of 60 lines."""
 MOST_COMPARISONS = 5
 """Calls of `verdicts.compare`: one for each block at which pairs end, and those of steps."""
 
@@ -69,10 +76,25 @@ def comparisons(monkeypatch):
     return sizes
 
 
+def demo(findings):
+    """What the demo prints at 80 columns."""
+    stream = io.StringIO()
+    Console(file=stream, width=80, color_system=None).print(final_summary(findings))
+    return stream.getvalue()
+
+
+def filled(page, output):
+    """The page with the output of the demo written again."""
+    block = f"<!-- output: console -->\n```text\n{output.rstrip()}\n```\n<!-- end -->"
+    pattern = r"<!-- output: console -->\n.*?<!-- end -->"
+    return re.sub(pattern, lambda _: block, page, flags=re.DOTALL)
+
+
 def shown_everywhere(findings):
     """Page, console, JSON, CSV and the table of the gate."""
     stream = io.StringIO()
-    Console(file=stream, width=200, color_system=None).print(final_summary(findings))
+    summary = final_summary(findings, verbose=True)
+    Console(file=stream, width=200, color_system=None).print(summary)
     return (
         render_page(findings),
         stream.getvalue(),
@@ -94,6 +116,17 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(report, asked, c
     page, console, document, *tables = shown_everywhere(findings)
     assert (asked, comparisons) == (before, called)
     assert findings.best is not None
-    assert all(findings.best.name in text for text in (page, console, document))
+    assert all(findings.best.name in text for text in (page, console))
+    assert findings.names.full(findings.best) in document
     assert json.loads(document)["answer"]["best"]["id"] == findings.best.id
     assert all(findings.best.id in table for table in tables)
+
+    output, docs = demo(findings), DOCS.read_text(encoding="utf-8")
+    assert output.startswith("sdpa_cudnn is 1.60\u00d7 faster than the best of these")
+    assert output.count("\n") <= MOST_LINES
+    assert filled(docs, output) == docs, f"run: python {Path(__file__).name}"
+
+
+if __name__ == "__main__":
+    recorded = find(read_run(RunFolder(RECORDING)).report)
+    DOCS.write_text(filled(DOCS.read_text(encoding="utf-8"), demo(recorded)), encoding="utf-8")

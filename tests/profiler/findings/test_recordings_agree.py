@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from rich.cells import cell_len
 from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
@@ -120,10 +121,29 @@ def same(value: float | None, wanted: float, digits: int | None = None) -> bool:
     return value == wanted or (digits is not None and value == float(f"{wanted:.{digits}g}"))
 
 
+def test_the_summary_holds_at_80_columns(findings: Findings) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80, color_system=None).print(final_summary(findings))
+    lines = stream.getvalue().splitlines()
+    assert max(map(cell_len, lines)) <= 80
+    assert lines == [line.rstrip() for line in lines]
+    assert len(lines) <= 50
+    if findings.report.kind == "waves":
+        return
+    first = findings.ranks[0].variant
+    assert any(line.startswith(first.name) for line in lines), "a name is on one line"
+
+
+def test_no_two_labels_are_equal(findings: Findings) -> None:
+    labels = [variant.name for variant in findings.report.plan.variants]
+    assert len(set(labels)) == len(labels)
+    assert {findings.names.label(variant) for variant in findings.variants} <= set(labels)
+
+
 def test_the_console_prints_the_numbers_of_the_winners(findings: Findings) -> None:
     stream = io.StringIO()
     console = Console(file=stream, width=400, color_system=None, highlight=False)
-    console.print(final_summary(findings))
+    console.print(final_summary(findings, verbose=True))
     lines = stream.getvalue().splitlines()
     if findings.report.kind == "waves":  # its question is about grids, not about a winner
         return

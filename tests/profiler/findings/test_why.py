@@ -103,9 +103,13 @@ def test_stall_shares_are_of_all_of_a_warps_time(pair: PairWhy) -> None:
 def test_long_names_cost_rows_and_the_document_stays_small(
     findings: Findings, pair: PairWhy
 ) -> None:
-    long = dataclasses.replace(pair.cell.variant, name="x" * 700)
-    cell = dataclasses.replace(pair.cell, variant=long)
-    document = explain_document(findings, cell, pair.first, pair)
+    variant = pair.cell.variant
+    long = dataclasses.replace(findings.names.of(variant), full="x" * 700)
+    names = {**findings.names.by_variant, variant.id: long}
+    findings = dataclasses.replace(
+        findings, names=dataclasses.replace(findings.names, by_variant=names)
+    )
+    document = explain_document(findings, pair.cell, pair.first, pair)
     assert len(json.dumps(document)) < MOST_BYTES
     Explanation.model_validate(document)
     account = document["account"]

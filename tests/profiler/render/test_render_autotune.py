@@ -175,11 +175,12 @@ def test_shared_memory_is_both_kinds_together(tuned: Report) -> None:
 def test_the_page_has_its_sections(tuned: Report, page_of: Callable[[str], str]) -> None:
     tree: Any = lxml.html.document_fromstring(page_of("autotune"))
     heads = [one.text_content() for one in tree.xpath("//section[@id='figures']//h3")]
-    assert heads[:2] == [
+    assert heads[:3] == [
         "Percent slower than the best of each problem",
+        "Parameters and time",
         "Best single configuration",
     ]
-    assert heads[2:4] == ["Duration with intervals, problem by problem", "What each parameter does"]
+    assert heads[3:5] == ["Duration with intervals, problem by problem", "What each parameter does"]
     assert {"Time against what a launch needs", "Coverage by stage"} <= set(heads)
     (heat,) = tree.xpath("//table[contains(@class, 'heat')][.//th[text()='worst']]")
     assert HOSTILE_NAME in heat.text_content()

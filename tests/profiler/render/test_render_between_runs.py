@@ -274,14 +274,14 @@ def test_a_run_without_a_cell_leaves_a_gap(pair):
 
 def test_the_console_says_what_the_page_says(comparison):
     said = shown(comparison)
-    assert said.index("Driver") < said.index("slow ") < said.index("fast ")
+    assert said.index("Driver") < said.index("\nslow ") < said.index("\nfast ")
     assert "2 of 12 cells are slower" in " ".join(said.split())
 
 
 def test_the_console_shows_a_history(history):
     said = shown(history)
     assert "Cells that moved most over the runs" in said
-    assert "3 \u00b7 2026-12-02" in said
+    assert "2026-12-02" in said
 
 
 def test_names_of_kernels_are_no_markup(pair):

@@ -29,10 +29,10 @@ def plan_table(plan: Plan) -> RenderableType:
 
 
 def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
-    text = shown(console.final_summary(findings))
+    text = shown(console.final_summary(findings, verbose=True))
     for part in (
         "Winner per problem",
-        "Over all problems",
+        "Geometric means over 12 problems",
         "Failed: 20 of 408 cells",
         "torch.softmax",
     ):
@@ -44,7 +44,8 @@ def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
 def test_summary_of_a_single_problem_needs_no_second_table() -> None:
     findings = find(make_report(variant_count=3, problem_list=problems()[:1]))
     text = shown(console.final_summary(findings))
-    assert "Over all problems" not in text
+    assert "Geometric means" not in text
+    assert f"At {findings.problems[0].name}" in text
     assert "Failed" not in text
 
 
@@ -145,7 +146,8 @@ def test_problems_are_short_and_their_order_is_told() -> None:
         Problem(f"p{n}", f"m={n},n={2 * n},dtype=fp{n}", {"m": n, "n": 2 * n, "dtype": f"fp{n}"})
         for n in (16, 32)
     )
-    text = shown(console.final_summary(find(make_report(variant_count=3, problem_list=sizes))))
+    findings = find(make_report(variant_count=3, problem_list=sizes))
+    text = shown(console.final_summary(findings, verbose=True))
     assert "problem (m \u00d7 n dtype)" in text
     assert "16 \u00d7 32 fp16" in text
 
@@ -165,7 +167,7 @@ def test_problems_that_nobody_measured_are_counted_not_called_wrong(report: Repo
             summary=report.summary[~report.summary["cell"].isin(cells)],
             samples=report.samples[~report.samples["cell"].isin(cells)],
         )
-        return shown(console.final_summary(find(kept)))
+        return shown(console.final_summary(find(kept), verbose=True))
 
     text = with_outcome(Outcome.NOT_MEASURED)
     assert "1 more problems: not measured" in text

@@ -86,7 +86,8 @@ def damaged(tmp_path, change, name="timers"):
 
 
 def document_of(copy, out):
-    code = rebuild_report(ReportRequest(copy, out, str(out / "it.json"), "never"))
+    request = ReportRequest(copy, out, str(out / "it.json"), verbose=True, color="never")
+    code = rebuild_report(request)
     return code, json.loads((out / "it.json").read_text())
 
 

@@ -1,0 +1,272 @@
+"""Names of variants from what differs among them: short, unique, with the full name beside.
+
+A label is, in this order of preference:
+
+1. of a numbered version of a ladder: its number and its note, `12: one division per row`;
+2. a name of at most `LONGEST_PLAIN` characters, as it is;
+3. where a longer name says nothing but parameters: those that differ, `2/2/2 · buffer`;
+4. the words of a longer name that not all long names begin or end with.
+
+No two labels are equal: where what differs is not enough, the full name or a number tells them
+apart. What all variants share stands in `Names.shared`, once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.findings.parameter_words import Chip, ParameterWords
+from profiler.model import Params, Variant
+
+LONGEST_PLAIN = 24
+"""Characters of a name that is used as it is: tables of 80 columns have room for it."""
+LONGEST_LABEL = 48
+_LONGEST_NOTE = 32
+JOINT = " \u00b7 "
+_CUT = "\u2026"
+_NUMBERED = re.compile(r"[A-Za-z]*[-_ .]?(\d+)")
+_PIECES = re.compile(r"[A-Za-z]+|\d+(?:\.\d+)?")
+_CLAUSE = re.compile(r"[;:,.(]\s")
+_LEADS_ON = re.compile(
+    r"(a|an|and|as|at|by|each|for|from|in|into|no|not|of|on|one|or|per|so|than|that|the|then|to"
+    r"|where|which|while|with)?"
+)
+"""Words with which no cut text ends."""
+
+
+@dataclass(frozen=True)
+class VariantName:
+    """What one variant is called."""
+
+    label: str
+    """Shortest text that no other variant of the report has."""
+    full: str
+    """The name as the spec or the workload gives it."""
+    chips: tuple[Chip, ...] = ()
+    """What tells it from the others; empty where it shares no parameters with them."""
+
+    @property
+    def shortened(self) -> bool:
+        """Whether the full name says more than the label."""
+        return self.label != self.full
+
+    @property
+    def is_chips(self) -> bool:
+        """Whether the label is made of the chips."""
+        return self.shortened and self.label == JOINT.join(chip.text for chip in self.chips)
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of all variants of a report, aliases and references included."""
+
+    by_variant: Mapping[str, VariantName]
+    """By variant id."""
+    family: frozenset[str]
+    """Ids of the variants whose parameters are compared: all but references of another kind."""
+    shared: tuple[Chip, ...]
+    """What all variants of the family have."""
+    usual: tuple[Chip, ...]
+    """Flags that most have: the labels of the others say `no …`."""
+    keys: tuple[str, ...]
+    """What chips are values of, in their order: `dtype`, `B_r\u00d7B_c`, `buffer`."""
+
+    def of(self, variant: Variant) -> VariantName:
+        """Short and full name of a variant, and its chips."""
+        return self.by_variant[variant.id]
+
+    def label(self, variant: Variant) -> str:
+        """Shortest text that no other variant of the report has."""
+        return self.by_variant[variant.id].label
+
+    def full(self, variant: Variant) -> str:
+        """Name of a variant as the spec or the workload gives it."""
+        return self.by_variant[variant.id].full
+
+    def chips(self, variant: Variant) -> tuple[Chip, ...]:
+        """What tells a variant from the others."""
+        return self.by_variant[variant.id].chips
+
+    @cached_property
+    def from_parameters(self) -> bool:
+        """Whether any label is made of chips, so that `shared` and `keys` are needed to read it."""
+        return any(name.is_chips for name in self.by_variant.values())
+
+
+def find_names(
+    variants: Sequence[Variant], *, references: Collection[str] = (), ladder: bool = False
+) -> Names:
+    """Names of variants, from what differs among them.
+
+    `references`: ids of those that others are compared with. `ladder`: whether the variants are
+    versions, each made from the one before.
+    """
+    words = ParameterWords(_family(variants, references))
+    maker = _Labels(tuple(variants), words)
+    labels = {variant.id: maker.label(variant) for variant in variants}
+    if ladder:
+        labels |= _ladder_labels([item for item in variants if item.id not in references])
+    fulls = {variant.id: variant.name for variant in variants}
+    labels = _made_unique(labels, fulls)
+    members = frozenset(variant.id for variant in words.family)
+    return Names(
+        by_variant={
+            variant.id: VariantName(
+                label=labels[variant.id],
+                full=variant.name,
+                chips=words.differing_chips(variant.params) if variant.id in members else (),
+            )
+            for variant in variants
+        },
+        family=members,
+        shared=words.shared_chips(),
+        usual=words.usual_chips(),
+        keys=words.differing_keys(),
+    )
+
+
+def _family(variants: Sequence[Variant], references: Collection[str]) -> tuple[Variant, ...]:
+    """Variants whose parameters can be compared.
+
+    A reference belongs to them where it has what all others have, and nothing else.
+    """
+    rivals = [set(variant.params) for variant in variants if variant.id not in references]
+    rivals = [keys for keys in rivals if keys]
+    if not rivals:
+        return ()
+    common, every = set.intersection(*rivals), set.union(*rivals)
+    if not common:
+        return ()
+    return tuple(
+        variant for variant in variants if variant.params and common <= set(variant.params) <= every
+    )
+
+
+@dataclass(frozen=True)
+class _Labels:
+    """Labels of variants by their own names and parameters."""
+
+    variants: tuple[Variant, ...]
+    words: ParameterWords
+
+    def label(self, variant: Variant) -> str:
+        """Label of a variant; that of another may be the same."""
+        if len(variant.name) <= LONGEST_PLAIN:
+            return variant.name
+        if variant in self._long_in_family and self._says_parameters(variant):
+            chips = self.words.differing_chips(variant.params)
+            if chips:
+                return _fitted(JOINT.join(chip.text for chip in chips), LONGEST_LABEL)
+        return _fitted(self._differing_words(variant.name.split()), LONGEST_LABEL)
+
+    @cached_property
+    def _long(self) -> tuple[Variant, ...]:
+        """Variants with names that are too long."""
+        return tuple(item for item in self.variants if len(item.name) > LONGEST_PLAIN)
+
+    @cached_property
+    def _long_in_family(self) -> tuple[Variant, ...]:
+        return tuple(item for item in self._long if item in self.words.family)
+
+    @cached_property
+    def _pieces_of_all(self) -> frozenset[str]:
+        """What all long names of the family have, where there are several."""
+        if len(self._long_in_family) < 2:
+            return frozenset()
+        return frozenset.intersection(*(_pieces(item.name) for item in self._long_in_family))
+
+    @cached_property
+    def _shared_words(self) -> tuple[int, int]:
+        """Number of words that all long names begin with, and that they end with."""
+        names = [variant.name.split() for variant in self._long]
+        head = _common(names)
+        return head, _common([name[head:][::-1] for name in names])
+
+    def _says_parameters(self, variant: Variant) -> bool:
+        """Whether all that a name has beside the other long names is in its parameters."""
+        own = _pieces(variant.name) - self._pieces_of_all
+        return all(_is_of_parameters(piece, variant.params) for piece in own)
+
+    def _differing_words(self, name: Sequence[str]) -> str:
+        """A long name without the words that all long names begin or end with."""
+        head, tail = self._shared_words if len(self._long) > 1 else (0, 0)
+        middle = name[head : len(name) - tail]
+        if not middle:
+            return " ".join(name)
+        return " ".join([*([_CUT] if head else []), *middle, *([_CUT] if tail else [])])
+
+
+def _pieces(name: str) -> frozenset[str]:
+    """Words and numbers of a name."""
+    return frozenset(piece.lower() for piece in _PIECES.findall(name))
+
+
+def _is_of_parameters(piece: str, params: Params) -> bool:
+    """Whether a number is a value, or a word begins a word of a key or a value."""
+    texts = [text for key, value in params.items() for text in (key, str(value))]
+    words = [part.lower() for text in texts for part in _PIECES.findall(text)]
+    return any(word.startswith(piece) if piece.isalpha() else word == piece for word in words)
+
+
+def _common(rows: Iterable[Sequence[str]]) -> int:
+    """Number of words with which all rows begin."""
+    count = 0
+    for column in zip(*rows, strict=False):
+        if len(set(column)) > 1:
+            break
+        count += 1
+    return count
+
+
+def _ladder_labels(versions: Sequence[Variant]) -> dict[str, str]:
+    """Number and note of each version, by id; none where names are not a word and a number."""
+    numbers = [_NUMBERED.fullmatch(version.name) for version in versions]
+    values = [int(match.group(1)) for match in numbers if match]
+    if len(set(values)) < len(versions):
+        return {}
+    return {
+        version.id: f"{number}: {_short_note(version.note)}"
+        for version, number in zip(versions, values, strict=True)
+        if version.note
+    }
+
+
+def _short_note(note: str) -> str:
+    """A note that fits; of a longer one its first clause, else its first words."""
+    if len(note) <= _LONGEST_NOTE:
+        return note
+    clause = _CLAUSE.split(note, maxsplit=1)[0]
+    return _fitted(clause, _LONGEST_NOTE)
+
+
+def _fitted(text: str, longest: int) -> str:
+    """A text cut between two words, where it is too long."""
+    if len(text) <= longest:
+        return text
+    words = text[:longest].split(" ")[:-1]
+    while words and _LEADS_ON.fullmatch(words[-1].strip("\u00b7,;:").lower()):
+        words.pop()
+    return f"{' '.join(words) or text[: longest - 1]}{_CUT}"
+
+
+def _made_unique(labels: Mapping[str, str], fulls: Mapping[str, str]) -> dict[str, str]:
+    """Labels by id, of which no two are equal: full names where they meet, else with a number."""
+    counts = Counter(labels.values())
+    longer = {
+        variant: label if counts[label] == 1 else _fitted(fulls[variant], LONGEST_LABEL)
+        for variant, label in labels.items()
+    }
+    counts = Counter(longer.values())
+    taken = {label for label, count in counts.items() if count == 1}
+    unique: dict[str, str] = {}
+    for place, (variant, label) in enumerate(longer.items(), start=1):
+        numbered = label if counts[label] == 1 else f"{label} (#{place})"
+        while counts[label] > 1 and numbered in taken:
+            numbered += "'"
+        taken.add(numbered)
+        unique[variant] = numbered
+    return unique

@@ -1,0 +1,32 @@
+// Full names of variants: shown on hover, and copied by the button beside a short one.
+(() => {
+  "use strict";
+  const fullOf = (target) => target.parentElement.querySelector(".variant")?.dataset.full ?? "";
+  const copied = (text) => { // pages on disk may not use the clipboard otherwise
+    const field = document.createElement("textarea");
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const done = document.execCommand("copy");
+    field.remove();
+    return done;
+  };
+  const copy = async (text) => {
+    try {
+      await navigator.clipboard.writeText(text);
+      return true;
+    } catch {
+      return copied(text);
+    }
+  };
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest?.("button.copy");
+    if (!button) return;
+    button.textContent = (await copy(fullOf(button))) ? "\u2713" : "\u2715";
+    setTimeout(() => { button.textContent = "\u29c9"; }, 1500);
+  });
+  document.addEventListener("mouseover", (event) => {
+    const name = event.target.closest?.(".variant");
+    if (name && !name.title && name.dataset.full !== name.textContent) name.title = name.dataset.full;
+  });
+})();

@@ -1,0 +1,179 @@
+"""Labels of variants: short, unique, made of what differs; plans of recordings as examples."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from profiler.findings.variant_names import LONGEST_LABEL, LONGEST_PLAIN, find_names
+from profiler.model import Variant
+
+RECORDINGS = Path(__file__).parents[3] / "experiments/recordings"
+LADDERS = ("progression", "hopper")
+
+
+def names_of_recording(name):
+    plan = json.loads(gzip.decompress((RECORDINGS / name / "plan.json.gz").read_bytes()))
+    fields = {cell["variant"]["id"]: cell["variant"] for cell in plan["cells"]}
+    variants = [
+        Variant(item["id"], item["name"], item["params"], item["note"]) for item in fields.values()
+    ]
+    references = [plan["baseline"], *plan["references"]]
+    return variants, find_names(variants, references=references, ladder=name in LADDERS)
+
+
+def named(*variants, **options):
+    """Labels of variants, given as (name, parameters[, note])."""
+    made = [
+        Variant(f"v{number}", name, params, *note)
+        for number, (name, params, *note) in enumerate(variants)
+    ]
+    names = find_names(made, **options)
+    return [names.label(variant) for variant in made]
+
+
+def long(text):
+    return f"a_function_with_a_long_name({text})"
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in RECORDINGS.glob("*/run.json")))
+def test_labels_of_a_recording_are_short_and_no_two_are_equal(name):
+    variants, names = names_of_recording(name)
+    labels = [names.label(variant) for variant in variants]
+    assert len(set(labels)) == len(variants)
+    assert max(map(len, labels)) <= LONGEST_LABEL
+    assert [names.full(variant) for variant in variants] == [item.name for item in variants]
+
+
+def test_a_grid_of_configurations_is_named_by_what_differs():
+    variants, names = names_of_recording("autotune")
+    by_full = {names.full(variant): variant for variant in variants}
+    best = by_full["(BF16, 128, 128, 64, 4): async+eager+swizzled+load_2_2_2_tiles+opt_softmax"]
+    assert names.label(best) == "BF16 \u00b7 128\u00d764 \u00b7 2/2/2 \u00b7 opt-softmax"
+    assert names.chips(best)[1].params == (("B_r", 128), ("B_c", 64))
+    assert names.label(by_full["sdpa_cudnn"]) == "sdpa_cudnn"
+    assert not names.chips(by_full["sdpa_cudnn"])
+    shared = [chip.text for chip in names.shared]
+    assert shared == ["d_head 128", "4 warps", "async", "eager", "swizzled"]
+    assert names.keys[:2] == ("dtype", "B_r\u00d7B_c")
+    assert names.from_parameters
+    assert len(names.family) == 80
+
+
+def test_flags_that_most_have_are_said_where_they_are_missing():
+    variants, names = names_of_recording("async_copy")
+    labels = [names.label(variant) for variant in variants]
+    assert labels[1:5] == [
+        "BF16 \u00b7 all on",
+        "BF16 \u00b7 no eager",
+        "BF16 \u00b7 no async \u00b7 no eager",
+        "BF16 \u00b7 no swizzled",
+    ]
+    assert [chip.text for chip in names.usual] == ["async", "eager", "swizzled", "buffer"]
+    assert "B_r\u00d7B_c 128\u00d764" in [chip.text for chip in names.shared]
+
+
+def test_versions_of_a_ladder_say_number_and_note():
+    variants, names = names_of_recording("progression")
+    labels = {names.full(variant): names.label(variant) for variant in variants}
+    assert labels["step-01"] == "1: base: asynchronous copies only"
+    assert labels["step-13"] == "13: K and V from the last block\u2026"
+    assert labels["sdpa_flash"] == "sdpa_flash"
+    assert not names.from_parameters
+
+
+@pytest.mark.parametrize(
+    ("versions", "labels"),
+    [
+        ([("v1", {}, "naive"), ("v2", {}, "tiled")], ["1: naive", "2: tiled"]),
+        ([("v1", {}), ("v2", {}, "tiled")], ["v1", "2: tiled"]),
+        ([("naive", {}, "one"), ("v2", {}, "tiled")], ["naive", "v2"]),
+        ([("a1", {}, "one"), ("b1", {}, "tiled")], ["a1", "b1"]),
+        (
+            [("v1", {}, "x" * 40), ("v2", {}, "y" * 40)],
+            [f"1: {'x' * 31}\u2026", f"2: {'y' * 31}\u2026"],
+        ),
+        ([("v1", {}, "first the queries, then the keys and the values")], ["1: first the queries"]),
+    ],
+)
+def test_numbers_of_a_ladder(versions, labels):
+    assert named(*versions, ladder=True) == labels
+
+
+def test_short_names_stay():
+    assert named(("eager", {"implementation": "a"}), ("warp-r4-v1", {"rows": 4})) == [
+        "eager",
+        "warp-r4-v1",
+    ]
+
+
+def test_default_names_say_what_differs():
+    params = [{"block_size": size, "n_stages": 1, "vector": True} for size in (128, 256)]
+    texts = [",".join(f"{key}={value}" for key, value in item.items()) for item in params]
+    assert all(len(text) > LONGEST_PLAIN for text in texts)
+    names = find_names(
+        [Variant(text, text, item) for text, item in zip(texts, params, strict=True)]
+    )
+    assert [name.label for name in names.by_variant.values()] == [
+        "block_size 128",
+        "block_size 256",
+    ]
+    assert [chip.text for chip in names.shared] == ["1 stage", "vector"]
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (("BLOCK_M", "BLOCK_N", "BLOCK_K"), "1\u00d72\u00d73"),
+        (("dim0", "dim1", "dim2"), "1\u00d72\u00d73"),
+        (("q_tiles", "k_tiles", "v_tiles"), "1/2/3"),
+        (("num_warps", "num_stages", "num_ctas"), "1 warp \u00b7 2 stages \u00b7 3 ctas"),
+        (("rows", "columns", "depth"), "rows 1 \u00b7 columns 2 \u00b7 depth 3"),
+    ],
+)
+def test_numbers_that_belong_together(keys, text):
+    first, second = dict(zip(keys, (1, 2, 3), strict=True)), dict(zip(keys, (4, 5, 6), strict=True))
+    assert named((long("1, 2, 3"), first), (long("4, 5, 6"), second))[0] == text
+
+
+def test_a_name_that_says_more_than_its_parameters_keeps_its_words():
+    labels = named(
+        ("the attention of the old library", {"n": 1}),
+        ("the attention of the new library", {"n": 2}),
+    )
+    assert labels == ["\u2026 old \u2026", "\u2026 new \u2026"]
+    assert named(("the kernel of the old library", {}), ("the kernel of the new library", {})) == [
+        "\u2026 old \u2026",
+        "\u2026 new \u2026",
+    ]
+
+
+def test_no_two_labels_are_equal():
+    """Parameters that lack what differs, and names that are equal to begin with."""
+    params = {"tile": 64}
+    labels = named(
+        (long("64, fast"), params),
+        (long("64, slow"), params),
+        ("same name", params),
+        ("same name", {}),
+        ("tile 64", {}),
+        (long("64"), {"tile": 64, "fast": True}),
+    )
+    assert len(set(labels)) == len(labels)
+    assert labels[2:4] == ["same name (#3)", "same name (#4)"]
+
+
+def test_a_single_long_name_is_cut_between_words():
+    (label,) = named(("one very long name of a single variant that nobody can compare", {"n": 1}))
+    assert label == "one very long name of a single variant\u2026"
+
+
+def test_a_reference_with_the_parameters_of_the_others_is_one_of_them():
+    variants = [
+        Variant(f"v{size}", long(f"{size}, {rows}"), {"size": size, "rows": rows})
+        for size, rows in ((1, 8), (2, 8), (3, 8))
+    ]
+    names = find_names(variants, references=["v1"])
+    assert names.label(variants[0]) == "size 1"
+    assert names.family == {"v1", "v2", "v3"}

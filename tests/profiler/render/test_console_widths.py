@@ -1,0 +1,247 @@
+"""Tables of every command hold at 80, 120 and 200 columns: each row has its name, no line is wider.
+
+Names may be wrapped between their words, and words that are longer than `WHOLE`.
+"""
+
+import io
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from run_pairs import Pair
+from synthetic_grid import make_grid
+from synthetic_report import make_report, problems
+from synthetic_tiles import tile_report
+from synthetic_timeline import timeline_report
+from synthetic_waves import make_waves
+
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.importers.timelines import read_timelines
+from profiler.model import BuildResult, KernelFacts, Plan, TunedConfig, Variant
+from profiler.render.console import tables as console
+from profiler.render.console.runs import comparison_tables
+from profiler.render.console.terminal import columns, table
+from profiler.render.import_timeline import timeline_part, timelines_console
+from profiler.render.tuning_page import console_tables
+from profiler.sessions.launch_counts import launch_counts, launches_note
+
+WIDTHS = (80, 120, 200)
+WHOLE = 24
+NSYS = Path(__file__).parents[2] / "recordings/nsys-2025.3/three_iterations.sqlite"
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a command prints, and the names that its rows must have."""
+
+    shown: RenderableType
+    names: tuple[str, ...]
+
+
+def lines_of(shown: RenderableType, width: int) -> list[str]:
+    stream = io.StringIO()
+    Console(file=stream, width=width, color_system=None, highlight=False).print(shown)
+    return stream.getvalue().splitlines()
+
+
+def summary(findings: Findings, *, verbose: bool) -> Printed:
+    names = [rank.variant.name for rank in findings.ranks[:4]]
+    return Printed(console.final_summary(findings, verbose=verbose), tuple(names))
+
+
+def run_summary(*, verbose: bool) -> Printed:
+    return summary(find(tile_report()), verbose=verbose)
+
+
+def one_problem() -> Printed:
+    return summary(find(make_report(variant_count=6, problem_list=problems()[:1])), verbose=False)
+
+
+def grid() -> Printed:
+    return summary(find(make_grid()), verbose=True)
+
+
+def waves() -> Printed:
+    findings = find(make_waves())
+    names = tuple(variant.name for variant in findings.variants)
+    return Printed(console.final_summary(findings), names)
+
+
+def timeline() -> Printed:
+    findings = find(timeline_report())
+    return Printed(console.final_summary(findings), (findings.variants[0].name,))
+
+
+def plan() -> Printed:
+    made: Plan = make_report(variant_count=4).plan
+    shown = console.plan_table(made, launch_counts(made), launches_note(made))
+    return Printed(shown, tuple(problem.name for problem in made.problems))
+
+
+def build() -> Printed:
+    variants = [Variant(f"v{number}", f"variant-number-{number}-" * 3) for number in range(3)]
+    kernel = KernelFacts("_Z4kernILi128EEvPf" * 4, registers=40, spill_store_bytes=123456)
+    builds = [BuildResult(variant.id, ok=True, kernels=(kernel,)) for variant in variants]
+    return Printed(console.build_table(builds, variants), tuple(item.name for item in variants))
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    status: str = "missing"
+    detail: str = "nothing was found in any of the folders on the path, nor beside CUDA's own " * 2
+    remedy: str = "Install it from NVIDIA's page and put it on the path; then run this again. " * 2
+
+
+def doctor() -> Printed:
+    names = ("GPU", "counters", "ncu", "nsys", "disk")
+    return Printed(console.doctor_table([Check(name) for name in names]), names)
+
+
+def listed() -> Printed:
+    names = tuple(f"autotune/20260102-03040{number}" for number in range(3))
+    row = {"experiment": "autotune", "created": "2026-01-02T03:04:05+00:00", "cells": 504}
+    return Printed(
+        console.runs_table([{"run": name, "gpu": "NVIDIA H200", **row} for name in names]), names
+    )
+
+
+LONG_KERNELS = tuple(
+    f"gemm_{size}_library<Gemm<{size}, (int)128, float, half>>(Params_{size})"
+    for size in (64, 128, 256)
+)
+
+
+def imported() -> Printed:
+    count = len(LONG_KERNELS)
+    launches = pd.DataFrame(
+        {
+            "id": range(count),
+            "kernel": LONG_KERNELS,
+            "grid_size": [f"(10{number}, 24, 1)" for number in range(count)],
+            "block_size": ["(256, 1, 1)"] * count,
+            "stream": ["7"] * count,
+            "nvtx": [()] * count,
+            "duration_ns": [1e6, 2e6, math.nan],
+            "cycles": [1.5e6, 2.5e6, 3e6],
+            "registers": [255.0] * count,
+            "shared_dynamic_bytes": [1e5] * count,
+            "dram_read_bytes": [1e9] * count,
+            "dram_write_bytes": [1e9] * count,
+            "l2_hit_pct": [50.0] * count,
+        }
+    )
+    grids = tuple(f"(10{number}, 24, 1)" for number in range(count))
+    return Printed(console.import_table(launches), ("(256,", *LONG_KERNELS, *grids))
+
+
+def imported_timeline() -> Printed:
+    parts = [
+        timeline_part(file.file, file.recorded_by, file.overview) for file in read_timelines([NSYS])
+    ]
+    return Printed(timelines_console(parts), ("run_0", "cudaLaunchKernel"))
+
+
+def tuned() -> Printed:
+    config = {"BLOCK_M": 128, "BLOCK_N": 64, "num_warps": 4, "num_stages": 3}
+    choices = tuple(f"triton_mm_{number}_with_a_long_name_of_its_own" for number in range(3))
+    rows = [
+        TunedConfig("mm(4096x4096, 4096x4096)", choice, config, time_ns=1e6, registers=255)
+        for choice in choices
+    ]
+    return Printed(console.Group(*console_tables(rows)), choices)
+
+
+def empty() -> Printed:
+    shown = table("Nothing was found")
+    columns(shown, "a", "b", right=True)
+    return Printed(shown, ())
+
+
+COMMANDS: dict[str, Callable[[], Printed]] = {
+    "run": lambda: run_summary(verbose=False),
+    "run verbose": lambda: run_summary(verbose=True),
+    "run one problem": one_problem,
+    "run grid": grid,
+    "run waves": waves,
+    "run timeline": timeline,
+    "plan": plan,
+    "build": build,
+    "doctor": doctor,
+    "list": listed,
+    "import": imported,
+    "import timeline": imported_timeline,
+    "import tuning": tuned,
+    "nothing": empty,
+}
+
+
+def check(printed: Printed) -> None:
+    for width in WIDTHS:
+        lines = lines_of(printed.shown, width)
+        assert max(map(cell_len, lines)) <= width
+        assert not [line for line in lines if line != line.rstrip()], "blanks at the end of a line"
+        text = "\n".join(lines)
+        words = [word for name in printed.names for word in name.split()]
+        assert [word for word in words if word[:WHOLE] not in text] == [], f"at {width} columns"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_tables_hold_at_any_width(command: str) -> None:
+    check(COMMANDS[command]())
+
+
+def test_the_tables_of_compare_hold_at_any_width(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    comparison = pair.compare(pair.copy({"plain": 1.5}))
+    names = tuple(variant.name for variant in comparison.runs[0].report.plan.variants)
+    check(Printed(comparison_tables(comparison), names))
+
+
+# ---- what goes first, and what stays -------------------------------------------------------------
+
+
+def wide_table():
+    shown = table("Some rows")
+    columns(shown, "variant", name=True)
+    columns(shown, "time", right=True)
+    columns(shown, "interval", right=True, drop=2)
+    columns(shown, "verdict", drop=1)
+    shown.add_row("a" * 30, "1.234 ms", "[1.230, 1.240]", "FASTER")
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out", "name_lines"),
+    [
+        (80, "", 1),
+        (60, "No room here for: interval.", 1),
+        (45, "No room here for: interval.", 2),
+        (40, "No room here for: interval, verdict.", 1),
+        (36, "No room here for: interval, verdict.", 2),
+    ],
+)
+def test_the_least_important_columns_go_first(width: int, left_out: str, name_lines: int) -> None:
+    lines = lines_of(wide_table(), width)
+    assert [line for line in lines if "No room" in line] == ([left_out] if left_out else [])
+    named = [line for line in lines if line.startswith("a")]
+    assert len(named) == name_lines
+    assert len(named[0].split()[0]) >= 24
+
+
+def test_a_short_summary_is_the_answer_and_ten_rows() -> None:
+    findings = find(tile_report())
+    lines = lines_of(console.final_summary(findings), 80)
+    rule = next(number for number, line in enumerate(lines) if line.startswith("\u2500"))
+    rows = [line for line in lines[rule + 1 :] if "\u00d7 " in line and "\u00b7" in line]
+    assert len(lines) <= 60
+    assert 5 <= len(rows) <= 10
+    assert not [line for line in lines if "Winner per problem" in line]
+    assert any("have FP16, async" in line for line in lines), "what all share is said once"
+    assert sum("async" in line for line in lines) == 1

@@ -1,0 +1,101 @@
+"""Names of variants on a page: chips and labels are shown, full names are within reach."""
+
+import json
+from typing import Any
+
+import lxml.html
+import pytest
+from synthetic_report import make_report, problems
+from synthetic_tiles import tile_report
+
+from profiler.commands.output import report_document
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.render.figures import svg
+from profiler.render.figures.canvas import _legend_columns
+from profiler.render.figures.charts import bar_table, dot_table
+from profiler.render.page import render_page
+from profiler.render.words.answer import sentences
+from profiler.render.words.names import key_to_names
+
+
+@pytest.fixture(scope="module")
+def findings() -> Findings:
+    return find(tile_report(count=7, sizes=2))
+
+
+@pytest.fixture(scope="module")
+def tree(findings: Findings) -> Any:
+    with pytest.MonkeyPatch.context() as patch:  # drawing takes ten times as long as all the rest
+        patch.setattr(svg, "to_svg", lambda *_: "")
+        return lxml.html.document_fromstring(render_page(findings))
+
+
+def test_the_main_table_has_chips_and_the_full_name(findings: Findings, tree: Any) -> None:
+    rows = tree.xpath("//table[@id='main-table']/tbody/tr")
+    assert len(rows) == len(findings.distinct_cells)
+    for row in rows:
+        variant = findings.variants[int(row.get("data-variant"))]
+        name = findings.names.of(variant)
+        (shown,) = row.xpath("./th//span[@class='variant']")
+        assert shown.get("data-full") == name.full
+        chips = [chip.text_content() for chip in shown.xpath("./span[@class='chip']")]
+        assert chips == ([chip.text for chip in name.chips] if name.is_chips else [])
+        assert bool(row.xpath("./th//button[contains(@class, 'copy')]")) == name.shortened
+        assert name.shortened or shown.text_content() == name.full
+
+
+def test_what_all_share_is_said_once(findings: Findings, tree: Any) -> None:
+    words = key_to_names(findings)
+    assert words == (
+        "Names: tile_m\u00d7tile_n \u00b7 load_tiles \u00b7 buffer. "
+        "All 6 configurations have FP16, async."
+    )
+    assert sum(words in text for text in tree.itertext()) == 1
+    assert key_to_names(find(make_report(variant_count=3, problem_list=problems()[:1]))) == ""
+
+
+def test_no_two_marks_of_a_figure_have_the_same_name(findings: Findings) -> None:
+    for problem in findings.problems:
+        for table in (
+            bar_table(findings, findings.primary, problem)[0],
+            dot_table(findings, problem)[0],
+        ):
+            assert table["name"].is_unique
+            assert table["name"].str.len().max() <= 48
+
+
+def test_files_have_full_names(findings: Findings, tree: Any) -> None:
+    data = json.loads(tree.xpath("//script[@id='data']")[0].text)
+    pairs = [(variant["name"], variant["label"]) for variant in data["variants"]]
+    names = [findings.names.of(variant) for variant in findings.variants]
+    assert pairs == [(name.full, name.label) for name in names]
+    document = report_document(findings)
+    by_cell = {cell.id: findings.names.of(cell.variant) for cell in findings.report.plan.cells}
+    for cell in document["cells"]:
+        assert (cell["variant"], cell["label"]) == (
+            by_cell[cell["id"]].full,
+            by_cell[cell["id"]].label,
+        )
+    best = document["answer"]["best"]
+    assert best["variant"] == findings.names.full(findings.best)
+    assert best["label"] == findings.best.name
+
+
+def test_a_reference_that_is_ahead_is_named_first() -> None:
+    """As the baseline is here, whose kernel none of the others reaches."""
+    report = make_report(variant_count=4, problem_list=problems()[:2], baseline="torch")
+    ahead = report.samples["cell"].str.startswith("torch..")
+    report.samples.loc[ahead, ["duration_ns", "cycles"]] /= 40
+    (first, *_) = sentences(find(report))
+    text = "".join(part.text for part in first)
+    assert text.startswith("torch.softmax is ")
+    assert text.endswith("faster than the best of these (geometric mean, shown at both problems).")
+
+
+@pytest.mark.parametrize(
+    ("lengths", "columns"),
+    [([5, 5, 5], 3), ([44] * 5, 3), ([44] * 3, 3), ([180, 180], 1), ([10] * 8, 6)],
+)
+def test_a_legend_is_no_wider_than_its_figure(lengths: list[int], columns: int) -> None:
+    assert _legend_columns(["x" * length for length in lengths], 13.0) == columns
