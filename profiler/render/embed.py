@@ -79,7 +79,6 @@ def payload(
                 "id": variant.id,
                 "name": findings.names.full(variant),
                 "label": variant.name,
-                "label": variant.name,
                 "params": dict(variant.params),
             }
             for variant in findings.variants
