@@ -121,7 +121,7 @@ $("baseline")?.addEventListener("change", (event) => {
 });
 
 // ---- columns that stick: the key columns always, those of the problem as far as they leave room -------
-const MOST_STUCK = 0.62; // of the width of the table
+const MOST_STUCK = 0.68; // of the width of the table
 const sheet = (id) => {
   if (!$(id)) document.head.append(make("style", { id }));
   return $(id);
