@@ -205,7 +205,7 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
     )
     assert done.code == 0, done.err
     assert done.err == ""
-    assert "Winner per problem" in done.out
+    assert "Geometric means over 2 problems" in done.out
     assert "\x1b[" not in done.out
     (run,) = profiler.runs()
     assert not (run / "index.html").exists()

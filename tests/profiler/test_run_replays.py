@@ -121,7 +121,8 @@ def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
     (notice,) = (one for one in found["notices"] if one["kind"] == "replay_ignores")
     assert "collect.final_blocks=3, collect.blocks=[4, 10]" in notice["text"]
     assert "margin_pct" not in notice["text"]
-    assert notice["text"] in err
+    assert notice["text"].rstrip(".") in err
+    assert "(in full with --verbose, and in the page): " in err
     assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
 
 

@@ -134,7 +134,7 @@ def test_lines_have_a_panel_each_and_all_series() -> None:
 
 def test_long_names_keep_both_ends() -> None:
     name = "kernel_" + "x" * 80 + "_v7"
-    assert len(shorten(name)) <= 44
+    assert len(shorten(name)) <= 48
     assert shorten(name).startswith("kernel_")
     assert shorten(name).endswith("_v7")
     assert shorten("short") == "short"
