@@ -103,9 +103,11 @@ def test_several_notices_in_one_line_begin_with_the_worst() -> None:
     few = Notice(NoticeKind.FEW_BLOCKS, {"blocks": 3, "needed": 6})
     failed = Notice(NoticeKind.FAILED_CELLS, {"count": 2, "total": 9, "causes": "1 crashed: a, b"})
     code = Notice(NoticeKind.DUPLICATE_CODE, {"pairs": "a = b", "count": 1})
-    assert in_one_line(fold([code, few, failed])) == (
-        "1 error, 1 warning, 1 note (in full with --verbose, and in the page): "
-        "2 of 9 cells failed; Only 3 timing blocks; The same program under two names, measured once."
+    counts, _, clauses = in_one_line(fold([code, few, failed])).partition(": ")
+    assert counts == "1 error, 1 warning, 1 note (in full with --verbose, and in the page)"
+    assert clauses == (
+        "2 of 9 cells failed; Only 3 timing blocks; "
+        "The same program under two names, measured once."
     )
 
 
