@@ -29,7 +29,7 @@ from profiler.render.figures.canvas import (
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-_HEIGHT_IN = 4.4
+_PLOT_IN = 2.9
 _LEFT, _RIGHT = 0.09, 0.99
 _HEAD_IN = 0.45
 _TURN_DEGREES = 40
@@ -148,15 +148,15 @@ def _panel(axes: Axes, panel: str, rows: pd.DataFrame) -> None:
 
 def _versions_figure(names: Sequence[str]) -> tuple[Figure, Axes]:
     """Axes with a place on the x axis for each version."""
-    figure = Figure(figsize=(WIDTH_IN, _HEIGHT_IN))
     shown = [shorten(name, _LONGEST) for name in names]
     longest = widest_in(shown)
     foot = 0.2 + longest * math.sin(math.radians(_TURN_DEGREES))
     # The first label reaches furthest to the left of its place.
     reach = 0.1 + text_width_in(shown[0]) * math.cos(math.radians(_TURN_DEGREES))
     left = max(_LEFT, (reach - 0.6 * (WIDTH_IN - reach) / len(names)) / WIDTH_IN)
-    bottom, top = foot / _HEIGHT_IN, 1 - _HEAD_IN / _HEIGHT_IN
-    axes = figure.add_axes((left, bottom, _RIGHT - left, top - bottom))
+    height = _HEAD_IN + _PLOT_IN + foot
+    figure = Figure(figsize=(WIDTH_IN, height))
+    axes = figure.add_axes((left, foot / height, _RIGHT - left, _PLOT_IN / height))
     axes.set_xlim(-0.6, len(names) - 0.4)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(names)))))
     axes.set_xticklabels(shown, rotation=_TURN_DEGREES, ha="right", rotation_mode="anchor")

@@ -19,7 +19,6 @@ from profiler.render.words.names import shorten
 
 MOST_PROBLEMS = 16
 _COLUMNS = ["row", "ratio", "role", "mark", "cell"]
-_LONGEST = 40
 
 
 def configurations_chart(findings: Findings) -> Chart | None:
@@ -89,7 +88,7 @@ def _entries(findings: Findings, dots: pd.DataFrame, references: pd.DataFrame) -
         return [findings.variants[int(mark)] for mark in sorted(marks)]
 
     def entry(variant: Variant, marker: str) -> Entry:
-        text = shorten(variant.name, _LONGEST)
+        text = shorten(variant.name)
         return Entry(text, colour_of(findings.role(variant)), marker)
 
     others = dots[dots["role"] == "other"]["mark"].nunique()
