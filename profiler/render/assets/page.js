@@ -209,9 +209,18 @@
   };
   const variantOf = (target) => target.closest?.("tr[data-variant], .mark[data-variant]")?.dataset.variant ?? null;
   const nameOf = (variant) => data?.variants?.[Number(variant)]?.name ?? "";
+  const markTitle = (mark) => {
+    const name = nameOf(mark.dataset.variant);
+    if (mark.dataset.cell === undefined) return name;
+    const cell = Number(mark.dataset.cell);
+    const problem = data?.problems?.[data.cells.problem[cell]]?.name ?? "";
+    const metric = data?.metrics?.find((one) => one.name === data.primary);
+    const median = metric ? fieldsOf(metric, cell).median : null;
+    return `${name}, ${problem}${median === null ? "" : `: ${median} ${metric.unit}`}`;
+  };
   for (const mark of all(".mark")) {
     const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-    title.textContent = nameOf(mark.dataset.variant);
+    title.textContent = markTitle(mark);
     mark.append(title);
   }
   document.addEventListener("mouseover", (event) => { if (pinned === null) light(variantOf(event.target)); });
