@@ -16,7 +16,7 @@ from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import Gpu, architecture_of, find_gpu, probe_environment
 from profiler.machine.nsys_install import importer_fault, nsys_version
 from profiler.model import Environment
-from profiler.planning.spec import Experiment, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, Experiment
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,8 @@ def _compiler() -> Path | None:
 
 def _require_torch(experiment: Experiment) -> None:
     """Raise where the workload needs torch and this interpreter, also the runner's, has none."""
-    if isinstance(experiment.workload, ModuleWorkload) and find_spec("torch") is None:
+    in_python = not isinstance(experiment.workload, CommandWorkload)
+    if in_python and find_spec("torch") is None:
         raise EnvironmentUnusable(
             "torch is not installed in this Python, and the workload needs it.",
             remedy="pip install 'kernel-profiler[torch]'; in a checkout, pip install -e .[torch]",

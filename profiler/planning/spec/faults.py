@@ -12,9 +12,8 @@ from pydantic_core import ErrorDetails
 from profiler.planning.spec.models import Experiment
 from profiler.planning.spec.source import Document, Fault, FieldPath, field_name, kind_of
 from profiler.planning.spec.values import did_you_mean
-from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
+from profiler.planning.spec.workloads import KINDS
 
-_KINDS: dict[str, type[BaseModel]] = {"(module)": ModuleWorkload, "(command)": CommandWorkload}
 _INTERNAL = re.compile(r"\(.*\)|\[key\]")
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -115,8 +114,8 @@ def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
     """The keys that the mapping at this place may have; empty where any key may stand."""
     models: tuple[type[BaseModel], ...] = (Experiment,)
     for key in loc:
-        if isinstance(key, str) and key in _KINDS:
-            models = (_KINDS[key],)
+        if isinstance(key, str) and key in KINDS:
+            models = (KINDS[key],)
         elif isinstance(key, str) and (models_below := _below(models, key)):
             models = models_below
     return tuple(name for model in models for name in _keys(model))

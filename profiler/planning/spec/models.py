@@ -48,6 +48,7 @@ from profiler.planning.spec.values import (
     unique,
     wrong,
 )
+from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
 from profiler.planning.spec.workloads import CommandWorkload, Workload
 from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
@@ -507,6 +508,14 @@ class Experiment(SpecModel):
     )
     page: Page = Field(default_factory=Page, description="Which page to write.")
     build: Build = Field(default_factory=Build, description="Compiler settings.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join_sizes(cls, value: object) -> object:
+        """Lists of sizes that a variant of a `.cu` file has, as text: parameters are scalars."""
+        if not isinstance(value, dict) or not is_cuda_file(value.get("workload")):
+            return value
+        return {**value, "variants": with_joined_sizes(value.get("variants"))}
 
     @property
     def asked(self) -> tuple[Question, ...]:

@@ -1,4 +1,4 @@
-"""The two kinds of workload: Python code, and a program of the user's own."""
+"""The kinds of workload: Python code, a program of the user's own, and a `.cu` file."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from profiler.planning.spec.cuda_file import CudaWorkload
 from profiler.planning.spec.values import (
     PARAMETER_NAME,
     Name,
@@ -201,27 +202,44 @@ def _fill(part: str, values: Mapping[str, str]) -> str:
 
 def _workload_kind(value: object) -> str | None:
     """Which model a workload is: by its keys, or by what its keys were probably meant to be."""
-    if isinstance(value, str | ModuleWorkload):
+    if isinstance(value, str):
         return "(module)"
-    if isinstance(value, CommandWorkload):
-        return "(command)"
-    if not isinstance(value, dict) or {"module", "command"} <= set(value):
+    for tag, model in KINDS.items():
+        if isinstance(value, model):
+            return tag
+    if not isinstance(value, dict) or len(_MAIN_KEYS.keys() & value.keys()) > 1:
         return None
-    fields = {**dict.fromkeys(ModuleWorkload.model_fields, "(module)")}
-    fields |= dict.fromkeys(CommandWorkload.model_fields, "(command)")
-    for key in sorted(value, key=lambda key: key not in ("module", "command")):
+    main = next((tag for key, tag in _MAIN_KEYS.items() if key in value), None)
+    return main or _closest_kind(value)
+
+
+def _closest_kind(value: Mapping[Any, Any]) -> str | None:
+    """The model with a field like the first key that is like any."""
+    fields = {name: tag for tag, model in KINDS.items() for name in model.model_fields}
+    for key in value:
         close = difflib.get_close_matches(str(key), fields, n=1)
         if close:
             return fields[close[0]]
     return None
 
 
+KINDS: Mapping[str, type[SpecModel]] = {
+    "(source)": CudaWorkload,
+    "(command)": CommandWorkload,
+    "(module)": ModuleWorkload,
+}
+"""Models by the tags that stand for them in the paths of pydantic's errors."""
+_MAIN_KEYS = {"module": "(module)", "command": "(command)", "source": "(source)"}
+
+
 Workload = Annotated[
-    Annotated[ModuleWorkload, Tag("(module)")] | Annotated[CommandWorkload, Tag("(command)")],
+    Annotated[ModuleWorkload, Tag("(module)")]
+    | Annotated[CommandWorkload, Tag("(command)")]
+    | Annotated[CudaWorkload, Tag("(source)")],
     Discriminator(
         _workload_kind,
         custom_error_type="wrong",
         custom_error_message="must be a module (`profiler.kernels.softmax`), a file (`./mine.py`), "
-        "or a mapping with either `module` or `command`",
+        "or a mapping with one of `module`, `command` and `source`",
     ),
 ]

@@ -1,0 +1,43 @@
+"""Variants of a `.cu` file: what to compile for each, and what no GPU can launch; no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.kernels.cuda_file.description import CudaFile, Params
+from profiler.kernels.recipe import Recipe
+
+LAUNCHER = Path(__file__).resolve().parent / "src" / "launcher.cu"
+"""Source that starts any kernel of a file that is included before it."""
+
+
+class CudaFileSpace:
+    """Functions of a workload's space for a description."""
+
+    def __init__(self, description: CudaFile) -> None:
+        self._description = description
+
+    def recipe(self, params: Params) -> Recipe | None:
+        """Launcher with the user's file in front; None where torch runs."""
+        if "torch" in params:
+            return None
+        description = self._description
+        return Recipe(
+            sources=(LAUNCHER,),
+            included=(description.source_of(params).resolve(),),
+            defines={
+                **description.macros(params),
+                "PROFILER_KERNEL": description.kernel_of(params),
+                "PROFILER_ARGUMENTS": len(description.arguments_of(params)),
+            },
+        )
+
+    def check_cell(self, variant_params: Params, problem_params: Params) -> str | None:
+        """Reason why no GPU can launch this, or None."""
+        if "torch" in variant_params:
+            return None
+        return self._description.launch_shape(variant_params, problem_params).fault()
+
+    def at_launch(self, params: Params) -> Params:
+        """What acts when a variant is launched: grid, block, arguments, and their parameters."""
+        return {} if "torch" in params else self._description.at_launch(params)
