@@ -160,7 +160,7 @@ def _collect_call(node: ast.Call, names: set[str]) -> None:
         _collect(argument, names)
 
 
-def _parts(node: ast.expr) -> list[ast.expr]:  # noqa: PLR0911 - one line for each kind of node
+def _parts(node: ast.expr) -> list[ast.expr]:
     """Operands of a node that arithmetic may have."""
     match node:
         case ast.Constant(value=str() | int() | float()):
@@ -205,8 +205,10 @@ def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
             return _compared(node, values)
         case ast.BoolOp(op=op, values=operands):
             wanted = isinstance(op, ast.And)
-            return all(_value(o, values) for o in operands) if wanted else any(
-                _value(o, values) for o in operands
+            return (
+                all(_value(o, values) for o in operands)
+                if wanted
+                else any(_value(o, values) for o in operands)
             )
     raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
 

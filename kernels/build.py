@@ -246,7 +246,10 @@ def _portable_name(path: Path, recipe: Recipe) -> str:
 def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
     """The sources, what is included in front of them, and every header in their folders."""
     headers = (
-        path for folder in _folders(recipe) for path in folder.iterdir() if path.suffix in HEADER_SUFFIXES
+        path
+        for folder in _folders(recipe)
+        for path in folder.iterdir()
+        if path.suffix in HEADER_SUFFIXES
     )
     return (*recipe.sources, *recipe.included, *headers)
 

@@ -311,4 +311,4 @@ def _three(expressions: Sequence[Arithmetic], values: Params) -> tuple[int, int,
 
 
 def _times(sizes: Iterable[int]) -> str:
-    return "×".join(str(size) for size in sizes)
+    return " x ".join(str(size) for size in sizes)

@@ -110,8 +110,12 @@ def _out_of_range(parameter: str, value: Number) -> str | None:
     if parameter[0] not in "iu":
         return None
     bits = 8 * int(parameter[1:])
-    least, most = (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) if parameter[0] == "i" else (0, 2**bits - 1)
-    return None if least <= value <= most else f"{value} does not fit into {_words(parameter)}"
+    least = -(2 ** (bits - 1)) if parameter[0] == "i" else 0
+    return (
+        None
+        if least <= value < least + 2**bits
+        else f"{value} does not fit into {_words(parameter)}"
+    )
 
 
 def _words(kind: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from profiler.kernels.cuda_file.description import CudaFile, Params
+from profiler.kernels.arithmetic import Value
+from profiler.kernels.cuda_file.description import CudaFile, Params, placeholders
 from profiler.kernels.recipe import Recipe
 
 LAUNCHER = Path(__file__).resolve().parent / "src" / "launcher.cu"
@@ -16,6 +18,17 @@ class CudaFileSpace:
 
     def __init__(self, description: CudaFile) -> None:
         self._description = description
+
+    def variant_name(self, params: Params) -> str | None:
+        """`tiled<32, 8>`: the kernel, or the expression of torch; None where that tells nothing."""
+        if "torch" in params:
+            return str(params["torch"])
+        kernel = str(params.get("kernel", self._description.kernel) or "")
+        inside = placeholders(kernel)
+        if "kernel" not in params and not inside:
+            return None
+        rest = {n: value for n, value in params.items() if n not in ("kernel", *inside)}
+        return ",".join((self._description.kernel_of(params), *map(_written, rest.items())))
 
     def recipe(self, params: Params) -> Recipe | None:
         """Launcher with the user's file in front; None where torch runs."""
@@ -41,3 +54,10 @@ class CudaFileSpace:
     def at_launch(self, params: Params) -> Params:
         """What acts when a variant is launched: grid, block, arguments, and their parameters."""
         return {} if "torch" in params else self._description.at_launch(params)
+
+
+def _written(parameter: tuple[str, Value]) -> str:
+    """`tile=32`; text that holds more than one word in quotes."""
+    name, value = parameter
+    plain = isinstance(value, str) and value.isidentifier()
+    return f"{name}={value if plain else json.dumps(value)}"

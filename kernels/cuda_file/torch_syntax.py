@@ -22,8 +22,8 @@ _BOTH = """abs amax amin arange argmax argmin argsort bmm ceil clamp conj cos co
     reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter_add select sigmoid
     sign sin sinh softmax sort sqrt square squeeze std sub sum swapaxes take_along_dim tan tanh tile
     topk transpose tril triu trunc unflatten unsqueeze var where"""
-_FUNCTIONS = """addmm baddbmm cat concat cross cdist einsum eye full full_like histc hstack kron linspace
-    log_softmax meshgrid ones ones_like stack tensordot vstack zeros zeros_like"""
+_FUNCTIONS = """addmm baddbmm cat concat cross cdist einsum eye full full_like histc hstack kron
+    linspace log_softmax meshgrid ones ones_like stack tensordot vstack zeros zeros_like"""
 _NEURAL = """avg_pool1d avg_pool2d conv1d conv2d conv3d elu embedding gelu group_norm hardswish
     interpolate layer_norm leaky_relu linear log_softmax max_pool1d max_pool2d mish normalize
     one_hot pad rms_norm scaled_dot_product_attention silu softplus"""
@@ -41,7 +41,16 @@ ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "shape", "values",
 _NOT_OF_TENSORS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
 _MODULES = ("torch", "F", "torch.nn.functional")
 _NODES = (
-    *(ast.BinOp, ast.UnaryOp, ast.Compare, ast.IfExp, ast.Subscript, ast.Slice, ast.Tuple, ast.List),
+    *(
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Compare,
+        ast.IfExp,
+        ast.Subscript,
+        ast.Slice,
+        ast.Tuple,
+        ast.List,
+    ),
     *(ast.operator, ast.unaryop, ast.cmpop, ast.expr_context),
 )
 
@@ -73,7 +82,7 @@ def parse_torch(text: str) -> TorchSyntax:
 
 
 def function_named(node: ast.expr) -> tuple[str, str] | None:
-    """Module (`torch` or `torch.nn.functional`) and name of a function; None for a method's node."""
+    """Module (`torch` or `torch.nn.functional`) and name of a function; None for a method."""
     if isinstance(node, ast.Name):
         module, name = "", node.id
     elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in _MODULES:

@@ -1,4 +1,4 @@
-"""Workload of a `.cu` file that an experiment file describes; the functions of docs/workloads.md."""
+"""Workload of a `.cu` file that an experiment file describes (docs/workloads.md)."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CudaFileWorkload:
 
         return self.kernel_launch(variant, problem, inputs, library, stream)
 
-    def kernel_launch(  # noqa: PLR0913 - those of `prepare`, and the stream
+    def kernel_launch(
         self,
         variant: Params,
         problem: Params,

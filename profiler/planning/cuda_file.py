@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from profiler.kernels.arithmetic import ExpressionError, unknown_name
-from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile
+from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile, TensorArgument
 from profiler.kernels.cuda_file.torch_syntax import parse_torch
 from profiler.kernels.cuda_file.user_function import split_function
 from profiler.model import Params, Problem, Variant
@@ -71,7 +72,7 @@ class _Checks:
             self._each_problem((*place, "shape"), tensor.shape_of)
             self._each_problem((*place, "dtype"), tensor.dtype_of)
             if tensor.fill is not None and tensor.fill.kind in ("normal", "uniform"):
-                self._each_problem((*place, "fill"), lambda p, t=tensor: _floating(t.dtype_of(p)))
+                self._each_problem((*place, "fill"), partial(_require_floating, tensor))
         for name, amount in (
             ("flops", self._description.flops),
             ("bytes", self._description.bytes),
@@ -81,7 +82,7 @@ class _Checks:
 
     def _each_problem(self, field: FieldPath, value_at: Callable[[Params], Any]) -> None:
         for problem in self._problems:
-            self._value(field, lambda p=problem: value_at(p.params), f"problem '{problem.name}'")
+            self._value(field, partial(value_at, problem.params), f"problem '{problem.name}'")
 
     def _value(self, field: FieldPath, value: Callable[[], Any], where: str) -> Any:
         try:
@@ -110,12 +111,13 @@ class _Checks:
     def _check_kernel(self, variant: Variant) -> None:
         description, params = self._description, variant.params
         where = f"variant '{variant.name}'"
-        for name, value in (
-            ("source", description.source_of),
-            ("kernel", description.kernel_of),
-            ("define", description.macros),
-        ):
-            self._value(self._field(variant, name), lambda v=value: v(params), where)
+        compiled: dict[str, Callable[[Params], Any]] = {
+            "source": description.source_of,
+            "kernel": description.kernel_of,
+            "define": description.macros,
+        }
+        for name, value_of in compiled.items():
+            self._value(self._field(variant, name), partial(value_of, params), where)
         for problem in self._problems:
             values = {**params, **problem.params}
             at = f"{where}, problem '{problem.name}'"
@@ -126,14 +128,8 @@ class _Checks:
         """Functions that give what a launch needs, each with the field that says it."""
         description = self._description
         for name in ("grid", "block", "shared"):
-            yield name, lambda n=name: [
-                size.whole(values) for size in description.expressions(values, n)
-            ]
-        yield "arguments", lambda: [
-            description.scalar(argument).number(values)
-            for argument in description.arguments_of(values)
-            if description.tensor(argument) is None
-        ]
+            yield name, partial(_sizes, description, values, name)
+        yield "arguments", partial(_scalars, description, values)
 
     def _field(self, variant: Variant, name: str) -> FieldPath:
         """Where the spec says something of a variant: in its own entry, or of the workload."""
@@ -149,6 +145,21 @@ class _Checks:
         return self._loaded.error(field, message)
 
 
-def _floating(dtype: str) -> None:
+def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
+    return [size.whole(values) for size in description.expressions(values, name)]
+
+
+def _scalars(description: CudaFile, values: Params) -> list[int | float]:
+    arguments = description.arguments_of(values)
+    return [
+        description.scalar(argument).number(values)
+        for argument in arguments
+        if description.tensor(argument) is None
+    ]
+
+
+def _require_floating(tensor: TensorArgument, values: Params) -> None:
+    """Raise ExpressionError for a tensor of whole numbers that is filled with random reals."""
+    dtype = tensor.dtype_of(values)
     if "float" not in dtype:
         raise ExpressionError(f"{dtype} has no random reals; say `integers`")

@@ -17,9 +17,9 @@ from profiler.errors import SpecError
 from profiler.kernels.cuda_file.space import CudaFileSpace
 from profiler.kernels.recipe import Recipe
 from profiler.model import Params
-from profiler.planning.spec import LoadedSpec
+from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
-from profiler.planning.spec.workloads import CommandWorkload, CudaWorkload, Workload, is_file_name
+from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_name
 
 FUNCTIONS = (
     "variant_name",

@@ -15,7 +15,7 @@ from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
-from profiler.model import BuildResult, Plan, SessionPlan, Variant
+from profiler.model import BuildResult, Params, Plan, SessionPlan, Variant
 from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import CommandWorkload, Experiment, LoadedSpec
@@ -106,7 +106,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
 
 
 def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
-    """What acts when variants are launched, by variant id: as the space says, or found by trying."""
+    """What acts when variants are launched, by variant id: as the space has it, or by trying."""
     named = {variant.id: space.at_launch(variant.params) for variant in variants}
     known = {id_: params for id_, params in named.items() if params is not None}
     return known if len(known) == len(named) else launch_params(variants, space.recipe)

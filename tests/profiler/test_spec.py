@@ -379,7 +379,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         (
             "name: x\nworkload: {module: a, command: b}\n" + VARIANTS,
             "spec.yaml:2: workload: must be a module (`profiler.kernels.softmax`), "
-            "a file (`./mine.py`), or a mapping with either `module` or `command`",
+            "a file (`./mine.py`), or a mapping with one of `module`, `command` and `source`",
         ),
         (
             "name: x\nworkload: {space: ./s.py}\n" + VARIANTS,

@@ -1,4 +1,4 @@
-"""A workload that is a `.cu` file and its description: the third kind, beside Python and a program."""
+"""The kind of workload that is a `.cu` file and its description."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, Strict, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+    WithJsonSchema,
+)
 
 from profiler.kernels.arithmetic import ExpressionError, parse
 from profiler.kernels.cuda_file.description import FILLS, CudaFile, parse_list, read_description
@@ -71,8 +79,9 @@ def _check_fill(value: object) -> object:
     """A name, a number, or a mapping of a name to its two numbers."""
     if isinstance(value, Mapping):
         if len(value) != 1 or next(iter(value)) not in RANDOM_FILLS:
-            raise wrong(f"must be one of {', '.join(RANDOM_FILLS)} with two numbers: "
-                        "`{uniform: [-1, 1]}`")
+            raise wrong(
+                f"must be one of {', '.join(RANDOM_FILLS)} with two numbers: `{{uniform: [-1, 1]}}`"
+            )
         numbers = next(iter(value.values()))
         if not _are_two_numbers(numbers):
             raise wrong("needs a list of two numbers: `{uniform: [-1, 1]}`")
@@ -144,13 +153,17 @@ class TensorArgument(SpecModel):
     )
 
 
-def _check_argument(value: object) -> object:
-    return value if isinstance(value, Mapping | TensorArgument) or value is None else (
-        _check_arithmetic(value)
-    )
+def _check_scalar(value: object) -> str | None:
+    return None if value is None else _check_arithmetic(value)
 
 
-Argument = Annotated[TensorArgument | str | None, BeforeValidator(_check_argument)]
+Argument = Annotated[
+    Annotated[TensorArgument, Tag("(tensor)")]
+    | Annotated[str | None, BeforeValidator(_check_scalar), Tag("(scalar)")],
+    Discriminator(
+        lambda value: "(tensor)" if isinstance(value, Mapping | TensorArgument) else "(scalar)"
+    ),
+]
 
 
 def _check_macros(value: object) -> object:
@@ -199,8 +212,8 @@ class CudaWorkload(SpecModel):
     define: Macros | None = Field(
         default=None,
         description="Macros: names of parameters of the variant, or a mapping to values that hold "
-        "them in braces: `{TILE: '{tile}'}`. Default: one for each parameter of a variant that is not in braces in "
-        "`kernel`, of its name.",
+        "them in braces: `{TILE: '{tile}'}`. Default: one for each parameter of a variant that is "
+        "not in braces in `kernel`, of its name.",
     )
     reference: Annotated[Text, AfterValidator(_check_expression)] = Field(
         description="The right result: an expression of torch over the tensors, which are "
@@ -229,8 +242,10 @@ class CudaWorkload(SpecModel):
 
 def is_cuda_file(workload: object) -> bool:
     """Whether the data of a spec describe a `.cu` file."""
-    return isinstance(workload, Mapping) and not {"module", "command"} & workload.keys() and (
-        bool({"source", "arguments"} & workload.keys())
+    return (
+        isinstance(workload, Mapping)
+        and not {"module", "command"} & workload.keys()
+        and (bool({"source", "arguments"} & workload.keys()))
     )
 
 
@@ -269,4 +284,8 @@ _SIZES = ("grid", "block")
 
 
 def _text(sizes: object) -> object:
-    return ", ".join(map(str, sizes)) if isinstance(sizes, list) and all(map(_is_size, sizes)) else sizes
+    return (
+        ", ".join(map(str, sizes))
+        if isinstance(sizes, list) and all(map(_is_size, sizes))
+        else sizes
+    )

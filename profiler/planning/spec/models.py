@@ -25,6 +25,7 @@ from profiler.metrics import queries as metrics
 from profiler.model import MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
+from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
@@ -48,7 +49,6 @@ from profiler.planning.spec.values import (
     unique,
     wrong,
 )
-from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
 from profiler.planning.spec.workloads import CommandWorkload, Workload
 from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 

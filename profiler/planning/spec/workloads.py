@@ -214,19 +214,19 @@ def _workload_kind(value: object) -> str | None:
 
 
 def _closest_kind(value: Mapping[Any, Any]) -> str | None:
-    """The model with a field like the first key that is like any."""
-    fields = {name: tag for tag, model in KINDS.items() for name in model.model_fields}
-    for key in value:
-        close = difflib.get_close_matches(str(key), fields, n=1)
-        if close:
-            return fields[close[0]]
-    return None
+    """The model that has fields like most of the keys; None where no key is like any field."""
+    alike = {
+        tag: sum(bool(difflib.get_close_matches(str(key), model.model_fields)) for key in value)
+        for tag, model in KINDS.items()
+    }
+    best = max(alike, key=alike.__getitem__)
+    return best if alike[best] else None
 
 
 KINDS: Mapping[str, type[SpecModel]] = {
-    "(source)": CudaWorkload,
-    "(command)": CommandWorkload,
     "(module)": ModuleWorkload,
+    "(command)": CommandWorkload,
+    "(source)": CudaWorkload,
 }
 """Models by the tags that stand for them in the paths of pydantic's errors."""
 _MAIN_KEYS = {"module": "(module)", "command": "(command)", "source": "(source)"}

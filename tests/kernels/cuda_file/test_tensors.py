@@ -56,7 +56,7 @@ def test_fills_are_what_they_say():
 
 
 def test_the_same_seed_gives_the_same_tensors():
-    first, again, other = (made(seed, x={}, y={})for seed in (1, 1, 2))
+    first, again, other = (made(seed, x={}, y={}) for seed in (1, 1, 2))
     assert torch.equal(first["x"], again["x"])
     assert torch.equal(first["y"], again["y"])
     assert not torch.equal(first["x"], other["x"])
