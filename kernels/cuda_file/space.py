@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from profiler.kernels.arithmetic import Value
+from profiler.kernels.arithmetic import ExpressionError, Value
 from profiler.kernels.cuda_file.description import CudaFile, Params, placeholders
 from profiler.kernels.recipe import Recipe
 
@@ -23,12 +23,15 @@ class CudaFileSpace:
         """`tiled<32, 8>`: the kernel, or the expression of torch; None where that tells nothing."""
         if "torch" in params:
             return str(params["torch"])
-        kernel = str(params.get("kernel", self._description.kernel) or "")
-        inside = placeholders(kernel)
+        try:
+            kernel = self._description.kernel_of(params)
+            inside = placeholders(str(params.get("kernel", self._description.kernel)))
+        except ExpressionError:  # said with its line once the variants are known
+            return None
         if "kernel" not in params and not inside:
             return None
         rest = {n: value for n, value in params.items() if n not in ("kernel", *inside)}
-        return ",".join((self._description.kernel_of(params), *map(_written, rest.items())))
+        return ",".join((kernel, *map(_written, rest.items())))
 
     def recipe(self, params: Params) -> Recipe | None:
         """Launcher with the user's file in front; None where torch runs."""

@@ -125,7 +125,11 @@ def test_other_arguments_of_one_kernel(planned):
         ("block: block_size\n", "block: [1, 2, 3, 4]\n", "7: workload.block"),
         ("  block: block_size\n", "", "workload.block: block: no block: give it for"),
         ("[n], dtype: dtype", "[n - 1000], dtype: dtype", "5: workload.arguments.x.shape: x: the"),
-        ("dtype: float16", "dtype: float61", "5: workload.arguments.x.dtype: x: no dtype 'float61'"),
+        (
+            "dtype: float16",
+            "dtype: float61",
+            "arguments.x.dtype: x: no dtype 'float61'",
+        ),
         ("reference: 2 * x", "reference: 2 * z", "8: workload.reference: there is no 'z'"),
         ("reference: 2 * x", "reference: 2 * y", "8: workload.reference: there is no 'y'"),
         ("reference: 2 * x", "reference: x.tt()", "8: workload.reference: no method 'tt'"),

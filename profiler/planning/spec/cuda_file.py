@@ -159,7 +159,12 @@ def _check_scalar(value: object) -> str | None:
 
 Argument = Annotated[
     Annotated[TensorArgument, Tag("(tensor)")]
-    | Annotated[str | None, BeforeValidator(_check_scalar), Tag("(scalar)")],
+    | Annotated[
+        str | None,
+        BeforeValidator(_check_scalar),
+        WithJsonSchema({"type": ["string", "number", "null"]}),
+        Tag("(scalar)"),
+    ],
     Discriminator(
         lambda value: "(tensor)" if isinstance(value, Mapping | TensorArgument) else "(scalar)"
     ),
