@@ -47,6 +47,8 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--blocks", "0"], "--blocks"),
         (["run", "mine.yaml", "--blocks", "many"], "--blocks"),
         (["nowhere.yaml"], "nowhere.yaml"),
+        (["plna", "mine.yaml"], "did you mean 'plan'?"),
+        (["plan", "mien.yaml"], "there is no such file; did you mean 'mine.yaml'?"),
         (["plan", "."], "."),
         (["plan", "file"], "file:1"),
         (["plan", "wrong.yaml"], "wrong.yaml:3: variantz: "),

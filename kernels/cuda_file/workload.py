@@ -138,7 +138,7 @@ class CudaFileWorkload:
                 raise ImportError(f"not a Python file: {file}")
             module = importlib.util.module_from_spec(spec)
             sys.modules[spec.name] = module
-            sys.path.insert(0, str(path.parent))
+            sys.path.append(str(path.parent))  # last, so that nothing there stands for another
             spec.loader.exec_module(module)
             self._modules[file] = module
         return self._modules[file]

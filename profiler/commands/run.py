@@ -142,10 +142,19 @@ def _machine_or_recording(
         recording = find_recording(loaded.path, loaded.experiment.name)
         # Who asks for a timeline wants to record, and would not be helped by other people's.
         if request.live or request.timeline or recording is None:
+            problem.remedy = _with_replay(problem.remedy, request, recording)
             raise
         reporter.warn(f"Cannot measure here: {problem.message}")
         _warn_of_replay(recording, reporter)
         return recording
+
+
+def _with_replay(remedy: str | None, request: RunRequest, recording: Path | None) -> str | None:
+    """Remedy with the flags that stand in the way of a recording, as far as they were given."""
+    given = [f for f, on in (("--live", request.live), ("--timeline", request.timeline)) if on]
+    if recording is None or not given:
+        return remedy
+    return f"{remedy or ''} Or leave out {' and '.join(given)} to replay the recording.".strip()
 
 
 def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:

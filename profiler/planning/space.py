@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from profiler.errors import SpecError
+from profiler.errors import SpecError, nearest_file
 from profiler.kernels.cuda_file.space import CudaFileSpace
 from profiler.kernels.recipe import Recipe
 from profiler.model import Params
@@ -208,7 +208,7 @@ def _siblings(parent: str) -> list[str]:
 
 def _existing(path: Path, what: str) -> Path:
     if not path.is_file():
-        raise SpecError(f"{what} '{path}': there is no such file")
+        raise SpecError(f"{what} '{path}': there is no such file{nearest_file(path)}")
     return path.resolve()
 
 

@@ -14,7 +14,7 @@ EXAMPLE = ROOT / "experiments/transpose"
 pytestmark = pytest.mark.gpu
 
 WRONG = """\
-    - {name: wrong, kernel: transpose_naive, block: [32, 32], arguments: "x, out, rows, columns - 1"}
+    - {name: wrong, kernel: transpose_naive, block: "32, 32", arguments: "x, out, rows, 69"}
     - {name: shared, kernel: transpose_naive, block: [32, 32], shared: 100 * 1024}
     - {name: too-much, kernel: transpose_naive, block: [32, 32], shared: 1024 * 1024}
 """
