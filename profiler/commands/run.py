@@ -23,6 +23,7 @@ from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import make_plan
+from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec, load_spec
 from profiler.render.console.tables import final_summary
@@ -174,6 +175,9 @@ def _measure(
     request: RunRequest, planned: _Planned, machine: Machine, reporter: ProgressReporter
 ) -> _Results:
     """Build and measure what is missing, and read the run folder."""
+    capability = machine.environment.compute_capability
+    for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
+        reporter.warn(note)
     watch = Stopwatch()
     to_measure = MeasureRequest(
         loaded=planned.loaded,

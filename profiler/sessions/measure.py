@@ -38,6 +38,7 @@ from profiler.sessions.looks import (
     timeline_cells,
 )
 from profiler.sessions.measurement import Measurement
+from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
@@ -134,6 +135,8 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
         )
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
+    for note in without_effect(request.plan.variants, builds):
+        reporter.warn(note)
     keys = _keys(request, builds)
     with gpu_lock(
         request.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=reporter.say

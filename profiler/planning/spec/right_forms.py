@@ -12,7 +12,7 @@ from profiler.planning.spec.source import IN_QUOTES, FieldPath, kind_of
 def right_form(field: FieldPath, given: object) -> str:
     """`; write …` for a value that stands at a field; empty where no other form is known."""
     if is_placeholder(given):
-        return f"{IN_QUOTES}: \"{{{next(iter(given))}}}\""  # type: ignore[call-overload]
+        return f'{IN_QUOTES}: "{{{next(iter(given))}}}"'  # type: ignore[call-overload]
     if field in (("variants",), ("problems",)) and isinstance(given, list):
         return f"; write {_section(field[0], given)}"
     if field == ("tolerance",) and _is_number(given):

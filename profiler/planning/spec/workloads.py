@@ -60,10 +60,23 @@ _Command = Annotated[
 ]
 
 
+def _check_module(value: str) -> str:
+    """Refuse files that are no Python; a `.cu` file is described in another way."""
+    suffix = Path(value).suffix
+    if suffix in (".cu", ".cuh"):
+        raise wrong(
+            f"{value} is CUDA; write workload: {{source: {value}, kernel: …, arguments: …, "
+            "grid: …, block: …, reference: …} (docs/cuda-file.md)"
+        )
+    if "/" in value and suffix != ".py":
+        raise wrong(f"must be a Python file (.py), or the dotted name of a package, not {value}")
+    return value
+
+
 class ModuleWorkload(SpecModel):
     """A workload written in Python, in this repository or in a file of your own."""
 
-    module: Name = Field(
+    module: Annotated[Name, AfterValidator(_check_module)] = Field(
         description="Package with `workload` and, if it likes, `space` inside "
         "(`profiler.kernels.softmax`), or a Python file relative to the spec's folder "
         "(`./mine.py`)."
