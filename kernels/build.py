@@ -227,9 +227,10 @@ def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
 
 
 def _folders(recipe: Recipe) -> tuple[Path, ...]:
-    """Folders of what is included and of the sources, the user's first."""
-    files = (*recipe.included, *recipe.sources)
-    return tuple(dict.fromkeys(file.parent for file in files))
+    """Folders of the sources and of what is included, the user's first."""
+    sources = dict.fromkeys(file.parent for file in recipe.sources)
+    included = dict.fromkeys(file.parent for file in recipe.included)
+    return (*(folder for folder in included if folder not in sources), *sources)
 
 
 def _portable_name(path: Path, recipe: Recipe) -> str:

@@ -96,7 +96,7 @@ _LOOKED_AT = 1000
 def nearest_file(path: Path) -> str:
     """`; did you mean 'experiments/softmax.yaml'?` for a file that is not there; else empty.
 
-    The closest name beside it, or the same name in a folder one level down.
+    The closest name beside it, or about the same name in a folder one level down.
     """
     folder = next(parent for parent in (path.parent, *path.parents) if parent.is_dir())
     try:
@@ -104,13 +104,22 @@ def nearest_file(path: Path) -> str:
         entries = sorted(itertools.islice(folder.iterdir(), _LOOKED_AT))
         # Of `experimnets/softmax.yaml` the folder is mistyped.
         rests = (entry.joinpath(*wanted[1:]) for entry in entries if _is_like(entry, wanted[0]))
-        below = (entry / path.name for entry in entries if entry.is_dir())
+        below = (file for entry in entries if entry.is_dir() for file in _alike(entry, path.name))
         near = next(
             (file for file in (*below, *_closest_first(rests, path)) if file.is_file()), None
         )
     except OSError:
         return ""
     return "" if near is None else f"; did you mean '{near}'?"
+
+
+def _alike(folder: Path, name: str) -> list[Path]:
+    """The file of a folder that is called almost so; none where its folder cannot be read."""
+    try:
+        names = [entry.name for entry in itertools.islice(folder.iterdir(), _LOOKED_AT)]
+    except OSError:
+        return []
+    return [folder / close for close in difflib.get_close_matches(name, names, n=1, cutoff=0.85)]
 
 
 def _is_like(entry: Path, name: str) -> bool:

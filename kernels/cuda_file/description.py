@@ -15,8 +15,6 @@ Params = Mapping[str, Value]
 
 OVERRIDES = ("source", "kernel", "grid", "block", "shared", "arguments", "torch")
 """Parameters of a variant that stand for those of the workload, and are no macros."""
-_NAMES = ("variant", "problem")
-
 FILLS: Mapping[str, tuple[float, ...]] = {
     "normal": (0.0, 1.0),
     "uniform": (0.0, 1.0),
@@ -116,7 +114,10 @@ class CudaFile:
     block: Any
     shared: Any
     define: Mapping[str, Value] | None
-    """Macro → text with placeholders; None: a macro for each parameter of the variant."""
+    """Macro → text with placeholders; None: a macro for each parameter in capitals.
+
+    A macro `size` would change the headers of C++ and CUDA, which have this name everywhere.
+    """
     reference: str
     flops: Arithmetic | None
     bytes: Arithmetic | None
@@ -134,11 +135,10 @@ class CudaFile:
         if self.define is not None:
             filled = {name: self._filled(value, variant) for name, value in self.define.items()}
             return {name: text for name, text in filled.items() if text is not None}
-        inside = placeholders(str(variant.get("kernel", self.kernel) or ""))
         return {
             name: cpp_text(value)
             for name, value in variant.items()
-            if name not in (*OVERRIDES, *_NAMES, *inside) and value is not None
+            if name.isupper() and value is not None
         }
 
     def launch_shape(self, variant: Params, problem: Params) -> LaunchShape:
@@ -188,9 +188,22 @@ class CudaFile:
             **{name: variant[name] for name in sorted(used) if name in variant},
         }
 
+    def used(self, variant: Params) -> set[str]:
+        """Parameters of a variant that its program or its launch depends on."""
+        in_kernel = placeholders(str(variant.get("kernel", self.kernel) or ""))
+        templates = (str(value) for value in (self.define or {}).values())
+        in_macros = (name for text in templates for name in placeholders(text))
+        macros = self.macros(variant) if self.define is None else {}
+        # `variant` is the only parameter of one that has nothing but a name.
+        return {*OVERRIDES, "variant", *in_kernel, *in_macros, *macros, *self.at_launch(variant)}
+
     def _filled(self, value: Value, variant: Params) -> str | int | None:
+        """Value of a macro; None where it is that of a parameter that the variant lacks."""
         if isinstance(value, str):
-            return fill(value, variant)
+            names = placeholders(value)
+            alone = len(names) == 1 and value == f"{{{names[0]}}}"
+            lacks = alone and variant.get(names[0]) is None
+            return None if lacks else fill(value, variant)
         return None if value is None else cpp_text(value)
 
     @staticmethod

@@ -9,8 +9,11 @@ from profiler.kernels.arithmetic import ExpressionError, Value
 from profiler.kernels.cuda_file.description import CudaFile, Params, placeholders
 from profiler.kernels.recipe import Recipe
 
-LAUNCHER = Path(__file__).resolve().parent / "src" / "launcher.cu"
+_SOURCES = Path(__file__).resolve().parent / "src"
+LAUNCHER = _SOURCES / "launcher.cu"
 """Source that starts any kernel of a file that is included before it."""
+LAUNCH_HEADER = _SOURCES / "launch.cuh"
+"""What the launcher needs; included first, because macros of the user's file would change it."""
 
 
 class CudaFileSpace:
@@ -40,7 +43,7 @@ class CudaFileSpace:
         description = self._description
         return Recipe(
             sources=(LAUNCHER,),
-            included=(description.source_of(params).resolve(),),
+            included=(LAUNCH_HEADER, description.source_of(params).resolve()),
             defines={
                 **description.macros(params),
                 "PROFILER_KERNEL": description.kernel_of(params),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -58,7 +59,7 @@ def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
 def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
     """Sentences about parameters of variants that nothing reads."""
     workload = loaded.experiment.workload
-    if not isinstance(workload, CudaWorkload) or workload.define is not None:
+    if not isinstance(workload, CudaWorkload):
         return ()
     description = workload.description(loaded.base)
     notes: dict[str, str] = {}
@@ -131,24 +132,26 @@ def _kernel_faults(description: CudaFile, variant: Variant) -> Iterator[Fault]:
 
 
 def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]]:
-    """Macros of a variant that neither its file nor its launch reads, each with a sentence."""
-    path = description.source_of(variant.params).resolve()
+    """Parameters and macros of a variant that nothing reads, each with a sentence."""
+    params = variant.params
+    path = description.source_of(params).resolve()
     source = read_source(path)
-    macros = description.macros(variant.params)
-    read = source.words | set(_WORD.findall(description.kernel_of(variant.params)))
+    if not source.complete:
+        return
+    macros = description.macros(params)
+    read = source.words | set(_WORD.findall(description.kernel_of(params)))
     read |= {word for value in macros.values() for word in _WORD.findall(str(value))}
-    unread = macros.keys() - read - description.at_launch(variant.params).keys()
-    for name in sorted(unread) if source.complete else ():
-        yield (
-            name,
-            f"The parameter '{name}' changes nothing: neither {path.name} nor the launch reads it"
-            f"{_close_word(name, source)}.",
-        )
+    for name in sorted(macros.keys() - read - description.at_launch(params).keys()):
+        close = _close_word(name, source)
+        yield name, f"The macro '{name}' changes nothing: {path.name} has no such word{close}."
+    for name in sorted(params.keys() - description.used(params)):
+        hint = f"; as a macro it needs `define: [{name}]`" if name in source.words else ""
+        yield name, f"The parameter '{name}' changes nothing: nothing of the launch reads it{hint}."
 
 
 def _close_word(name: str, source: Source) -> str:
-    hint = did_you_mean(name, source.words)
-    return hint.rstrip("?").replace("did you mean", "it has") if "did you" in hint else ""
+    close = difflib.get_close_matches(name, source.words, n=1)
+    return f"; it has '{close[0]}'" if close else ""
 
 
 def _function_faults(text: str, field: FieldPath, base: Path) -> Iterator[Fault]:

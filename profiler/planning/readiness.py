@@ -126,7 +126,7 @@ def _missing_programs(workload: CommandWorkload, folder: Path, plan: Plan) -> Se
             find_program(argv, folder)
             messages[argv[0]] = ""
         except SpecError as error:
-            messages[argv[0]] = error.message.removeprefix("command: ")
+            messages[argv[0]] = f"{error.message.removeprefix('command: ')}. {error.remedy}"
     return [message for message in messages.values() if message]
 
 

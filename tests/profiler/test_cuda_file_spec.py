@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from profiler.errors import SpecError
+from profiler.kernels.cuda_file.space import LAUNCH_HEADER
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -56,15 +57,14 @@ def test_variants_become_recipes(planned, tmp_path):
     plan, space = planned()
     torch, wide, plain = (space.recipe(variant.params) for variant in plan.variants)
     assert torch is None
-    assert wide.included == plain.included == (tmp_path.resolve() / "scale.cu",)
+    assert wide.included == plain.included == (LAUNCH_HEADER, tmp_path.resolve() / "scale.cu")
     assert wide.defines == {
         "PROFILER_KERNEL": "scale<4>",
         "PROFILER_ARGUMENTS": 3,
-        "block_size": 128,
         "FAST": "true",
     }
-    # `width` is in braces in the kernel of the workload only; null defines nothing.
-    assert plain.defines == {"PROFILER_KERNEL": "plain", "PROFILER_ARGUMENTS": 3, "width": 1}
+    # Small letters make no macro, and null defines nothing.
+    assert plain.defines == {"PROFILER_KERNEL": "plain", "PROFILER_ARGUMENTS": 3}
 
 
 def test_what_acts_at_launch_keeps_variants_of_the_same_code_apart(planned):

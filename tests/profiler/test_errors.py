@@ -62,6 +62,7 @@ def test_the_text_has_the_remedy_on_a_line_of_its_own():
     [
         ("sofmax.yaml", "softmax.yaml"),
         ("fusion.yaml", "experiments/fusion.yaml"),
+        ("fuson.yaml", "experiments/fusion.yaml"),
         ("experimnets/fusion.yaml", "experiments/fusion.yaml"),
         ("experiments/fusoin.yaml", "experiments/fusion.yaml"),
         ("nothing/like/it.yaml", None),

@@ -151,13 +151,17 @@ def test_a_kernel_or_file_that_is_not_there_is_named(ready, old, new, line):
 def test_a_macro_that_nothing_reads_is_said(ready):
     files = {"scale__cu": CUDA, "kernels__cuh": HEADER}
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3"), **files)
-    assert note == (
-        "The parameter 'WITDH' changes nothing: neither scale.cu nor the launch reads it; it has "
-        "'WIDTH'."
-    )
+    assert note == ("The macro 'WITDH' changes nothing: scale.cu has no such word; it has 'WIDTH'.")
     # In the grid it acts, and in a header that is not here it may.
     in_grid = CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3, grid: n * WITDH")
     assert ready(in_grid, **files) == ()
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, n2: 1"), **files)
+    assert note == "The parameter 'n2' changes nothing: nothing of the launch reads it."
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, plain: 1"), **files)
+    assert note.endswith("nothing of the launch reads it; as a macro it needs `define: [plain]`.")
+    # The other variant has no `plain`, and so not the macro.
+    defined = CUDA_SPEC.replace("reference: x", "reference: x\n  define: {WIDTH: 3, y: '{plain}'}")
+    assert ready(defined.replace("WIDTH: 3}", "plain: 1}"), **files) == ()
     elsewhere = CUDA.replace('"kernels.cuh"', '"kernels.cuh"\n#include "elsewhere.cuh"')
     assert ready(CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3"), scale__cu=elsewhere) == ()
 

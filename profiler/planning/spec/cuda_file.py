@@ -217,8 +217,8 @@ class CudaWorkload(SpecModel):
     define: Macros | None = Field(
         default=None,
         description="Macros: names of parameters of the variant, or a mapping to values that hold "
-        "them in braces: `{TILE: '{tile}'}`. Default: one for each parameter of a variant that is "
-        "not in braces in `kernel`, of its name.",
+        "them in braces: `{TILE: '{tile}'}`. Default: the parameters of a variant whose names "
+        "are in capitals.",
     )
     reference: Annotated[Text, AfterValidator(_check_expression)] = Field(
         description="The right result: an expression of torch over the tensors, which are "

@@ -6,7 +6,7 @@ import difflib
 import re
 import shlex
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -229,11 +229,17 @@ def _workload_kind(value: object) -> str | None:
 def _closest_kind(value: Mapping[Any, Any]) -> str | None:
     """The model that has fields like most of the keys; None where no key is like any field."""
     alike = {
-        tag: sum(bool(difflib.get_close_matches(str(key), model.model_fields)) for key in value)
+        tag: sum(_likeness(str(key), model.model_fields) for key in value)
         for tag, model in KINDS.items()
     }
     best = max(alike, key=alike.__getitem__)
     return best if alike[best] else None
+
+
+def _likeness(key: str, fields: Iterable[str]) -> float:
+    """How much alike a key and the closest field are, from 0 to 1; 0 where they are not close."""
+    close = difflib.get_close_matches(key, fields, n=1)
+    return difflib.SequenceMatcher(None, key, close[0]).ratio() if close else 0.0
 
 
 KINDS: Mapping[str, type[SpecModel]] = {

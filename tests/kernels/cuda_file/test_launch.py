@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from profiler.kernels.cuda_file.launch import check_parameters
-from profiler.kernels.cuda_file.space import LAUNCHER
+from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER
 from profiler.kernels.cuda_file.workload import described
 from profiler.runner import check
 
@@ -23,7 +23,7 @@ def library(tmp_path, source, kernel, arguments):
     path = tmp_path / f"{kernel}.so"
     command = ["g++", "-std=c++17", "-x", "c++", "-shared", "-fPIC", "-w"]
     command += [f"-I{HERE / 'fake_runtime'}", f"-DPROFILER_KERNEL={kernel}"]
-    command += [f"-DPROFILER_ARGUMENTS={arguments}", "-include", "cuda_runtime.h"]
+    command += [f"-DPROFILER_ARGUMENTS={arguments}", "-include", str(LAUNCH_HEADER)]
     command += ["-include", str(source), str(LAUNCHER), "-o", str(path)]
     subprocess.run(command, check=True)
     return path
