@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from profiler.kernels.cuda_file.description import CudaFile
+from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile
 from profiler.kernels.cuda_file.user_function import split_function
 from profiler.model import Plan, Variant
 from profiler.planning.python_files import function_faults
@@ -145,8 +145,17 @@ def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]
         close = _close_word(name, source)
         yield name, f"The macro '{name}' changes nothing: {path.name} has no such word{close}."
     for name in sorted(params.keys() - description.used(params)):
-        hint = f"; as a macro it needs `define: [{name}]`" if name in source.words else ""
-        yield name, f"The parameter '{name}' changes nothing: nothing of the launch reads it{hint}."
+        hint = f"; as a macro it needs `define: [{name}]`." if name in source.words else ""
+        hint = hint or _close_setting(name)
+        yield (
+            name,
+            f"The parameter '{name}' changes nothing: nothing of the launch reads it{hint or '.'}",
+        )
+
+
+def _close_setting(name: str) -> str:
+    close = difflib.get_close_matches(name, OVERRIDES, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
 
 
 def _close_word(name: str, source: Source) -> str:

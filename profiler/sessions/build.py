@@ -220,13 +220,7 @@ def _new_facts(
     path = folder / library.library
     if not all((folder / output).exists() for output in _outputs(library)):
         return _Facts(error=_error(library, folder, ninja_result))
-    objects = [folder / compilation.object for compilation in library.compilations]
-    kernel: str | None = None
-    try:
-        kernel = launched_kernel(objects[0]) if len(objects) == 1 else None
-        code = code_hash(*objects) if kernel is None else kernel_hash(objects[0], kernel)
-    except ParseError:
-        code = None  # The library is good all the same; it only cannot be compared with others.
+    kernel, code = _identity([folder / compilation.object for compilation in library.compilations])
     logs = (folder / compilation.log for compilation in library.compilations)
     facts = _Facts(
         library=str(path),
@@ -241,6 +235,19 @@ def _new_facts(
     dependencies = _dependencies(library, folder, hash_once)
     _write_facts(facts, folder / library.recipe_hash, dependencies, _digests(library, folder))
     return facts
+
+
+def _identity(objects: Sequence[Path]) -> tuple[str | None, str | None]:
+    """Symbol of the only kernel that is launched, where one is, and the hash of what counts.
+
+    Nothing of what cannot be read: the library is good all the same, it only cannot be compared
+    with others.
+    """
+    try:
+        kernel = launched_kernel(objects[0]) if len(objects) == 1 else None
+        return kernel, code_hash(*objects) if kernel is None else kernel_hash(objects[0], kernel)
+    except ParseError:
+        return None, None
 
 
 def _digests(library: Library, folder: Path) -> dict[str, str]:

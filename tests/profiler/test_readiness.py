@@ -157,6 +157,8 @@ def test_a_macro_that_nothing_reads_is_said(ready):
     assert ready(in_grid, **files) == ()
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, n2: 1"), **files)
     assert note == "The parameter 'n2' changes nothing: nothing of the launch reads it."
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, gird: 2"), **files)
+    assert note.endswith("nothing of the launch reads it; did you mean 'grid'?")
     (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, plain: 1"), **files)
     assert note.endswith("nothing of the launch reads it; as a macro it needs `define: [plain]`.")
     # The other variant has no `plain`, and so not the macro.

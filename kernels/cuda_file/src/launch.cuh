@@ -67,14 +67,21 @@ std::string parameters(void (*)(Values...)) {
 }
 
 template <class... Values, std::size_t... Places>
-int launch(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
-           std::size_t shared, void* stream, const Argument* arguments,
-           std::index_sequence<Places...>) {
+int launch_with(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
+                std::size_t shared, void* stream, const Argument* arguments,
+                std::index_sequence<Places...>) {
   std::tuple<Values...> values{value_of<Values>(arguments[Places])...};
   void* addresses[] = {static_cast<void*>(&std::get<Places>(values))..., nullptr};
   return cudaLaunchKernel(kernel, dim3(grid[0], grid[1], grid[2]),
                           dim3(block[0], block[1], block[2]), addresses, shared,
                           static_cast<cudaStream_t>(stream));
+}
+
+template <class... Values>
+int launch(void (*kernel)(Values...), const unsigned* grid, const unsigned* block,
+           std::size_t shared, void* stream, const Argument* arguments) {
+  return launch_with(kernel, grid, block, shared, stream, arguments,
+                     std::index_sequence_for<Values...>());
 }
 
 }  // namespace profiler_launcher
