@@ -96,7 +96,7 @@ def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:
         kind = _KINDS.get(value.dtype)
         if not parameter.startswith("*"):
             return f"a tensor, but the kernel takes {_words(parameter)}"
-        if kind is not None and parameter not in ("*?", f"*{kind}"):
+        if kind is not None and not _may_point_to(parameter[1:], kind):
             return f"{_words(kind)}, but the kernel takes a pointer to {_words(parameter[1:])}"
         return None
     if parameter.startswith("*"):
@@ -104,6 +104,16 @@ def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:
     if parameter[0] in "iu" and value != int(value):
         return f"{value} is no whole number, and the kernel takes {_words(parameter)}"
     return _out_of_range(parameter, value)
+
+
+def _may_point_to(pointee: str, kind: str) -> bool:
+    """Whether a kernel may read elements of a kind by a pointer.
+
+    Unsigned numbers of the same size often stand for bits of whatever they are.
+    """
+    if pointee in ("?", kind):
+        return True
+    return pointee[1:] == kind[1:] and (pointee[0] == "u" or pointee[0] + kind[0] == "iu")
 
 
 def _out_of_range(parameter: str, value: Number) -> str | None:

@@ -133,6 +133,7 @@ F4, I4 = torch.zeros(2), torch.zeros(2, dtype=torch.int32)
     [
         ("*f2", F4, "floating numbers of 4 bytes, but the kernel takes a pointer to floating num"),
         ("*f4", I4, "signed numbers of 4 bytes, but the kernel takes a pointer to floating"),
+        ("*u2", F4, "pointer to unsigned numbers of 2 bytes"),
         ("*g2", F4.half(), "pointer to bfloat16 numbers of 2 bytes"),
         ("i4", F4, "a tensor, but the kernel takes signed numbers of 4 bytes"),
         ("*f4", 3, "the number 3, but the kernel takes a pointer"),
@@ -149,7 +150,15 @@ def test_an_argument_that_does_not_fit_is_named(parameter, value, message):
 
 @pytest.mark.parametrize(
     ("parameter", "value"),
-    [("*?", F4), ("*f4", F4), ("f4", 3), ("u8", 2**64 - 1), ("*?", F4.to(torch.float8_e4m3fn))],
+    [
+        ("*?", F4),
+        ("*f4", F4),
+        ("f4", 3),
+        ("u8", 2**64 - 1),
+        ("*?", F4.to(torch.float8_e4m3fn)),
+        ("*u2", F4.bfloat16()),
+        ("*i1", I4.to(torch.uint8)),
+    ],
 )
 def test_an_argument_that_fits_passes(parameter, value):
     check_parameters([parameter], [("n", value)])
