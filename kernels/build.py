@@ -87,6 +87,8 @@ class Library:
     link_command: tuple[str, ...]
     command: str
     """The compile command for people: without absolute paths, the same on every machine."""
+    folders: tuple[Path, ...]
+    """Folders of the sources, and of what is included in front of them."""
 
 
 def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
@@ -96,7 +98,7 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
     one, and for sources that cannot be built together or at all by their names, and OSError for a
     source that cannot be read.
     """
-    _check_sources(recipe.sources)
+    _check_sources(recipe)
     arch = _target(recipe, arch)
     flags = _flags(recipe, arch)
     command = _portable_command(recipe, flags)
@@ -112,6 +114,7 @@ def plan_library(recipe: Recipe, arch: str, compiler: Compiler) -> Library:
         link_log=folder / "link.log",
         link_command=(*link, *(str(compilation.object) for compilation in compilations)),
         command=command,
+        folders=_folders(recipe),
     )
 
 
@@ -144,12 +147,13 @@ def content_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def _check_sources(sources: Sequence[Path]) -> None:
+def _check_sources(recipe: Recipe) -> None:
+    sources = recipe.sources
     stems = [source.stem for source in sources]
     if not stems or len(set(stems)) != len(stems):
         # Objects are named after their source and would overwrite each other.
         raise ValueError(f"a recipe needs sources of different names, got {stems}")
-    for source in sources:
+    for source in (*sources, *recipe.included):
         if UNREADABLE & set(str(source)):
             characters = " ".join(sorted(UNREADABLE - {"\n"}))
             raise ValueError(
@@ -158,8 +162,14 @@ def _check_sources(sources: Sequence[Path]) -> None:
 
 
 def _flags(recipe: Recipe, arch: str) -> tuple[str, ...]:
-    defines = (f"-D{name}={value}" for name, value in sorted(recipe.defines.items()))
-    return (*COMPILE_FLAGS, *_gencode(arch), *defines, *recipe.flags)
+    defines = (f"-D{name}={_in_list(value)}" for name, value in sorted(recipe.defines.items()))
+    included = (word for path in recipe.included for word in ("-include", str(path)))
+    return (*COMPILE_FLAGS, *_gencode(arch), *defines, *included, *recipe.flags)
+
+
+def _in_list(value: str | int) -> str:
+    """Value of a definition for nvcc, which takes a plain comma for the end of it."""
+    return str(value).replace(",", r"\,")
 
 
 def _target(recipe: Recipe, arch: str) -> str:
@@ -194,36 +204,55 @@ def _compilation(
 
 
 def _portable_command(recipe: Recipe, flags: Sequence[str]) -> str:
-    """Write the compile command with paths relative to the first source's folder."""
-    base = recipe.sources[0].parent
+    """Write the compile command with paths relative to the folder that is the user's."""
+    base = _folders(recipe)[0]
 
     def relative(match: re.Match[str]) -> str:
         return os.path.relpath(match[0], base) if Path(match[0]).exists() else match[0]
 
     portable = (_ABSOLUTE.sub(relative, flag) for flag in flags)
-    names = (os.path.relpath(source, base) for source in recipe.sources)
+    names = (_portable_name(source, recipe) for source in recipe.sources)
     return shlex.join(("nvcc", "-c", *portable, *names))
 
 
 def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
-    base = recipe.sources[0].parent
     digest = hashlib.sha256()
     for text in (command, compiler_version):
         digest.update(hashlib.sha256(text.encode()).digest())
-    files = {os.path.relpath(path, base): path for path in _watched_files(recipe)}
+    files = {_portable_name(path, recipe): path for path in _watched_files(recipe)}
     for name, path in sorted(files.items()):
         digest.update(hashlib.sha256(name.encode()).digest())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 
+def _folders(recipe: Recipe) -> tuple[Path, ...]:
+    """Folders of the sources and of what is included, the user's first."""
+    sources = dict.fromkeys(file.parent for file in recipe.sources)
+    included = dict.fromkeys(file.parent for file in recipe.included)
+    return (*(folder for folder in included if folder not in sources), *sources)
+
+
+def _portable_name(path: Path, recipe: Recipe) -> str:
+    """Name of a file of a recipe that is the same wherever the profiler is installed.
+
+    Where a user's file is included, the sources are those of the profiler.
+    """
+    base, *others = _folders(recipe)
+    if recipe.included and path.parent in others:
+        return f"<profiler>/{path.name}"
+    return os.path.relpath(path, base)
+
+
 def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
-    """The sources and every header in their folders."""
-    folders = {source.parent for source in recipe.sources}
+    """The sources, what is included in front of them, and every header in their folders."""
     headers = (
-        path for folder in folders for path in folder.iterdir() if path.suffix in HEADER_SUFFIXES
+        path
+        for folder in _folders(recipe)
+        for path in folder.iterdir()
+        if path.suffix in HEADER_SUFFIXES
     )
-    return (*recipe.sources, *headers)
+    return (*recipe.sources, *recipe.included, *headers)
 
 
 def _write_library(writer: Writer, library: Library) -> None:

@@ -18,5 +18,7 @@ class Recipe:
     """Absolute paths of .cu files; headers beside them are found by the depfile."""
     defines: Mapping[str, str | int] = field(default_factory=dict)
     flags: tuple[str, ...] = ()
+    included: tuple[Path, ...] = ()
+    """Absolute paths of files that are included in front of each source, in this order."""
     arch: str | None = None
     """Architecture that the sources need, such as `sm_90a`; None where any will do."""

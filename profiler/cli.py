@@ -5,6 +5,7 @@ Heavy imports happen inside the commands, so that `--help` answers at once.
 
 from __future__ import annotations
 
+import difflib
 import errno
 import gc
 import os
@@ -21,7 +22,13 @@ from typer.core import TyperGroup
 
 from profiler.commands.signals import heed_signals, received_signal
 from profiler.commands.streams import prepare_streams
-from profiler.errors import EnvironmentUnusable, ExitCode, Interrupted, ProfilerError
+from profiler.errors import (
+    EnvironmentUnusable,
+    ExitCode,
+    Interrupted,
+    ProfilerError,
+    UsageError,
+)
 from profiler.outside_text import safe
 
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -129,6 +136,10 @@ Explain = Annotated[
         help="Count all that tells why of these cells; default: those that the answer is about.",
     ),
 ]
+Timer = Annotated[
+    bool,
+    typer.Option("--timer", help="Judge by CUDA events, without ncu; collect.collectors=timer."),
+]
 NoExplain = Annotated[bool, typer.Option("--no-explain", help="Count nothing that tells why.")]
 NoReport = Annotated[bool, typer.Option("--no-report", help="Do not write the page.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, only results.")]
@@ -146,6 +157,7 @@ def _overrides(
     baseline: str | None,
     timeout: float | None,
     explain: bool = True,
+    timer: bool = False,
 ) -> tuple[str, ...]:
     """`key=value` texts of --set, and of the flags that are short for one."""
     short_forms = {
@@ -153,6 +165,7 @@ def _overrides(
         "baseline": baseline,
         "collect.time_limit_s": timeout,
         "collect.explain": None if explain else "false",
+        "collect.collectors": "timer" if timer else None,
     }
     flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
     return (*(settings or ()), *flags)
@@ -178,6 +191,7 @@ def run(
     json_: Json = None,
     timeout: Timeout = None,
     fail_on: FailOn = None,
+    timer: Timer = False,
     timeline: Timeline = False,
     explain: Explain = None,
     no_explain: NoExplain = False,
@@ -193,7 +207,12 @@ def run(
         spec=spec,
         out=out,
         overrides=_overrides(
-            set_, blocks=blocks, baseline=baseline, timeout=timeout, explain=not no_explain
+            set_,
+            blocks=blocks,
+            baseline=baseline,
+            timeout=timeout,
+            explain=not no_explain,
+            timer=timer,
         ),
         only=only,
         fresh=fresh,
@@ -218,6 +237,7 @@ def plan(
     blocks: Blocks = None,
     set_: Set = None,
     baseline: Baseline = None,
+    timer: Timer = False,
     out: Out = DEFAULT_OUT,
     json_: Json = None,
     color: Color = "auto",
@@ -228,7 +248,7 @@ def plan(
     request = PlanRequest(
         spec=spec,
         out=out,
-        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=None),
+        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=None, timer=timer),
         only=only,
         json_target=json_,
         color=color,
@@ -450,10 +470,22 @@ _FULL_OR_CLOSED = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.
 """What a disk says that has no room for us."""
 
 
-def _is_spec(argument: str) -> bool:
+def _command_names() -> set[str]:
     named = [(command.name, command.callback) for command in app.registered_commands]
-    names = {name or callback.__name__ for name, callback in named if callback is not None}
-    return not argument.startswith("-") and argument not in names
+    return {name or callback.__name__ for name, callback in named if callback is not None}
+
+
+def _is_spec(argument: str) -> bool:
+    return not argument.startswith("-") and argument not in _command_names()
+
+
+def _refuse_mistyped_command(argument: str) -> None:
+    """Raise UsageError for a word that is like a command and is no file."""
+    close = difflib.get_close_matches(argument, _command_names(), n=1)
+    if close and Path(argument).suffix == "" and not Path(argument).exists():
+        raise UsageError(
+            f"{argument}: there is no such command or file; did you mean '{close[0]}'?"
+        )
 
 
 def _same_command(argv: list[str]) -> str:
@@ -499,9 +531,10 @@ def main() -> None:
     prepare_streams()
     heed_signals()
     arguments = sys.argv[1:]
-    if arguments and _is_spec(arguments[0]):
-        arguments = ["run", *arguments]
     try:
+        if arguments and _is_spec(arguments[0]):
+            _refuse_mistyped_command(arguments[0])
+            arguments = ["run", *arguments]
         app(args=arguments, prog_name="profiler")
     except Interrupted as error:
         _interrupted(error.message)

@@ -13,6 +13,8 @@ where a `--fail-on` gate tripped.
 
 from __future__ import annotations
 
+import difflib
+import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
@@ -85,3 +87,47 @@ def naming(path: Path) -> Iterator[None]:
         if error.filename is None:
             error.filename = str(path)
         raise
+
+
+_LOOKED_AT = 1000
+"""Most entries of a folder that are compared with a name that is not there."""
+
+
+def nearest_file(path: Path) -> str:
+    """`; did you mean 'experiments/softmax.yaml'?` for a file that is not there; else empty.
+
+    The closest name beside it, or about the same name in a folder one level down.
+    """
+    folder = next(parent for parent in (path.parent, *path.parents) if parent.is_dir())
+    try:
+        wanted = path.relative_to(folder).parts
+        entries = sorted(itertools.islice(folder.iterdir(), _LOOKED_AT))
+        # Of `experimnets/softmax.yaml` the folder is mistyped.
+        rests = (entry.joinpath(*wanted[1:]) for entry in entries if _is_like(entry, wanted[0]))
+        below = (file for entry in entries if entry.is_dir() for file in _alike(entry, path.name))
+        near = next(
+            (file for file in (*below, *_closest_first(rests, path)) if file.is_file()), None
+        )
+    except OSError:
+        return ""
+    return "" if near is None else f"; did you mean '{near}'?"
+
+
+def _alike(folder: Path, name: str) -> list[Path]:
+    """The file of a folder that is called almost so; none where its folder cannot be read."""
+    try:
+        names = [entry.name for entry in itertools.islice(folder.iterdir(), _LOOKED_AT)]
+    except OSError:
+        return []
+    return [folder / close for close in difflib.get_close_matches(name, names, n=1, cutoff=0.85)]
+
+
+def _is_like(entry: Path, name: str) -> bool:
+    return bool(difflib.get_close_matches(name, [entry.name], n=1))
+
+
+def _closest_first(files: Iterator[Path], wanted: Path) -> list[Path]:
+    def likeness(file: Path) -> float:
+        return difflib.SequenceMatcher(None, str(file), str(wanted)).ratio()
+
+    return sorted(files, key=likeness, reverse=True)

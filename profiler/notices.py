@@ -328,7 +328,7 @@ _CLOCKS = frozenset(
 """Remarks on one thing, the GPU's clocks, of which each session has its own."""
 _SEVERITIES = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 _COUNTED = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
-_CLAUSE_END = re.compile(r"[:;,.]\s| \(")
+_CLAUSE_END = re.compile(r"[:;.]\s| \(")
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,9 @@ class _Tally:
         self.worst_at: tuple[int, ...] = ()
         self.max_abs: float | None = None
         self.max_rel: float | None = None
+        self.needed = Tolerance(0.0, 0.0)
+        """Least absolute bound that would do with the relative one as it is, and the reverse;
+        infinite where none would."""
 
     def count(self, got: torch.Tensor, expected: torch.Tensor) -> _Tally:
         for region in regions(tuple(got.shape), region_elements(got.device)):
@@ -204,6 +207,15 @@ class _Tally:
         if count:
             self.wrong += int(count)
             self._keep_worst(region, difference.nan_to_num(nan=math.inf).where(wrong, -math.inf))
+            self._need(difference.where(finite, math.inf)[wrong], magnitude[wrong])
+
+    def _need(self, difference: torch.Tensor, magnitude: torch.Tensor) -> None:
+        """Widen what would do by the wrong elements of a region."""
+        absolute = (difference - self.tolerance.relative * magnitude).max()
+        relative = ((difference - self.tolerance.absolute) / magnitude).max()
+        self.needed = Tolerance(
+            max(self.needed.absolute, float(absolute)), max(self.needed.relative, float(relative))
+        )
 
     def _keep_worst(self, region: tuple[slice, ...], difference: torch.Tensor) -> None:
         flat = difference.argmax()
@@ -218,12 +230,28 @@ class _Tally:
     def complaint(self, number: int, got: torch.Tensor, expected: torch.Tensor) -> str:
         value, wanted = got[self.worst_at].item(), expected[self.worst_at].item()
         unwritten = value != value and wanted == wanted  # noqa: PLR0124 - NaN is not itself
+        shown, wished = _show_both(value, wanted)
+        bound = f"{self.tolerance.absolute:g} + {self.tolerance.relative:g} * |expected|"
+        passing = "" if got.dtype == torch.bool else self._passing()
         return (
             f"output {number}: {self.wrong} of {got.numel()} elements are wrong; worst at "
-            f"{list(self.worst_at)}: got {_show(value)}, expected {_show(wanted)} (allowed: "
-            f"{self.tolerance.absolute:g} + {self.tolerance.relative:g} * |expected|)"
+            f"{list(self.worst_at)}: got {shown}, expected {wished}{self._off_by()} (allowed: "
+            f"{bound}{passing})"
             + ("; nan is also what an element that was never written holds" if unwritten else "")
         )
+
+    def _off_by(self) -> str:
+        return f", off by {self.worst:.3g}" if math.isfinite(self.worst) else ""
+
+    def _passing(self) -> str:
+        """`; tolerance that would pass: …`, as the experiment file writes it; empty for none."""
+        absolute, relative = self.tolerance.absolute, self.tolerance.relative
+        forms: list[str] = []
+        if math.isfinite(self.needed.absolute):
+            forms.append(_yaml(rounded_up(self.needed.absolute), relative))
+        if math.isfinite(self.needed.relative):
+            forms.append(_yaml(absolute, rounded_up(self.needed.relative)))
+        return f"; tolerance that would pass: {' or '.join(forms)}" if forms else ""
 
 
 def region_elements(device: torch.device) -> int:
@@ -267,5 +295,23 @@ def _largest(values: Any) -> float | None:
     return max((value for value in values if value is not None), default=None)
 
 
-def _show(value: complex | bool) -> str:
-    return str(value) if isinstance(value, int) else f"{value:.6g}"
+def _yaml(absolute: float, relative: float) -> str:
+    return f"{{absolute: {absolute:g}, relative: {relative:g}}}"
+
+
+def rounded_up(bound: float) -> float:
+    """The least number of two digits that is no smaller: short to write, and it still passes."""
+    if bound <= 0:
+        return 0.0
+    unit = 10.0 ** (math.floor(math.log10(bound)) - 1)
+    return float(f"{math.ceil(bound / unit - 1e-9) * unit:.2g}")
+
+
+def _show_both(value: complex | bool, wanted: complex | bool) -> tuple[str, str]:
+    """Two numbers, with as many digits as it takes to tell them apart."""
+    pairs = ((_show(value, digits), _show(wanted, digits)) for digits in (6, 9, 17))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (_show(value), _show(wanted)))
+
+
+def _show(value: complex | bool, digits: int = 6) -> str:
+    return str(value) if isinstance(value, int) else f"{value:.{digits}g}"

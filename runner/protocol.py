@@ -105,6 +105,9 @@ class Job:
     """Label → folder: files in them that the workload opens to read stand in the journal."""
     unwatched: tuple[str, ...] = ()
     """Folders inside those that hold results."""
+    description: Mapping[str, Any] | None = None
+    """What the function `described` of the workload makes a workload of; None where there is none
+    and the module is the workload."""
     version: int = PROTOCOL_VERSION
 
 

@@ -353,7 +353,7 @@ def open_session(job: Job, journal: Journal) -> Session:
     Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector.
     """
     seal = Seal()
-    workload = load_workload(job.workload)
+    workload = load_workload(job.workload, job.description)
     try:
         device = open_device(job.device)
         visits = make_visits(job, device)

@@ -41,10 +41,11 @@ class Workload:
     tolerances: Mapping[str, Tolerance]
 
 
-def load_workload(name: str) -> Workload:
+def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Workload:
     """Import a workload by dotted name, or by path where the name ends in `.py` or has a slash.
 
-    Raises WorkloadError; its cause is the user's own exception where there is one.
+    With a `description`, the module's function `described` makes the workload of it. Raises
+    WorkloadError; its cause is the user's own exception where there is one.
     """
     try:
         is_file = name.endswith(".py") or "/" in name
@@ -52,17 +53,18 @@ def load_workload(name: str) -> Workload:
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
-    expected = getattr(module, "expected", None)
+    functions = module if description is None else module.described(description)
+    expected = getattr(functions, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),
-        make_inputs=_function(module, "make_inputs", "problem, device, seed"),
-        reference=None if expected else _function(module, "reference", "problem, inputs"),
-        prepare=_function(module, "prepare", "variant, problem, inputs, library"),
+        make_inputs=_function(functions, "make_inputs", "problem, device, seed"),
+        reference=None if expected else _function(functions, "reference", "problem, inputs"),
+        prepare=_function(functions, "prepare", "variant, problem, inputs, library"),
         expected=expected,
-        flops=getattr(module, "flops", None),
-        bytes=getattr(module, "bytes", None),
-        other_inputs=getattr(module, "other_inputs", None),
-        tolerances=_tolerances(module),
+        flops=getattr(functions, "flops", None),
+        bytes=getattr(functions, "bytes", None),
+        other_inputs=getattr(functions, "other_inputs", None),
+        tolerances=_tolerances(functions, module.__name__),
     )
 
 
@@ -89,15 +91,15 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _function(module: ModuleType, name: str, arguments: str) -> Callable[..., Any]:
+def _function(module: Any, name: str, arguments: str) -> Callable[..., Any]:
     function = getattr(module, name, None)
     if not callable(function):
         raise WorkloadError(f"{module.__name__} has no function {name}({arguments})")
     return function  # type: ignore[no-any-return]  # the signature is the user's promise
 
 
-def _tolerances(module: ModuleType) -> dict[str, Tolerance]:
-    given = getattr(module, "TOLERANCES", {})
+def _tolerances(functions: Any, name: str) -> dict[str, Tolerance]:
+    given = getattr(functions, "TOLERANCES", {})
     try:
         return {
             dtype: Tolerance(float(absolute), float(relative))
@@ -105,5 +107,5 @@ def _tolerances(module: ModuleType) -> dict[str, Tolerance]:
         }
     except (AttributeError, TypeError, ValueError) as error:
         raise WorkloadError(
-            f"{module.__name__}: TOLERANCES must map dtype names to (absolute, relative): {error}"
+            f"{name}: TOLERANCES must map dtype names to (absolute, relative): {error}"
         ) from error

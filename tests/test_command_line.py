@@ -47,6 +47,8 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--blocks", "0"], "--blocks"),
         (["run", "mine.yaml", "--blocks", "many"], "--blocks"),
         (["nowhere.yaml"], "nowhere.yaml"),
+        (["plna", "mine.yaml"], "did you mean 'plan'?"),
+        (["plan", "mien.yaml"], "there is no such file; did you mean 'mine.yaml'?"),
         (["plan", "."], "."),
         (["plan", "file"], "file:1"),
         (["plan", "wrong.yaml"], "wrong.yaml:3: variantz: "),
@@ -116,6 +118,9 @@ def test_plan_with_every_flag_that_changes_it(ready):
     )
     assert done.code == 0, done.err
     assert [cell["id"] for cell in done.json["cells"]] == ["also..rows=8"]
+    timed = ("--set", "collect.collectors=ncu", "--timer", "--json", "-")
+    done = ready("plan", "mine.yaml", *timed)
+    assert [session["collector"] for session in done.json["sessions"]] == ["timer"]
     done = ready("plan", "mine.yaml", "--only", "rows=8,how=also", "--blocks", "3")
     assert "mine: 2 cells" in done.out, "the baseline's cells stay"
 
@@ -205,7 +210,7 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
     )
     assert done.code == 0, done.err
     assert done.err == ""
-    assert "Winner per problem" in done.out
+    assert "Geometric means over 2 problems" in done.out
     assert "\x1b[" not in done.out
     (run,) = profiler.runs()
     assert not (run / "index.html").exists()

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from profiler.errors import SpecError
+from profiler.errors import SpecError, nearest_file
 
 
 def find_program(argv: Sequence[str], folder: Path) -> Path:
@@ -15,9 +15,9 @@ def find_program(argv: Sequence[str], folder: Path) -> Path:
     candidate = str(folder / name) if "/" in name else name
     path = shutil.which(candidate)
     if path is None:
+        place = f" in {folder}{nearest_file(Path(candidate))}" if "/" in name else " on PATH"
         raise SpecError(
-            f"command: no program {name!r} that can be run"
-            + (f" in {folder}" if "/" in name else " on PATH"),
+            f"command: no program {name!r} that can be run{place}",
             remedy="Build it first, or give its path relative to the experiment file.",
         )
     return Path(path)

@@ -314,13 +314,19 @@ def _filter_arguments(launches: LaunchFilter) -> list[str]:
     return arguments
 
 
+WITHOUT_NCU = (
+    "Without ncu and without permission, --timer (collect.collectors=timer) gives verdicts by CUDA "
+    "events, and no counters."
+)
+"""For a workload in Python or of a `.cu` file; an external command has no other collector."""
+
 _PERMISSION = (
     "ncu may not read the GPU's performance counters (ERR_NVGPUCTRPERM).",
     "Run as root or with CAP_SYS_ADMIN (CAP_PERFMON from driver 565), in a container with "
     "--cap-add=SYS_ADMIN; or allow all users: put `options nvidia "
     "NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/, rebuild the initramfs and "
     "reboot. Under WSL: in the NVIDIA Control Panel of Windows. "
-    "See developer.nvidia.com/ERR_NVGPUCTRPERM.",
+    f"See developer.nvidia.com/ERR_NVGPUCTRPERM. {WITHOUT_NCU}",
 )
 
 _MESSAGES: Sequence[tuple[re.Pattern[str], str, str]] = (

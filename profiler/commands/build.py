@@ -10,6 +10,7 @@ from profiler.commands.output import write_json_target
 from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.planning.plan import make_plan
+from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
 from profiler.planning.spec import LoadedSpec, load_spec
 from profiler.run_folder.folder import require_folder
@@ -34,14 +35,18 @@ class BuildRequest:
 def show_build(request: BuildRequest) -> ExitCode:
     """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
     from profiler.sessions.measure import build_plan
+    from profiler.sessions.parameter_effects import without_effect
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
     loaded = load_spec(request.spec, overrides=(*request.overrides, *arch_override))
     space = space_of(loaded)
     plan = make_plan(loaded, space, only=request.only)
+    notes = check_ready(loaded, plan, space)
     require_folder(request.out)
     arch = _architecture(loaded)
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
+    for note in notes:
+        reporter.warn(note)
     reporter.say(f"Building {len(plan.variants)} variants for {arch} …")
     builds = build_plan(
         loaded.experiment,
@@ -51,6 +56,8 @@ def show_build(request: BuildRequest) -> ExitCode:
         build_root=request.out.resolve() / ".build",
         on_wait=reporter.say,
     )
+    for note in without_effect(plan.variants, builds):
+        reporter.warn(note)
     write_json_target(_build_document(plan, builds, arch), request.json_target)
     if request.json_target != "-":
         from profiler.render.console.tables import build_table

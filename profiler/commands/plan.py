@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import write_json_target
 from profiler.errors import ExitCode
+from profiler.machine.environment import capability_of
 from profiler.model import Plan
 from profiler.planning.plan import make_plan, plan_document
+from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
-from profiler.sessions.progress import make_console
+from profiler.sessions.progress import ProgressReporter, make_console
 
 if TYPE_CHECKING:
     from profiler.sessions.forecast import Forecast
@@ -37,7 +39,12 @@ def show_plan(request: PlanRequest) -> ExitCode:
     from profiler.sessions.forecast import first_command, forecast
 
     loaded = load_spec(request.spec, overrides=request.overrides)
-    plan = make_plan(loaded, space_of(loaded), only=request.only)
+    space = space_of(loaded)
+    plan = make_plan(loaded, space, only=request.only)
+    notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
+    for note in notes:
+        reporter.warn(note)
     forecasts = forecast(plan, loaded.experiment, request.out)
     write_json_target(_plan_document(plan, forecasts), request.json_target)
     if request.json_target != "-":

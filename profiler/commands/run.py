@@ -23,6 +23,7 @@ from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import make_plan
+from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec, load_spec
 from profiler.render.console.tables import final_summary
@@ -142,10 +143,19 @@ def _machine_or_recording(
         recording = find_recording(loaded.path, loaded.experiment.name)
         # Who asks for a timeline wants to record, and would not be helped by other people's.
         if request.live or request.timeline or recording is None:
+            problem.remedy = _with_replay(problem.remedy, request, recording)
             raise
         reporter.warn(f"Cannot measure here: {problem.message}")
         _warn_of_replay(recording, reporter)
         return recording
+
+
+def _with_replay(remedy: str | None, request: RunRequest, recording: Path | None) -> str | None:
+    """Remedy with the flags that stand in the way of a recording, as far as they were given."""
+    given = [f for f, on in (("--live", request.live), ("--timeline", request.timeline)) if on]
+    if recording is None or not given:
+        return remedy
+    return f"{remedy or ''} Or leave out {' and '.join(given)} to replay the recording.".strip()
 
 
 def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
@@ -165,6 +175,9 @@ def _measure(
     request: RunRequest, planned: _Planned, machine: Machine, reporter: ProgressReporter
 ) -> _Results:
     """Build and measure what is missing, and read the run folder."""
+    capability = machine.environment.compute_capability
+    for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
+        reporter.warn(note)
     watch = Stopwatch()
     to_measure = MeasureRequest(
         loaded=planned.loaded,

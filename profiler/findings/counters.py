@@ -11,9 +11,10 @@ from profiler.analyse.effects import Medians, Move, ParameterStep, moves
 from profiler.collect.registry import duration_metrics
 from profiler.findings.findings import Findings
 from profiler.findings.limits import NOT_WAITING, Limit, limit
+from profiler.findings.ranking import geometric_mean
 from profiler.findings.values import NAN
 from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX
-from profiler.metrics.labels import Label
+from profiler.metrics.labels import Label, labels
 from profiler.model import Problem, Variant
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "counters",
     "largest_stalls",
     "limit_at",
+    "mean_ratio",
     "medians_of",
     "move_size",
     "moved_counters",
@@ -150,6 +152,20 @@ def _median(findings: Findings, variant: Variant | None, problem: Problem, metri
     if variant is None:
         return NAN
     return findings.correct_at(variant, problem, metric.name).median
+
+
+def mean_ratio(findings: Findings, names: Sequence[str]) -> float:
+    """Counters of the best variant, added up, by those of the baseline.
+
+    Geometric mean over the problems at which both are known; NaN without any.
+    """
+    ratios = []
+    for problem in findings.problems:
+        pairs = counter_pairs(findings, labels(names), problem)
+        best, baseline = (sum(getattr(pair, end) for pair in pairs) for end in ("best", "baseline"))
+        if best > 0 and baseline > 0:
+            ratios.append(best / baseline)
+    return geometric_mean(ratios)
 
 
 def largest_stalls(findings: Findings, problem: Problem, most: int) -> tuple[CounterPair, ...]:

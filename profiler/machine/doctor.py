@@ -16,7 +16,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from profiler.collect import nsys
-from profiler.collect.ncu import find_ncu, ncu_version, require_version
+from profiler.collect.ncu import WITHOUT_NCU, find_ncu, ncu_version, require_version
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.environment import (
     Gpu,
@@ -133,7 +133,8 @@ def check_ncu(machine: Machine) -> Check:
         version = ncu_version(path)
         require_version(version)
     except EnvironmentUnusable as error:
-        return Check("ncu", Status.MISSING, error.message, error.remedy or "", essential=True)
+        remedy = f"{error.remedy or ''} {WITHOUT_NCU}".strip()
+        return Check("ncu", Status.MISSING, error.message, remedy, essential=True)
     return Check("ncu", Status.OK, f"{version} ({path})", essential=True)
 
 
@@ -155,7 +156,8 @@ def check_counters(machine: Machine, gpu: Gpu | None) -> Check:
         Status.MISSING,
         "for administrators only (RmProfilingAdminOnly: 1): ncu will say ERR_NVGPUCTRPERM",
         "Run as root or with CAP_SYS_ADMIN (containers: --cap-add=SYS_ADMIN), or put `options "
-        "nvidia NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/ and reboot.",
+        "nvidia NVreg_RestrictProfilingToAdminUsers=0` into /etc/modprobe.d/ and reboot. "
+        f"{WITHOUT_NCU}",
         essential=True,
     )
 

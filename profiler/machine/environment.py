@@ -109,6 +109,15 @@ def architecture_of(described: Gpu | Environment) -> str | None:
     return None if capability is None else f"sm_{capability.replace('.', '')}"
 
 
+def capability_of(architecture: str) -> str | None:
+    """Compute capability (`9.0`) of an architecture, `auto` for that of the GPU here, if any."""
+    if architecture == "auto":
+        gpu = find_gpu()
+        return None if gpu is None else gpu.compute_capability
+    digits = architecture.removeprefix("sm_").rstrip("af")
+    return f"{digits[:-1]}.{digits[-1]}"
+
+
 def probe_environment(  # noqa: PLR0913 - facts about a run, all by keyword
     *,
     gpu: Gpu | None,

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from profiler.collect.kind import Need
-from profiler.collect.ncu import find_ncu, ncu_version, require_version
+from profiler.collect.ncu import WITHOUT_NCU, find_ncu, ncu_version, require_version
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version
 from profiler.collect.registry import needed
@@ -16,7 +16,7 @@ from profiler.machine.compilers import find_nvcc
 from profiler.machine.environment import Gpu, architecture_of, find_gpu, probe_environment
 from profiler.machine.nsys_install import importer_fault, nsys_version
 from profiler.model import Environment
-from profiler.planning.spec import Experiment, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, Experiment
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
     _require_torch(experiment)
     ncu, version = None, None
     if needed(collect.collectors, Need.NCU):
-        ncu = find_ncu()
-        version = ncu_version(ncu)
-        require_version(version)
+        ncu, version = _usable_ncu(experiment)
     nsys, recorder = None, None
     if timeline or needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()
@@ -66,6 +64,19 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
         clock_control=collect.clock_control if ncu else None,
     )
     return Machine(environment, device, ncu, nsys)
+
+
+def _usable_ncu(experiment: Experiment) -> tuple[Path, str]:
+    """Path and version of an ncu that has all options; else the error names the timer."""
+    try:
+        ncu = find_ncu()
+        version = ncu_version(ncu)
+        require_version(version)
+    except EnvironmentUnusable as error:
+        if not isinstance(experiment.workload, CommandWorkload):
+            error.remedy = f"{error.remedy} {WITHOUT_NCU}"
+        raise
+    return ncu, version
 
 
 def _usable_nsys(path: Path) -> str:
@@ -88,7 +99,8 @@ def _compiler() -> Path | None:
 
 def _require_torch(experiment: Experiment) -> None:
     """Raise where the workload needs torch and this interpreter, also the runner's, has none."""
-    if isinstance(experiment.workload, ModuleWorkload) and find_spec("torch") is None:
+    in_python = not isinstance(experiment.workload, CommandWorkload)
+    if in_python and find_spec("torch") is None:
         raise EnvironmentUnusable(
             "torch is not installed in this Python, and the workload needs it.",
             remedy="pip install 'kernel-profiler[torch]'; in a checkout, pip install -e .[torch]",
@@ -103,8 +115,9 @@ def _device(experiment: Experiment, gpu: Gpu | None) -> str:
         return "cuda"
     if collect.device == "auto" and not needed(collect.collectors, Need.GPU):
         return "cpu"
-    raise EnvironmentUnusable(
-        "No NVIDIA GPU is visible on this machine.",
-        remedy="Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is "
-        "missing), or leave out --live and --timeline to replay a recording.",
+    remedy = (
+        "Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is missing)."
     )
+    if collect.device == "auto" and not isinstance(experiment.workload, CommandWorkload):
+        remedy += " What can run on the CPU is timed there with --timer (collect.collectors=timer)."
+    raise EnvironmentUnusable("No NVIDIA GPU is visible on this machine.", remedy=remedy)

@@ -16,6 +16,7 @@ import io
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +53,8 @@ _HOST_SECTION = re.compile(r"\.(text|rodata|data|bss|init_array|fini_array|tbss|
 _STRINGS = re.compile(r"\.rodata(\..+)?\.str.*")
 _PC_RELATIVE = frozenset({2, 4, 9, 41, 42})  # R_X86_64_PC32, PLT32, GOTPCREL, GOTPCRELX, REX_…
 _PC_BIAS = 4  # these count from the end of their four bytes
+_FATBIN = ".nv_fatbin"
+_LAUNCHED = ".data.rel.ro.profiler_kernel"
 
 
 def code_hash(*objects: Path) -> str:
@@ -62,17 +65,49 @@ def code_hash(*objects: Path) -> str:
     return _digest(*(_object_digest(path) for path in objects))
 
 
-def _object_digest(path: Path) -> bytes:
+def launched_kernel(path: Path) -> str | None:
+    """Symbol of the only kernel that a launcher of ours starts; None in any other object.
+
+    The launcher (kernels/cuda_file/src/launcher.cu) holds its address in a section of its own.
+    """
+    with _opened(path) as elf:
+        section = elf.get_section_by_name(_LAUNCHED)
+        lines = _relocations(elf).get(_LAUNCHED, [])
+        return _function_at(elf, lines[0]) if section is not None and lines else None
+
+
+def kernel_hash(path: Path, kernel: str) -> str:
+    """SHA-256 over the machine code of one kernel of an object, with all device code it may reach.
+
+    That of the other kernels does not count, nor the code that launches it.
+    """
+    with _opened(path) as elf:
+        section = elf.get_section_by_name(_FATBIN)
+        images = () if section is None else tuple(_entries(section.data()))
+        if any(entry.kind != _ENTRY_CUBIN for entry in images):
+            raise ParseError(f"{path.name}: holds PTX, which is compiled at run time")
+        parts = [_kernel_digest(entry, kernel) for entry in images]
+        if not any(parts):
+            raise ParseError(f"{path.name}: holds no machine code of {kernel}")
+        return _digest(*parts)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[ELFFile]:
+    """Open an object; raises ParseError for whatever in it cannot be read."""
     try:
         with path.open("rb") as stream:
-            elf = ELFFile(stream)
-            device, kernels = _device_code(elf)
-            host = _host_code(elf, kernels)
+            yield ELFFile(stream)
     except (ELFError, struct.error, IndexError, UnicodeDecodeError) as error:
         raise ParseError(f"{path.name}: machine code cannot be read: {error}") from error
     except OSError as error:
         raise ParseError(f"{path.name}: cannot be opened: {error.strerror}") from error
-    return _digest(device, host).encode()
+
+
+def _object_digest(path: Path) -> bytes:
+    with _opened(path) as elf:
+        device, kernels = _device_code(elf)
+        return _digest(device, _host_code(elf, kernels)).encode()
 
 
 def _digest(*parts: bytes) -> str:
@@ -151,7 +186,7 @@ class _Entry:
 
 def _device_code(elf: ELFFile) -> tuple[bytes, dict[str, bytes]]:
     """Digest of all device code, and the digest of each device function by its symbol name."""
-    section = elf.get_section_by_name(".nv_fatbin")
+    section = elf.get_section_by_name(_FATBIN)
     if section is None:
         return b"", {}
     images: list[bytes] = []
@@ -220,6 +255,22 @@ def _cubin(image: bytes) -> tuple[dict[str, bytes], bytes]:
     for name, attribute in _function_attributes(elf):
         owned.setdefault(name, []).append(attribute)
     return {name: _digest_all(parts) for name, parts in owned.items()}, _digest_all(rest)
+
+
+def _kernel_digest(entry: _Entry, kernel: str) -> bytes:
+    """Digest of a kernel in an image; empty where it is not there.
+
+    Where it calls functions, all of the image counts: which they reach is not followed.
+    """
+    elf = ELFFile(io.BytesIO(entry.payload))
+    functions, rest = _cubin(entry.payload)
+    if kernel not in functions:
+        return b""
+    others = functions.keys() - {kernel}
+    lines = _relocations(elf).get(f".text.{kernel}", [])
+    calls = any(line.target.removeprefix(".text.") in others for line in lines)
+    digests = functions.values() if calls else [functions[kernel]]
+    return struct.pack("<I", entry.arch) + functions[kernel] + _digest_all([*digests, rest])
 
 
 def _matches(elf: ELFFile, pattern: str) -> Iterator[re.Match[str]]:
@@ -312,3 +363,22 @@ def _string(data: bytes, position: int, kernels: Mapping[str, bytes]) -> bytes:
     """C string at a position; the digest in place of a kernel's name, by which it registers."""
     text = data[position:].split(b"\0", 1)[0]
     return kernels.get(text.decode("utf-8", "replace"), text)
+
+
+def _function_at(elf: ELFFile, line: _Relocation) -> str | None:
+    """Name of the function that a relocation points to: a symbol, or a place in a section."""
+    table = elf.get_section_by_name(".symtab")
+    if not isinstance(table, SymbolTableSection):
+        return None
+    place = line.value + line.addend
+    functions = (
+        symbol for symbol in table.iter_symbols() if symbol["st_info"]["type"] == "STT_FUNC"
+    )
+    return next(
+        (
+            symbol.name
+            for symbol in functions
+            if symbol["st_shndx"] == line.section and symbol["st_value"] == place
+        ),
+        None,
+    )

@@ -29,6 +29,7 @@ from profiler.model import (
     cell_id,
 )
 from profiler.planning.cell_filter import select_cells
+from profiler.planning.cuda_file import check_cuda_file
 from profiler.planning.matrix import (
     MAX_COMBINATIONS,
     Expanded,
@@ -65,6 +66,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
     """
     experiment = loaded.experiment
     expanded = expand(loaded, space)
+    check_cuda_file(loaded, expanded.variants, expanded.problems)
     baseline = _baseline(loaded, expanded)
     cells, excluded = _cells(loaded, space, expanded)
     if all(cell.variant.id != baseline.id for cell in cells):

@@ -13,12 +13,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from profiler.errors import SpecError
+from profiler.errors import SpecError, nearest_file
+from profiler.kernels.cuda_file.space import CudaFileSpace
 from profiler.kernels.recipe import Recipe
 from profiler.model import Params
-from profiler.planning.spec import LoadedSpec
+from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
-from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload, is_file_name
+from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_name
 
 FUNCTIONS = (
     "variant_name",
@@ -40,7 +41,7 @@ class Space:
     wrong type.
     """
 
-    module: ModuleType | None = None
+    module: ModuleType | CudaFileSpace | None = None
 
     def variant_name(self, params: Params) -> str | None:
         """Short form of a variant for people, None where the space has no opinion."""
@@ -72,6 +73,12 @@ class Space:
         if recipe is not None and not isinstance(recipe, Recipe):
             raise self._wrong_type("recipe", "a profiler.kernels.recipe.Recipe or None", recipe)
         return recipe
+
+    def at_launch(self, params: Params) -> Params | None:
+        """What acts when a variant is launched; None where that is found by trying recipes."""
+        if not isinstance(self.module, CudaFileSpace):
+            return None
+        return self.module.at_launch(params)
 
     def check_kernels(
         self, variant_params: Params, problem_params: Params, kernel_names: Sequence[str]
@@ -121,7 +128,7 @@ def space_of(loaded: LoadedSpec) -> Space:
         raise loaded.error(("workload",), error.message, remedy=error.remedy) from error
 
 
-def load_space(workload: ModuleWorkload | CommandWorkload, base: Path) -> Space:
+def load_space(workload: Workload, base: Path) -> Space:
     """Load the space of a workload; `base` is the folder that its file names are relative to.
 
     Raises `SpecError` where the workload or its space does not exist, cannot be imported, or
@@ -129,6 +136,8 @@ def load_space(workload: ModuleWorkload | CommandWorkload, base: Path) -> Space:
     """
     if isinstance(workload, CommandWorkload):
         return Space()
+    if isinstance(workload, CudaWorkload):
+        return Space(CudaFileSpace(workload.description(base)))
     if is_file_name(workload.module):
         _existing(base / workload.module, "workload")
     else:
@@ -199,7 +208,7 @@ def _siblings(parent: str) -> list[str]:
 
 def _existing(path: Path, what: str) -> Path:
     if not path.is_file():
-        raise SpecError(f"{what} '{path}': there is no such file")
+        raise SpecError(f"{what} '{path}': there is no such file{nearest_file(path)}")
     return path.resolve()
 
 

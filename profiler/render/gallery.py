@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
 from profiler.findings.runs.comparison import RunComparison
 from profiler.model import Environment
 from profiler.render.page import render
-from profiler.render.runs.answer import sentences as comparison_sentences
+from profiler.render.runs.answer import headline as comparison_headline
 from profiler.render.runs.rows import Names
-from profiler.render.words.answer import Sentence, answer_of
+from profiler.render.words.answer import Sentence
+from profiler.render.words.headline import headline
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def page_of_run(findings: Findings, file: str) -> GalleryPage:
         title=report.title,
         machines=(_machine(report.environment),),
         dates=(report.created,),
-        answer=_first_sentence(answer_of(findings)),
+        answer=_text(headline(findings)),
     )
 
 
@@ -58,7 +59,7 @@ def page_of_comparison(comparison: RunComparison, title: str, file: str) -> Gall
         title=title,
         machines=tuple(_machine(report.environment) for report in reports),
         dates=tuple(report.created for report in reports),
-        answer=_first_sentence(comparison_sentences(comparison, Names.of(comparison))),
+        answer=_text(comparison_headline(comparison, Names.of(comparison))),
     )
 
 
@@ -66,9 +67,9 @@ def _machine(environment: Environment) -> str:
     return environment.gpu or environment.cpu or "not recorded"
 
 
-def _first_sentence(answer: Iterable[Sentence]) -> str:
-    """First sentence without its emphasis; empty where a page has no answer."""
-    return "".join(part.text for part in next(iter(answer), ()))
+def _text(sentence: Sentence) -> str:
+    """A sentence without its emphasis."""
+    return "".join(part.text for part in sentence)
 
 
 def render_index(pages: Sequence[GalleryPage], missing: Sequence[MissingPage]) -> str:

@@ -32,7 +32,8 @@ from profiler.render.tables.tuning_tables import HEADS
 from profiler.render.tables.why import why
 from profiler.render.words.answer import answer_of
 from profiler.render.words.baselines import baseline_label
-from profiler.render.words.cards import cards
+from profiler.render.words.cards import cards, evidence
+from profiler.render.words.headline import headline
 from profiler.render.words.method import method
 from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
@@ -77,8 +78,11 @@ def render_page(findings: Findings) -> str:
         "problem_key": problem_key(findings.problems),
         "names": findings.names,
         "name_key": key_to_names(findings),
+        "headline": headline(findings),
         "sentences": answer_of(findings),
+        "evidence": evidence(findings),
         "cards": cards(findings),
+        "first": view.first,
         "best_word": best_word(findings),
         "banner": _banner(findings),
         "notice_rows": notice_rows(_beside_banner(findings)),
@@ -208,7 +212,13 @@ def _environment() -> Environment:
 def _script() -> Markup:
     """The parts of the page's script in one scope, in the order in which they need each other."""
     parts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
-    return Markup('(() => {\n"use strict";\n') + parts + Markup("\n})();\n") + _asset("names.js")
+    return (
+        Markup('(() => {\n"use strict";\n')
+        + parts
+        + Markup("\n})();\n")
+        + _asset("names.js")
+        + _asset("downloads.js")
+    )
 
 
 @cache

@@ -31,7 +31,7 @@ from profiler.kernels.recipe import Recipe
 from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.model import BuildResult, KernelFacts, Params, Variant
-from profiler.parse.machine_code import code_hash
+from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
 from profiler.parse.ptxas import parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
 from profiler.sessions.ninja import NinjaResult, Progress, run_ninja
@@ -220,19 +220,34 @@ def _new_facts(
     path = folder / library.library
     if not all((folder / output).exists() for output in _outputs(library)):
         return _Facts(error=_error(library, folder, ninja_result))
-    try:
-        code = code_hash(*(folder / compilation.object for compilation in library.compilations))
-    except ParseError:
-        code = None  # The library is good all the same; it only cannot be compared with others.
+    kernel, code = _identity([folder / compilation.object for compilation in library.compilations])
     logs = (folder / compilation.log for compilation in library.compilations)
     facts = _Facts(
         library=str(path),
         code_hash=code,
-        kernels=tuple(kernel for log in logs for kernel in parse_ptxas_log(_read(log))),
+        kernels=tuple(
+            facts
+            for log in logs
+            for facts in parse_ptxas_log(_read(log))
+            if kernel in (None, facts.name)
+        ),
     )
     dependencies = _dependencies(library, folder, hash_once)
     _write_facts(facts, folder / library.recipe_hash, dependencies, _digests(library, folder))
     return facts
+
+
+def _identity(objects: Sequence[Path]) -> tuple[str | None, str | None]:
+    """Symbol of the only kernel that is launched, where one is, and the hash of what counts.
+
+    Nothing of what cannot be read: the library is good all the same, it only cannot be compared
+    with others.
+    """
+    try:
+        kernel = launched_kernel(objects[0]) if len(objects) == 1 else None
+        return kernel, code_hash(*objects) if kernel is None else kernel_hash(objects[0], kernel)
+    except ParseError:
+        return None, None
 
 
 def _digests(library: Library, folder: Path) -> dict[str, str]:
@@ -307,8 +322,8 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     if not lines or ninja_result.ended(outputs):
         lines.append(ninja_result.ending(outputs))
     text = "\n".join(lines[-ERROR_LINES:])
-    sources = {str(compilation.source.parent) for compilation in library.compilations}
-    for name in sorted((*sources, str(folder)), key=len, reverse=True):
+    folders = {*map(str, library.folders), str(folder)}
+    for name in sorted(folders, key=len, reverse=True):
         text = text.replace(f"{name}/", "")
     return text
 

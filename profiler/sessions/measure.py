@@ -15,10 +15,10 @@ from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
-from profiler.model import BuildResult, Plan, SessionPlan, Variant
+from profiler.model import BuildResult, Params, Plan, SessionPlan, Variant
 from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
-from profiler.planning.spec import Experiment, LoadedSpec, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, Experiment, LoadedSpec
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
@@ -38,6 +38,7 @@ from profiler.sessions.looks import (
     timeline_cells,
 )
 from profiler.sessions.measurement import Measurement
+from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
@@ -101,8 +102,15 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
         time_limit_s=experiment.build.time_limit_s,
         on_progress=on_progress,
         on_wait=on_wait,
-        launch_params=launch_params(variants, space.recipe),
+        launch_params=_at_launch(variants, space),
     )
+
+
+def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
+    """What acts when variants are launched, by variant id: as the space has it, or by trying."""
+    named = {variant.id: space.at_launch(variant.params) for variant in variants}
+    known = {id_: params for id_, params in named.items() if params is not None}
+    return known if len(known) == len(named) else launch_params(variants, space.recipe)
 
 
 def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | None:
@@ -127,6 +135,8 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
         )
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
+    for note in without_effect(request.plan.variants, builds):
+        reporter.warn(note)
     keys = _keys(request, builds)
     with gpu_lock(
         request.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=reporter.say
@@ -238,7 +248,7 @@ def _explains(request: MeasureRequest) -> bool:
     experiment = request.loaded.experiment
     asked = experiment.collect.explain or request.explain is not None
     by_ncu = EXPLAINS in experiment.collect.collectors
-    return asked and by_ncu and isinstance(experiment.workload, ModuleWorkload)
+    return asked and by_ncu and not isinstance(experiment.workload, CommandWorkload)
 
 
 def _measure_explained(

@@ -26,7 +26,7 @@ from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, Sessio
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.planning.plan import EXPLAINS
 from profiler.planning.space import Space
-from profiler.planning.spec import CommandWorkload, LoadedSpec, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, CudaWorkload, LoadedSpec, ModuleWorkload
 from profiler.run_folder.folder import (
     COMPILED_FOLDER,
     CSV_FILE,
@@ -305,7 +305,7 @@ class Measurement:
         return self._load(self.run.attempt(folder)).visits()
 
     def _job(
-        self, session: SessionPlan, workload: ModuleWorkload, checked: Set[str]
+        self, session: SessionPlan, workload: ModuleWorkload | CudaWorkload, checked: Set[str]
     ) -> protocol.Job:
         """Job with all cells; those that this run has `checked` are not compared once more."""
         collect, timelines = self.loaded.experiment.collect, self._timelines
@@ -314,6 +314,9 @@ class Measurement:
         return protocol.Job(
             session=session.name,
             workload=workload.target(self.loaded.base),
+            description=workload.document(self.loaded.base)
+            if isinstance(workload, CudaWorkload)
+            else None,
             collector=session.collector,
             device=self.machine.device,
             seed=collect.seed,

@@ -16,7 +16,7 @@ from profiler.errors import SpecError
 from profiler.model import Cell
 from profiler.parse.shared_objects import shared_objects
 from profiler.planning.plan import command_values
-from profiler.planning.spec import CommandWorkload, Experiment, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment, ModuleWorkload
 from profiler.planning.spec.workloads import is_file_name
 from profiler.runner.protocol import file_digest
 
@@ -128,9 +128,9 @@ def _is_program(path: Path) -> bool:
 # ---- a workload in Python ------------------------------------------------------------------------
 
 
-def _workload_files(workload: ModuleWorkload, base: Path) -> tuple[Path, ...]:
+def _workload_files(workload: ModuleWorkload | CudaWorkload, base: Path) -> tuple[Path, ...]:
     target = workload.target(base)
-    if is_file_name(workload.module):
+    if isinstance(workload, ModuleWorkload) and is_file_name(workload.module):
         file = Path(target)
         return _with_imports(file, file.parent, None)
     spec = find_spec(target)

@@ -11,6 +11,7 @@ from profiler.errors import (
     ProfilerError,
     SpecError,
     UsageError,
+    nearest_file,
 )
 
 
@@ -54,3 +55,23 @@ def test_the_text_has_the_remedy_on_a_line_of_its_own():
     assert str(error) == "ncu was not found\n  Remedy: Install it."
     assert (error.message, error.remedy) == ("ncu was not found", "Install it.")
     assert str(UsageError("no such file")) == "no such file"
+
+
+@pytest.mark.parametrize(
+    ("given", "near"),
+    [
+        ("sofmax.yaml", "softmax.yaml"),
+        ("fusion.yaml", "experiments/fusion.yaml"),
+        ("fuson.yaml", "experiments/fusion.yaml"),
+        ("experimnets/fusion.yaml", "experiments/fusion.yaml"),
+        ("experiments/fusoin.yaml", "experiments/fusion.yaml"),
+        ("nothing/like/it.yaml", None),
+        ("xyz", None),
+    ],
+)
+def test_a_file_that_is_not_there_has_a_nearest_one(tmp_path, given, near):
+    (tmp_path / "experiments").mkdir()
+    for name in ("softmax.yaml", "softmax.csv", "experiments/fusion.yaml"):
+        (tmp_path / name).touch()
+    hint = nearest_file(tmp_path / given)
+    assert hint == ("" if near is None else f"; did you mean '{tmp_path / near}'?")

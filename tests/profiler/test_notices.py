@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 
 import profiler
-from profiler.notices import TEMPLATES, Notice, NoticeKind, Severity, fold, remedy, severity, text
+from profiler.notices import (
+    TEMPLATES,
+    Notice,
+    NoticeKind,
+    Severity,
+    fold,
+    in_one_line,
+    remedy,
+    severity,
+    text,
+)
 from profiler.parse.ncu_csv import parse_ncu_csv
 
 SOURCES = sorted(Path(profiler.__file__).parent.rglob("*.py"))
@@ -87,6 +97,18 @@ def test_a_value_that_is_not_there_is_an_error_and_not_a_gap():
 def test_braces_in_a_value_are_kept():
     notice = Notice(NoticeKind.CSV_TOOL_MESSAGE, {"file": "a.csv", "text": "{0} {text.__class__}"})
     assert text(notice) == "a.csv: ncu printed: {0} {text.__class__}"
+
+
+def test_several_notices_in_one_line_begin_with_the_worst() -> None:
+    few = Notice(NoticeKind.FEW_BLOCKS, {"blocks": 3, "needed": 6})
+    failed = Notice(NoticeKind.FAILED_CELLS, {"count": 2, "total": 9, "causes": "1 crashed: a, b"})
+    code = Notice(NoticeKind.DUPLICATE_CODE, {"pairs": "a = b", "count": 1})
+    counts, _, clauses = in_one_line(fold([code, few, failed])).partition(": ")
+    assert counts == "1 error, 1 warning, 1 note (in full with --verbose, and in the page)"
+    assert clauses == (
+        "2 of 9 cells failed; Only 3 timing blocks; "
+        "The same program under two names, measured once."
+    )
 
 
 def test_remarks_on_the_clocks_are_one_line_and_lose_nothing() -> None:

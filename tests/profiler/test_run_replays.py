@@ -10,7 +10,7 @@ from rich.console import Console
 
 from profiler.commands import run as run_module
 from profiler.commands.run import RunRequest, run_experiment
-from profiler.errors import ExitCode, UsageError
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 from profiler.sessions.progress import ProgressReporter
@@ -80,6 +80,30 @@ def test_a_run_fails_where_a_cell_is_slower_beyond_the_threshold(replay, gate, v
         assert "undecided and do not trip it" in err
 
 
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"live": True}, "Or leave out --live to replay"),
+        ({"live": True, "timeline": True}, "Or leave out --live and --timeline to replay"),
+    ],
+)
+def test_flags_that_stand_in_the_way_of_a_recording_are_named(tmp_path, monkeypatch, flags, words):
+    monkeypatch.setattr(run_module, "find_machine", no_machine)
+    reporter = ProgressReporter(Console(file=io.StringIO()), Console(file=io.StringIO()))
+    with pytest.raises(EnvironmentUnusable) as error:
+        run_experiment(RunRequest(spec=spec_of(NAME), out=tmp_path, **flags), reporter)
+    assert words in error.value.remedy
+    spec = tmp_path / "alone.yaml"  # with no recording beside it
+    spec.write_text(spec_of(NAME).read_text("utf-8"))
+    with pytest.raises(EnvironmentUnusable) as error:
+        run_experiment(RunRequest(spec=spec, out=tmp_path, **flags), reporter)
+    assert error.value.remedy == "Buy one."
+
+
+def no_machine(*_arguments, **_settings):
+    raise EnvironmentUnusable("No GPU.", remedy="Buy one.")
+
+
 def test_a_run_without_verdicts_is_not_judged(replay):
     found, err = replay(
         "regression", lambda findings: dataclasses.replace(findings, against_baseline={})
@@ -121,7 +145,8 @@ def test_a_replay_says_which_settings_do_nothing_in_it(tmp_path):
     (notice,) = (one for one in found["notices"] if one["kind"] == "replay_ignores")
     assert "collect.final_blocks=3, collect.blocks=[4, 10]" in notice["text"]
     assert "margin_pct" not in notice["text"]
-    assert notice["text"] in err
+    assert notice["text"].rstrip(".") in err
+    assert "(in full with --verbose, and in the page): " in err
     assert "replay_ignores" not in {one["kind"] for one in plain["notices"]}
 
 

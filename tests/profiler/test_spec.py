@@ -379,7 +379,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         (
             "name: x\nworkload: {module: a, command: b}\n" + VARIANTS,
             "spec.yaml:2: workload: must be a module (`profiler.kernels.softmax`), "
-            "a file (`./mine.py`), or a mapping with either `module` or `command`",
+            "a file (`./mine.py`), or a mapping with one of `module`, `command` and `source`",
         ),
         (
             "name: x\nworkload: {space: ./s.py}\n" + VARIANTS,
@@ -431,6 +431,45 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
 )
 def test_what_is_refused(complaints, text: str, line: str) -> None:
     assert line in complaints(text)
+
+
+IN_QUOTES = "a text that begins with a brace stands in quotes"
+
+
+@pytest.mark.parametrize(
+    ("lines", "form"),
+    [
+        ("variants: [sum, matmul]", "variants: must be a mapping, not a list; write variants: "
+         "{list: [sum, matmul]}"),
+        ("variants: {method: [sum, mean]}", "variants.method: unknown key; parameters stand under "
+         "matrix: {matrix: {method: [sum, mean]}}"),
+        (f"{VARIANTS}problems: [64, 128, 256, 512]", "problems: must be a mapping, not a list; "
+         "write problems: {matrix: {NAME: [64, 128, 256, …]}}"),
+        (f"{VARIANTS}tolerance: {{default: 1e-3}}", "tolerance.default: must be a mapping, not "
+         "0.001; write default: {relative: 0.001}, {absolute: 0.001}, or both"),
+        (f"{VARIANTS}tolerance: 1e-3", "write tolerance: {default: {relative: 0.001}}"),
+        (f"{VARIANTS}build: {{arch: 90}}", "build.arch: must be text, not 90; write arch: sm_90"),
+        ("variants: {matrix: {a: {b}}}", f'not a mapping; {IN_QUOTES}: "{{b}}"'),
+        (f"{VARIANTS}title: {{kernel}}", f'title: must be text, not a mapping; {IN_QUOTES}: "{{ke'),
+        (f"{VARIANTS}title: {{kernel}} {{size}}", f'not valid YAML: while parsing a block mapping '
+         f"expected <block end>, but found '{{'; {IN_QUOTES}"),
+        (f"{VARIANTS}problems: {{matrix: {{n: [1K]}}}}", "problems.matrix.n[0]: 1K is text to "
+         "YAML, not a number; write 1024 or 1000, or put it in quotes"),
+        (f"{VARIANTS}problems: {{list: [{{n: 4Mi}}]}}", "4Mi is text to YAML, not a number; write "
+         "4194304, or put"),
+    ],
+)  # fmt: skip
+def test_the_right_form_is_said(complaints, lines, form) -> None:
+    (line,) = complaints(f"name: x\nworkload: kernels.x\n{lines}\n")
+    assert form in line
+
+
+@pytest.mark.parametrize("value", ["'1K'", '"1K"', "1Kx", "K1", "fp16", "1.5K", "{name: 4K, a: 1}"])
+def test_other_text_is_text(load, value) -> None:
+    load(
+        f"name: x\nworkload: kernels.x\nvariants: {{list: [{{a: '1'}}]}}\ntitle: 1K\n"
+        f"problems: {{list: [{value if value.startswith('{') else '{n: ' + value + '}'}]}}\n"
+    )
 
 
 @pytest.mark.parametrize("given", ["visit", "Visits", "progam", "program "])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -36,7 +37,42 @@ def test_the_bound_is_absolute_plus_relative_to_the_expected_value():
 
     message = complaint(expected + torch.tensor([1.5001, 0.0]), expected, bound)
     assert message.startswith("output 0: 1 of 2 elements are wrong; worst at [0]: got 101.5,")
-    assert "expected 100 (allowed: 0.5 + 0.01 * |expected|)" in message
+    assert "expected 100, off by 1.5 (allowed: 0.5 + 0.01 * |expected|; " in message
+    assert message.endswith(
+        "tolerance that would pass: {absolute: 0.51, relative: 0.01} or "
+        "{absolute: 0.5, relative: 0.011})"
+    )
+
+
+def test_the_bounds_that_are_named_pass_and_much_smaller_ones_do_not():
+    generator = torch.Generator().manual_seed(1)
+    expected = 100 * torch.randn(1000, generator=generator, dtype=torch.float64)
+    got = expected * (1 + 1e-6 * torch.randn(1000, generator=generator, dtype=torch.float64))
+    message = complaint(got, expected, {"default": Tolerance(1e-6, 1e-7)})
+    named = re.findall(r"{absolute: (\S+), relative: (\S+)}", message)
+    assert len(named) == 2
+    for place, bounds in enumerate(named):
+        numbers = [float(bound) for bound in bounds]
+        compare((got,), (expected,), {"default": Tolerance(*numbers)})
+        numbers[place] *= 0.85
+        complaint(got, expected, {"default": Tolerance(*numbers)})
+
+
+def test_numbers_that_look_the_same_get_more_digits():
+    expected = torch.tensor([-61.7817], dtype=torch.float64)
+    message = complaint(expected - 3e-6, expected)
+    assert "got -61.781703, expected -61.7817, off by 3e-06" in message
+
+
+def test_no_bound_is_named_where_none_would_pass():
+    assert "would pass" not in complaint(torch.tensor([NAN]), torch.tensor([1.0]))
+    message = complaint(torch.tensor([2.0]), torch.tensor([0.0]))
+    assert message.endswith("tolerance that would pass: {absolute: 2, relative: 0})")
+
+
+@pytest.mark.parametrize("bound", [1e-30, 3.05e-5, 1.0, 9.99, 99.5, 123456.0])
+def test_a_bound_is_rounded_up_to_two_digits(bound):
+    assert bound <= check.rounded_up(bound) <= 1.1 * bound
 
 
 @pytest.mark.parametrize(

@@ -247,6 +247,12 @@ def _itself(variant: Variant, finder: StepFinder) -> StepEffect:
     return StepEffect(step, row, (NO_VERDICT,) * len(row), over_problems(row))
 
 
+def largest_effect(steps: Sequence[StepEffect]) -> StepEffect | None:
+    """The step with the largest factor, up or down, over all problems; None without a ratio."""
+    measured = [step for step in steps if step.overall.pairs and step.overall.ratio > 0]
+    return max(measured, key=lambda step: abs(math.log(step.overall.ratio)), default=None)
+
+
 def largest_step(ladder: Sequence[Rung]) -> Rung | None:
     """The rung whose step is the largest factor, up or down, over all problems."""
     with_pairs = [rung for rung in ladder if rung.step is not None and rung.step.overall.pairs]

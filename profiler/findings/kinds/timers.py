@@ -17,6 +17,8 @@ from profiler.analyse.timers import (
 from profiler.collect import ncu, wall_clock
 from profiler.collect.registry import COLLECTORS
 
+_COMPARED = 3
+"""Further timers from which on a run is about them: CUDA events and a timeline go with others."""
 _NCU, _WALL_CLOCK = ncu.KIND.name, wall_clock.KIND.name
 
 
@@ -52,6 +54,17 @@ class TimerComparison:
     parts, of cells where these are known."""
     furthest: TimerError | None
     """Where any timer is off by the largest factor from ncu; None without ncu."""
+
+    @property
+    def nearest(self) -> str | None:
+        """Collector whose times are nearest to the primary timer's over all cells."""
+        means = {row["collector"]: row["mean"] for row in self.overall.to_dict("records")}
+        return min(means, key=lambda collector: abs(math.log(means[collector])), default=None)
+
+    @property
+    def compared(self) -> bool:
+        """Whether timers are what the run compares: more than a second one beside a timeline's."""
+        return len(self.collectors) >= _COMPARED
 
     @staticmethod
     def title(collector: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from profiler.errors import SpecError
+from profiler.planning.spec.cuda_file import CudaWorkload
 from profiler.planning.spec.faults import faults_of, written_path
 from profiler.planning.spec.models import (
     Build,
@@ -31,6 +32,7 @@ __all__ = [
     "Build",
     "Collect",
     "CommandWorkload",
+    "CudaWorkload",
     "Experiment",
     "Item",
     "LoadedSpec",

@@ -10,11 +10,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from profiler.planning.spec.models import Experiment
+from profiler.planning.spec.right_forms import misplaced_parameter, right_form
 from profiler.planning.spec.source import Document, Fault, FieldPath, field_name, kind_of
 from profiler.planning.spec.values import did_you_mean
-from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
+from profiler.planning.spec.workloads import KINDS
 
-_KINDS: dict[str, type[BaseModel]] = {"(module)": ModuleWorkload, "(command)": CommandWorkload}
 _INTERNAL = re.compile(r"\(.*\)|\[key\]")
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -25,7 +25,8 @@ def faults_of(error: ValidationError, document: Document) -> Iterator[tuple[Faul
         if _is_key_of_wrong_type(details) or _is_echo(details):
             continue
         field = written_path(details["loc"], document)
-        yield Fault(document.line(field), field_name(field), _message(details)), field
+        text = _message(details) + right_form(field, details["input"])
+        yield Fault(document.line(field), field_name(field), text), field
 
 
 def written_path(loc: Iterable[int | str], document: Document) -> FieldPath:
@@ -64,7 +65,8 @@ def _message(details: ErrorDetails) -> str:
     loc, shown = details["loc"], _shown(details["input"])
     kind = details["type"]
     if kind == "extra_forbidden":
-        return f"unknown key{did_you_mean(loc[-1], known_keys(loc[:-1]))}"
+        misplaced = misplaced_parameter(_plain_path(loc), details["input"])
+        return f"unknown key{misplaced or did_you_mean(loc[-1], known_keys(loc[:-1]))}"
     if kind == "literal_error":
         expected = str(details["ctx"]["expected"])
         return f"must be {expected}, not {shown}{_close(details['input'], expected)}"
@@ -75,6 +77,10 @@ def _message(details: ErrorDetails) -> str:
         "model_type": f"must be a mapping, not {shown}",
     }
     return ours.get(kind, f"{_plain(details['msg'])}, not {shown}")
+
+
+def _plain_path(loc: Iterable[int | str]) -> FieldPath:
+    return tuple(key for key in loc if isinstance(key, int) or not _INTERNAL.fullmatch(key))
 
 
 def _close(given: object, expected: str) -> str:
@@ -115,8 +121,8 @@ def known_keys(loc: Iterable[int | str]) -> tuple[str, ...]:
     """The keys that the mapping at this place may have; empty where any key may stand."""
     models: tuple[type[BaseModel], ...] = (Experiment,)
     for key in loc:
-        if isinstance(key, str) and key in _KINDS:
-            models = (_KINDS[key],)
+        if isinstance(key, str) and key in KINDS:
+            models = (KINDS[key],)
         elif isinstance(key, str) and (models_below := _below(models, key)):
             models = models_below
     return tuple(name for model in models for name in _keys(model))

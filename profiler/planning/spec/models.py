@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import itertools
 import re
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -25,6 +25,7 @@ from profiler.metrics import queries as metrics
 from profiler.model import MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
+from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
@@ -105,6 +106,8 @@ def _check_dtype(value: str) -> str:
     return value
 
 
+_SIZE_SCHEMA = {"type": ["string", "number"]}
+
 _MISTYPED = 0.9
 """How much alike two words are (difflib) of which one is the other, mistyped."""
 
@@ -136,6 +139,8 @@ else:
 
 class Item(SpecModel):
     """One variant or problem: a name, a mapping of its parameters, or both."""
+
+    _PARAMETER_SCHEMA: ClassVar[dict[str, Any]] = SCALAR_SCHEMA
 
     name: Name | None = Field(default=None, description="Default: made from the parameters.")
     params: dict[ParameterName, Scalar] = Field(
@@ -169,13 +174,18 @@ class Item(SpecModel):
     ) -> dict[str, Any]:
         schema = handler(core_schema)
         resolved = handler.resolve_ref_schema(schema)
-        resolved["additionalProperties"] = SCALAR_SCHEMA
+        resolved["additionalProperties"] = cls._PARAMETER_SCHEMA
         or_else({"type": "string"}, resolved)
         return schema
 
 
 class VariantItem(Item):
     """One variant: a name, its parameters, or both, and whether its numbers are trusted."""
+
+    _PARAMETER_SCHEMA: ClassVar[dict[str, Any]] = {
+        # Grid and block of a kernel may be lists.
+        "anyOf": [SCALAR_SCHEMA, {"type": "array", "items": _SIZE_SCHEMA, "maxItems": 3}]
+    }
 
     trust: Annotated[bool, Strict()] = Field(
         default=False,
@@ -507,6 +517,14 @@ class Experiment(SpecModel):
     )
     page: Page = Field(default_factory=Page, description="Which page to write.")
     build: Build = Field(default_factory=Build, description="Compiler settings.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _join_sizes(cls, value: object) -> object:
+        """Lists of sizes that a variant of a `.cu` file has, as text: parameters are scalars."""
+        if not isinstance(value, dict) or not is_cuda_file(value.get("workload")):
+            return value
+        return {**value, "variants": with_joined_sizes(value.get("variants"))}
 
     @property
     def asked(self) -> tuple[Question, ...]:

@@ -17,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from profiler.planning.spec import json_schema
+from profiler.planning.spec.cuda_file import CudaWorkload, TensorArgument
 from profiler.planning.spec.models import (
     Build,
     Collect,
@@ -36,6 +37,8 @@ MODELS: tuple[type[BaseModel], ...] = (
     Experiment,
     ModuleWorkload,
     CommandWorkload,
+    CudaWorkload,
+    TensorArgument,
     Variants,
     Problems,
     VariantItem,

@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from profiler.errors import ParseError, SpecError
+from profiler.errors import ParseError, SpecError, nearest_file
 from profiler.parse.bounded_files import read_plain
 
 Key = str | int
@@ -29,6 +29,13 @@ MAX_SPEC_BYTES = 2**22
 """Longest experiment file, for which PyYAML takes ten seconds; this project's have up to 7 KB."""
 MAX_MERGED_KEYS = 10_000
 """Most keys that a mapping may get by merging; PyYAML copies them once for each merge."""
+IN_QUOTES = "; a text that begins with a brace stands in quotes"
+_BARE_PLACEHOLDER = re.compile(r"(?:^|[:,\[{-])\s*\{[A-Za-z_][A-Za-z0-9_]*\}")
+"""A place in a line where YAML takes `{kernel}` for a mapping."""
+_ABBREVIATED = re.compile(r"(?P<digits>[0-9]+)(?P<unit>[kKMG])(?P<binary>i?)[bB]?")
+_EXPONENTS = {"k": 1, "K": 1, "M": 2, "G": 3}
+_WORDS = frozenset({"name", "note", "reason"})
+"""Keys of variants and problems whose values are words, not parameters."""
 _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -138,7 +145,7 @@ def _read_text(path: Path) -> str:
     try:
         raw = read_plain(path, MAX_SPEC_BYTES, "MAX_SPEC_BYTES in profiler/planning/spec/source")
     except FileNotFoundError as error:
-        raise SpecError(f"{path}: there is no such file") from error
+        raise SpecError(f"{path}: there is no such file{nearest_file(path)}") from error
     except ParseError as error:
         raise SpecError(error.message, remedy=error.remedy) from error
     except OSError as error:
@@ -158,7 +165,9 @@ def _yaml_message(path: Path, text: str, error: yaml.YAMLError) -> str:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark is not None else 1
         description = " ".join(part for part in (error.context, error.problem) if part)
-        return f"{path}:{line}: not valid YAML: {description}"
+        bare = _BARE_PLACEHOLDER.search("\n".join(text.splitlines()[line - 1 : line]))
+        hint = f'{IN_QUOTES}: "{{kernel}} …"' if bare else ""
+        return f"{path}:{line}: not valid YAML: {description}{hint}"
     position = getattr(error, "position", 0)
     line = text.count("\n", 0, position) + 1
     return f"{path}:{line}: not valid YAML: {getattr(error, 'reason', error)}"
@@ -224,7 +233,9 @@ def _structure_faults(root: yaml.Node) -> Iterator[Fault]:
             waiting += [((*field, str(key.value)), value) for key, value in node.value]
         elif isinstance(node, yaml.SequenceNode):
             waiting += [((*field, index), item) for index, item in enumerate(node.value)]
-        elif isinstance(node, yaml.ScalarNode) and (message := _misreading(node)):
+        elif isinstance(node, yaml.ScalarNode) and (
+            message := _misreading(node) or _abbreviation(field, node)
+        ):
             yield Fault(node.start_mark.line + 1, field_name(field), message)
 
 
@@ -305,3 +316,16 @@ def _misreading(node: yaml.ScalarNode) -> str | None:
     if node.tag == "tag:yaml.org,2002:timestamp":
         return f"YAML reads {node.value} as a date; put it in quotes"
     return None
+
+
+def _abbreviation(field: FieldPath, node: yaml.ScalarNode) -> str | None:
+    """Message for a parameter such as 1K, which is text to YAML; None for any other value."""
+    match = _ABBREVIATED.fullmatch(node.value)
+    parameter = field[:1] in (("variants",), ("problems",)) and _WORDS.isdisjoint(field)
+    # Text in quotes is meant as text.
+    if match is None or not parameter or node.style is not None:
+        return None
+    digits, exponent = int(match["digits"]), _EXPONENTS[match["unit"]]
+    binary = f"{digits * 1024**exponent}"
+    meant = binary if match["binary"] else f"{binary} or {digits * 1000**exponent}"
+    return f"{node.value} is text to YAML, not a number; write {meant}, or put it in quotes"

@@ -1,4 +1,4 @@
-"""The two kinds of workload: Python code, and a program of the user's own."""
+"""The kinds of workload: Python code, a program of the user's own, and a `.cu` file."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import re
 import shlex
 import string
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self
 
@@ -21,6 +21,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
+from profiler.planning.spec.cuda_file import CudaWorkload
 from profiler.planning.spec.values import (
     PARAMETER_NAME,
     Name,
@@ -59,10 +60,23 @@ _Command = Annotated[
 ]
 
 
+def _check_module(value: str) -> str:
+    """Refuse files that are no Python; a `.cu` file is described in another way."""
+    suffix = Path(value).suffix
+    if suffix in (".cu", ".cuh"):
+        raise wrong(
+            f"{value} is CUDA; write workload: {{source: {value}, kernel: …, arguments: …, "
+            "grid: …, block: …, reference: …} (docs/cuda-file.md)"
+        )
+    if "/" in value and suffix != ".py":
+        raise wrong(f"must be a Python file (.py), or the dotted name of a package, not {value}")
+    return value
+
+
 class ModuleWorkload(SpecModel):
     """A workload written in Python, in this repository or in a file of your own."""
 
-    module: Name = Field(
+    module: Annotated[Name, AfterValidator(_check_module)] = Field(
         description="Package with `workload` and, if it likes, `space` inside "
         "(`profiler.kernels.softmax`), or a Python file relative to the spec's folder "
         "(`./mine.py`)."
@@ -201,27 +215,50 @@ def _fill(part: str, values: Mapping[str, str]) -> str:
 
 def _workload_kind(value: object) -> str | None:
     """Which model a workload is: by its keys, or by what its keys were probably meant to be."""
-    if isinstance(value, str | ModuleWorkload):
+    if isinstance(value, str):
         return "(module)"
-    if isinstance(value, CommandWorkload):
-        return "(command)"
-    if not isinstance(value, dict) or {"module", "command"} <= set(value):
+    for tag, model in KINDS.items():
+        if isinstance(value, model):
+            return tag
+    if not isinstance(value, dict) or len(_MAIN_KEYS.keys() & value.keys()) > 1:
         return None
-    fields = {**dict.fromkeys(ModuleWorkload.model_fields, "(module)")}
-    fields |= dict.fromkeys(CommandWorkload.model_fields, "(command)")
-    for key in sorted(value, key=lambda key: key not in ("module", "command")):
-        close = difflib.get_close_matches(str(key), fields, n=1)
-        if close:
-            return fields[close[0]]
-    return None
+    main = next((tag for key, tag in _MAIN_KEYS.items() if key in value), None)
+    return main or _closest_kind(value)
+
+
+def _closest_kind(value: Mapping[Any, Any]) -> str | None:
+    """The model that has fields like most of the keys; None where no key is like any field."""
+    alike = {
+        tag: sum(_likeness(str(key), model.model_fields) for key in value)
+        for tag, model in KINDS.items()
+    }
+    best = max(alike, key=alike.__getitem__)
+    return best if alike[best] else None
+
+
+def _likeness(key: str, fields: Iterable[str]) -> float:
+    """How much alike a key and the closest field are, from 0 to 1; 0 where they are not close."""
+    close = difflib.get_close_matches(key, fields, n=1)
+    return difflib.SequenceMatcher(None, key, close[0]).ratio() if close else 0.0
+
+
+KINDS: Mapping[str, type[SpecModel]] = {
+    "(module)": ModuleWorkload,
+    "(command)": CommandWorkload,
+    "(source)": CudaWorkload,
+}
+"""Models by the tags that stand for them in the paths of pydantic's errors."""
+_MAIN_KEYS = {"module": "(module)", "command": "(command)", "source": "(source)"}
 
 
 Workload = Annotated[
-    Annotated[ModuleWorkload, Tag("(module)")] | Annotated[CommandWorkload, Tag("(command)")],
+    Annotated[ModuleWorkload, Tag("(module)")]
+    | Annotated[CommandWorkload, Tag("(command)")]
+    | Annotated[CudaWorkload, Tag("(source)")],
     Discriminator(
         _workload_kind,
         custom_error_type="wrong",
         custom_error_message="must be a module (`profiler.kernels.softmax`), a file (`./mine.py`), "
-        "or a mapping with either `module` or `command`",
+        "or a mapping with one of `module`, `command` and `source`",
     ),
 ]

@@ -188,7 +188,16 @@
       if (this.cell.windows[place]) this.show(this.widened(this.cell.windows[place].slice(1)));
     }
 
-    zoom(factor, at = (this.view[0] + this.view[1]) / 2) {
+    // Buttons and keys zoom about the chosen bar, which stays where it is; else about the middle.
+    centre() {
+      const middle = (this.view[0] + this.view[1]) / 2;
+      if (!this.chosen) return middle;
+      const { start, end } = this.sets[this.chosen[0]];
+      const at = (start[this.chosen[1]] + end[this.chosen[1]]) / 2;
+      return at >= this.view[0] && at <= this.view[1] ? at : middle;
+    }
+
+    zoom(factor, at = this.centre()) {
       this.show([at - (at - this.view[0]) * factor, at + (this.view[1] - at) * factor]);
     }
 

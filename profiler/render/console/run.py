@@ -51,10 +51,9 @@ def run_tables(findings: Findings, *, verbose: bool) -> list[RenderableType]:
 
 def _variant_tables(findings: Findings, *, verbose: bool) -> list[TextTable]:
     """Variants, best first; `verbose`: after the winner of each problem."""
-    if len(findings.problems) == 1:
-        return [_problem_table(findings, findings.problems[0])]
-    top = _top_table(findings)
-    return [_winners_table(findings), top] if verbose else [top]
+    alone = findings.problems[0] if len(findings.problems) == 1 else None
+    best_first = _problem_table(findings, alone) if alone else _top_table(findings)
+    return [_winners_table(findings), best_first] if verbose else [best_first]
 
 
 def _problem_table(findings: Findings, problem: Problem) -> TextTable:
@@ -91,6 +90,12 @@ def _problem_table(findings: Findings, problem: Problem) -> TextTable:
     return rich_table
 
 
+def _axes(findings: Findings) -> str:
+    """What short names of problems are made of, in brackets; empty where they have their keys."""
+    names = problem_key(findings.problems)
+    return f" ({names})" if names else ""
+
+
 def _against(findings: Findings) -> str:
     """Head of ratios: the name of the baseline where it is short."""
     if findings.baseline is None:
@@ -112,10 +117,8 @@ def _joined(*sentences: str) -> str:
 
 def _winners_table(findings: Findings) -> TextTable:
     metric, given = findings.primary, findings.gives_verdicts
-    rich_table = table("Winner per problem")
-    names = problem_key(findings.problems)
-    key = f" ({names})" if names else ""
-    columns(rich_table, f"problem{key}", fixed=True)
+    rich_table = table(f"Winner per problem{_axes(findings)}")
+    columns(rich_table, "problem", fixed=True)
     columns(rich_table, "winner", name=True)
     columns(rich_table, metric.label, right=True)
     columns(rich_table, "\u00b1", right=True, drop=3)
@@ -192,9 +195,8 @@ def _caption(winners: Sequence[Winner]) -> str:
 def _top_table(findings: Findings) -> TextTable:
     """The first variants over all problems, and what they are compared with."""
     given = findings.gives_verdicts
-    names = problem_key(findings.problems)
-    key = f" ({names})" if names else ""
-    rich_table = table(f"Geometric means over {len(findings.problems)} problems{key}")
+    title = f"Geometric means over {len(findings.problems)} problems{_axes(findings)}"
+    rich_table = table(title)
     columns(rich_table, "variant", name=True)
     columns(rich_table, _against(findings), right=True)
     columns(rich_table, "worst", right=True, drop=3)

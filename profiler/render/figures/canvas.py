@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import XAxis, YAxis
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from profiler.render.figures import svg
@@ -27,9 +29,11 @@ PANEL_COLUMNS = 4
 _FEW_DECADES = 300
 ROOM = 1.6
 """Factor between a logarithmic axis's end and the point next to it."""
-_CHARACTER_IN = 0.073
 _HANDLE_IN = 0.55
 """Of a legend's handle and the gap to the next column."""
+_FONT_SIZE = 9.0
+_LEGEND_SIZE = 8.5
+_POINTS_PER_INCH = 72.0
 LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
 
@@ -56,6 +60,32 @@ class Axis:
         return divisor, f"{self.label} ({unit})" if unit else self.label
 
 
+def colour_of(role: str) -> str:
+    """Colour of a variant by its role: the same in every figure of a page."""
+    return COLOURS.get(role, svg.OTHER)
+
+
+def text_width_in(text: str, size: float = _FONT_SIZE) -> float:
+    """Width of a text in inches, in a font that is wider than those of pages."""
+    width, _, _ = text_to_path.get_text_width_height_descent(
+        text, FontProperties(size=size), ismath=False
+    )
+    return float(width) / _POINTS_PER_INCH
+
+
+def widest_in(texts: Iterable[str], size: float = _FONT_SIZE) -> float:
+    """Width of the widest text in inches; 0 without any."""
+    return max((text_width_in(text, size) for text in texts), default=0.0)
+
+
+def fitted(text: str, room_in: float, size: float = _FONT_SIZE) -> str:
+    """A text as wide as there is room for: its middle is left out where it is wider."""
+    length = len(text)
+    while length > 3 and text_width_in(shorten(text, length), size) > room_in:
+        length -= 1
+    return shorten(text, length)
+
+
 def rows_figure(
     names: Sequence[str], row_height: float = _ROW_IN, head: float = _HEAD_IN
 ) -> tuple[Figure, Axes]:
@@ -63,7 +93,7 @@ def rows_figure(
     height = head + _FOOT_IN + row_height * max(len(names), 2)
     figure = Figure(figsize=(WIDTH_IN, height))
     shown = [shorten(name) for name in names]
-    left = (0.2 + _CHARACTER_IN * max(map(len, shown), default=1)) / WIDTH_IN
+    left = (0.2 + widest_in(shown)) / WIDTH_IN
     axes = figure.add_axes((left, _FOOT_IN / height, 0.985 - left, 1 - (head + _FOOT_IN) / height))
     # Plain texts: as tick labels they would take most of the drawing time.
     for row, name in enumerate(shown):
@@ -81,21 +111,25 @@ def rows_figure(
     return figure, axes
 
 
-def panel_figure(count: int) -> tuple[Figure, list[Axes]]:
-    """Figure of small multiples with room for a legend above."""
+def panel_figure(count: int, rows_in: float | None = None) -> tuple[Figure, list[Axes]]:
+    """Figure of small multiples with room for a legend above.
+
+    `rows_in`: height of all rows together; without it each has its usual height.
+    """
     columns = min(count, PANEL_COLUMNS)
     rows = math.ceil(count / columns)
-    head, gap, foot, left = 0.62, 0.55, 0.5, 0.72
-    height = head + foot + rows * _PANEL_IN + (rows - 1) * gap
+    head, gap, foot, left = 0.62, 0.55, 0.5, 0.82
+    panel = _PANEL_IN if rows_in is None else rows_in / rows - gap * (rows - 1) / rows
+    height = head + foot + rows * panel + (rows - 1) * gap
     figure = Figure(figsize=(WIDTH_IN, height))
     pitch = (WIDTH_IN - 0.1) / columns
     grid = [
         figure.add_axes(
             (
                 (left + (index % columns) * pitch) / WIDTH_IN,
-                (foot + (rows - 1 - index // columns) * (_PANEL_IN + gap)) / height,
+                (foot + (rows - 1 - index // columns) * (panel + gap)) / height,
                 (pitch - left - 0.08) / WIDTH_IN,
-                _PANEL_IN / height,
+                panel / height,
             )
         )
         for index in range(count)
@@ -125,7 +159,7 @@ def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> N
         bbox_to_anchor=(0.01, 1.0),
         ncols=_legend_columns(texts, float(figure.get_size_inches()[0])),
         frameon=False,
-        fontsize=8.5,
+        fontsize=_LEGEND_SIZE,
         columnspacing=1.4,
         borderaxespad=0.1,
     )
@@ -133,10 +167,10 @@ def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> N
 
 def _legend_columns(texts: Sequence[str], width_in: float) -> int:
     """Most columns, up to six, that are not wider together than the figure."""
+    widths = np.array([text_width_in(text, _LEGEND_SIZE) for text in texts])
     for columns in range(min(6, len(texts)), 1, -1):
-        by_column = np.array_split(np.array([len(text) for text in texts]), columns)
-        widest = sum(int(lengths.max()) for lengths in by_column)
-        if _CHARACTER_IN * widest + _HANDLE_IN * columns <= width_in:
+        by_column = np.array_split(widths, columns)
+        if sum(float(part.max()) for part in by_column) + _HANDLE_IN * columns <= width_in:
             return columns
     return 1
 

@@ -99,7 +99,7 @@ def bar_table(findings: Findings, metric: Label, problem: Problem) -> tuple[pd.D
             "text": numbers.show(value.median, metric.unit)
             if value.present
             else _short_reason(findings, variant, problem),
-            "role": pole(findings, variant),
+            "role": findings.role(variant),
             "mark": findings.marks[variant.id],
         }
         for variant, value in rows
@@ -150,7 +150,7 @@ def dot_table(findings: Findings, problem: Problem) -> tuple[pd.DataFrame, int]:
             "low": value.ratio_low,
             "high": value.ratio_high,
             "text": f"{numbers.ratio(value.ratio)} {_symbol(findings, variant, problem)}".rstrip(),
-            "role": pole(findings, variant),
+            "role": findings.role(variant),
             "mark": findings.marks[variant.id],
         }
         for variant, value in shown
@@ -271,12 +271,6 @@ def make_chart(identifier: str, title: str, reading: str, figure: Figure) -> Cha
     """Draw a figure and put its words around it; `identifier` must be unique in the page."""
     identifier = slug(f"figure-{identifier}")
     return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))
-
-
-def pole(findings: Findings, variant: Variant) -> str:
-    """Role in figures of rows: names stand beside them, so that only two colours are needed."""
-    role = findings.role(variant)
-    return role if role in ("best", "baseline") else "other"
 
 
 def colours(findings: Findings) -> str:

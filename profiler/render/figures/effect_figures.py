@@ -17,6 +17,7 @@ from profiler.render.figures.canvas import (
     COLOURS,
     ROOM,
     Axis,
+    colour_of,
     legend,
     log_ticks,
     panel_figure,
@@ -41,8 +42,8 @@ def effect_dots(table: pd.DataFrame, label: str) -> Figure:
         ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
         rows = np.arange(len(table))
         axes.axvline(1.0, color=svg.INK, linewidth=1.2)
-        axes.hlines(rows, low, high, color=svg.BEST, linewidth=2.4, alpha=0.5)
-        axes.scatter(ratio, rows, color=svg.BEST, s=26, zorder=3)
+        axes.hlines(rows, low, high, color=svg.INK, linewidth=2.4, alpha=0.4)
+        axes.scatter(ratio, rows, color=svg.INK, s=26, zorder=3)
         left = min(-_NARROWEST, math.log(np.fmin.reduce([*ratio, *low])))
         right = max(_NARROWEST, math.log(np.fmax.reduce([*ratio, *high])))
         room = (right - left) * 0.04
@@ -97,7 +98,7 @@ def _points(axes: Axes, rows: pd.DataFrame, divisor: float) -> None:
     points = axes.scatter(
         rows["x"],
         rows["value"] / divisor,
-        c=[COLOURS.get(role, svg.OTHER) for role in rows["role"]],
+        c=[colour_of(role) for role in rows["role"]],
         s=26,
         zorder=3,
     )

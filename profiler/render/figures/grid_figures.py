@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import COLOURS, MARKERS, ROOM, legend, log_ticks
+from profiler.render.figures.canvas import MARKERS, ROOM, colour_of, legend, log_ticks
 from profiler.render.words.names import shorten
 
 _SAVED_IN = (8.0, 4.2)
@@ -27,7 +27,7 @@ def saved(table: pd.DataFrame, baseline: str) -> Figure:
             points = axes.scatter(
                 rows["bytes"],
                 rows["speed"],
-                color=COLOURS.get(str(role), svg.OTHER),
+                color=colour_of(str(role)),
                 marker=MARKERS.get(str(role), "o"),
                 s=20,
                 alpha=0.75,
@@ -53,7 +53,7 @@ def saved(table: pd.DataFrame, baseline: str) -> Figure:
         roles = table.drop_duplicates("name")[["name", "role"]].itertuples(index=False)
         handles, texts = [], []
         for name, role in roles:
-            colour, marker = COLOURS.get(role, svg.OTHER), MARKERS.get(role, "o")
+            colour, marker = colour_of(role), MARKERS.get(role, "o")
             handles.append(Line2D([], [], color=colour, marker=marker, linestyle=""))
             texts.append(shorten(str(name)))
         dashed = Line2D([], [], color=svg.MUTED, linestyle=(0, (4, 3)))

@@ -17,27 +17,32 @@ from profiler.render.figures import svg
 from profiler.render.figures.canvas import (
     ROOM,
     WIDTH_IN,
+    colour_of,
+    fitted,
     legend,
     log_ticks,
     panel_figure,
     spans_decades,
+    text_width_in,
+    widest_in,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-_HEIGHT_IN = 4.4
+_PLOT_IN = 2.9
 _LEFT, _RIGHT = 0.09, 0.99
-_HEAD_IN, _FOOT_IN = 0.45, 1.1
-_LONGEST = 20
-_MOST_TICKS = 16
+_HEAD_IN = 0.45
+_TURN_DEGREES = 40
+_LONGEST = 40
+_MOST_TICKS = 8
 """Numbers that a small panel has room for."""
 
 
 def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -> Figure:
     """A thin line for each problem and a thick one for the mean; 100 is a line of its own.
 
-    `means`: columns `name mark value`, one row a version. `problems`: `problem place value`, where
-    `place` is the row of the version in `means`.
+    `means`: columns `name mark role value`, one row a version. `problems`: `problem place value`,
+    where `place` is the row of the version in `means`.
     """
     with mpl.rc_context(svg.style()):
         figure, axes = _versions_figure(means["name"].tolist())
@@ -45,29 +50,35 @@ def percent_lines(means: pd.DataFrame, problems: pd.DataFrame, reference: str) -
             axes.plot(rows["place"], rows["value"], color=svg.OTHER, linewidth=0.9)
         axes.axhline(100, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
         places = np.arange(len(means))
-        axes.plot(places, means["value"], color=svg.BEST, linewidth=2.6)
+        axes.plot(places, means["value"], color=svg.INK, linewidth=1.8)
         present = means["value"].notna()
         points = axes.scatter(
-            places[present], means["value"][present], color=svg.BEST, s=30, zorder=3
+            places[present],
+            means["value"][present],
+            c=[colour_of(role) for role in means["role"][present]],
+            s=44,
+            zorder=3,
         )
         points.set_gid(svg.marks(means["mark"][present]))
+        tops = problems.groupby("place")["value"].max()
         for place, value in zip(places[present], means["value"][present], strict=True):
-            _above(axes, float(place), value, f"{value:.0f}")
+            top = max(value, float(tops.get(place, value)))
+            _above(axes, float(place), top, f"{value:.0f}\u202f%")
         axes.set_ylim(bottom=0)
-        axes.set_ylabel(f"percent of {shorten(reference, 30)}")
+        axes.set_ylabel(f"performance (% of {shorten(reference, 30)})")
         axes.grid(visible=True, axis="y")
         handles = [
-            Line2D([], [], color=svg.BEST, linewidth=2.6),
+            Line2D([], [], color=svg.INK, linewidth=1.8, marker="o", markersize=5),
             Line2D([], [], color=svg.OTHER, linewidth=0.9),
             Line2D([], [], color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2))),
         ]
-        texts = ["geometric mean", "one problem each", shorten(reference, 30)]
+        texts = ["geometric mean", "one problem each", f"{shorten(reference, 30)}: 100\u202f%"]
         legend(figure, handles, texts)
     return figure
 
 
 def ladder(table: pd.DataFrame, label: str) -> Figure:
-    """Steps on a log axis; columns `name mark value low high text`, none of the values missing.
+    """Steps on a log axis; columns `name mark role value low high text`, no value missing.
 
     Each version is a tread at its value; `text` says what the step to it was.
     """
@@ -76,9 +87,10 @@ def ladder(table: pd.DataFrame, label: str) -> Figure:
         value = table["value"].to_numpy(dtype=float)
         places = np.arange(len(table))
         edges = np.append(places - 0.5, len(table) - 0.5)
-        axes.stairs(value, edges, baseline=None, color=svg.BEST, linewidth=2.2)
-        axes.vlines(places, table["low"], table["high"], color=svg.BEST, linewidth=2.4, alpha=0.4)
-        points = axes.scatter(places, value, color=svg.BEST, s=26, zorder=3)
+        colours = [colour_of(role) for role in table["role"]]
+        axes.stairs(value, edges, baseline=None, color=svg.INK, linewidth=1.6)
+        axes.vlines(places, table["low"], table["high"], color=colours, linewidth=2.4, alpha=0.5)
+        points = axes.scatter(places, value, c=colours, s=34, zorder=3)
         points.set_gid(svg.marks(table["mark"]))
         axes.set_yscale("log")
         ends = np.concatenate([value, table["low"], table["high"]])
@@ -96,7 +108,7 @@ def ladder(table: pd.DataFrame, label: str) -> Figure:
 
 
 def multiples(table: pd.DataFrame) -> Figure:
-    """One panel a metric over the versions; columns `panel unit place number mark value`.
+    """One panel a metric over the versions; columns `panel unit place number mark role value`.
 
     All panels have the same x axis: `place` is the position of a version, `number` its name there.
     """
@@ -118,10 +130,12 @@ def _panel(axes: Axes, panel: str, rows: pd.DataFrame) -> None:
     present = rows.dropna(subset=["value"])
     divisor, unit = numbers.scale(float(present["value"].max()), str(rows["unit"].iloc[0]))
     values = present["value"] / divisor
-    axes.plot(present["place"], values, color=svg.BEST, linewidth=1.6)
-    points = axes.scatter(present["place"], values, color=svg.BEST, s=18, zorder=3)
+    axes.plot(present["place"], values, color=svg.INK, linewidth=1.2)
+    colours = [colour_of(role) for role in present["role"]]
+    points = axes.scatter(present["place"], values, c=colours, s=22, zorder=3)
     points.set_gid(svg.marks(present["mark"]))
-    axes.set_title(f"{panel} ({unit})" if unit else panel, loc="left")
+    title = f"{panel} ({unit})" if unit else panel
+    axes.set_title(fitted(title, axes.get_position().width * WIDTH_IN), loc="left")
     axes.yaxis.set_minor_locator(NullLocator())
     if spans_decades(values):
         axes.set_yscale("log")
@@ -134,14 +148,18 @@ def _panel(axes: Axes, panel: str, rows: pd.DataFrame) -> None:
 
 def _versions_figure(names: Sequence[str]) -> tuple[Figure, Axes]:
     """Axes with a place on the x axis for each version."""
-    figure = Figure(figsize=(WIDTH_IN, _HEIGHT_IN))
-    bottom, top = _FOOT_IN / _HEIGHT_IN, 1 - _HEAD_IN / _HEIGHT_IN
-    axes = figure.add_axes((_LEFT, bottom, _RIGHT - _LEFT, top - bottom))
+    shown = [shorten(name, _LONGEST) for name in names]
+    longest = widest_in(shown)
+    foot = 0.2 + longest * math.sin(math.radians(_TURN_DEGREES))
+    # The first label reaches furthest to the left of its place.
+    reach = 0.1 + text_width_in(shown[0]) * math.cos(math.radians(_TURN_DEGREES))
+    left = max(_LEFT, (reach - 0.6 * (WIDTH_IN - reach) / len(names)) / WIDTH_IN)
+    height = _HEAD_IN + _PLOT_IN + foot
+    figure = Figure(figsize=(WIDTH_IN, height))
+    axes = figure.add_axes((left, foot / height, _RIGHT - left, _PLOT_IN / height))
     axes.set_xlim(-0.6, len(names) - 0.4)
     axes.xaxis.set_major_locator(FixedLocator(list(range(len(names)))))
-    axes.set_xticklabels(
-        [shorten(name, _LONGEST) for name in names], rotation=40, ha="right", rotation_mode="anchor"
-    )
+    axes.set_xticklabels(shown, rotation=_TURN_DEGREES, ha="right", rotation_mode="anchor")
     return figure, axes
 
 

@@ -63,7 +63,7 @@ def roofline_table(findings: Findings, problem: Problem) -> pd.DataFrame:
                     "name": variant.name,
                     "intensity": intensity,
                     "rate": rate,
-                    "role": charts.pole(findings, variant),
+                    "role": findings.role(variant),
                     "mark": findings.marks[variant.id],
                 }
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import re
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from xml.etree import ElementTree
 
@@ -22,6 +22,11 @@ BEST = "#0a0b0c"
 BASELINE = "#0d0e0f"
 OTHER = "#101112"
 SERIES = ("#131415", "#161718", "#191a1b")
+HEAT_STEPS = range(-6, 7)
+"""Classes of ratios, as the style sheet has them: far less (-6) to far more (6)."""
+HEAT: Mapping[int, str] = {step: f"#2020{0x30 + step:02x}" for step in HEAT_STEPS}
+HEAT_INK: Mapping[int, str] = {step: f"#3030{0x40 + step:02x}" for step in HEAT_STEPS}
+"""Colour of text on each class."""
 
 _VARIABLES = {
     INK: "--ink",
@@ -33,6 +38,8 @@ _VARIABLES = {
     SERIES[0]: "--series-1",
     SERIES[1]: "--series-2",
     SERIES[2]: "--series-3",
+    **{colour: f"--h{step}" for step, colour in HEAT.items()},
+    **{colour: f"--h{step}-ink" for step, colour in HEAT_INK.items()},
 }
 _MARK = "mark"
 _MARKS = "marks"
@@ -65,7 +72,7 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,  # a `$` in a kernel name is a `$`
 }
 
-_MARK_ID = re.compile(rf"{_MARK}-(\d+)")
+_MARK_ID = re.compile(rf"{_MARK}-(\d+(?:\.\d+)?)")
 _COLOUR = re.compile("|".join(map(re.escape, _VARIABLES)), re.IGNORECASE)
 _FONT = re.compile(r"font-family: [^;]*(?:; )?")
 _FONT_SHORTHAND = re.compile(r"(font: (?:[\w.]+ )*?[\d.]+px) [^;]*")
@@ -88,9 +95,15 @@ def mark(index: int) -> str:
     return f"{_MARK}-{index}"
 
 
-def marks(indices: Iterable[int]) -> str:
-    """Make the gid of a collection whose parts belong to one variant each, in this order."""
-    return "-".join((_MARKS, *map(str, indices)))
+def marks(indices: Iterable[int], cells: Iterable[int] | None = None) -> str:
+    """Make the gid of a collection whose parts belong to one variant each, in this order.
+
+    `cells`: number of the cell that each part shows, where it shows one.
+    """
+    parts: Iterable[str] = map(str, indices)
+    if cells is not None:
+        parts = (f"{part}.{cell}" for part, cell in zip(parts, cells, strict=True))
+    return "-".join((_MARKS, *parts))
 
 
 def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
@@ -198,8 +211,7 @@ def _rename(element: ElementTree.Element, prefix: str, referenced: Set[str]) -> 
     """Prefix the ids that are pointed at, drop the others, and turn our gids into data."""
     identifier = element.attrib.pop("id", "")
     if match := _MARK_ID.fullmatch(identifier):
-        element.set("class", _MARK)
-        element.set("data-variant", match[1])
+        _set_mark(element, match[1])
     elif identifier.startswith(f"{_MARKS}-"):
         _mark_parts(element, identifier.split("-")[1:])
     elif identifier in referenced:
@@ -215,8 +227,16 @@ def _mark_parts(collection: ElementTree.Element, indices: Sequence[str]) -> None
         parts = [element for element in collection.iter() if element.tag == "path"]
     if len(parts) == len(indices):
         for part, index in zip(parts, indices, strict=True):
-            part.set("class", _MARK)
-            part.set("data-variant", index)
+            _set_mark(part, index)
+
+
+def _set_mark(element: ElementTree.Element, index: str) -> None:
+    """Name the variant, and the cell, that an element shows."""
+    variant, _, cell = index.partition(".")
+    element.set("class", _MARK)
+    element.set("data-variant", variant)
+    if cell:
+        element.set("data-cell", cell)
 
 
 def _dress(root: ElementTree.Element, label: str, description: str) -> None:

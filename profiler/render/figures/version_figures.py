@@ -28,18 +28,23 @@ from profiler.render.figures.canvas import (
     MARKERS,
     PANEL_COLUMNS,
     ROOM,
+    WIDTH_IN,
     Axis,
+    colour_of,
     legend,
     log_ticks,
     panel_figure,
     row_text,
     rows_figure,
     spans_decades,
+    widest_in,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-_ROOFLINE_IN = (8.0, 3.9)
+_ROOFLINE_IN = (10.0, 4.0)
+_LABEL_POINTS = 11.0
+"""Least distance of two labels that stand above each other."""
 _ENDS = ("value", "low", "high")
 _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
@@ -61,7 +66,7 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
             range(len(table)),
             np.nan_to_num(value) / divisor,
             height=0.68,
-            color=[COLOURS.get(role, svg.OTHER) for role in table["role"]],
+            color=[colour_of(role) for role in table["role"]],
         )
         for bar, mark in zip(drawn, table["mark"], strict=True):
             bar.set_gid(svg.mark(mark))
@@ -80,18 +85,18 @@ def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
     return figure
 
 
-def dots(table: pd.DataFrame, label: str) -> Figure:
+def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Figure:
     """Ratios to the baseline with their intervals; columns `name ratio low high role mark`.
 
-    A vertical line stands at 1: the baseline itself. Beside a row stands its `text`, where the
-    table has that column, else its ratio.
+    A vertical line stands at 1, in the colour `line`: the baseline itself. Beside a row stands
+    its `text`, where the table has that column, else its ratio.
     """
     with mpl.rc_context(svg.style()):
         figure, axes = rows_figure(table["name"].tolist())
         ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
-        colours = [COLOURS.get(role, svg.MUTED) for role in table["role"]]
+        colours = [colour_of(role) for role in table["role"]]
         rows = range(len(table))
-        axes.axvline(1.0, color=svg.BASELINE, linewidth=1.4, linestyle=(0, (4, 2)))
+        axes.axvline(1.0, color=line, linewidth=1.4, linestyle=(0, (4, 2)))
         axes.hlines(rows, low, high, color=colours, linewidth=2.4, alpha=0.6)
         points = axes.scatter(ratio, rows, c=colours, s=26, zorder=3)
         points.set_gid(svg.marks(table["mark"]))
@@ -135,13 +140,13 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
 
 
 def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
-    """Rates under the roof of the memory, both axes logarithmic.
+    """Rates under the roof of the memory, both axes logarithmic; roof and named dots are labelled.
 
     Columns `name intensity rate role mark`: FLOP per byte and TFLOP/s, all above 0.
     """
     with mpl.rc_context(svg.style()):
         figure = Figure(figsize=_ROOFLINE_IN)
-        axes = figure.add_axes((0.09, 0.15, 0.89, 0.74))
+        axes = figure.add_axes((0.09, 0.14, 0.89, 0.83))
         x, y = (table[name].to_numpy(dtype=float) for name in ("intensity", "rate"))
         left, right = float(x.min()) / ROOM, float(x.max()) * ROOM
         roof = [left * terabytes_per_s, right * terabytes_per_s]
@@ -149,7 +154,7 @@ def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
         order = np.argsort(
             (table["role"] != "other").to_numpy(), kind="stable"
         )  # the named ones on top
-        colours = [COLOURS.get(role, svg.OTHER) for role in table["role"].iloc[order]]
+        colours = [colour_of(role) for role in table["role"].iloc[order]]
         points = axes.scatter(x[order], y[order], c=colours, s=34, zorder=3)
         points.set_gid(svg.marks(table["mark"].iloc[order]))
         axes.set_xscale("log")
@@ -159,15 +164,44 @@ def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
         log_ticks(axes.xaxis, axes.get_xlim())
         log_ticks(axes.yaxis, axes.get_ylim())
         axes.set_xlabel("Arithmetic intensity (FLOP per byte of DRAM traffic)")
-        axes.set_ylabel("TFLOP/s")
+        axes.set_ylabel("Rate (TFLOP/s)")
         axes.grid(visible=True)
-        named = table[table["role"] != "other"]
-        handles = [
-            Line2D([], [], color=COLOURS[role], marker="o", linestyle="") for role in named["role"]
-        ]
-        texts = [*map(shorten, named["name"]), f"DRAM roof, {terabytes_per_s:.3g} TB/s"]
-        legend(figure, [*handles, Line2D([], [], color=svg.INK)], texts)
+        middle = math.sqrt(left * right)
+        axes.annotate(
+            f"DRAM roof, {terabytes_per_s:.3g} TB/s",
+            (middle, middle * terabytes_per_s),
+            xytext=(-8, 4),
+            textcoords="offset points",
+            ha="right",
+            va="bottom",
+        )
+        _name_dots(axes, table[table["role"] != "other"])
     return figure
+
+
+def _name_dots(axes: Axes, table: pd.DataFrame) -> None:
+    """Name dots beside them, below each other where they are close, on the side that has room."""
+    ends = [math.log(end) for end in axes.get_xlim()]
+    places = [
+        (math.log(row["intensity"]), row) for row in table.sort_values("rate").to_dict("records")
+    ]
+    height = axes.get_position().height * _ROOFLINE_IN[1] * 72
+    low, high = (math.log(end) for end in axes.get_ylim())
+    before = -math.inf
+    for x, row in places:
+        at = (math.log(row["rate"]) - low) / (high - low) * height
+        level = max(at, before + _LABEL_POINTS)
+        before = level
+        on_left = x > sum(ends) / 2
+        axes.annotate(
+            shorten(str(row["name"])),
+            (row["intensity"], row["rate"]),
+            xytext=(-9 if on_left else 9, level - at),
+            textcoords="offset points",
+            ha="right" if on_left else "left",
+            va="center_baseline",
+            fontsize=8,
+        )
 
 
 def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
@@ -197,8 +231,8 @@ def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
     return figure
 
 
-_MOST_TICKS = 24
-"""Labels that an axis has room for, turned by 45 degrees."""
+_TICK_ROOM_IN = 0.14
+"""Room between the labels of two ticks."""
 
 
 @dataclass(frozen=True)
@@ -253,18 +287,20 @@ def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
     logarithmic = ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM
     if logarithmic:
         axes.set_xscale("log", base=2)
-    ticks = apart(ticks, logarithmic=logarithmic)
-    axes.xaxis.set_major_locator(FixedLocator(list(ticks)))
+    widest = widest_in([f"{tick:g}" for tick in ticks]) + _TICK_ROOM_IN
+    most = max(1, int(axes.get_position().width * WIDTH_IN / widest))
+    axes.xaxis.set_major_locator(FixedLocator(apart(ticks, most, logarithmic=logarithmic)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    if len(ticks) > 6:
-        axes.tick_params(axis="x", labelrotation=45)
 
 
-def apart(ticks: Sequence[float], *, logarithmic: bool) -> list[float]:
-    """Those of sorted ticks whose labels have room, the ones that are short to write first."""
+def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:
+    """Those of sorted ticks whose labels have room, the ones that are short to write first.
+
+    `most`: labels that the axis has room for beside each other.
+    """
     places = {tick: math.log(tick) if logarithmic else tick for tick in ticks}
-    least = (places[ticks[-1]] - places[ticks[0]]) / _MOST_TICKS
+    least = (places[ticks[-1]] - places[ticks[0]]) / most
     shown: list[float] = []
     for tick in sorted(ticks, key=lambda value: (len(f"{value:g}"), value)):
         if all(abs(places[tick] - places[other]) >= least for other in shown):

@@ -16,7 +16,8 @@ from profiler.metrics.labels import Label
 from profiler.model import Problem
 from profiler.render.figures import effect_figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.kinds.versions import View, metric_parts, ratio_legend
+from profiler.render.first.intervals import steps_chart
+from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.tables.effects import NO_VARIANT, effect_heat, problem_effect_table
 from profiler.render.tables.moved import moved_table
 from profiler.render.tables.rows import Datum, Heat, Row
@@ -61,10 +62,9 @@ def ablation_view(findings: Findings) -> View:
         "ablations": tuple(blocks),
         "left_out_steps": len(step_effects) - len(blocks),
         "effect_heads": EFFECT_HEADS,
-        "ratio_legend": ratio_legend(),
         **metric_parts(findings),
     }
-    return View("ablation.html", "What each step changes", parts)
+    return View("ablation.html", "What each step changes", parts, first=steps_chart(findings))
 
 
 def _ablation(

@@ -14,7 +14,8 @@ from profiler.model import Problem, Variant
 from profiler.render.figures import effect_figures
 from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.kinds.versions import View, metric_parts, problem_parts, ratio_legend
+from profiler.render.first.configurations import configurations_chart
+from profiler.render.kinds.versions import View, metric_parts, problem_parts
 from profiler.render.tables.effects import parameter_effects
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.tables.slowdowns import (
@@ -46,7 +47,6 @@ def autotune_view(findings: Findings) -> View:
     parts = {
         "heats": slowdown_heats(findings),
         "heat_legend": slowdown_legend(),
-        "ratio_legend": ratio_legend(),
         "single_choice_heads": SINGLE_CHOICE_HEADS,
         "single_choice": single_choice_rows(findings),
         "effects": parameter_effects(findings),
@@ -55,7 +55,8 @@ def autotune_view(findings: Findings) -> View:
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    return View("autotune.html", "Which configuration", parts)
+    first = configurations_chart(findings)
+    return View("autotune.html", "Which configuration", parts, first=first)
 
 
 def needs(findings: Findings) -> Needs | None:

@@ -25,18 +25,18 @@ from profiler.render.figures import grid_figures
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
+from profiler.render.first.maps import grid_chart
 from profiler.render.kinds.versions import View
 from profiler.render.tables.grid_cells import Kernels, grid_cells
 from profiler.render.tables.grid_heats import (
     MetricHeats,
-    PairHeats,
+    PairHeat,
     Quantity,
-    edges_for,
     metric_heats,
-    pair_heats,
-    ratio_legend,
+    pair_heat,
     short_ratio,
 )
+from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import answer, numbers
@@ -85,7 +85,7 @@ class GridBlock:
     """Heat maps and figures of one grid."""
 
     grid: Grid
-    pairs: tuple[PairHeats, ...]
+    pairs: tuple[PairHeat, ...]
     metrics: tuple[MetricHeats, ...]
     saved: Drawn | None
     slices: tuple[Chart, ...]
@@ -96,12 +96,12 @@ def grid_view(findings: Findings) -> View:
     pairs = grid_pairs_of(findings)
     kernels = Kernels(findings)
     report, grids = findings.report, pairs.grids
-    edges = edges_for([cell for cells in pairs.cells.values() for cell in with_ratio(cells)])
+    scale = scale_of(cell.verdict.ratio for cells in pairs.cells.values() for cell in cells)
     quantities = _quantities(findings, pairs, kernels)
     blocks = tuple(
         GridBlock(
             grid=grid,
-            pairs=_pair_heats(findings, grid, edges),
+            pairs=_pair_heats(findings, grid, scale),
             metrics=_metric_heats(findings, grid, quantities),
             saved=saved_chart(findings, grid, number) if number < MOST_DRAWN else None,
             slices=_slices(findings, grid, number) if number < MOST_DRAWN else (),
@@ -112,7 +112,7 @@ def grid_view(findings: Findings) -> View:
     parts: dict[str, Any] = {
         "grid_blocks": blocks,
         "grid_switch": ", ".join(_switch_keys(grids, report.split)),
-        "grid_legend": ratio_legend(edges),
+        "grid_scale": scale,
         "left_out_grids": pairs.all_grids - len(grids),
         "left_out_pairs": pairs.left_out,
         "left_out_drawn": max(0, len(grids) - MOST_DRAWN),
@@ -123,7 +123,8 @@ def grid_view(findings: Findings) -> View:
         "grid_cells": tuple(grid_cells(findings, kernels, grid) for grid in grids),
     }
     template = "grid_cells.html" if compact else "cells.html"
-    return View("grid.html", "Every shape", parts, template)
+    first = grid_chart(findings, pairs)
+    return View("grid.html", "Every shape", parts, first=first, cells_template=template)
 
 
 def grid_pairs_of(findings: Findings) -> GridPairs:
@@ -138,9 +139,9 @@ def _switch_keys(grids: Sequence[Grid], split: Sequence[str]) -> tuple[str, ...]
     return tuple(split) or ("grid",) if len(grids) > 1 else ()
 
 
-def _pair_heats(findings: Findings, grid: Grid, edges: Sequence[float]) -> tuple[PairHeats, ...]:
+def _pair_heats(findings: Findings, grid: Grid, scale: RatioScale) -> tuple[PairHeat, ...]:
     pairs = grid_pairs_of(findings)
-    heats = (pair_heats(findings, pairs, pair, grid, edges) for pair in pairs.shown)
+    heats = (pair_heat(findings, pairs, pair, grid, scale) for pair in pairs.shown)
     return tuple(heat for heat in heats if heat is not None)
 
 

@@ -95,9 +95,11 @@ def progression_view(findings: Findings) -> View:
     """Percent of the reference, the ladder, small multiples and the ledger."""
     ladder = findings.ladder
     problem = findings.largest_problem
+    percents, steps = _percents(findings, ladder), _ladder(findings, ladder)
+    drawn_first = percents or steps
     parts = {
-        "percents": _percents(findings, ladder),
-        "ladder": _ladder(findings, ladder),
+        "percents": percents,
+        "ladder": steps,
         "multiples": None if problem is None else _multiples(findings, ladder, problem),
         "ledger": ledger(findings, ladder),
         "ledger_heads": LEDGER_HEADS,
@@ -106,7 +108,8 @@ def progression_view(findings: Findings) -> View:
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    return View("progression.html", "From version to version", parts)
+    first = drawn_first.chart if drawn_first else None
+    return View("progression.html", "From version to version", parts, first=first)
 
 
 def rung_name(rung: Rung) -> str:
@@ -125,14 +128,19 @@ def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | No
     if findings.baseline is None or not any(math.isfinite(rung.percent) for rung in ladder):
         return None
     means = pd.DataFrame(
-        [(rung_name(rung), findings.marks[rung.variant.id], rung.percent) for rung in ladder],
-        columns=["name", "mark", "value"],
+        [
+            (
+                rung_name(rung),
+                findings.marks[rung.variant.id],
+                findings.role(rung.variant),
+                rung.percent,
+            )
+            for rung in ladder
+        ],
+        columns=["name", "mark", "role", "value"],
     )
     title = f"Percent of {findings.baseline.name}"
-    reading = (
-        "Of its performance: 100 is as much work in the same time, 50 takes twice the time. Thick: "
-        "geometric mean over the problems. Thin: one problem each."
-    )
+    reading = "Of its performance: 50\u202f% takes twice the time."
     figure = ladder_figures.percent_lines(
         means, percent_table(findings, ladder), findings.baseline.name
     )
@@ -145,7 +153,7 @@ def _percents(findings: Findings, ladder: Sequence[Rung]) -> ChartWithTable | No
         )
         for rung in ladder
     )
-    return ChartWithTable(make_chart("percents", title, reading, figure), heads, rows)
+    return ChartWithTable(make_chart("first", title, reading, figure), heads, rows)
 
 
 def percent_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
@@ -219,8 +227,9 @@ def ladder_table(findings: Findings, ladder: Sequence[Rung]) -> pd.DataFrame:
         overall = rung.cumulative.overall
         ends = (overall.ratio, overall.smallest, overall.largest)
         mark = findings.marks[rung.variant.id]
-        rows.append((rung_name(rung), mark, *ends, _step_text(rung)))
-    return pd.DataFrame(rows, columns=["name", "mark", "value", "low", "high", "text"])
+        role = findings.role(rung.variant)
+        rows.append((rung_name(rung), mark, role, *ends, _step_text(rung)))
+    return pd.DataFrame(rows, columns=["name", "mark", "role", "value", "low", "high", "text"])
 
 
 def _step_text(rung: Rung) -> str:
@@ -298,12 +307,13 @@ def multiples_table(
             place,
             rung_number(rung),
             findings.marks[rung.variant.id],
+            findings.role(rung.variant),
             _value(findings, rung, problem, panel),
         )
         for panel in panels
         for place, rung in enumerate(ladder)
     ]
-    columns = ["panel", "unit", "place", "number", "mark", "value"]
+    columns = ["panel", "unit", "place", "number", "mark", "role", "value"]
     table = pd.DataFrame(rows, columns=columns)
     return table[table.groupby("panel")["value"].transform("count") > 0]
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.findings.findings import Findings
+from profiler.render.first.timelines import units_chart
 from profiler.render.kinds.versions import View, metric_parts
 from profiler.render.timeline.section import make_section, named_timelines
 from profiler.render.timeline.timeline_tables import NamedTimelines
@@ -29,7 +30,8 @@ class OriginalFile:
 
 def timeline_view(findings: Findings) -> View:
     """Timelines first, then what was measured of every cell."""
-    return View("timeline_page.html", "Timeline", metric_parts(findings))
+    parts = metric_parts(findings)
+    return View("timeline_page.html", "Timeline", parts, first=units_chart(findings))
 
 
 def timeline_parts(findings: Findings) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from profiler.findings.findings import Findings
 from profiler.metrics.labels import Label
 from profiler.render.figures import charts
 from profiler.render.figures.charts import Chart
+from profiler.render.first.intervals import versions_chart
+from profiler.render.first.timer_ratios import timers_chart
 from profiler.render.tables import rows as tables
 from profiler.render.words.metrics import shown_metrics
 
@@ -21,6 +23,8 @@ class View:
     template: str
     heading: str
     parts: Mapping[str, Any]
+    first: Chart | None
+    """The figure of the first screen; None where nothing can be drawn."""
     cells_template: str = "cells.html"
     """Shows every cell; a kind with more cells than that has room for brings its own."""
 
@@ -39,11 +43,19 @@ def versions_view(findings: Findings) -> View:
     """Kernel versions side by side: ratios to the baseline at every problem."""
     parts = {
         "heat": tables.heat(findings),
-        "heat_legend": ratio_legend(),
         **problem_parts(findings),
         **metric_parts(findings),
     }
-    return View("versions.html", f"{findings.primary.label} between versions", parts)
+    heading = f"{findings.primary.label} between versions"
+    return View("versions.html", heading, parts, first=_first(findings))
+
+
+def _first(findings: Findings) -> Chart | None:
+    """Ratios of timers where these are what is compared, else those of the versions."""
+    timers = findings.timers
+    if timers is not None and timers.compared:
+        return timers_chart(findings, timers)
+    return versions_chart(findings)
 
 
 def problem_parts(findings: Findings) -> dict[str, Any]:
@@ -77,10 +89,3 @@ def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
     written = metric == findings.primary or not tables.has_many_cells(findings)
     table = tables.metric_table(findings, metric) if written else None
     return MetricBlock(metric, present, table)
-
-
-def ratio_legend() -> tuple[str, ...]:
-    """Words under the colours of ratios, by class from far better to far worse."""
-    steps = [f"{2**edge:.2f}" for edge in tables.HEAT_EDGES]
-    below = [f"{2**-edge:.2f}" for edge in reversed(tables.HEAT_EDGES)]
-    return (*(f"<{step}" for step in below), "1", *(f">{step}" for step in steps))

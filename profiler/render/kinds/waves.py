@@ -32,7 +32,7 @@ def waves_view(findings: Findings) -> View:
     """Times and tail efficiencies over waves, and what each variant needs."""
     table = wave_table(findings)
     parts: dict[str, Any] = {
-        "wave_charts": _charts(table),
+        "wave_charts": _efficiencies(table),
         "wave_left_out": max(0, table["name"].nunique() - MOST_PANELS),
         "wave_good": numbers.show(100 * GOOD, "%"),
         "wave_rule": _PER_SM,
@@ -42,7 +42,7 @@ def waves_view(findings: Findings) -> View:
         "wave_grid_heads": GRID_HEADS,
         **metric_parts(findings),
     }
-    return View("waves.html", "Times by waves", parts)
+    return View("waves.html", "Times by waves", parts, first=_stairs(table))
 
 
 def waves_answer(findings: Findings) -> tuple[Sentence, ...]:
@@ -59,39 +59,49 @@ def need_rows(findings: Findings) -> tuple[Row, ...]:
 
 
 def wave_table(findings: Findings) -> pd.DataFrame:
-    """Every grid with its variant's `name` and `mark`, as figures take it."""
+    """Every grid with its variant's `name`, `role` and `mark`, as figures take it."""
     grids = findings.waves.grids if findings.waves else pd.DataFrame(columns=["variant"])
     names = {variant.id: variant.name for variant in findings.variants}
-    return grids.assign(name=grids["variant"].map(names), mark=grids["variant"].map(findings.marks))
+    roles = {variant.id: findings.role(variant) for variant in findings.variants}
+    return grids.assign(
+        name=grids["variant"].map(names),
+        role=grids["variant"].map(roles),
+        mark=grids["variant"].map(findings.marks),
+    )
 
 
-def _charts(table: pd.DataFrame) -> tuple[Chart, ...]:
-    shown = table[table["name"].isin(list(table["name"].unique()[:MOST_PANELS]))]
+def _shown(table: pd.DataFrame) -> pd.DataFrame:
+    """Grids of the variants that have a panel."""
+    return table[table["name"].isin(list(table["name"].unique()[:MOST_PANELS]))]
+
+
+def _stairs(table: pd.DataFrame) -> Chart | None:
+    shown = _shown(table)
     if shown.empty:
+        return None
+    return make_chart(
+        "first",
+        "Time by waves",
+        "A step where one more block begins a new wave; dashed, the best rate of full waves.",
+        waves_figures.stairs(shown),
+    )
+
+
+def _efficiencies(table: pd.DataFrame) -> tuple[Chart, ...]:
+    measured = _shown(table)
+    measured = measured[measured["efficiency"].notna()]
+    if measured.empty:
         return ()
-    charts = [
-        make_chart(
-            "wave-stairs",
-            "Time by waves",
-            "A step where a block more begins a new wave. The dashed line is what the blocks would "
-            "take at the best rate of full waves.",
-            waves_figures.stairs(shown),
-        )
-    ]
-    measured = shown[shown["efficiency"].notna()]
-    if len(measured):
-        per_sm = bool(measured["blocks_per_sm"].notna().all())
-        x, label = ("blocks_per_sm", "blocks per SM") if per_sm else ("waves", "waves")
-        charts.append(
-            make_chart(
-                "wave-efficiency",
-                f"Tail efficiency by {label}",
-                "Ideal time \u00f7 measured time. What it is short of 100\u202f% is lost while the "
-                "last wave leaves multiprocessors without work.",
-                waves_figures.efficiencies(measured, x, label, GOOD),
-            )
-        )
-    return tuple(charts)
+    per_sm = bool(measured["blocks_per_sm"].notna().all())
+    x, label = ("blocks_per_sm", "blocks per SM") if per_sm else ("waves", "waves")
+    chart = make_chart(
+        "wave-efficiency",
+        f"Tail efficiency by {label}",
+        "Ideal time \u00f7 measured time. What it is short of 100\u202f% is lost while the last "
+        "wave leaves multiprocessors without work.",
+        waves_figures.efficiencies(measured, x, label, GOOD),
+    )
+    return (chart,)
 
 
 def _need_row(findings: Findings, steady: Steady) -> Row:

@@ -30,6 +30,25 @@ def sentences(comparison: RunComparison, names: Names) -> tuple[Sentence, ...]:
     )
 
 
+def headline(comparison: RunComparison, names: Names) -> Sentence:
+    """The answer in one sentence: how many cells became slower and faster, and the most of each."""
+    step = comparison.last
+    if step.refused is not None:
+        return _mean_sentence(step)
+    changes = {verdict: step.with_verdict(verdict) for verdict in (Verdict.SLOWER, Verdict.FASTER)}
+    parts: list[Part] = []
+    for verdict, cells in changes.items():
+        joint = " and " if parts else ""
+        be = "is" if len(cells) == 1 else "are"
+        parts.append(Part(f"{joint}{len(cells)} {be} "))
+        parts.append(Part(verdict.value, strong=True))
+        if cells:
+            most = cells[0]
+            where = f"{names.variant(most.cell)} at {names.problem(most.cell)}"
+            parts.append(Part(f" (most: {numbers.ratio(most.ratio)}, {where})"))
+    return (Part(f"Of {step.judged} cells, "), *parts, Part("."))
+
+
 def _mean_sentence(step: RunStep) -> Sentence:
     mean = step.mean_ratio
     if mean is None:

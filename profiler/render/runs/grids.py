@@ -19,11 +19,9 @@ from profiler.render.tables.grid_heats import (
     ABSENT,
     OUTCOME_CSS,
     GridHeat,
-    edges_of,
     grid_heat,
-    ratio_class,
-    ratio_legend,
 )
+from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.answer import Part, Sentence
@@ -81,7 +79,7 @@ class GridParts:
     names: tuple[str, str]
     overview: tuple[OverviewRow, ...]
     blocks: tuple[GridOfRuns, ...]
-    legend: tuple[str, ...]
+    scale: RatioScale
 
 
 def machine_label(comparison: RunComparison) -> str:
@@ -100,8 +98,8 @@ def grid_parts(comparison: RunComparison, names: Names) -> GridParts | None:
     grids = comparison.grids
     if grids is None:
         return None
-    edges = edges_of(ratio for variant in grids.variants for ratio in grids.ratios(variant))
-    drawing = _Drawing(grids, names, tuple(edges))
+    scale = scale_of(ratio for variant in grids.variants for ratio in grids.ratios(variant))
+    drawing = _Drawing(grids, names, scale)
     return GridParts(
         label=machine_label(comparison),
         direction=direction(grids),
@@ -111,7 +109,7 @@ def grid_parts(comparison: RunComparison, names: Names) -> GridParts | None:
             GridOfRuns(grid, tuple(drawing.heats(variant) for variant in grids.in_grid(grid)))
             for grid in grids.grids
         ),
-        legend=ratio_legend(edges),
+        scale=scale,
     )
 
 
@@ -121,7 +119,7 @@ class _Drawing:
 
     grids: RunGrids
     names: Names
-    edges: tuple[float, ...]
+    scale: RatioScale
 
     def heats(self, variant_grid: VariantGrid) -> VariantHeats:
         """The heat maps of a variant in a grid, and their table."""
@@ -151,7 +149,7 @@ class _Drawing:
     def _judged_datum(self, cell: GridCell | None) -> Datum:
         if cell is None or cell.change is None or cell.missing:
             return self._time_datum(cell)
-        return heat_datum(self._row(cell), judged=True, edges=self.edges)
+        return heat_datum(self._row(cell), self.scale, judged=True)
 
     def _time_datum(self, cell: GridCell | None) -> Datum:
         """The ratio of two times in its colour; a cross and the outcome where one is lacking."""
@@ -168,7 +166,7 @@ class _Drawing:
         row = self._row(cell)
         if row is not None:
             title = f"{row.older.text} \u2192 {row.newer.text}, {title}"
-        css = ratio_class(cell.ratio, self.edges)
+        css = self.scale.css(cell.ratio)
         return Datum(short(cell.ratio), numbers.raw(cell.ratio), title, css)
 
     def _twin(self, cell: GridCell) -> TwinRow:

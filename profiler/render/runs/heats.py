@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Verdict
 from profiler.render.runs.rows import ChangeRow, Names
-from profiler.render.tables.grid_heats import ratio_class
-from profiler.render.tables.rows import HEAT_EDGES, Datum, Heat, Row, heat_heads
+from profiler.render.tables.heat_scale import RatioScale, scale_of
+from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
 from profiler.render.words import numbers
 
 _SYMBOLS = {Verdict.FASTER: "\u25bc", Verdict.SLOWER: "\u25b2"}
@@ -25,6 +25,7 @@ def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat
     variants = {names.cells[row.cell].variant.id: row.variant for row in rows}
     if len(problems) < _FEWEST or len(variants) < _FEWEST:
         return None
+    scale = scale_of(row.ratio for row in rows)
     return Heat(
         against="",
         caption="Ratio of the newer run to the older, variants by problems",
@@ -37,18 +38,17 @@ def variant_heat(step: RunStep, rows: Sequence[ChangeRow], names: Names) -> Heat
                 names.marks[variant],
                 "baseline" if variant == step.control else "other",
                 tuple(
-                    heat_datum(by_place.get((variant, problem)), judged=step.refused is None)
+                    heat_datum(by_place.get((variant, problem)), scale, judged=step.refused is None)
                     for problem in problems
                 ),
             )
             for variant, name in variants.items()
         ),
+        scale=scale,
     )
 
 
-def heat_datum(
-    row: ChangeRow | None, *, judged: bool, edges: Sequence[float] = HEAT_EDGES
-) -> Datum:
+def heat_datum(row: ChangeRow | None, scale: RatioScale, *, judged: bool) -> Datum:
     """A ratio with its verdict; where nothing is judged, the number in its colour and no symbol."""
     if row is None or numbers.is_missing(row.ratio):
         return Datum(title="not in both runs", css="none")
@@ -57,7 +57,7 @@ def heat_datum(
         f"{row.variant}, {row.problem}: {row.older.text} \u2192 {row.newer.text}, "
         f"{numbers.ratio(row.ratio)} {row.interval}, {row.verdict_datum.text}: {row.reason}"
     )
-    colour = ratio_class(row.ratio, edges)
+    colour = scale.css(row.ratio)
     if not judged:
         return Datum(text, raw, title, colour)
     if row.verdict in _SYMBOLS:

@@ -20,18 +20,18 @@ from profiler.findings.runs.document import comparison_document
 from profiler.findings.runs.metrics import MOVED_FROM
 from profiler.findings.runs.steps import RunStep
 from profiler.model import Verdict
+from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.kinds.versions import ratio_legend
 from profiler.render.page import notice_rows, render
-from profiler.render.runs.answer import cards, sentences
+from profiler.render.runs.answer import cards, headline, sentences
 from profiler.render.runs.grids import grid_parts, grid_sentences, machine_label
 from profiler.render.runs.heats import variant_heat
 from profiler.render.runs.history import history_figure, history_rows, history_table, run_heads
 from profiler.render.runs.rows import Names, change_rows, metric_rows
 from profiler.render.runs.words import PROGRAM_WORDS, field_word, verdict_word
 
-MOST_DOTS = 30
+MOST_DOTS = 18
 MOST_COUNTERS = 300
 
 
@@ -55,6 +55,7 @@ def render_comparison(comparison: RunComparison) -> str:
         "runs": heads,
         "banner": step.refused_words,
         "machines": machine_label(comparison),
+        "headline": headline(comparison, names),
         "sentences": (*sentences(comparison, names), *grid_sentences(comparison)),
         "cards": cards(comparison, names),
         "notice_rows": notice_rows(comparison.notices),
@@ -82,8 +83,7 @@ def _figures(comparison: RunComparison, names: Names) -> dict[str, Any]:
         "grids": grid_parts(comparison, names),
         # Variants by hundreds of problems could not be read: grids have heat maps of their own.
         "heat": None if comparison.grids is not None else variant_heat(step, rows, names),
-        "heat_legend": ratio_legend(),
-        "dots": _dots(step, names),
+        "first": _changed(step, names),
         "history": _history_chart(comparison, names),
         "history_rows": history_rows(comparison, names) if len(comparison.steps) > 1 else (),
     }
@@ -116,7 +116,7 @@ _ROLES: Mapping[Verdict | None, str] = {Verdict.FASTER: "best", Verdict.SLOWER: 
 """Roles of figures: blue and orange."""
 
 
-def _dots(step: RunStep, names: Names) -> Chart | None:
+def _changed(step: RunStep, names: Names) -> Chart | None:
     """Cells that changed most with their intervals: those with a verdict first."""
     measured = [
         change
@@ -138,13 +138,13 @@ def _dots(step: RunStep, names: Names) -> Chart | None:
         }
     )
     quantity = "Duration" if step.control is None else "Duration relative to the baseline"
-    reading = "Bar: 95\u202f% interval; right of 1 it took longer in the newer run."
+    reading = "Bars: 95\u202f% intervals."
     if step.refused is None:
-        reading = f"Orange: slower. Blue: faster. Grey: no such verdict. {reading}"
+        reading = f"Orange: slower, blue: faster, grey: neither. {reading}"
     if len(measured) > MOST_DOTS:
-        reading += f" {len(measured) - MOST_DOTS} more cells stand in the table."
-    figure = figures.dots(table, f"{quantity}, newer \u00f7 older")
-    return make_chart("changed", "Cells that changed most", reading, figure)
+        reading += f" {len(measured) - MOST_DOTS} more in the table."
+    figure = figures.dots(table, f"{quantity}, newer \u00f7 older", svg.MUTED)
+    return make_chart("first", "Cells that changed most", reading, figure)
 
 
 def _moved(change: CellChange) -> float:

@@ -13,7 +13,8 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.model import Problem
 from profiler.render.figures import effect_figures
 from profiler.render.figures.charts import Chart, make_chart
-from profiler.render.tables.rows import Datum, Heat, Row, heat_class, heat_heads
+from profiler.render.tables.heat_scale import RatioScale, scale_of
+from profiler.render.tables.rows import Datum, Heat, Row, heat_heads
 from profiler.render.tables.verdict_cells import counts_datum
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -51,6 +52,7 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
     """
     lower = findings.primary.better != "higher"
     names = [problem.name for problem in findings.problems]
+    scale = scale_of(effect.ratio for row in step_effects for effect in row.effects)
     rows = []
     given = findings.gives_verdicts
     for step_effect in step_effects:
@@ -62,7 +64,7 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
             Datum(*_ratio(overall.largest)),
             Datum(str(_most_pairs(row)), title=f"{overall.pairs} over all problems"),
             *(
-                _datum(name, effect, pair, lower=lower)
+                _datum(name, effect, pair, scale, lower=lower)
                 for name, effect, pair in zip(names, row, step_effect.verdicts, strict=True)
             ),
         )
@@ -75,16 +77,19 @@ def effect_heat(findings: Findings, step_effects: Sequence[StepEffect]) -> Heat:
         problems=tuple(names),
         rows=tuple(rows),
         rows_are="step",
+        scale=scale,
     )
 
 
-def _datum(problem: str, effect: Effect, pair: PairVerdict, *, lower: bool) -> Datum:
+def _datum(
+    problem: str, effect: Effect, pair: PairVerdict, scale: RatioScale, *, lower: bool
+) -> Datum:
     if not effect.pairs:
         return Datum(title="no pair was measured", css="none")
     between = numbers.interval(effect.low, effect.high)
     span = f"{numbers.ratio(effect.smallest)} to {numbers.ratio(effect.largest)}"
     text = f"{problem}: {numbers.ratio(effect.ratio)} {between}; {_pairs([effect])}, {span}"
-    css = heat_class(effect.ratio, lower_is_better=lower) + heat_mark(pair)
+    css = scale.css(effect.ratio, lower_is_better=lower) + heat_mark(pair)
     return Datum(*_ratio(effect.ratio), text + after_number(pair), css)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.findings.findings import Findings
@@ -14,15 +14,12 @@ from profiler.findings.kinds.grid_pairs import (
     VariantPair,
 )
 from profiler.model import Cell, Outcome, Variant
-from profiler.render.tables.rows import HEAT_EDGES, Datum
+from profiler.render.tables.heat_scale import RatioScale
+from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.outcomes import OUTCOME_WORDS
 from profiler.render.words.verdicts import details, heat_mark, word_of
 
-WIDE_EDGES = (0.05, 0.25, 0.6, 1.2, 2.0, 3.0)
-"""Steps of |log2 ratio| where ratios go far: about 4, 19, 52, 130 percent, 4 and 8 times."""
-_FAR = 2.5
-"""A ratio beyond this (or below its reciprocal) asks for the wide steps."""
 SHADES = 7
 """Classes of magnitudes: `b0` to `b6` of the style sheet."""
 OUTCOME_CSS: Mapping[Outcome, str] = {
@@ -43,14 +40,11 @@ class GridHeat:
 
 
 @dataclass(frozen=True)
-class PairHeats:
-    """A pair of variants both ways round."""
+class PairHeat:
+    """A pair of variants: time of the one by that of the other, below 1 is less time."""
 
     pair: VariantPair
-    overhead: GridHeat
-    """Time of the one by that of the other: below 1 is less time."""
-    performance: GridHeat
-    """The reciprocal: above 1 is less time."""
+    heat: GridHeat
 
 
 @dataclass(frozen=True)
@@ -62,55 +56,24 @@ class MetricHeats:
     legend: tuple[str, ...]
 
 
-def edges_for(cells: Sequence[GridCell]) -> tuple[float, ...]:
-    """The steps of colour that suit the ratios of a page."""
-    return edges_of(cell.verdict.ratio for cell in cells)
-
-
-def edges_of(ratios: Iterable[float]) -> tuple[float, ...]:
-    """The steps of colour that suit these ratios; those that are missing do not count."""
-    far = any(max(ratio, 1 / ratio) > _FAR for ratio in ratios if ratio > 0)
-    return WIDE_EDGES if far else HEAT_EDGES
-
-
-def ratio_legend(edges: Sequence[float]) -> tuple[str, ...]:
-    """Words under the classes of ratios, from the lowest to the highest."""
-    below = [f"<{2**-edge:.2f}" for edge in reversed(edges)]
-    return (*below, "1", *(f">{2**edge:.2f}" for edge in edges))
-
-
-def ratio_class(ratio: float, edges: Sequence[float]) -> str:
-    """CSS class of a ratio of times: `h-6` (far less) over `h0` to `h6` (far more)."""
-    logarithm = math.log2(ratio)
-    step = sum(abs(logarithm) >= edge for edge in edges)
-    return f"h{-step if logarithm < 0 else step}" if step else "h0"
-
-
 def short_ratio(ratio: float) -> str:
     """Write a ratio in a cell: two decimals and the sign of multiplication."""
     text = f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)
     return text + numbers.TIMES
 
 
-def pair_heats(
-    findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, edges: Sequence[float]
-) -> PairHeats | None:
-    """Both heat maps of a pair; None where the grid has no problem that both are planned for."""
+def pair_heat(
+    findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
+) -> PairHeat | None:
+    """The heat map of a pair; None where the grid has no problem that both are planned for."""
     cells = {(cell.row, cell.column): cell for cell in pairs.of(pair, grid)}
     if not cells:
         return None
 
-    def overhead(row: object, column: object) -> Datum:
-        return _pair_datum(findings, cells.get((row, column)), edges, turned=False)
+    def datum(row: object, column: object) -> Datum:
+        return _pair_datum(findings, cells.get((row, column)), scale)
 
-    def performance(row: object, column: object) -> Datum:
-        return _pair_datum(findings, cells.get((row, column)), edges, turned=True)
-
-    return PairHeats(
-        pair,
-        grid_heat(f"{pair.name}, time: below 1 is better", grid, overhead),
-        grid_heat(f"{pair.reverse}, performance: above 1 is better", grid, performance),
-    )
+    return PairHeat(pair, grid_heat(f"{pair.name}, time: below 1 is better", grid, datum))
 
 
 def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) -> GridHeat:
@@ -122,21 +85,17 @@ def grid_heat(title: str, grid: Grid, datum: Callable[[object, object], Datum]) 
     return GridHeat(title, grid, rows)
 
 
-def _pair_datum(
-    findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
-) -> Datum:
+def _pair_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -> Datum:
     """A cell of a heat map of ratios, which opens the details of both."""
-    shown = _ratio_datum(findings, cell, edges, turned=turned)
+    shown = _ratio_datum(findings, cell, scale)
     if cell is None or cell.over is None or cell.under is None:
         return shown
     over, under = (findings.cell_numbers[compared.id] for compared in (cell.over, cell.under))
     return replace(shown, cell=over, beside=under)
 
 
-def _ratio_datum(
-    findings: Findings, cell: GridCell | None, edges: Sequence[float], *, turned: bool
-) -> Datum:
-    """A cell of a heat map of ratios; its colour is that of the time, in either direction."""
+def _ratio_datum(findings: Findings, cell: GridCell | None, scale: RatioScale) -> Datum:
+    """A cell of a heat map of ratios."""
     if cell is None or cell.over is None or cell.under is None:
         return ABSENT
     failed = next(
@@ -147,12 +106,10 @@ def _ratio_datum(
     verdict = cell.verdict
     if not verdict.ratio > 0:
         return Datum("NO DATA", None, "no blocks in common", "none")
-    shown = 1 / verdict.ratio if turned else verdict.ratio
     between = numbers.interval(verdict.low, verdict.high)
-    word = word_of(verdict)
-    title = word if turned else f"{word} {between}: {details(verdict)}"
-    css = ratio_class(verdict.ratio, edges) + heat_mark(verdict)
-    return Datum(short_ratio(shown), numbers.raw(shown), title, css)
+    title = f"{word_of(verdict)} {between}: {details(verdict)}"
+    css = scale.css(verdict.ratio) + heat_mark(verdict)
+    return Datum(short_ratio(verdict.ratio), numbers.raw(verdict.ratio), title, css)
 
 
 def lacking(findings: Findings, cell: Cell, *, named: bool = False) -> Datum:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from profiler.findings.findings import Findings
-from profiler.findings.values import Value
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import BuildResult, Cell, KernelFacts, Outcome, Problem, Variant
 from profiler.planning.problem_names import telling
+from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.outcomes import why_missing
@@ -22,8 +22,6 @@ from profiler.render.words.verdicts import after_number, heat_mark
 MANY_CELLS = 2_000
 """From here on a page says once what it says twice for fewer: hovers that repeat what a number has
 beside it, tables beside figures, and all metrics of cells that are far behind."""
-HEAT_EDGES = (0.02, 0.08, 0.2, 0.45, 0.8, 1.3)
-"""Steps of |log2 ratio| between the classes of colour: about 1, 6, 15, 37, 74 and 146 percent."""
 
 
 @dataclass(frozen=True)
@@ -81,16 +79,19 @@ class Heat:
     problems: tuple[str, ...]
     rows: tuple[Row, ...]
     rows_are: str = "variant"
+    scale: RatioScale | None = None
+    """Colours of ratios; None where numbers are no ratios."""
 
 
 def heat(findings: Findings) -> Heat:
     """Ratios to the baseline; without one, to the best variant of each problem."""
     against = findings.baseline.name if findings.baseline else "the best of each problem"
+    scale = scale_of(heat_ratio(findings, cell)[0] for cell in findings.correct_cells.values())
     rows = []
     for rank in findings.ranks:
         variant, mean = rank.variant, rank.geometric_mean
         first = Datum(numbers.ratio(mean), raw_or_none(mean), _mean_title(len(rank.ratios)))
-        data = [_heat_datum(findings, variant, problem) for problem in findings.problems]
+        data = [_heat_datum(findings, variant, problem, scale) for problem in findings.problems]
         rows.append(
             Row(
                 name=variant.name,
@@ -110,6 +111,7 @@ def heat(findings: Findings) -> Heat:
         heads=heat_heads(findings.problems),
         problems=names,
         rows=tuple(rows),
+        scale=scale,
     )
 
 
@@ -134,26 +136,25 @@ def _mean_title(count: int) -> str:
     return f"geometric mean over {count} problems" if count else "no ratio to the baseline"
 
 
-def _heat_datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
+def _heat_datum(findings: Findings, variant: Variant, problem: Problem, scale: RatioScale) -> Datum:
     cell = findings.cells.get((variant.id, problem.id))
     metric = findings.primary
     if cell is None or not findings.correct(cell):
         return lacking_datum(findings, cell)
     value = findings.value(cell, metric.name)
-    ratio, low, high = _ratio_in_heat(findings, cell, value)
+    ratio, low, high = heat_ratio(findings, cell)
     if not math.isfinite(ratio):
         return Datum(title=why_missing(findings, cell, metric.name) or "no ratio", css="none")
     title = f"{problem.name}: {numbers.show(value.median, metric.unit)}, {numbers.ratio(ratio)}"
-    number = findings.cell_numbers[cell.id]
-    pair = _verdict_in_heat(findings, cell)
+    pair = heat_verdict(findings, cell)
     winner = findings.winners.get(problem.id)
     mark = " top" if winner and winner.cell == cell else ""
     return Datum(
         f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3),
         numbers.raw(ratio),
         f"{title} {numbers.interval(low, high)}".rstrip() + _after(findings, pair),
-        heat_class(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
-        cell=number,
+        scale.css(ratio, lower_is_better=metric.better != "higher") + mark + heat_mark(pair),
+        cell=findings.cell_numbers[cell.id],
     )
 
 
@@ -167,7 +168,7 @@ def _after(findings: Findings, pair: PairVerdict) -> str:
     return "" if has_many_cells(findings) else after_number(pair)
 
 
-def _verdict_in_heat(findings: Findings, cell: Cell) -> PairVerdict:
+def heat_verdict(findings: Findings, cell: Cell) -> PairVerdict:
     """Against the baseline; without one, against the winner of the problem."""
     if findings.baseline is not None:
         return findings.against_baseline.get(cell.id, NO_VERDICT)
@@ -185,22 +186,14 @@ def lacking_datum(findings: Findings, cell: Cell | None) -> Datum:
     return Datum(text, None, reason, "failed", findings.cell_numbers[cell.id])
 
 
-def _ratio_in_heat(findings: Findings, cell: Cell, value: Value) -> tuple[float, float, float]:
+def heat_ratio(findings: Findings, cell: Cell) -> tuple[float, float, float]:
     """Ratio to the baseline with its interval; without a baseline, to the winner."""
+    value = findings.value(cell, findings.report.primary)
     if findings.baseline is not None:
         return value.ratio, value.ratio_low, value.ratio_high
     slower = findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan)
     ratio = 1 / slower if findings.primary.better == "higher" else slower
     return ratio, math.nan, math.nan
-
-
-def heat_class(ratio: float, *, lower_is_better: bool = True) -> str:
-    """CSS class of a ratio: `h-6` (far better) over `h0` to `h6` (far worse)."""
-    if not ratio > 0:
-        return "none"
-    logarithm = math.log2(ratio) if lower_is_better else -math.log2(ratio)
-    step = sum(abs(logarithm) >= edge for edge in HEAT_EDGES)
-    return f"h{-step if logarithm < 0 else step}" if step else "h0"
 
 
 @dataclass(frozen=True)

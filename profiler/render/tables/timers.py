@@ -60,6 +60,9 @@ class Furthest:
     parts: str
     """Of the wall clock: how much of its error is host time, and how much is due to caches, clocks
     and recording; empty where that is not known."""
+    host: str = ""
+    caches: str = ""
+    """Both parts by themselves."""
 
 
 @dataclass(frozen=True)
@@ -161,18 +164,18 @@ def _signed(value: float) -> str:
 
 def _furthest(findings: Findings, timers: TimerComparison, error: TimerError) -> Furthest:
     cell = findings.correct_cells[error.cell]
-    parts = ""
+    host = caches = ""
     if error.host is not None and error.caches is not None:
-        parts = (
-            f"{_signed(error.host)} is host time, "
-            f"{_signed(error.caches)} is due to caches, clocks and recording"
-        )
+        host = f"{_signed(error.host)} is host time"
+        caches = f"{_signed(error.caches)} is due to caches, clocks and recording"
     return Furthest(
         timer=timers.title(error.collector),
         ratio=numbers.ratio(error.ratio),
         where=f"{cell.variant.name} at {cell.problem.name}",
         times=f"{numbers.show(error.median, 'ns')} against {numbers.show(error.reference, 'ns')}",
-        parts=parts,
+        parts=", ".join(filter(None, (host, caches))),
+        host=host,
+        caches=caches,
     )
 
 

@@ -1,52 +1,109 @@
-"""The four cards of a page: best, by how much, is it real, what limits it."""
+"""The four cards of a page: best, by how much, is it real, why; each in one short phrase."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
 
-from profiler.findings.counters import limit_at, nearest_roof
+from profiler.findings.answer import Answer, answer_of
+from profiler.findings.counters import limit_at, mean_ratio, nearest_roof
 from profiler.findings.findings import Findings
-from profiler.findings.limits import LimitKind
+from profiler.findings.kinds.grid_pairs import DRAM
+from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
-from profiler.model import Problem, Verdict
+from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card, where
-from profiler.render.words.ranks import contender_words, ties_words, worst_slowdown_words
+from profiler.render.words.headline import lead_words
+from profiler.render.words.ranks import ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
-from profiler.render.words.verdicts import CSS, counts, details, percent, reason_and_blocks, word_of
-from profiler.render.words.why import limit_of_cell, part_words, roof_words, why_sentence
-
-_NO_LIMIT = (
-    "percent of peak was not collected: add compute_throughput_pct and memory_throughput_pct to "
-    "collect.metrics"
+from profiler.render.words.timer_cards import timer_cards
+from profiler.render.words.verdicts import (
+    CSS,
+    all_problems,
+    percent,
+    reason_and_blocks,
+    word,
+    word_of,
 )
+from profiler.render.words.why import limit_kind_words, part_words, roof_words, signed_time
+
+_BUSIER = 0.05
+"""Share of the time by which a device must be busier, for that to tell why."""
+_LEAST_SAVED = 0.9
+"""Bytes and kernels from this ratio on tell nothing about a difference of times."""
 
 
 def cards(findings: Findings) -> tuple[Card, ...]:
-    """Best, by how much, is it real, what limits it."""
+    """Best, by how much, is it real, why."""
+    if findings.timers is not None and findings.timers.compared:
+        return timer_cards(findings, findings.timers)
     return (
         _best_card(findings),
         _difference_card(findings),
         _reality_card(findings),
-        _why_card(findings) or _limit_card(findings),
+        _why_card(findings),
     )
+
+
+# ---- best ----------------------------------------------------------------------------------------
 
 
 def _best_card(findings: Findings) -> Card:
     row = findings.leader
     if row is None:
-        return Card("Best", numbers.MISSING, "no correct result was measured")
-    detail = contender_words(findings, row)
+        return Card("Best", "nothing", "no correct result was measured")
+    details = [
+        "the baseline" if row is findings.baseline_rank else "",
+        _wins_words(findings, row),
+        _coverage_words(findings, row),
+        _ties(findings, row),
+        _reference_words(findings, answer_of(findings)),
+    ]
+    detail = "; ".join(filter(None, details))
+    return Card(_place(findings, row), row.variant.name, detail)
+
+
+def _wins_words(findings: Findings, row: VariantRank) -> str:
+    """At how many problems it wins, is the same as the winner, or is not told apart from it."""
+    total = len(row.planned)
+    winners = [
+        findings.deciding_winners[problem]
+        for problem in row.planned
+        if problem in findings.deciding_winners
+    ]
+    of_all = f"of {total} problem{'s' if total > 1 else ''}"
+    if not all(winner.judged for winner in winners):
+        first = len(findings.contenders.get(row.variant.id, ()))
+        return f"first, or its interval overlaps the first one's, at {first} {of_all}"
+    wins = sum(winner.cell.variant == row.variant for winner in winners)
+    same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in winners)
+    unclear = sum(
+        any(cell.variant == row.variant for cell in winner.not_told_apart) for winner in winners
+    )
+    which = "highest" if findings.primary.better == "higher" else "lowest"
+    parts = [f"{which} at {wins} {of_all}"]
+    parts += [f"same at {same}"] if same else []
+    parts += [f"not told apart at {unclear}"] if unclear else []
+    return ", ".join(parts)
+
+
+def _coverage_words(findings: Findings, row: VariantRank) -> str:
     if not row.covers:
-        detail += f"; measured at {len(row.ratios)}"
-    elif findings.tunes and row.regret is not None and row.regret.worst > 1:
-        slower = worst_slowdown_words(row.regret.worst)
-        detail += f"; used {where(row)}, {slower} than the best"
-    if row is findings.baseline_rank:
-        detail = f"the baseline; {detail}"
-    return Card(_place(findings, row), row.variant.name, f"{detail}{_ties(findings, row)}")
+        return f"measured at {len(row.ratios)}"
+    if row.regret is None or row.regret.worst <= 1 or not findings.tunes:
+        return ""
+    slower = worst_slowdown_words(row.regret.worst)
+    return f"used {where(row)}, {slower} than the best"
+
+
+def _reference_words(findings: Findings, answer: Answer) -> str:
+    """The absolute best, where a reference other than the baseline is ahead, and how far."""
+    lead = answer.reference
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
+        return ""
+    return f"{lead.variant.name}, a reference, {lead_words(lead)}"
 
 
 def _place(findings: Findings, row: VariantRank) -> str:
@@ -74,13 +131,16 @@ def _ties(findings: Findings, row: VariantRank) -> str:
     return f"; {ties_words(winners[0])}"
 
 
+# ---- by how much ---------------------------------------------------------------------------------
+
+
 def _difference_card(findings: Findings) -> Card:
     row, baseline = findings.best_rank, findings.baseline
     question = "By how much"
     if baseline is None or row is None or row.best is None or row.worst is None:
-        return Card(question, numbers.MISSING, "no baseline to compare with")
+        return Card(question, "no baseline", "nothing to compare with")
     if row.variant == baseline:
-        return Card(question, numbers.MISSING, "only the baseline was measured")
+        return Card(question, "no other", "only the baseline was measured")
     against = f"the {noun(findings)} of {baseline.name}"
     if findings.baseline_rank:
         against += f" in {row.variant.name}, first of the rest"
@@ -90,8 +150,7 @@ def _difference_card(findings: Findings) -> Card:
         between = numbers.interval(value.ratio_low, value.ratio_high)
         return Card(question, numbers.ratio(value.ratio), f"{against} {between}{source}")
     span = f"{numbers.ratio(row.best[1].ratio)} to {numbers.ratio(row.worst[1].ratio)}"
-    detail = f"{against}: geometric mean, {span} by problem{source}"
-    return Card(question, numbers.ratio(row.geometric_mean), detail)
+    return Card(question, numbers.ratio(row.geometric_mean), f"{against}; {span}{source}")
 
 
 def _source(verdicts: Sequence[PairVerdict]) -> str:
@@ -101,32 +160,57 @@ def _source(verdicts: Sequence[PairVerdict]) -> str:
         return ""
     final = sum(pair.final for pair in judged)
     if not final:
-        return "; from the timing blocks, not confirmed"
-    if final == len(judged):
-        return "; confirmed by a second measurement"
-    return f"; confirmed by a second measurement at {final} of {len(judged)}"
+        return "; not confirmed"
+    return "; confirmed" if final == len(judged) else f"; confirmed at {final} of {len(judged)}"
+
+
+# ---- is it real ----------------------------------------------------------------------------------
 
 
 def _reality_card(findings: Findings) -> Card:
     row = findings.best_rank
     question = "Is it real"
     if row is None or not row.ratios:
-        return Card(question, numbers.MISSING, "no ratio to a baseline")
+        return Card(question, "not known", "no ratio to a baseline")
     judged = [pair for pair in row.planned_verdicts if pair.verdict is not None]
     if judged and any(pair.verdict is not Verdict.NO_DATA for pair in judged):
         return _verdict_card(question, judged)
     if findings.gives_verdicts:
-        return Card(question, numbers.MISSING, "only the baseline was measured")
+        return Card(question, "not known", "only the baseline was measured")
     return _interval_card(question, findings, row)
 
 
 def _verdict_card(question: str, verdicts: Sequence[PairVerdict]) -> Card:
-    kinds = list(dict.fromkeys(pair.verdict for pair in verdicts if pair.verdict))
-    css = CSS[kinds[0]] if len(kinds) == 1 else ""
+    """The most frequent verdict, then the others, the margin and the number of blocks."""
     if len(verdicts) == 1:
-        return Card(question, word_of(verdicts[0]), details(verdicts[0]), css)
-    parts = [part for part in (doubts(verdicts), _spans(verdicts)) if part]
-    return Card(question, counts(verdicts), "; ".join(parts), css)
+        css = CSS[verdicts[0].verdict] if verdicts[0].verdict else ""
+        return Card(question, word_of(verdicts[0]), reason_and_blocks(verdicts[0]), css)
+    by_verdict = Counter(pair.verdict for pair in verdicts if pair.verdict)
+    (first, count), *others = by_verdict.most_common()
+    total = len(verdicts)
+    answer = f"{word(first)} at {all_problems(total) if count == total else f'{count} of {total}'}"
+    rest = [f"{word(verdict)} at {number}" for verdict, number in others]
+    margins = [pair.margin for pair in verdicts]
+    detail = "; ".join(
+        filter(None, [", ".join(rest), _span("margin \u00b1", margins, ""), _blocks(verdicts)])
+    )
+    return Card(question, answer, detail, "" if others else CSS[first])
+
+
+def _blocks(verdicts: Sequence[PairVerdict]) -> str:
+    blocks = sorted({pair.blocks for pair in verdicts if pair.blocks})
+    ends = dict.fromkeys((blocks[0], blocks[-1])) if blocks else ()
+    return f"{' to '.join(map(str, ends))} blocks" if ends else ""
+
+
+def evidence(findings: Findings) -> str:
+    """What the verdicts on the best against the baseline rest on, and why some are unclear."""
+    row = findings.best_rank
+    judged = [pair for pair in row.planned_verdicts if pair.verdict] if row else []
+    if not judged or not findings.gives_verdicts:
+        return ""
+    parts = [part for part in (doubts(judged), _spans(judged)) if part]
+    return "; ".join(parts)
 
 
 def doubts(verdicts: Sequence[PairVerdict]) -> str:
@@ -144,17 +228,13 @@ def doubts(verdicts: Sequence[PairVerdict]) -> str:
 
 def _spans(verdicts: Sequence[PairVerdict]) -> str:
     """Margin, noise floor, blocks and detectable effect: each as one value or from-to."""
-    parts = [
-        ("margin \u00b1", [pair.margin for pair in verdicts], ""),
-        ("noise floor ", [pair.noise_floor for pair in verdicts], "noise floor not known"),
-    ]
-    spans = [_span(prefix, values, without) for prefix, values, without in parts]
-    blocks = sorted({pair.blocks for pair in verdicts if pair.blocks})
-    if blocks:
-        ends = dict.fromkeys((blocks[0], blocks[-1]))
-        spans.append(f"{' to '.join(map(str, ends))} blocks")
-    spans.append(_span("would likely see ", [pair.detectable for pair in verdicts], ""))
-    return ", ".join(part for part in spans if part)
+    spans = (
+        _span("margin \u00b1", [pair.margin for pair in verdicts], ""),
+        _span("noise floor ", [pair.noise_floor for pair in verdicts], "noise floor not known"),
+        _blocks(verdicts),
+        _span("would likely see ", [pair.detectable for pair in verdicts], ""),
+    )
+    return ", ".join(filter(None, spans))
 
 
 def _span(prefix: str, values: Sequence[float], without: str) -> str:
@@ -178,41 +258,124 @@ def _interval_card(question: str, findings: Findings, row: VariantRank) -> Card:
     return Card(question, f"{row.excluding_one} of {len(row.ratios)} problems", detail)
 
 
-def _why_card(findings: Findings) -> Card | None:
+# ---- why -----------------------------------------------------------------------------------------
+
+
+def _why_card(findings: Findings) -> Card:
+    """The largest part of the account; without one, what is known, in one phrase."""
+    problem, row = findings.largest_problem, findings.leader
+    if problem is None or row is None:
+        return Card("Why", "not known", "nothing was measured")
+    known = (
+        _account_card(findings)
+        or _busy_card(findings, row.variant)
+        or _tail_card(findings)
+        or _limit_card(findings, row.variant, problem)
+        or _traffic_card(findings)
+        or _bandwidth_card(findings, row.variant, problem)
+    )
+    return known or Card(
+        "Why", "not explained", "a new run with explain counts it (docs/explain.md)"
+    )
+
+
+def _account_card(findings: Findings) -> Card | None:
     """The largest part of the account that the answer is about; None where none was explained."""
     pair = findings.why.answer
     if pair is None or pair.account is None or not pair.account.parts:
         return None
-    along = [part for part in pair.account.parts if part.ns * pair.account.difference_ns > 0]
-    sentence = why_sentence(pair)
+    account = pair.account
+    along = [part for part in account.parts if part.ns * account.difference_ns > 0]
+    limit = limit_kind_words(pair.first)
+    against = f"against {pair.against.variant.name}; limited by {limit}"
     if pair.roof_account is not None:
-        return Card("Why", roof_words(pair.roof_account.name), sentence)
-    limit = limit_of_cell(pair.first)
-    largest = along[0] if along else pair.account.parts[0]
-    return Card("Why", part_words(largest), f"{sentence} It is limited by {limit}.")
+        return Card("Why", roof_words(pair.roof_account.name), against)
+    largest = along[0] if along else account.parts[0]
+    times = f"{signed_time(largest.ns)}; in all {signed_time(account.difference_ns)}"
+    return Card("Why", part_words(largest), f"{times} {against}")
 
 
-def _limit_card(findings: Findings) -> Card:
-    question = "What limits it"
-    problem, row = findings.largest_problem, findings.leader
-    if problem is None or row is None:
-        return Card(question, numbers.MISSING, "nothing was measured")
-    limit = limit_at(findings, row.variant, problem)
-    roof = nearest_roof(findings, row.variant, problem)
-    if roof is not None and (limit is None or limit.kind is LimitKind.UNKNOWN):
-        name, share = roof
-        detail = f"{numbers.show(share, '%')} of its roof at {problem.name}"
-        return Card("Nearest roof", roof_words(name), detail)
+def _busy_card(findings: Findings, variant: Variant) -> Card | None:
+    """Busy share of the device in the timeline of the best and of the baseline; None without."""
+    shares = [_busy_share(findings, item) for item in (variant, findings.baseline)]
+    best, other = shares
+    baseline = findings.baseline
+    if best is None or other is None or baseline is None or best - other < _BUSIER:
+        return None
+    answer = f"{findings.timelines.device} busy {numbers.show(100 * best, '%')}"
+    detail = f"of the time; {numbers.show(100 * other, '%')} in {baseline.name}"
+    return Card("Why", answer, detail)
+
+
+def _busy_share(findings: Findings, variant: Variant | None) -> float | None:
+    """Busy share of a unit at the largest problem; None without a timeline there."""
+    problem = findings.largest_problem
+    cell = findings.cells.get((variant.id, problem.id)) if variant and problem else None
+    timeline = findings.timelines.by_cell.get(cell.id) if cell else None
+    unit = timeline.whole_unit if timeline else None
+    return None if unit is None or numbers.is_missing(unit.busy_share) else unit.busy_share
+
+
+def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
+    """What is near its peak, or the nearest roof; None where neither was counted."""
+    limit = limit_at(findings, variant, problem)
+    roof = nearest_roof(findings, variant, problem)
     if limit is None or limit.kind is LimitKind.UNKNOWN:
-        return Card(question, numbers.MISSING, _bandwidth_words(findings, row, problem))
-    busy = {"compute": limit.compute_pct, "memory": limit.memory_pct, "DRAM": limit.dram_pct}
-    parts = ", ".join(f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value)
-    detail = f"{parts} of peak at {problem.name}"
-    if roof is not None:
-        detail += f"; nearest roof: {roof_words(roof[0])}, {numbers.show(roof[1], '%')}"
+        if roof is None:
+            return None
+        share = numbers.show(roof[1], "%")
+        return Card("Why", f"near {roof_words(roof[0])}", f"{share} of its roof at {problem.name}")
+    parts = [_peaks(limit), f"{roof_words(roof[0])} {numbers.show(roof[1], '%')}" if roof else ""]
     if limit.stalls:
-        detail += f"; warps wait most for {stall_words(limit.stalls[0].reason)}"
-    return Card(question, str(limit.kind), detail)
+        parts.append(f"warps wait for {stall_words(limit.stalls[0].reason)}")
+    return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))
+
+
+_LIMITED = {
+    LimitKind.COMPUTE: "limited by compute",
+    LimitKind.MEMORY: "limited by memory",
+    LimitKind.BALANCED: "compute and memory",
+    LimitKind.LATENCY: "limited by latency",
+}
+
+
+def _peaks(limit: Limit) -> str:
+    busy = {"compute": limit.compute_pct, "memory": limit.memory_pct}
+    parts = [f"{name} {numbers.show(value, '%')}" for name, value in busy.items() if value]
+    return f"{', '.join(parts)} of peak"
+
+
+def _traffic_card(findings: Findings) -> Card | None:
+    """Bytes and kernels of the best by those of the baseline; None where neither is fewer."""
+    ratios = ((DRAM, "the DRAM bytes"), (("kernels",), "the kernels"))
+    means = [(mean_ratio(findings, names), what) for names, what in ratios]
+    fewer = [f"{numbers.ratio(ratio)} {what}" for ratio, what in means if ratio < _LEAST_SAVED]
+    if not fewer or findings.baseline is None:
+        return None
+    of_baseline = f"of {findings.baseline.name} (geometric mean)"
+    return Card("Why", fewer[0], "; ".join([*fewer[1:], of_baseline]))
+
+
+def _bandwidth_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
+    """Share of the bandwidth of device memory; None where it was not counted."""
+    busy = findings.at(variant, problem, "peak_dram_pct").median
+    if numbers.is_missing(busy):
+        return None
+    near = busy >= IDLE_PCT
+    detail = f"{numbers.show(busy, '%')} of it at {problem.name}"
+    return Card("Why", "near DRAM bandwidth" if near else "not DRAM bandwidth", detail)
+
+
+def _tail_card(findings: Findings) -> Card | None:
+    """The least rate that the last wave leaves, on a page of waves; None elsewhere."""
+    needs = findings.waves.needs if findings.waves else ()
+    measured = [need for need in needs if not numbers.is_missing(need.rule_least)]
+    if not measured:
+        return None
+    least = min(measured, key=lambda need: need.rule_least)
+    share = numbers.show(100 * least.rule_least, "%")
+    detail = f"multiprocessors idle in it: down to {share} at {least.rule_least_at:.4g} waves"
+    return Card("Why", "the last wave", detail)
 
 
 _STALLS = {"wait": "fixed-latency dependencies"}
@@ -222,12 +385,3 @@ _STALLS = {"wait": "fixed-latency dependencies"}
 def stall_words(reason: str) -> str:
     """Stall reason in words, from ncu's name of it."""
     return _STALLS.get(reason, reason.replace("_", " "))
-
-
-def _bandwidth_words(findings: Findings, row: VariantRank, problem: Problem) -> str:
-    """Metrics to collect, after the busy share of the device memory where that is known."""
-    busy = findings.at(row.variant, problem, "peak_dram_pct").median
-    if numbers.is_missing(busy):
-        return _NO_LIMIT
-    bandwidth = f"{numbers.show(busy, '%')} of the DRAM bandwidth at {problem.name}"
-    return f"{bandwidth}; {_NO_LIMIT}"

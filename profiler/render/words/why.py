@@ -258,6 +258,14 @@ def cause_words(name: str) -> str:
     return CAUSES.get(name, name.replace("_", " "))
 
 
+def limit_kind_words(why: CellWhy) -> str:
+    """Limit of the longest kernel of a cell, in two or three words."""
+    if not why.kernels:
+        return "nothing that was counted"
+    limit = why.kernels[0].limit
+    return limit if limit == LATENCY else roof_words(limit)
+
+
 def limit_of_cell(why: CellWhy) -> str:
     """Limit of the longest kernel of a cell, in words."""
     if not why.kernels:

@@ -214,6 +214,7 @@ class TestMessages:
         ("line", "message", "remedy"),
         [
             (PERMISSION, "performance counters", "NVreg_RestrictProfilingToAdminUsers=0"),
+            (PERMISSION, "performance counters", "--timer (collect.collectors=timer) gives verd"),
             (
                 "==ERROR== Profiling failed because a driver resource was unavailable. Ensure that "
                 "no other tool (like DCGM) is concurrently collecting profiling data.",

@@ -8,12 +8,14 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 import textwrap
 import types
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -30,8 +32,10 @@ WIDTH = 118
 
 
 def printed(*, as_json: bool) -> str:
-    """What the command prints of the recording."""
-    with contextlib.redirect_stdout(io.StringIO()) as out:
+    """What the command prints of the recording where nothing says how wide a terminal is."""
+    unset = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    stdout = contextlib.redirect_stdout(io.StringIO())
+    with mock.patch.dict(os.environ, unset, clear=True), stdout as out:
         explain(ExplainRequest(RECORDING, json_target="-" if as_json else None))
     text = out.getvalue()
     return "\n".join(textwrap.wrap(text, WIDTH, break_long_words=False)) if as_json else text

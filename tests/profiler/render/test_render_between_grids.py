@@ -144,7 +144,7 @@ def test_every_variant_has_a_heat_map_whose_title_says_direction_and_machines(tr
 def test_a_cell_holds_the_ratio_in_its_colour(other_machine):
     parts = grid_parts(other_machine, Names.of(other_machine))
     for heats in parts.blocks[0].variants:
-        wanted, colour = (5.0, "h5") if heats.variant == "eager" else (0.45, "h-3")
+        wanted, colour = (5.0, "h5") if heats.variant == "eager" else (0.45, "h-4")
         data = [one for _, row in heats.time.rows for one in row if one.raw is not None]
         assert len(data) == (6 if heats.variant == "eager" else 5)
         for one in data:

@@ -3,6 +3,7 @@
 Skipped where there is no Chromium, or none that starts.
 """
 
+import csv
 import io
 import json
 import math
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
+import lxml.etree
 import lxml.html
 import pandas as pd
 import pytest
@@ -51,6 +53,15 @@ PROBE = r"""
   document.getElementById("save-csv").click();
   document.getElementById("save-json").click();
   [result.csv, result.json] = await Promise.all(saved.map((blob) => blob.text()));
+  const [svg, png] = document.querySelectorAll("#figure-first .save button");
+  svg.click();
+  document.querySelector("#main-table").parentElement.nextElementSibling.querySelector("button").click();
+  png.click();
+  const pause = () => new Promise((done) => setTimeout(done, 20));
+  for (let wait = 0; saved.length < 5 && wait < 120; wait += 1) await pause();
+  [result.svg, result.table] = await Promise.all(saved.slice(2, 4).map((blob) => blob.text()));
+  result.png = saved[4] ? [...new Uint8Array(await saved[4].slice(0, 4).arrayBuffer())] : [];
+  result.saved = result.names.splice(2);
   const main = document.getElementById("main-table");
   const pane = document.getElementById("details");
   const press = (key) => document.activeElement.dispatchEvent(
@@ -176,6 +187,19 @@ def result(acted: Any) -> Any:
 
 def rows(tree: Any) -> list[Any]:
     return list(tree.xpath("//table[@id='main-table']/tbody/tr"))
+
+
+def test_figures_and_tables_are_saved_as_they_are_shown(result: Any, plain: Any) -> None:
+    endings = [name.rpartition(".")[2] for name in result["saved"]]
+    assert endings == ["svg", "csv", "png"]
+    drawing = lxml.etree.fromstring(result["svg"].encode())
+    assert drawing.tag == "{http://www.w3.org/2000/svg}svg"
+    assert "var(" not in result["svg"], "a file has no style sheet of the page"
+    assert bytes(result["png"]) == b"\x89PNG"
+    lines = list(csv.reader(io.StringIO(result["table"])))
+    assert len(lines) == 1 + len(rows(plain))
+    assert {len(line) for line in lines} == {len(lines[0])}
+    assert float(lines[1][lines[0].index("ratio")]) > 0
 
 
 def test_csv_has_every_number(small: Report, findings: Findings, result: Any) -> None:

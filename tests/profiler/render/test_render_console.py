@@ -148,7 +148,7 @@ def test_problems_are_short_and_their_order_is_told() -> None:
     )
     findings = find(make_report(variant_count=3, problem_list=sizes))
     text = shown(console.final_summary(findings, verbose=True))
-    assert "problem (m \u00d7 n dtype)" in text
+    assert "Winner per problem (m \u00d7 n dtype)" in text
     assert "16 \u00d7 32 fp16" in text
 
 

@@ -134,7 +134,7 @@ def test_lines_have_a_panel_each_and_all_series() -> None:
 
 def test_long_names_keep_both_ends() -> None:
     name = "kernel_" + "x" * 80 + "_v7"
-    assert len(shorten(name)) <= 44
+    assert len(shorten(name)) <= 48
     assert shorten(name).startswith("kernel_")
     assert shorten(name).endswith("_v7")
     assert shorten("short") == "short"
@@ -211,7 +211,7 @@ def test_wrong_results_are_in_no_figure(findings: Findings) -> None:
 
 def test_labels_that_would_cover_each_other_are_left_out() -> None:
     waves = [0.25, 0.99, 1, 1.01, 1.5, 1.99, 2, 2.01, 11, 11.01, 12]
-    assert figures.apart(waves, logarithmic=False) == [0.25, 1, 1.5, 2, 11, 12]
+    assert figures.apart(waves, 24, logarithmic=False) == [0.25, 1, 1.5, 2, 11, 12]
     sizes = [2.0**n for n in range(7, 17)]
-    assert figures.apart(sizes, logarithmic=True) == sizes
-    assert figures.apart([5.0], logarithmic=True) == [5.0]
+    assert figures.apart(sizes, 24, logarithmic=True) == sizes
+    assert figures.apart([5.0], 24, logarithmic=True) == [5.0]

@@ -186,6 +186,7 @@ def test_marks_in_figures_belong_to_versions() -> None:
         {
             "name": ["1 a", "2 b"],
             "mark": [4, 7],
+            "role": ["best", "other"],
             "value": [1.0, 0.5],
             "low": [1.0, 0.4],
             "high": [1.0, 0.6],

@@ -116,7 +116,7 @@ def test_the_answer_names_the_largest_error_and_its_parts():
     worst = (summary["cell"] == chosen.id) & (summary["metric"] == "plain_duration_ns")
     summary.loc[worst, "median"] *= 2
     page = render_page(find(replace(report, summary=summary)))
-    answer = page.partition('<div class="answer">')[2].partition("</div>")[0]
+    answer = page.partition('<div class="sentences">')[2].partition("</div>")[0]
     said = next(line for line in answer.splitlines() if "wall clock" in line)
     where = f"{chosen.variant.name} at {chosen.problem.name}"
     assert "Of the timers, wall clock differs most from ncu: " in said

@@ -63,7 +63,7 @@ def test_cells_that_are_wrong_are_left_out(report):
 
 
 def test_the_answer_says_from_where_on_and_judges_the_rule(tree):
-    answer = texts(tree, "//div[@class='answer']/p")
+    answer = texts(tree, "//div[@class='sentences']/p")
     # Just above 8 waves it is 8.02 / 9; 8.5 / 9 is good again, and so is all that follows.
     assert answer[0] == (
         "1 a <b> keeps at least 90.0 % of the rate of full waves from 8.5 waves (8.5 blocks per "
@@ -89,7 +89,7 @@ def test_figures_and_tables_say_the_same(tree):
 def test_unknown_multiprocessors_are_no_number(report):
     page = render_page(find(replace(report, environment=Environment())))
     tree = lxml.html.document_fromstring(page)
-    answer = texts(tree, "//div[@class='answer']/p")
+    answer = texts(tree, "//div[@class='sentences']/p")
     assert "blocks per SM" not in answer[0]
     assert "Tail efficiency by waves" in page
 
@@ -106,7 +106,7 @@ def test_without_full_waves_there_is_no_efficiency():
 def test_no_steady_grid_and_a_rule_that_holds_are_said():
     (first, _, _) = texts(
         lxml.html.document_fromstring(render_page(find(make_waves((1, 2, 4, 8, 8.01))))),
-        "//div[@class='answer']/p",
+        "//div[@class='sentences']/p",
     )
     assert first.startswith(
         "1 a <b>: no grid up to 8.02 waves from which on all keep at least 90.0"
@@ -114,7 +114,7 @@ def test_no_steady_grid_and_a_rule_that_holds_are_said():
     assert "not always enough: the least is 89.1" in first
     (first, second, _) = texts(
         lxml.html.document_fromstring(render_page(find(make_waves((1, 2, 4, 8, 9.5))))),
-        "//div[@class='answer']/p",
+        "//div[@class='sentences']/p",
     )
     assert "from 1 waves (1 blocks per SM) on" in first
     assert "At least 4 blocks per SM are enough: the least is 95.0" in first

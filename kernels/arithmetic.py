@@ -1,0 +1,238 @@
+"""Arithmetic over named values, written as text: `ceil_div(columns, 4 * width)`; no `eval`.
+
+Numbers, text, names, `+ - * / // % **`, comparisons, `and`, `or`, `not`, `a if b else c`, and a few
+functions. `/` gives a float, as in Python. Standard library only.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+Value = str | int | float | bool | None
+
+MAX_CHARACTERS = 1000
+MAX_BITS = 256
+"""Longest whole number on the way to a result: `9**9**9` would take the machine's memory."""
+
+SIZES: Mapping[str, int] = {
+    **dict.fromkeys(("float64", "int64"), 8),
+    **dict.fromkeys(("float32", "int32"), 4),
+    **dict.fromkeys(("float16", "bfloat16", "int16"), 2),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "int8", "uint8", "bool"), 1),
+}
+"""Bytes of an element, by name of the dtype in torch."""
+
+_OPERATORS: Mapping[type[ast.operator], Callable[..., Value]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+}
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[..., bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[..., Value]] = {
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+    ast.Not: operator.not_,
+}
+
+
+class ExpressionError(ValueError):
+    """A text is no arithmetic, or has no value; the message says why."""
+
+
+def _ceil_div(dividend: int, divisor: int) -> int:
+    return -(-dividend // divisor)
+
+
+def _size_of(dtype: Value) -> int:
+    if not isinstance(dtype, str) or dtype not in SIZES:
+        raise ExpressionError(f"size_of({dtype!r}): dtypes are {', '.join(sorted(SIZES))}")
+    return SIZES[dtype]
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "abs": abs,
+    "ceil_div": _ceil_div,
+    "max": max,
+    "min": min,
+    "size_of": _size_of,
+}
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """A parsed text; its value depends on the values of its names."""
+
+    text: str
+    names: frozenset[str]
+    _root: ast.expr = field(repr=False, compare=False)
+
+    def value(self, values: Mapping[str, Value]) -> Value:
+        """Value of the text; raises ExpressionError where a name has none, or there is no result.
+
+        `values` by name.
+        """
+        try:
+            return _value(self._root, values)
+        except ZeroDivisionError:
+            raise ExpressionError(f"'{self.text}' divides by zero") from None
+        except (TypeError, OverflowError) as error:
+            raise ExpressionError(f"'{self.text}': {error}") from None
+
+    def number(self, values: Mapping[str, Value]) -> int | float:
+        """Value as a finite number, true as 1; raises ExpressionError where it is none."""
+        value = self.value(values)
+        if not isinstance(value, int | float) or not math.isfinite(value):
+            raise ExpressionError(f"'{self.text}' is {value!r}, which is no number")
+        return int(value) if isinstance(value, bool) else value
+
+    def whole(self, values: Mapping[str, Value]) -> int:
+        """Value as a whole number; raises ExpressionError where it is none."""
+        value = self.number(values)
+        if value != int(value):
+            raise ExpressionError(
+                f"'{self.text}' is {value:g}, which is no whole number; // and ceil_div give one"
+            )
+        return int(value)
+
+
+def parse(given: str | float) -> Arithmetic:
+    """Parse a number or a text; raises ExpressionError for anything that is no arithmetic."""
+    text = str(given).strip()
+    if not text:
+        raise ExpressionError("is empty")
+    if len(text) > MAX_CHARACTERS:
+        raise ExpressionError(f"has more than {MAX_CHARACTERS} characters")
+    try:
+        root = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ExpressionError(f"'{text}' is no arithmetic: {reason}") from None
+    names: set[str] = set()
+    try:
+        _collect(root, names)
+    except RecursionError:
+        raise ExpressionError(f"'{text}' is nested too deeply") from None
+    return Arithmetic(text, frozenset(names), root)
+
+
+def unknown_name(name: str, known: Mapping[str, Value]) -> str:
+    """Sentence about a name that nothing gives a value, with the closest one that has one."""
+    close = get_close_matches(name, known, n=1)
+    if close:
+        return f"there is no '{name}'; did you mean '{close[0]}'?"
+    return f"there is no '{name}'; known: {', '.join(sorted(known)) or 'none'}"
+
+
+def _collect(node: ast.expr, names: set[str]) -> None:
+    """Names that a node uses; raises ExpressionError for what is no arithmetic."""
+    if isinstance(node, ast.Name):
+        names.add(node.id)
+    elif isinstance(node, ast.Call):
+        _collect_call(node, names)
+    else:
+        for part in _parts(node):
+            _collect(part, names)
+
+
+def _collect_call(node: ast.Call, names: set[str]) -> None:
+    name = ast.unparse(node.func)
+    if name not in FUNCTIONS:
+        raise ExpressionError(f"no function '{name}'; there are {', '.join(sorted(FUNCTIONS))}")
+    if node.keywords or not node.args:
+        raise ExpressionError(f"{name} takes values in order, without names")
+    for argument in node.args:
+        _collect(argument, names)
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """Operands of a node that arithmetic may have."""
+    match node:
+        case ast.Constant(value=str() | int() | float()):
+            return []
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            return [left, right]
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+            return [operand]
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(
+            type(op) in _COMPARISONS for op in ops
+        ):
+            return [left, *others]
+        case ast.BoolOp(values=values):
+            return values
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return [test, body, orelse]
+    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
+
+
+def _value(node: ast.expr, values: Mapping[str, Value]) -> Value:
+    match node:
+        case ast.Name(id=name):
+            if name not in values:
+                raise ExpressionError(unknown_name(name, values))
+            return values[name]
+        case ast.Constant(value=str() | int() | float() as constant):
+            return constant
+        case ast.Call(func=ast.Name(id=name), args=arguments):
+            return FUNCTIONS[name](*(_value(argument, values) for argument in arguments))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _value(body if _value(test, values) else orelse, values)
+    return _combined(node, values)
+
+
+def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            return _calculated(op, _value(left, values), _value(right, values))
+        case ast.UnaryOp(op=op, operand=operand):
+            return _UNARY[type(op)](_value(operand, values))
+        case ast.Compare():
+            return _compared(node, values)
+        case ast.BoolOp(op=op, values=operands):
+            wanted = isinstance(op, ast.And)
+            return (
+                all(_value(o, values) for o in operands)
+                if wanted
+                else any(_value(o, values) for o in operands)
+            )
+    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
+
+
+def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
+    if any(isinstance(side, str) or side is None for side in (left, right)):
+        raise ExpressionError(f"cannot calculate with {left!r} and {right!r}")
+    if isinstance(op, ast.Pow) and _bits(left) * abs(right) > MAX_BITS:  # type: ignore[arg-type]
+        raise ExpressionError(f"{left} ** {right} is too large")
+    result = _OPERATORS[type(op)](left, right)
+    if _bits(result) > MAX_BITS or isinstance(result, complex):
+        raise ExpressionError(f"a result of {left} and {right} is too large, or no number")
+    return result
+
+
+def _bits(value: Value) -> int:
+    return value.bit_length() if isinstance(value, int) else 1
+
+
+def _compared(node: ast.Compare, values: Mapping[str, Value]) -> bool:
+    left = _value(node.left, values)
+    for op, other in zip(node.ops, node.comparators, strict=True):
+        right = _value(other, values)
+        if not _COMPARISONS[type(op)](left, right):
+            return False
+        left = right
+    return True

@@ -1,0 +1,327 @@
+"""What an experiment file says of a `.cu` file: arguments, grid, block; no torch."""
+
+from __future__ import annotations
+
+import ast
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, Value, parse
+
+Params = Mapping[str, Value]
+
+OVERRIDES = ("source", "kernel", "grid", "block", "shared", "arguments", "torch")
+"""Parameters of a variant that stand for those of the workload, and are no macros."""
+FILLS: Mapping[str, tuple[float, ...]] = {
+    "normal": (0.0, 1.0),
+    "uniform": (0.0, 1.0),
+    "integers": (0, 100),
+    "zeros": (),
+    "ones": (),
+    "arange": (),
+}
+"""Kinds of fill, each with the two numbers that it takes where it takes any: mean and standard
+deviation, or the least and the bound above."""
+
+MAX_BLOCK = (1024, 1024, 64)
+MAX_GRID = (2**31 - 1, 65535, 65535)
+MAX_THREADS = 1024
+"""CUDA C++ programming guide, technical specifications: all compute capabilities from 3.0."""
+
+
+@dataclass(frozen=True)
+class Fill:
+    """How the elements of a tensor are made."""
+
+    kind: str
+    numbers: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class TensorArgument:
+    """A tensor that kernels get a pointer to."""
+
+    name: str
+    shape: tuple[Arithmetic, ...]
+    dtype: str
+    """Name of a dtype, or of the parameter whose value is one."""
+    fill: Fill | None
+    """None: an output that every launch writes whole."""
+    output: bool
+
+    @property
+    def is_read(self) -> bool:
+        """Whether results depend on what it was filled with."""
+        return self.fill is not None and not (self.output and self.fill.kind == "zeros")
+
+    def dtype_of(self, values: Params) -> str:
+        """Name of the dtype; raises ExpressionError where there is no such dtype."""
+        dtype = self.dtype if self.dtype in SIZES else values.get(self.dtype, self.dtype)
+        if dtype not in SIZES:
+            raise ExpressionError(
+                f"{self.name}: no dtype '{dtype}'; there are {', '.join(sorted(SIZES))}"
+            )
+        return str(dtype)
+
+    def shape_of(self, values: Params) -> tuple[int, ...]:
+        """Sizes; raises ExpressionError where one is below 1 or has no value."""
+        sizes = tuple(size.whole(values) for size in self.shape)
+        if any(size < 1 for size in sizes):
+            raise ExpressionError(f"{self.name}: the shape {list(sizes)} has no elements")
+        return sizes
+
+
+@dataclass(frozen=True)
+class LaunchShape:
+    """Grid, block and dynamic shared memory of a launch."""
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared: int
+    """Bytes."""
+
+    def fault(self) -> str | None:
+        """Reason why no GPU can launch this, or None."""
+        for what, sizes, limits in (
+            ("grid", self.grid, MAX_GRID),
+            ("block", self.block, MAX_BLOCK),
+        ):
+            if any(not 1 <= size <= limit for size, limit in zip(sizes, limits, strict=True)):
+                return f"{what} of {_times(sizes)}: each must be from 1 to {_times(limits)}"
+        threads = self.block[0] * self.block[1] * self.block[2]
+        if threads > MAX_THREADS:
+            return f"block of {_times(self.block)} threads: at most {MAX_THREADS}"
+        return f"shared memory of {self.shared} bytes" if self.shared < 0 else None
+
+
+@dataclass(frozen=True)
+class CudaFile:
+    """Kernels of a file, and how they are called; variants may override most of it."""
+
+    base: Path
+    """Folder that names of files are relative to."""
+    source: str | None
+    kernel: str | None
+    tensors: tuple[TensorArgument, ...]
+    scalars: Mapping[str, Arithmetic]
+    """By name of the argument."""
+    arguments: tuple[str, ...]
+    """Names of tensors and scalars, in the order of the kernel's parameters."""
+    grid: Any
+    block: Any
+    shared: Any
+    define: Mapping[str, Value] | None
+    """Macro → text with placeholders; None: a macro for each parameter in capitals.
+
+    A macro `size` would change the headers of C++ and CUDA, which have this name everywhere.
+    """
+    reference: str
+    flops: Arithmetic | None
+    bytes: Arithmetic | None
+
+    def source_of(self, variant: Params) -> Path:
+        """The `.cu` file of a variant; raises ExpressionError where none is named."""
+        return self.base / str(self._setting(variant, "source", self.source))
+
+    def kernel_of(self, variant: Params) -> str:
+        """Kernel of a variant with its template arguments."""
+        return fill(str(self._setting(variant, "kernel", self.kernel)), variant)
+
+    def macros(self, variant: Params) -> dict[str, str | int]:
+        """Definitions that the file of a variant is compiled with."""
+        if self.define is not None:
+            filled = {name: self._filled(value, variant) for name, value in self.define.items()}
+            return {name: text for name, text in filled.items() if text is not None}
+        return {
+            name: cpp_text(value)
+            for name, value in variant.items()
+            if name.isupper() and value is not None
+        }
+
+    def launch_shape(self, variant: Params, problem: Params) -> LaunchShape:
+        """Grid, block and shared memory; raises ExpressionError where one has no value."""
+        values = {**variant, **problem}
+        return LaunchShape(
+            grid=_three(self.expressions(variant, "grid"), values),
+            block=_three(self.expressions(variant, "block"), values),
+            shared=self.expressions(variant, "shared")[0].whole(values),
+        )
+
+    def expressions(self, variant: Params, name: str) -> tuple[Arithmetic, ...]:
+        """Parsed `grid`, `block` or `shared` of a variant."""
+        try:
+            parsed = parse_list(self._setting(variant, name, getattr(self, name)))
+        except ExpressionError as error:
+            raise ExpressionError(f"{name}: {error}") from None
+        if len(parsed) > (1 if name == "shared" else 3):
+            raise ExpressionError(f"{name}: {len(parsed)} values are too many")
+        return parsed
+
+    def arguments_of(self, variant: Params) -> tuple[str, ...]:
+        """Arguments of the kernel of a variant: names of tensors, or arithmetic."""
+        given = variant.get("arguments")
+        if given is None:
+            return self.arguments
+        return tuple(expression.text for expression in parse_list(given))
+
+    def scalar(self, argument: str) -> Arithmetic:
+        """Value of an argument that is no tensor."""
+        return self.scalars.get(argument) or parse(argument)
+
+    def tensor(self, name: str) -> TensorArgument | None:
+        """Tensor of a name; None where an argument is a scalar."""
+        return next((tensor for tensor in self.tensors if tensor.name == name), None)
+
+    def at_launch(self, variant: Params) -> dict[str, Value]:
+        """What acts when the kernel of a variant is launched, and not when it is compiled."""
+        parts = [*(self.expressions(variant, name) for name in ("grid", "block", "shared"))]
+        arguments = [a for a in self.arguments_of(variant) if self.tensor(a) is None]
+        parts.append(tuple(self.scalar(argument) for argument in arguments))
+        texts = [", ".join(expression.text for expression in part) for part in parts]
+        used = {name for part in parts for expression in part for name in expression.names}
+        return {
+            "launch": f"<<<{'; '.join(texts[:3])}>>>({', '.join(self.arguments_of(variant))})",
+            "scalars": texts[3],
+            **{name: variant[name] for name in sorted(used) if name in variant},
+        }
+
+    def used(self, variant: Params) -> set[str]:
+        """Parameters of a variant that its program or its launch depends on."""
+        in_kernel = placeholders(str(variant.get("kernel", self.kernel) or ""))
+        templates = (str(value) for value in (self.define or {}).values())
+        in_macros = (name for text in templates for name in placeholders(text))
+        macros = self.macros(variant) if self.define is None else {}
+        # `variant` is the only parameter of one that has nothing but a name.
+        return {*OVERRIDES, "variant", *in_kernel, *in_macros, *macros, *self.at_launch(variant)}
+
+    def _filled(self, value: Value, variant: Params) -> str | int | None:
+        """Value of a macro; None where it is that of a parameter that the variant lacks."""
+        if isinstance(value, str):
+            names = placeholders(value)
+            alone = len(names) == 1 and value == f"{{{names[0]}}}"
+            lacks = alone and variant.get(names[0]) is None
+            return None if lacks else fill(value, variant)
+        return None if value is None else cpp_text(value)
+
+    @staticmethod
+    def _setting(variant: Params, name: str, default: Any) -> Any:
+        value = variant.get(name, default)
+        if value is None:
+            raise ExpressionError(f"no {name}: give it for the workload, or for this variant")
+        return value
+
+
+def read_description(document: Mapping[str, Any]) -> CudaFile:
+    """Read the JSON form of a description; raises ExpressionError for arithmetic that is none."""
+    arguments = document["arguments"]
+    tensors = {n: a for n, a in arguments.items() if isinstance(a, Mapping)}
+    amounts = {
+        name: None if document[name] is None else _named(name, document[name])
+        for name in ("flops", "bytes")
+    }
+    return CudaFile(
+        base=Path(document["base"]),
+        source=document["source"],
+        kernel=document["kernel"],
+        tensors=tuple(_tensor(name, argument) for name, argument in tensors.items()),
+        scalars={
+            name: _named(name, name if value is None else value)
+            for name, value in arguments.items()
+            if name not in tensors
+        },
+        arguments=tuple(arguments),
+        grid=document["grid"],
+        block=document["block"],
+        shared=document["shared"],
+        define=document["define"],
+        reference=document["reference"],
+        flops=amounts["flops"],
+        bytes=amounts["bytes"],
+    )
+
+
+def parse_list(given: Any) -> tuple[Arithmetic, ...]:
+    """Arithmetic of a list, of a text with commas, or of a single value."""
+    if isinstance(given, Sequence) and not isinstance(given, str):
+        return tuple(parse(item) for item in given)
+    try:
+        root = ast.parse(f"({given},)", mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return (parse(given),)  # which says what is wrong with it
+    items = root.elts if isinstance(root, ast.Tuple) else [root]
+    return tuple(parse(ast.unparse(item)) for item in items)
+
+
+def cpp_text(value: Value) -> str | int:
+    """A parameter's value as C++ reads it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, int) else str(value)
+
+
+def placeholders(text: str) -> tuple[str, ...]:
+    """Names in braces; raises ExpressionError where a brace is used for anything else."""
+    try:
+        pieces = list(string.Formatter().parse(text))
+    except ValueError as error:
+        raise ExpressionError(f"braces in '{text}': {error}; write {{{{ for a brace") from None
+    return tuple(name for _, name, _, _ in pieces if name is not None)
+
+
+def fill(text: str, variant: Params) -> str:
+    """Text with its placeholders filled; raises ExpressionError where one has no value."""
+    for name in placeholders(text):
+        if name not in variant:
+            raise ExpressionError(f"nothing fills {{{name}}} in '{text}'")
+    pieces = string.Formatter().parse(text)
+    return "".join(
+        literal + ("" if name is None else str(cpp_text(variant[name])))
+        for literal, name, _, _ in pieces
+    )
+
+
+def _tensor(name: str, argument: Mapping[str, Any]) -> TensorArgument:
+    output = bool(argument["output"])
+    return TensorArgument(
+        name=name,
+        shape=tuple(_named(f"{name}: shape", size) for size in argument["shape"]),
+        dtype=argument["dtype"],
+        fill=_fill(argument["fill"], argument["dtype"], output=output),
+        output=output,
+    )
+
+
+def _fill(given: Any, dtype: str, *, output: bool) -> Fill | None:
+    """Fill of a tensor, where none is given that of its kind of dtype; none of an output."""
+    if given is None:
+        if output:
+            return None
+        if dtype == "bool":
+            return Fill("integers", (0, 2))
+        return _fill("integers" if "int" in dtype else "normal", dtype, output=False)
+    if isinstance(given, str):
+        return Fill(given, FILLS[given])
+    if isinstance(given, Mapping):
+        ((kind, numbers),) = given.items()
+        return Fill(kind, tuple(numbers))
+    return Fill("constant", (given,))
+
+
+def _named(name: str, given: Any) -> Arithmetic:
+    try:
+        return parse(given)
+    except ExpressionError as error:
+        raise ExpressionError(f"{name}: {error}") from None
+
+
+def _three(expressions: Sequence[Arithmetic], values: Params) -> tuple[int, int, int]:
+    sizes = [expression.whole(values) for expression in expressions]
+    x, y, z = (*sizes, *[1] * (3 - len(sizes)))
+    return x, y, z
+
+
+def _times(sizes: Iterable[int]) -> str:
+    return " x ".join(str(size) for size in sizes)

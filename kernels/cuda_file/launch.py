@@ -1,0 +1,140 @@
+"""Starting a kernel of a built launcher (src/launcher.cu) on torch's current stream."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from profiler.kernels.cuda_file.description import LaunchShape
+from profiler.kernels.library import KernelLibrary
+
+STATIC_LIMIT = 48 * 1024
+"""Bytes of shared memory that a kernel may have unasked (CUDA C++ programming guide)."""
+
+Number = int | float
+
+_KINDS = {
+    torch.float64: "f8",
+    torch.float32: "f4",
+    torch.float16: "f2",
+    torch.bfloat16: "g2",
+    torch.int64: "i8",
+    torch.int32: "i4",
+    torch.int16: "i2",
+    torch.int8: "i1",
+    torch.uint8: "u1",
+    torch.bool: "b1",
+}
+"""Kind and bytes as the launcher names them; a kernel may take other types for its own ends (a
+struct of several numbers, 8-bit floats), which it calls `?`."""
+_WORDS = {"f": "floating", "g": "bfloat16", "i": "signed", "u": "unsigned", "b": "bool"}
+
+
+class _Argument(ctypes.Structure):
+    """`Argument` in src/launcher.cu."""
+
+    _fields_ = (("whole", ctypes.c_longlong), ("real", ctypes.c_double))
+
+
+class KernelLaunch:
+    """One kernel with its arguments; calling it starts it once.
+
+    `stream` gives the handle of the stream to start it on. Raises TypeError where the arguments do
+    not fit the kernel's parameters.
+    """
+
+    def __init__(
+        self,
+        library: Path,
+        shape: LaunchShape,
+        arguments: Sequence[tuple[str, torch.Tensor | Number]],
+        stream: Callable[[], int],
+    ) -> None:
+        functions = ctypes.CDLL(str(library))
+        functions.profiler_parameters.restype = ctypes.c_char_p
+        check_parameters(functions.profiler_parameters().decode().split(), arguments)
+        built = KernelLibrary(library, "profiler")
+        if shape.shared > STATIC_LIMIT:
+            built.function("allow_shared", ctypes.c_int)(shape.shared)
+        self._start = built.function(
+            "launch",
+            *(ctypes.c_void_p, ctypes.c_void_p),
+            ctypes.c_size_t,
+            *(ctypes.c_void_p, ctypes.c_void_p),
+        )
+        self._grid = (ctypes.c_uint * 3)(*shape.grid)
+        self._block = (ctypes.c_uint * 3)(*shape.block)
+        self._shared = shape.shared
+        self._arguments = (_Argument * len(arguments))(*(_packed(v) for _, v in arguments))
+        self._tensors = [value for _, value in arguments]  # kept, because only their addresses go
+        self._stream = stream
+
+    def __call__(self) -> None:
+        """Start the kernel; raises RuntimeError where CUDA refuses."""
+        self._start(self._grid, self._block, self._shared, self._stream(), self._arguments)
+
+
+def check_parameters(
+    parameters: Sequence[str], arguments: Sequence[tuple[str, torch.Tensor | Number]]
+) -> None:
+    """Raise TypeError where an argument does not fit its parameter, which the launcher describes.
+
+    A parameter is `*f4` for a pointer to a float, `i4` for an int, `?` for what is no number.
+    """
+    pairs = zip(parameters, arguments, strict=True)
+    for place, (parameter, (name, value)) in enumerate(pairs, start=1):
+        reason = _misfit(parameter, value)
+        if reason is not None:
+            raise TypeError(f"argument {place} of the kernel ({name}): {reason}")
+
+
+def _misfit(parameter: str, value: torch.Tensor | Number) -> str | None:
+    if isinstance(value, torch.Tensor):
+        kind = _KINDS.get(value.dtype)
+        if not parameter.startswith("*"):
+            return f"a tensor, but the kernel takes {_words(parameter)}"
+        if kind is not None and not _may_point_to(parameter[1:], kind):
+            return f"{_words(kind)}, but the kernel takes a pointer to {_words(parameter[1:])}"
+        return None
+    if parameter.startswith("*"):
+        return f"the number {value}, but the kernel takes a pointer"
+    if parameter[0] in "iu" and value != int(value):
+        return f"{value} is no whole number, and the kernel takes {_words(parameter)}"
+    return _out_of_range(parameter, value)
+
+
+def _may_point_to(pointee: str, kind: str) -> bool:
+    """Whether a kernel may read elements of a kind by a pointer.
+
+    Unsigned numbers of the same size often stand for bits of whatever they are.
+    """
+    if pointee in ("?", kind):
+        return True
+    return pointee[1:] == kind[1:] and (pointee[0] == "u" or pointee[0] + kind[0] == "iu")
+
+
+def _out_of_range(parameter: str, value: Number) -> str | None:
+    if parameter[0] not in "iu":
+        return None
+    bits = 8 * int(parameter[1:])
+    least = -(2 ** (bits - 1)) if parameter[0] == "i" else 0
+    return (
+        None
+        if least <= value < least + 2**bits
+        else f"{value} does not fit into {_words(parameter)}"
+    )
+
+
+def _words(kind: str) -> str:
+    return f"{_WORDS[kind[0]]} numbers of {kind[1:]} bytes" if kind[0] in _WORDS else "a struct"
+
+
+def _packed(value: torch.Tensor | Number) -> _Argument:
+    if isinstance(value, torch.Tensor):
+        return _Argument(value.data_ptr(), 0.0)
+    whole = int(value)
+    # The launcher reads a whole number of 64 bits, whatever its sign.
+    return _Argument(whole - 2**64 if whole >= 2**63 else whole, float(value))

@@ -1,0 +1,108 @@
+"""Tensors of a description: made once per problem, the same for the same seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+
+from profiler.kernels.cuda_file.description import CudaFile, Fill, Params, TensorArgument
+
+_DRAWN = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+"""Dtypes that torch draws random numbers in; of others a float32 is converted."""
+
+
+def make_tensors(
+    description: CudaFile, problem: Params, device: torch.device, seed: int
+) -> dict[str, torch.Tensor]:
+    """Tensors by name; those of outputs without a fill hold whatever was in their memory.
+
+    Of an output that is read as well there is a second one, named `filled_name`, that stays as it
+    was filled.
+    """
+    generator = torch.Generator(device=device).manual_seed(seed)
+    made = {
+        tensor.name: _make(tensor, problem, generator, device) for tensor in description.tensors
+    }
+    kept = (tensor.name for tensor in description.tensors if tensor.is_read and tensor.output)
+    return {**made, **{filled_name(name): made[name].clone() for name in kept}}
+
+
+def filled_name(output: str) -> str:
+    """Name of the tensor that holds what an output was filled with."""
+    return f"{output} as filled"
+
+
+def readable(description: CudaFile, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Tensors that a result is made from, by name: outputs as they were filled, if at all."""
+    return {
+        tensor.name: tensors[filled_name(tensor.name) if tensor.output else tensor.name]
+        for tensor in description.tensors
+        if tensor.is_read
+    }
+
+
+def dtype_named(name: str) -> torch.dtype:
+    """Dtype of torch by its name, without `torch.`."""
+    dtype = getattr(torch, name)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"torch.{name} is no dtype")
+    return dtype
+
+
+def _make(
+    tensor: TensorArgument, problem: Params, generator: torch.Generator, device: torch.device
+) -> torch.Tensor:
+    dtype, shape = dtype_named(tensor.dtype_of(problem)), tensor.shape_of(problem)
+    if tensor.fill is None:
+        return torch.empty(shape, dtype=dtype, device=device)
+    if tensor.fill.kind in _MADE:
+        return _MADE[tensor.fill.kind](shape, tensor.fill, dtype, device)
+    drawn = torch.empty(shape, dtype=_drawn_in(dtype, tensor.fill), device=device)
+    first, second = tensor.fill.numbers
+    match tensor.fill.kind:
+        case "normal":
+            drawn.normal_(first, second, generator=generator)
+        case "uniform":
+            drawn.uniform_(first, second, generator=generator)
+        case "integers":
+            drawn.random_(int(first), int(second), generator=generator)
+    return drawn.to(dtype)
+
+
+def _drawn_in(dtype: torch.dtype, fill: Fill) -> torch.dtype:
+    if fill.kind == "integers":
+        return torch.int64 if dtype.is_floating_point or dtype == torch.bool else dtype
+    return dtype if dtype in _DRAWN else torch.float32
+
+
+def _arange(
+    shape: tuple[int, ...], _fill: Fill, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    count = 1
+    for size in shape:
+        count *= size
+    return torch.arange(count, device=device).reshape(shape).to(dtype)
+
+
+def _constant(
+    shape: tuple[int, ...], fill: Fill, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    value = {"zeros": 0.0, "ones": 1.0}.get(fill.kind)
+    value = fill.numbers[0] if value is None else value
+    drawn_in = _drawn_in(dtype, fill) if dtype.is_floating_point else dtype
+    return torch.full(shape, value, dtype=drawn_in, device=device).to(dtype)
+
+
+_MADE = {"arange": _arange, "zeros": _constant, "ones": _constant, "constant": _constant}
+
+
+def in_higher_precision(
+    tensors: Mapping[str, torch.Tensor], names: frozenset[str]
+) -> dict[str, torch.Tensor]:
+    """Tensors of these names, floating ones in float64."""
+    return {
+        name: tensor.double() if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+        if name in names
+    }

@@ -1,0 +1,143 @@
+"""Values of expressions over tensors, by walking what `torch_syntax` has parsed."""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+
+from profiler.kernels.arithmetic import ExpressionError, unknown_name
+from profiler.kernels.cuda_file.torch_syntax import TorchSyntax, function_named
+
+Values = Mapping[str, Any]
+Evaluate = Callable[[Values], Any]
+"""From the values of names to that of an expression."""
+
+_MODULES = {"torch": torch, "torch.nn.functional": torch.nn.functional}
+
+_BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.MatMult: operator.matmul,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
+}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Invert: operator.invert,
+    ast.Not: operator.not_,
+}
+_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+def compiled(syntax: TorchSyntax) -> Evaluate:
+    """Function that gives the value of an expression: the tree is walked once, here."""
+    return _compile(syntax.root)
+
+
+def _compile(node: ast.expr) -> Evaluate:  # noqa: PLR0911 - one line for each kind of node
+    match node:
+        case ast.Constant(value=value):
+            return lambda _: value
+        case ast.Name(id=name):
+            return lambda values: _of_name(name, values)
+        case ast.Attribute(value=ast.Name(id="torch"), attr=dtype):
+            return lambda _: getattr(torch, dtype)
+        case ast.Attribute(value=inner, attr=attribute):
+            owner = _compile(inner)
+            return lambda values: getattr(owner(values), attribute)
+        case ast.Call():
+            return _compile_call(node)
+        case ast.Tuple(elts=items):
+            parts = [_compile(item) for item in items]
+            return lambda values: tuple(part(values) for part in parts)
+        case ast.List(elts=items):
+            parts = [_compile(item) for item in items]
+            return lambda values: [part(values) for part in parts]
+    return _compile_operator(node)
+
+
+def _compile_operator(node: ast.expr) -> Evaluate:
+    match node:
+        case ast.BinOp(left=left, op=op, right=right):
+            combine, first, second = _BINARY[type(op)], _compile(left), _compile(right)
+            return lambda values: combine(first(values), second(values))
+        case ast.UnaryOp(op=op, operand=operand):
+            change, inner = _UNARY[type(op)], _compile(operand)
+            return lambda values: change(inner(values))
+        case ast.Compare(left=left, ops=[op], comparators=[right]):
+            combine, first, second = _COMPARED[type(op)], _compile(left), _compile(right)
+            return lambda values: combine(first(values), second(values))
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            condition, then, other = _compile(test), _compile(body), _compile(orelse)
+            return lambda values: then(values) if condition(values) else other(values)
+        case ast.Subscript(value=inner, slice=index):
+            owner, place = _compile(inner), _compile_index(index)
+            return lambda values: owner(values)[place(values)]
+    raise ExpressionError(f"'{ast.unparse(node)}' is not allowed in an expression")
+
+
+def _compile_index(node: ast.expr) -> Evaluate:
+    match node:
+        case ast.Slice(lower=lower, upper=upper, step=step):
+            ends = [_compile(end) if end is not None else None for end in (lower, upper, step)]
+            return lambda values: slice(*(end and end(values) for end in ends))
+        case ast.Tuple(elts=items):
+            parts = [_compile_index(item) for item in items]
+            return lambda values: tuple(part(values) for part in parts)
+    return _compile(node)
+
+
+def _compile_call(node: ast.Call) -> Evaluate:
+    arguments = [_compile(argument) for argument in node.args]
+    keywords = {str(keyword.arg): _compile(keyword.value) for keyword in node.keywords}
+    function_and_module = function_named(node.func)
+    if function_and_module is None:
+        assert isinstance(node.func, ast.Attribute)  # noqa: S101 - the syntax was checked
+        return _method(_compile(node.func.value), node.func.attr, arguments, keywords)
+    module, name = function_and_module
+    function = getattr(_MODULES[module], name)
+    return lambda values: function(
+        *(argument(values) for argument in arguments),
+        **{key: value(values) for key, value in keywords.items()},
+    )
+
+
+def _method(
+    owner: Evaluate, name: str, arguments: list[Evaluate], keywords: Mapping[str, Evaluate]
+) -> Evaluate:
+    def call(values: Values) -> Any:
+        tensor = owner(values)
+        if not isinstance(tensor, torch.Tensor | torch.Size):
+            raise ExpressionError(f".{name}() is no method of {type(tensor).__name__}")
+        return getattr(tensor, name)(
+            *(argument(values) for argument in arguments),
+            **{key: value(values) for key, value in keywords.items()},
+        )
+
+    return call
+
+
+def _of_name(name: str, values: Values) -> Any:
+    if name not in values:
+        raise ExpressionError(unknown_name(name, values))
+    return values[name]

@@ -1,0 +1,152 @@
+"""Which torch an experiment file may write: `x.T.contiguous()`, `softmax(x, dim=-1)`; no torch.
+
+An expression is walked over its syntax tree: names of tensors and parameters, numbers, operators,
+subscripts, and the functions and methods that are listed here. Nothing else is reached from it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from profiler.kernels.arithmetic import SIZES, ExpressionError
+
+MAX_CHARACTERS = 2000
+
+_BOTH = """abs amax amin arange argmax argmin argsort bmm ceil clamp conj cos cosh cumprod cumsum
+    diagonal diff div dot erf exp exp2 expm1 flatten flip floor fmod frac gather gt lerp log
+    log10 log1p log2 logaddexp logical_and logical_not logical_or logsumexp lt matmul max maximum
+    mean median min minimum mm movedim mul mv narrow neg nonzero norm outer permute pow prod
+    reciprocal relu remainder repeat_interleave reshape roll round rsqrt scatter_add select sigmoid
+    sign sin sinh softmax sort sqrt square squeeze std sub sum swapaxes take_along_dim tan tanh tile
+    topk transpose tril triu trunc unflatten unsqueeze var where"""
+_FUNCTIONS = """addmm baddbmm cat concat cross cdist einsum eye full full_like histc hstack kron
+    linspace log_softmax meshgrid ones ones_like stack tensordot vstack zeros zeros_like"""
+_NEURAL = """avg_pool1d avg_pool2d conv1d conv2d conv3d elu embedding gelu group_norm hardswish
+    interpolate layer_norm leaky_relu linear log_softmax max_pool1d max_pool2d mish normalize
+    one_hot pad rms_norm scaled_dot_product_attention silu softplus"""
+_METHODS = """argwhere bfloat16 bool clone contiguous cpu double expand float half int long numel
+    repeat short size t to type_as view view_as unfold"""
+
+FUNCTIONS = frozenset((*_BOTH.split(), *_FUNCTIONS.split()))
+"""Functions of `torch`; `torch.` may stand before them."""
+NEURAL = frozenset(_NEURAL.split())
+"""Functions of `torch.nn.functional`; `F.` may stand before them."""
+METHODS = frozenset((*_BOTH.split(), *_METHODS.split())) - {"arange", "where"}
+"""Methods of tensors."""
+ATTRIBUTES = frozenset({"T", "mT", "H", "mH", "real", "imag", "shape", "values", "indices"})
+
+_NOT_OF_TENSORS = (ast.In, ast.NotIn, ast.Is, ast.IsNot)
+_MODULES = ("torch", "F", "torch.nn.functional")
+_NODES = (
+    *(
+        ast.BinOp,
+        ast.UnaryOp,
+        ast.Compare,
+        ast.IfExp,
+        ast.Subscript,
+        ast.Slice,
+        ast.Tuple,
+        ast.List,
+    ),
+    *(ast.operator, ast.unaryop, ast.cmpop, ast.expr_context),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class TorchSyntax:
+    """A parsed expression that uses nothing but what is listed."""
+
+    text: str
+    names: frozenset[str]
+    """Tensors and parameters that it needs."""
+    root: ast.expr
+
+
+def parse_torch(text: str) -> TorchSyntax:
+    """Parse an expression; raises ExpressionError for anything that is not listed."""
+    if len(text) > MAX_CHARACTERS:
+        raise ExpressionError(f"has more than {MAX_CHARACTERS} characters")
+    try:
+        root = ast.parse(text.strip(), mode="eval").body
+        names = frozenset(_names(root))
+    except SyntaxError as error:
+        raise ExpressionError(f"'{text}' is no expression: {error.msg}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, ExpressionError):
+            raise
+        raise ExpressionError(f"'{text}' is no expression: {error}") from None
+    return TorchSyntax(text.strip(), names, root)
+
+
+def function_named(node: ast.expr) -> tuple[str, str] | None:
+    """Module (`torch` or `torch.nn.functional`) and name of a function; None for a method."""
+    if isinstance(node, ast.Name):
+        module, name = "", node.id
+    elif isinstance(node, ast.Attribute) and ast.unparse(node.value) in _MODULES:
+        module, name = ast.unparse(node.value), node.attr
+    else:
+        return None
+    if name in FUNCTIONS and module in ("", "torch"):
+        return "torch", name
+    if name in NEURAL and module != "torch":
+        return "torch.nn.functional", name
+    raise ExpressionError(_unlisted("function", name, FUNCTIONS | NEURAL))
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    """Names that a node needs; raises ExpressionError for what is not listed."""
+    if isinstance(node, ast.Name):
+        yield node.id
+    elif isinstance(node, ast.Attribute):
+        yield from _attribute_names(node)
+    elif isinstance(node, ast.Call):
+        yield from _call_names(node)
+    elif isinstance(node, ast.Constant):
+        if not isinstance(node.value, str | int | float | None):
+            raise ExpressionError(f"'{ast.unparse(node)}' is no number and no text")
+    elif isinstance(node, ast.Compare) and not _compares_two(node):
+        raise ExpressionError(f"'{ast.unparse(node)}' is not allowed: compare two values")
+    elif isinstance(node, _NODES):
+        for part in ast.iter_child_nodes(node):
+            yield from _names(part)
+    else:
+        raise ExpressionError(f"'{ast.unparse(node)}' is not allowed in an expression")
+
+
+def _compares_two(node: ast.Compare) -> bool:
+    return len(node.ops) == 1 and not isinstance(node.ops[0], _NOT_OF_TENSORS)
+
+
+def _attribute_names(node: ast.Attribute) -> Iterator[str]:
+    if ast.unparse(node.value) == "torch" and node.attr in SIZES:
+        return
+    if node.attr not in ATTRIBUTES:
+        raise ExpressionError(_unlisted("attribute", node.attr, ATTRIBUTES))
+    yield from _names(node.value)
+
+
+def _call_names(node: ast.Call) -> Iterator[str]:
+    if function_named(node.func) is None:
+        if not isinstance(node.func, ast.Attribute):
+            raise ExpressionError(f"'{ast.unparse(node)}' calls no function of torch")
+        if node.func.attr not in METHODS:
+            raise ExpressionError(_unlisted("method", node.func.attr, METHODS))
+        yield from _names(node.func.value)
+    for keyword in node.keywords:
+        if keyword.arg is None or keyword.arg == "out":
+            raise ExpressionError(f"'{ast.unparse(node)}': this argument is not allowed")
+        yield from _names(keyword.value)
+    for argument in node.args:
+        yield from _names(argument)
+
+
+def _unlisted(kind: str, name: str, listed: Iterable[str]) -> str:
+    close = get_close_matches(name, listed, n=1)
+    hint = f"; did you mean '{close[0]}'?" if close else ""
+    return (
+        f"no {kind} '{name}' in expressions{hint} (a function of your own is named as "
+        "FILE.py:FUNCTION)"
+    )

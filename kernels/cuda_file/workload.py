@@ -1,0 +1,182 @@
+"""Workload of a `.cu` file that an experiment file describes (docs/workloads.md)."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from profiler.kernels.arithmetic import Arithmetic, Value
+from profiler.kernels.cuda_file.description import CudaFile, Params, read_description
+from profiler.kernels.cuda_file.launch import KernelLaunch
+from profiler.kernels.cuda_file.tensors import (
+    filled_name,
+    in_higher_precision,
+    make_tensors,
+    readable,
+)
+from profiler.kernels.cuda_file.torch_expression import compiled
+from profiler.kernels.cuda_file.torch_syntax import parse_torch
+from profiler.kernels.cuda_file.user_function import split_function
+
+Tensors = dict[str, torch.Tensor]
+Launch = Callable[[], Any]
+
+
+def described(document: Mapping[str, Any]) -> CudaFileWorkload:
+    """The workload of a description in JSON, as the job of a session has it."""
+    return CudaFileWorkload(read_description(document))
+
+
+class CudaFileWorkload:
+    """Functions of a workload for a description."""
+
+    def __init__(self, description: CudaFile) -> None:
+        self._description = description
+
+    def make_inputs(self, problem: Params, device: torch.device, seed: int) -> Tensors:
+        """All tensors, outputs too: the variants share them, because they may be large."""
+        return make_tensors(self._description, problem, device, seed)
+
+    def reference(self, problem: Params, inputs: Tensors) -> Any:
+        """The expression on float64 tensors, or what the user's function gives."""
+        tensors = readable(self._description, inputs)
+        if split_function(self._description.reference) is not None:
+            return self._user_function(self._description.reference)(dict(problem), tensors)
+        syntax = parse_torch(self._description.reference)
+        tensors = in_higher_precision(tensors, syntax.names)
+        return compiled(syntax)({**self._numbers({}, problem), **tensors})
+
+    def prepare(
+        self, variant: Params, problem: Params, inputs: Tensors, library: Path | None
+    ) -> Launch:
+        """Launch of one variant: an expression of torch, or a kernel of the built library."""
+        if "torch" in variant:
+            return self._torch_launch(variant, problem, inputs)
+        device = next(iter(inputs.values())).device
+        if device.type != "cuda":
+            raise RuntimeError(f"a CUDA kernel cannot run on {device.type}")
+        if library is None:
+            raise RuntimeError("the kernel needs its built library, and got none")
+
+        def stream() -> int:
+            return torch.cuda.current_stream(device).cuda_stream
+
+        return self.kernel_launch(variant, problem, inputs, library, stream)
+
+    def kernel_launch(
+        self,
+        variant: Params,
+        problem: Params,
+        inputs: Tensors,
+        library: Path,
+        stream: Callable[[], int],
+    ) -> Launch:
+        """Launch of a kernel on a stream, with outputs that have a fill set to it before."""
+        description = self._description
+        values = {**variant, **problem}
+        names = description.arguments_of(variant)
+        arguments = [
+            (name, inputs[name] if name in inputs else description.scalar(name).number(values))
+            for name in names
+        ]
+        shape = description.launch_shape(variant, problem)
+        launch = KernelLaunch(library, shape, arguments, stream)
+        outputs = [tensor for tensor in description.tensors if tensor.output]
+        return OutputLaunch(
+            launch,
+            outputs=tuple(inputs[tensor.name] for tensor in outputs),
+            zeroed=[inputs[t.name] for t in outputs if t.fill is not None and not t.is_read],
+            copied=[(inputs[t.name], inputs[filled_name(t.name)]) for t in outputs if t.is_read],
+        )
+
+    def flops(self, problem: Params) -> float | None:
+        """Floating-point operations of a problem, where the description has them."""
+        return _amount(self._description.flops, problem)
+
+    def bytes(self, problem: Params) -> float | None:
+        """Least traffic to device memory, where the description has it."""
+        return _amount(self._description.bytes, problem)
+
+    def _torch_launch(self, variant: Params, problem: Params, inputs: Tensors) -> Launch:
+        text = str(variant["torch"])
+        tensors = readable(self._description, inputs)
+        if split_function(text) is not None:
+            function = self._user_function(text)
+            return lambda: function(dict(problem), tensors)
+        evaluate = compiled(parse_torch(text))
+        values = {**self._numbers(variant, problem), **tensors}
+        return lambda: evaluate(values)
+
+    def _numbers(self, variant: Params, problem: Params) -> dict[str, Value]:
+        """Parameters and scalar arguments by name, as far as these parameters give them."""
+        values: dict[str, Value] = {**variant, **problem}
+        scalars = self._description.scalars
+        return values | {
+            name: scalar.number(values)
+            for name, scalar in scalars.items()
+            if scalar.names <= values.keys()
+        }
+
+    def _user_function(self, named: str) -> Callable[..., Any]:
+        file, name = split_function(named) or ("", "")
+        function = getattr(self._module(file), name, None)
+        if not callable(function):
+            raise TypeError(f"{file} has no function {name}(problem, inputs)")
+        return function  # type: ignore[no-any-return]  # the signature is the user's promise
+
+    def _module(self, file: str) -> Any:
+        if file not in self._modules:
+            path = (self._description.base / file).resolve()
+            spec = importlib.util.spec_from_file_location(f"reference_file_{path.stem}", path)
+            if spec is None or spec.loader is None:
+                raise ImportError(f"not a Python file: {file}")
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[spec.name] = module
+            sys.path.append(str(path.parent))  # last, so that nothing there stands for another
+            spec.loader.exec_module(module)
+            self._modules[file] = module
+        return self._modules[file]
+
+    @cached_property
+    def _modules(self) -> dict[str, Any]:
+        return {}
+
+
+class OutputLaunch:
+    """A launch that carries its outputs.
+
+    Those that are read as well (sums that are added to, values that are changed in place) are set
+    to what they were filled with before each start: with zeros, or by a copy.
+    """
+
+    def __init__(
+        self,
+        launch: Launch,
+        *,
+        outputs: tuple[torch.Tensor, ...],
+        zeroed: Sequence[torch.Tensor],
+        copied: Sequence[tuple[torch.Tensor, torch.Tensor]],
+    ) -> None:
+        self._launch = launch
+        self.outputs = outputs
+        self._zeroed = zeroed
+        self._copied = copied
+
+    def __call__(self) -> tuple[torch.Tensor, ...]:
+        """Start the kernel and give its outputs, without waiting for them."""
+        for tensor in self._zeroed:
+            tensor.zero_()
+        for tensor, original in self._copied:
+            tensor.copy_(original)
+        self._launch()
+        return self.outputs
+
+
+def _amount(amount: Arithmetic | None, problem: Params) -> float | None:
+    return None if amount is None else float(amount.number(problem))

@@ -1,0 +1,165 @@
+"""Checks that everything which is written about a `.cu` file has a value in every cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from profiler.kernels.arithmetic import ExpressionError, unknown_name
+from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile, TensorArgument
+from profiler.kernels.cuda_file.torch_syntax import parse_torch
+from profiler.kernels.cuda_file.user_function import split_function
+from profiler.model import Params, Problem, Variant
+from profiler.planning.spec import CudaWorkload, LoadedSpec
+from profiler.planning.spec.source import FieldPath
+
+_MODULES = frozenset({"torch", "F"})
+
+
+def check_cuda_file(
+    loaded: LoadedSpec, variants: Sequence[Variant], problems: Sequence[Problem]
+) -> None:
+    """Raise SpecError, with file and line, for what has no value in some cell.
+
+    Nothing to check where the workload is no `.cu` file.
+    """
+    workload = loaded.experiment.workload
+    if isinstance(workload, CudaWorkload):
+        description = workload.description(loaded.base)
+        _Checks(loaded, description, problems).run(variants)
+
+
+class _Checks:
+    """Checks of one description, at the problems of its spec."""
+
+    def __init__(
+        self, loaded: LoadedSpec, description: CudaFile, problems: Sequence[Problem]
+    ) -> None:
+        self._loaded = loaded
+        self._description = description
+        self._problems = problems
+
+    def run(self, variants: Sequence[Variant]) -> None:
+        """Check the tensors, the reference, and every variant at every problem."""
+        self._check_names(variants)
+        self._check_tensors()
+        reference: FieldPath = ("workload", "reference")
+        self._check_expression(self._description.reference, {}, reference)
+        for variant in variants:
+            if "torch" in variant.params:
+                path = self._field(variant, "torch")
+                self._check_expression(str(variant.params["torch"]), variant.params, path)
+            else:
+                self._check_kernel(variant)
+
+    def _check_names(self, variants: Iterable[Variant]) -> None:
+        tensors = {tensor.name for tensor in self._description.tensors}
+        taken = {name for variant in variants for name in variant.params}
+        taken |= {name for problem in self._problems for name in problem.params} | _MODULES
+        for name in sorted(tensors & taken):
+            raise self._error(
+                ("workload", "arguments", name), "a parameter has this name, too; rename one"
+            )
+        if not any(tensor.output for tensor in self._description.tensors):
+            raise self._error(
+                ("workload", "arguments"), "no tensor is an output: say `output: true` of one"
+            )
+
+    def _check_tensors(self) -> None:
+        for tensor in self._description.tensors:
+            place: FieldPath = ("workload", "arguments", tensor.name)
+            self._each_problem((*place, "shape"), tensor.shape_of)
+            self._each_problem((*place, "dtype"), tensor.dtype_of)
+            if tensor.fill is not None and tensor.fill.kind in ("normal", "uniform"):
+                self._each_problem((*place, "fill"), partial(_require_floating, tensor))
+        for name, amount in (
+            ("flops", self._description.flops),
+            ("bytes", self._description.bytes),
+        ):
+            if amount is not None:
+                self._each_problem(("workload", name), amount.number)
+
+    def _each_problem(self, field: FieldPath, value_at: Callable[[Params], Any]) -> None:
+        for problem in self._problems:
+            self._value(field, partial(value_at, problem.params), f"problem '{problem.name}'")
+
+    def _value(self, field: FieldPath, value: Callable[[], Any], where: str) -> Any:
+        try:
+            return value()
+        except ExpressionError as error:
+            raise self._error(field, f"{error} ({where})") from error
+
+    def _check_expression(self, text: str, params: Params, field: FieldPath) -> None:
+        if split_function(text) is not None:
+            return
+        syntax = self._value(field, lambda: parse_torch(text), "an expression of torch")
+        for problem in self._problems:
+            known = self._readable({**params, **problem.params})
+            for name in sorted(syntax.names):
+                if name not in known:
+                    raise self._error(field, unknown_name(name, known))
+
+    def _readable(self, values: Params) -> Mapping[str, Any]:
+        """What an expression may name: parameters, inputs, and scalars that have a value."""
+        description = self._description
+        scalars = {name for name, s in description.scalars.items() if s.names <= values.keys()}
+        inputs = {tensor.name for tensor in description.tensors if tensor.is_read}
+        parameters = {name for name in values if name not in OVERRIDES}
+        return dict.fromkeys((*parameters, *scalars, *inputs))
+
+    def _check_kernel(self, variant: Variant) -> None:
+        description, params = self._description, variant.params
+        where = f"variant '{variant.name}'"
+        compiled: dict[str, Callable[[Params], Any]] = {
+            "source": description.source_of,
+            "kernel": description.kernel_of,
+            "define": description.macros,
+        }
+        for name, value_of in compiled.items():
+            self._value(self._field(variant, name), partial(value_of, params), where)
+        for problem in self._problems:
+            values = {**params, **problem.params}
+            at = f"{where}, problem '{problem.name}'"
+            for name, value in self._launch_values(values):
+                self._value(self._field(variant, name), value, at)
+
+    def _launch_values(self, values: Params) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Functions that give what a launch needs, each with the field that says it."""
+        description = self._description
+        for name in ("grid", "block", "shared"):
+            yield name, partial(_sizes, description, values, name)
+        yield "arguments", partial(_scalars, description, values)
+
+    def _field(self, variant: Variant, name: str) -> FieldPath:
+        """Where the spec says something of a variant: in its own entry, or of the workload."""
+        if name not in variant.params:
+            return ("workload", name)
+        items = self._loaded.experiment.variants.list or ()
+        for index, item in enumerate(items):
+            if item.params == variant.params:
+                return ("variants", "list", index, name)
+        return ("variants",)
+
+    def _error(self, field: FieldPath, message: str) -> Exception:
+        return self._loaded.error(field, message)
+
+
+def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:
+    return [size.whole(values) for size in description.expressions(values, name)]
+
+
+def _scalars(description: CudaFile, values: Params) -> list[int | float]:
+    arguments = description.arguments_of(values)
+    return [
+        description.scalar(argument).number(values)
+        for argument in arguments
+        if description.tensor(argument) is None
+    ]
+
+
+def _require_floating(tensor: TensorArgument, values: Params) -> None:
+    """Raise ExpressionError for a tensor of whole numbers that is filled with random reals."""
+    dtype = tensor.dtype_of(values)
+    if "float" not in dtype:
+        raise ExpressionError(f"{dtype} has no random reals; say `integers`")

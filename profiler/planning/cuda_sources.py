@@ -1,0 +1,173 @@
+"""Looks into the `.cu` files of an experiment: whether kernels and macros stand in them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile
+from profiler.kernels.cuda_file.user_function import split_function
+from profiler.model import Plan, Variant
+from profiler.planning.python_files import function_faults
+from profiler.planning.spec import CudaWorkload, LoadedSpec, did_you_mean
+from profiler.planning.spec.source import FieldPath
+
+Fault = tuple[FieldPath, str]
+"""Field of the spec, and what is wrong."""
+
+MAX_INCLUDED = 100
+"""Most files that are looked into for one source."""
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+_TOKEN = re.compile(r"\w+|[^\s\w]")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_ATTRIBUTES = ("__launch_bounds__", "__cluster_dims__", "__maxnreg__", "__block_size__")
+"""What may stand between `__global__` and a kernel's name, with arguments of its own."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file and what it includes by quotes, without comments."""
+
+    words: frozenset[str]
+    kernels: tuple[str, ...]
+    complete: bool
+    """Whether all that it includes by quotes was found beside it."""
+
+
+def cuda_faults(loaded: LoadedSpec, plan: Plan) -> Iterator[Fault]:
+    """What is wrong with kernels and functions that the spec names; missing sources are not."""
+    workload = loaded.experiment.workload
+    if not isinstance(workload, CudaWorkload):
+        return
+    description = workload.description(loaded.base)
+    yield from _function_faults(description.reference, ("workload", "reference"), loaded.base)
+    elsewhere = any(flag.startswith("-I") for flag in loaded.experiment.build.flags)
+    for variant in plan.variants:
+        torch = variant.params.get("torch")
+        if torch is not None:
+            yield from _function_faults(str(torch), ("variants",), loaded.base)
+        elif not elsewhere:
+            yield from _kernel_faults(description, variant)
+
+
+def cuda_notes(loaded: LoadedSpec, plan: Plan) -> tuple[str, ...]:
+    """Sentences about parameters of variants that nothing reads."""
+    workload = loaded.experiment.workload
+    if not isinstance(workload, CudaWorkload):
+        return ()
+    description = workload.description(loaded.base)
+    notes: dict[str, str] = {}
+    for variant in plan.variants:
+        if "torch" not in variant.params:
+            notes |= dict(_unread(description, variant))
+    return tuple(notes.values())
+
+
+@cache
+def read_source(path: Path) -> Source:
+    """Look into a file and the files that it includes by quotes, as far as they are there."""
+    texts: dict[Path, str] = {}
+    waiting, complete = [path], True
+    while waiting and len(texts) < MAX_INCLUDED:
+        file = waiting.pop()
+        if file in texts:
+            continue
+        try:
+            texts[file] = _COMMENT.sub(" ", file.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            complete = False
+            continue
+        waiting += [(file.parent / name).resolve() for name in _INCLUDE.findall(texts[file])]
+    whole = "\n".join(texts.values())
+    return Source(frozenset(_WORD.findall(whole)), tuple(_kernels(whole)), complete)
+
+
+def _kernels(text: str) -> Iterator[str]:
+    """Names of the `__global__` functions of a text, each once."""
+    tokens = _TOKEN.findall(text)
+    places = (place for place, word in enumerate(tokens) if word == "__global__")
+    names = dict.fromkeys(_function_name(tokens, place + 1) for place in places)
+    yield from (name for name in names if name is not None)
+
+
+def _function_name(tokens: list[str], start: int) -> str | None:
+    """The word before the first parenthesis that is no attribute's."""
+    place = start
+    while place < len(tokens) and tokens[place] not in ";{}":
+        if tokens[place] == "(":
+            if tokens[place - 1] not in _ATTRIBUTES:
+                return tokens[place - 1]
+            place = _closing(tokens, place)
+        place += 1
+    return None
+
+
+def _closing(tokens: list[str], opening: int) -> int:
+    depth = 0
+    for place in range(opening, len(tokens)):
+        depth += {"(": 1, ")": -1}.get(tokens[place], 0)
+        if depth == 0:
+            return place
+    return len(tokens)
+
+
+def _kernel_faults(description: CudaFile, variant: Variant) -> Iterator[Fault]:
+    path = description.source_of(variant.params).resolve()
+    field: FieldPath = ("variants",) if "kernel" in variant.params else ("workload", "kernel")
+    if not path.is_file():
+        return
+    kernel = description.kernel_of(variant.params)
+    name = kernel.partition("<")[0].rpartition("::")[2].strip()
+    source = read_source(path)
+    macros = description.macros(variant.params)
+    if source.complete and name not in source.words and name not in macros:
+        hint = did_you_mean(name, source.kernels) or "; it has no __global__ function"
+        yield field, f"{path.name} has no kernel '{name}' (variant '{variant.name}'){hint}"
+
+
+def _unread(description: CudaFile, variant: Variant) -> Iterator[tuple[str, str]]:
+    """Parameters and macros of a variant that nothing reads, each with a sentence."""
+    params = variant.params
+    path = description.source_of(params).resolve()
+    source = read_source(path)
+    if not source.complete:
+        return
+    macros = description.macros(params)
+    read = source.words | set(_WORD.findall(description.kernel_of(params)))
+    read |= {word for value in macros.values() for word in _WORD.findall(str(value))}
+    for name in sorted(macros.keys() - read - description.at_launch(params).keys()):
+        close = _close_word(name, source)
+        yield name, f"The macro '{name}' changes nothing: {path.name} has no such word{close}."
+    for name in sorted(params.keys() - description.used(params)):
+        hint = f"; as a macro it needs `define: [{name}]`." if name in source.words else ""
+        hint = hint or _close_setting(name)
+        yield (
+            name,
+            f"The parameter '{name}' changes nothing: nothing of the launch reads it{hint or '.'}",
+        )
+
+
+def _close_setting(name: str) -> str:
+    close = difflib.get_close_matches(name, OVERRIDES, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _close_word(name: str, source: Source) -> str:
+    close = difflib.get_close_matches(name, source.words, n=1)
+    return f"; it has '{close[0]}'" if close else ""
+
+
+def _function_faults(text: str, field: FieldPath, base: Path) -> Iterator[Fault]:
+    """What is wrong with a function that is named as `FILE.py:FUNCTION`."""
+    named = split_function(text)
+    if named is None:
+        return
+    file, function = named
+    needed = {function: ("problem", "inputs")}
+    yield from ((field, fault) for fault in function_faults(base / file, needed, {}))

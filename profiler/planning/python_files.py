@@ -1,0 +1,113 @@
+"""What a Python file defines, by its syntax tree: the file itself is not run."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+Parameters = Sequence[str]
+
+
+def function_faults(
+    file: Path, needed: Mapping[str, Parameters], either: Mapping[str, Parameters]
+) -> Iterator[str]:
+    """Sentences about functions that a file lacks, or that take other arguments.
+
+    Functions by name, with what they are called with; of `either` one is enough.
+    """
+    try:
+        tree = ast.parse(file.read_bytes())
+    except (SyntaxError, ValueError) as error:
+        line = f":{error.lineno}" if isinstance(error, SyntaxError) else ""
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        yield f"{file.name}{line}: not valid Python: {reason}"
+        return
+    except OSError as error:
+        yield f"{file.name}: cannot be read: {error.strerror}"
+        return
+    defined = dict(_definitions(tree.body))
+    if not _is_open(tree):
+        yield from _missing(file, defined, needed, either)
+    for name, parameters in {**needed, **either}.items():
+        node = defined.get(name)
+        if isinstance(node, ast.FunctionDef) and not _takes(node.args, len(parameters)):
+            called = f"{name}({', '.join(parameters)})"
+            yield f"{file.name}:{node.lineno}: {name} is called as {called}, which it does not take"
+
+
+def _missing(
+    file: Path,
+    defined: Mapping[str, ast.AST],
+    needed: Mapping[str, Parameters],
+    either: Mapping[str, Parameters],
+) -> Iterator[str]:
+    for name, parameters in needed.items():
+        if name not in defined:
+            yield f"{_no_function(file, name, parameters)}{_close(name, defined)}"
+    if either and not either.keys() & defined.keys():
+        (first, parameters), *others = either.items()
+        rest = "".join(f" and no {name}({', '.join(given)})" for name, given in others)
+        yield f"{_no_function(file, first, parameters)}{rest}{_close(first, defined)}"
+
+
+def _no_function(file: Path, name: str, parameters: Parameters) -> str:
+    return f"{file.name} has no function {name}({', '.join(parameters)})"
+
+
+def _close(name: str, defined: Mapping[str, ast.AST]) -> str:
+    close = difflib.get_close_matches(name, defined, n=1)
+    return f"; did you mean '{close[0]}'?" if close else ""
+
+
+def _definitions(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
+    """Names that statements bind at the top of a file, in branches of `if` and `try` too."""
+    for node in body:
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name, node
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from ((alias.asname or alias.name, node) for alias in aliases)
+            case ast.Assign() | ast.AnnAssign():
+                yield from _assigned(node)
+            case ast.If() | ast.Try() | ast.With():
+                yield from _definitions(_inside(node))
+
+
+def _assigned(node: ast.Assign | ast.AnnAssign) -> Iterator[tuple[str, ast.AST]]:
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    for target in targets:
+        yield from ((n.id, node) for n in ast.walk(target) if isinstance(n, ast.Name))
+
+
+def _inside(node: ast.If | ast.Try | ast.With) -> list[ast.stmt]:
+    if isinstance(node, ast.With):
+        return node.body
+    if isinstance(node, ast.If):
+        return [*node.body, *node.orelse]
+    handlers = [statement for handler in node.handlers for statement in handler.body]
+    return [*node.body, *handlers, *node.orelse, *node.finalbody]
+
+
+def _is_open(tree: ast.Module) -> bool:
+    """Whether names may come from elsewhere: a star import, or names that are made when asked."""
+    stars = (
+        alias.name == "*"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    )
+    made = "__getattr__" in dict(_definitions(tree.body)) or "globals" in {
+        node.id for node in ast.walk(tree) if isinstance(node, ast.Name)
+    }
+    return made or any(stars)
+
+
+def _takes(arguments: ast.arguments, count: int) -> bool:
+    """Whether a function may be called with so many arguments in order."""
+    places = len(arguments.posonlyargs) + len(arguments.args)
+    required = places - len(arguments.defaults)
+    named_only = any(default is None for default in arguments.kw_defaults)
+    fits = required <= count and (count <= places or arguments.vararg is not None)
+    return fits and not named_only

@@ -1,0 +1,138 @@
+"""Looks whether what an experiment names is there, before anything is started.
+
+Syntax trees and files only: nothing of the user's runs here, and no GPU is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from profiler.collect.command import find_program
+from profiler.errors import SpecError, nearest_file
+from profiler.metrics.queries import is_raw_name
+from profiler.metrics.raw_names import COMMONEST, misspelling
+from profiler.model import Plan
+from profiler.planning.cuda_sources import cuda_faults, cuda_notes
+from profiler.planning.plan import command_values
+from profiler.planning.python_files import function_faults
+from profiler.planning.space import Space
+from profiler.planning.spec import CommandWorkload, CudaWorkload, LoadedSpec, ModuleWorkload
+from profiler.planning.spec.source import FieldPath
+
+NEEDED = {
+    "make_inputs": ("problem", "device", "seed"),
+    "prepare": ("variant", "problem", "inputs", "library"),
+}
+RESULTS = {"reference": ("problem", "inputs"), "expected": ("variant", "problem", "inputs")}
+"""Of these one is needed."""
+
+
+@dataclass(frozen=True)
+class _Complaint:
+    """One thing that is missing or wrong, and the field that asks for it."""
+
+    field: FieldPath
+    message: str
+
+
+def check_ready(
+    loaded: LoadedSpec, plan: Plan, space: Space, *, capability: str | None = None
+) -> tuple[str, ...]:
+    """Raise SpecError with a line for each thing that will be missing; returns what to warn of.
+
+    `capability`: compute capability of the GPU to measure on; None where that is not known, and
+    names of metrics are then only warned of.
+    """
+    complaints = list(_complaints(loaded, plan, space))
+    misspelled = list(_misspelled(loaded, capability or COMMONEST))
+    if capability is not None:
+        complaints += misspelled
+    if complaints:
+        errors = [loaded.error(complaint.field, complaint.message) for complaint in complaints]
+        raise SpecError("\n".join(dict.fromkeys(error.message for error in errors)))
+    notes = [] if capability else [f"{note.message} (on a GPU of 9.0)" for note in misspelled]
+    return (*notes, *cuda_notes(loaded, plan))
+
+
+def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Complaint]:
+    workload = loaded.experiment.workload
+    if isinstance(workload, CommandWorkload):
+        yield from _of_command(workload, loaded.base, plan)
+        return
+    field: FieldPath = ("workload",)
+    if isinstance(workload, CudaWorkload) and workload.source is not None:
+        field = ("workload", "source")
+    yield from (_Complaint(field, message) for message in _missing_sources(plan, space))
+    if isinstance(workload, ModuleWorkload):
+        yield from _of_module(workload, loaded.base)
+    elif isinstance(workload, CudaWorkload):
+        yield from (_Complaint(*fault) for fault in cuda_faults(loaded, plan))
+
+
+def _of_module(workload: ModuleWorkload, base: Path) -> Iterator[_Complaint]:
+    file = _module_file(workload, base)
+    if file is None:
+        return
+    for fault in function_faults(file, NEEDED, RESULTS):
+        yield _Complaint(("workload",), fault)
+
+
+def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:
+    """File of the functions of a workload; None for what has no Python source."""
+    target = workload.target(base)
+    if target.endswith(".py"):
+        return Path(target)
+    spec = find_spec(target)
+    origin = None if spec is None else spec.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def _missing_sources(plan: Plan, space: Space) -> Iterator[str]:
+    for variant in plan.variants:
+        recipe = space.recipe(variant.params)
+        files = () if recipe is None else (*recipe.sources, *recipe.included)
+        for file in files:
+            if not file.is_file():
+                yield (
+                    f"the source {file.name} of variant '{variant.name}': there is no such file"
+                    f"{nearest_file(file)}"
+                )
+
+
+def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_Complaint]:
+    folder = workload.folder(base)
+    if not folder.is_dir():
+        yield _Complaint(("workload", "cwd"), f"there is no folder '{workload.cwd}'")
+        return
+    for message in _missing_programs(workload, folder, plan):
+        yield _Complaint(("workload", "command"), message)
+    for index, name in enumerate(workload.depends):
+        path = base / name
+        if not path.exists():
+            hint = nearest_file(path)
+            yield _Complaint(("workload", "depends", index), f"'{name}': no such file{hint}")
+
+
+def _missing_programs(workload: CommandWorkload, folder: Path, plan: Plan) -> Sequence[str]:
+    messages: dict[str, str] = {}
+    for cell in plan.cells:
+        argv = workload.arguments(command_values(cell))
+        if argv[0] in messages:
+            continue
+        try:
+            find_program(argv, folder)
+            messages[argv[0]] = ""
+        except SpecError as error:
+            messages[argv[0]] = f"{error.message.removeprefix('command: ')}. {error.remedy}"
+    return [message for message in messages.values() if message]
+
+
+def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[_Complaint]:
+    for index, name in enumerate(loaded.experiment.collect.metrics):
+        hint = misspelling(name, capability) if is_raw_name(name) else None
+        if hint is not None:
+            message = f"ncu knows no metric '{name}' here{hint}"
+            yield _Complaint(("collect", "metrics", index), message)

@@ -1,0 +1,296 @@
+"""The kind of workload that is a `.cu` file and its description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Strict,
+    Tag,
+    WithJsonSchema,
+)
+
+from profiler.kernels.arithmetic import ExpressionError, parse
+from profiler.kernels.cuda_file.description import FILLS, CudaFile, parse_list, read_description
+from profiler.kernels.cuda_file.torch_syntax import parse_torch
+from profiler.kernels.cuda_file.user_function import split_function
+from profiler.planning.spec.source import kind_of
+from profiler.planning.spec.values import (
+    SCALAR_SCHEMA,
+    Name,
+    OrSingle,
+    ParameterName,
+    Scalar,
+    SpecModel,
+    Text,
+    as_list,
+    did_you_mean,
+    wrong,
+)
+
+TARGET = "profiler.kernels.cuda_file.workload"
+"""Module that the runner loads, with the description."""
+
+RANDOM_FILLS = tuple(name for name, numbers in FILLS.items() if numbers)
+
+
+def _check_arithmetic(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise wrong(f"must be a number or arithmetic over parameters, not {kind_of(value)}")
+    try:
+        return parse(value).text
+    except ExpressionError as error:
+        cut = isinstance(value, str) and value.count("(") != value.count(")")
+        hint = "; inside of brackets YAML ends a text at a comma: put it in quotes" if cut else ""
+        raise wrong(f"{error}{hint}") from None
+
+
+def _check_sizes(value: object) -> object:
+    """A text with commas is a list of sizes; YAML cuts `[ceil_div(n, 4)]` at its comma."""
+    sizes = as_list(value)
+    if not isinstance(sizes, list | tuple) or not all(_is_size(size) for size in sizes):
+        return sizes
+    try:
+        return [size.text for size in parse_list(", ".join(map(str, sizes)))]
+    except ExpressionError as error:
+        raise wrong(str(error)) from None
+
+
+def _is_size(value: object) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+def _check_expression(value: str) -> str:
+    if split_function(value) is None:
+        try:
+            parse_torch(value)
+        except ExpressionError as error:
+            raise wrong(str(error)) from None
+    return value
+
+
+def _check_fill(value: object) -> object:
+    """A name, a number, or a mapping of a name to its two numbers."""
+    if isinstance(value, Mapping):
+        if len(value) != 1 or next(iter(value)) not in RANDOM_FILLS:
+            raise wrong(
+                f"must be one of {', '.join(RANDOM_FILLS)} with two numbers: `{{uniform: [-1, 1]}}`"
+            )
+        numbers = next(iter(value.values()))
+        if not _are_two_numbers(numbers):
+            raise wrong("needs a list of two numbers: `{uniform: [-1, 1]}`")
+        return value
+    if isinstance(value, str):
+        if value not in FILLS:
+            raise wrong(f"no such fill: {value!r}{did_you_mean(value, FILLS)}")
+        return value
+    if isinstance(value, int | float):
+        return float(value)
+    raise wrong(f"must be one of {', '.join(FILLS)}, or a number, not {kind_of(value)}")
+
+
+def _are_two_numbers(value: object) -> bool:
+    return (
+        isinstance(value, list | tuple)
+        and len(value) == 2
+        and all(isinstance(n, int | float) and not isinstance(n, bool) for n in value)
+    )
+
+
+_ARITHMETIC_SCHEMA = {"type": ["string", "number"]}
+ArithmeticText = Annotated[
+    str, BeforeValidator(_check_arithmetic), WithJsonSchema(_ARITHMETIC_SCHEMA)
+]
+Sizes = Annotated[
+    tuple[ArithmeticText, ...],
+    Field(min_length=1, max_length=3),
+    BeforeValidator(_check_sizes),
+    OrSingle(),
+]
+Shape = Annotated[
+    tuple[ArithmeticText, ...], Field(min_length=1), BeforeValidator(_check_sizes), OrSingle()
+]
+_PAIR = {"type": "array", "items": {"type": "number"}, "minItems": 2, "maxItems": 2}
+FillValue = Annotated[
+    Any,
+    AfterValidator(_check_fill),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "enum": list(FILLS)},
+                {"type": "number"},
+                {"type": "object", "additionalProperties": _PAIR, "maxProperties": 1},
+            ]
+        }
+    ),
+]
+
+
+class TensorArgument(SpecModel):
+    """A tensor whose address a kernel gets."""
+
+    shape: Shape = Field(
+        description="Sizes: numbers, or arithmetic over the parameters of the problem."
+    )
+    dtype: Name = Field(
+        default="float32", description="A dtype of torch, or the parameter whose value is one."
+    )
+    fill: FillValue | None = Field(
+        default=None,
+        description="`normal`, `uniform`, `integers` (or `{uniform: [-1, 1]}`: mean and deviation, "
+        "or the least and the bound above), `zeros`, `ones`, `arange`, or a number; random ones "
+        "from the run's seed. Default: `normal`, of integers `integers`; none of an output. An "
+        "output that has one is set to it before every launch, which is measured with it.",
+    )
+    output: Annotated[bool, Strict()] = Field(
+        default=False, description="Whether the kernel writes it, and it is checked."
+    )
+
+
+def _check_scalar(value: object) -> str | None:
+    return None if value is None else _check_arithmetic(value)
+
+
+Argument = Annotated[
+    Annotated[TensorArgument, Tag("(tensor)")]
+    | Annotated[
+        str | None,
+        BeforeValidator(_check_scalar),
+        WithJsonSchema({"type": ["string", "number", "null"]}),
+        Tag("(scalar)"),
+    ],
+    Discriminator(
+        lambda value: "(tensor)" if isinstance(value, Mapping | TensorArgument) else "(scalar)"
+    ),
+]
+
+
+def _check_macros(value: object) -> object:
+    """A list of names stands for macros of these names."""
+    if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+        return {name: f"{{{name}}}" for name in value}
+    return value
+
+
+_MACRO_NAMES = {"type": "array", "items": {"type": "string"}}
+_MACRO_VALUES = {"type": "object", "additionalProperties": SCALAR_SCHEMA}
+Macros = Annotated[
+    dict[ParameterName, Scalar],
+    BeforeValidator(_check_macros),
+    WithJsonSchema({"anyOf": [_MACRO_NAMES, _MACRO_VALUES]}),
+]
+
+
+class CudaWorkload(SpecModel):
+    """Kernels of a `.cu` file as it is: `__global__` functions, launched as described here.
+
+    Variants may set `source`, `kernel`, `grid`, `block`, `shared` and `arguments` as parameters.
+    """
+
+    source: Name | None = Field(
+        default=None, description="The `.cu` file, relative to the spec's folder."
+    )
+    kernel: Name | None = Field(
+        default=None,
+        description="Name of the kernel, with its namespace and template arguments; parameters of "
+        "the variant in braces: `tiled<{tile}, {rows}>`.",
+    )
+    arguments: dict[ParameterName, Argument] = Field(
+        min_length=1,
+        description="Arguments in the order of the kernel's parameters: tensors, and numbers as "
+        "arithmetic over parameters. A name alone is the parameter of that name.",
+    )
+    grid: Sizes | None = Field(
+        default=None,
+        description="Blocks in x, y and z: arithmetic over parameters of variant and problem.",
+    )
+    block: Sizes | None = Field(default=None, description="Threads of a block in x, y and z.")
+    shared: ArithmeticText = Field(
+        default="0", description="Dynamic shared memory of a block, in bytes."
+    )
+    define: Macros | None = Field(
+        default=None,
+        description="Macros: names of parameters of the variant, or a mapping to values that hold "
+        "them in braces: `{TILE: '{tile}'}`. Default: the parameters of a variant whose names "
+        "are in capitals.",
+    )
+    reference: Annotated[Text, AfterValidator(_check_expression)] = Field(
+        description="The right result: an expression of torch over the tensors, which are "
+        "float64 in it (`x.T`, `softmax(x, dim=-1)`; several outputs: `a, b`), or a function of "
+        "yours, `reference.py:transpose`, that gets `problem` and `inputs`.",
+    )
+    flops: ArithmeticText | None = Field(
+        default=None, description="Floating-point operations of a problem."
+    )
+    bytes: ArithmeticText | None = Field(
+        default=None, description="Least traffic to device memory of a problem."
+    )
+
+    def target(self, _base: Path) -> str:
+        """Module that the runner loads."""
+        return TARGET
+
+    def document(self, base: Path) -> dict[str, Any]:
+        """The description as JSON, with the folder of the spec."""
+        return {**self.model_dump(mode="json"), "base": str(base.resolve())}
+
+    def description(self, base: Path) -> CudaFile:
+        """The description as the planner and the runner read it."""
+        return read_description(self.document(base))
+
+
+def is_cuda_file(workload: object) -> bool:
+    """Whether the data of a spec describe a `.cu` file."""
+    return (
+        isinstance(workload, Mapping)
+        and not {"module", "command"} & workload.keys()
+        and (bool({"source", "arguments"} & workload.keys()))
+    )
+
+
+def with_joined_sizes(variants: object) -> object:
+    """Data of `variants` with each list of sizes as one text: `[32, 8]` as `32, 8`."""
+    if not isinstance(variants, Mapping):
+        return variants
+    joined = dict(variants)
+    if isinstance(joined.get("list"), list):
+        joined["list"] = [_joined_in_item(item) for item in joined["list"]]
+    if isinstance(joined.get("matrix"), Mapping):
+        joined["matrix"] = _joined_in_grid(joined["matrix"])
+    elif isinstance(joined.get("matrix"), list):
+        joined["matrix"] = [_joined_in_grid(grid) for grid in joined["matrix"]]
+    return joined
+
+
+def _joined_in_item(item: object) -> object:
+    if not isinstance(item, Mapping):
+        return item
+    if isinstance(item.get("params"), Mapping):
+        return {**item, "params": _joined_in_item(item["params"])}
+    return {key: _text(value) if key in _SIZES else value for key, value in item.items()}
+
+
+def _joined_in_grid(grid: object) -> object:
+    if not isinstance(grid, Mapping):
+        return grid
+    return {
+        key: [_text(item) for item in value] if key in _SIZES and isinstance(value, list) else value
+        for key, value in grid.items()
+    }
+
+
+_SIZES = ("grid", "block")
+
+
+def _text(sizes: object) -> object:
+    return (
+        ", ".join(map(str, sizes))
+        if isinstance(sizes, list) and all(map(_is_size, sizes))
+        else sizes
+    )

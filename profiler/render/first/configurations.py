@@ -1,0 +1,100 @@
+"""Strip of all configurations by problem, with the references as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+
+from profiler.findings.findings import Findings
+from profiler.findings.values import Value
+from profiler.model import Problem, Variant
+from profiler.render.figures import strips
+from profiler.render.figures.canvas import colour_of
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.strips import Entry, RowText
+from profiler.render.tables.rows import heat_ratio
+from profiler.render.words import numbers
+from profiler.render.words.names import shorten
+
+MOST_PROBLEMS = 16
+_COLUMNS = ["row", "ratio", "role", "mark", "cell"]
+
+
+def configurations_chart(findings: Findings) -> Chart | None:
+    """Ratio of every configuration at each problem; None without a correct result."""
+    problems = _shown(findings)
+    dots, references = strip_tables(findings, problems)
+    if dots.empty:
+        return None
+    metric = findings.primary
+    against = (
+        f"that of {findings.baseline.name}"
+        if findings.baseline
+        else ("that of the best of the problem")
+    )
+    reading = "A dot for each configuration; right, the best of them."
+    left_out = len(findings.problems) - len(problems)
+    if left_out:
+        reading += f" {left_out} smaller problems stand in the tables only."
+    figure = strips.strip(
+        dots,
+        references,
+        [_row_text(findings, problem) for problem in problems],
+        _entries(findings, dots, references),
+        f"{metric.label} \u00f7 {against}",
+    )
+    return make_chart("first", f"{metric.label} of every configuration by problem", reading, figure)
+
+
+def _shown(findings: Findings) -> tuple[Problem, ...]:
+    """Problems that have room, the ones that take longest; in the order of the plan."""
+    with_winner = [problem for problem in findings.problems if problem.id in findings.rival_winners]
+    longest = sorted(
+        with_winner, key=lambda problem: -findings.rival_winners[problem.id].value.median
+    )[:MOST_PROBLEMS]
+    return tuple(problem for problem in with_winner if problem in longest)
+
+
+def strip_tables(
+    findings: Findings, problems: Sequence[Problem]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Rows for `strips.strip`: dots of rivals, and lines of references."""
+    dots: list[tuple[float | str, ...]] = []
+    references: list[tuple[float | str, ...]] = []
+    for row, problem in enumerate(problems):
+        for variant in findings.variants:
+            cell = findings.cells.get((variant.id, problem.id))
+            if cell is None or not findings.correct(cell):
+                continue
+            ratio = heat_ratio(findings, cell)[0]
+            values = (row, ratio, findings.role(variant), findings.marks[variant.id])
+            if ratio > 0:
+                rows = references if variant.id in findings.references else dots
+                rows.append((*values, findings.cell_numbers[cell.id]))
+    return pd.DataFrame(dots, columns=_COLUMNS), pd.DataFrame(references, columns=_COLUMNS)
+
+
+def _row_text(findings: Findings, problem: Problem) -> RowText:
+    value: Value = findings.rival_winners[problem.id].value
+    return RowText(problem.name, numbers.show(value.median, findings.primary.unit))
+
+
+def _entries(findings: Findings, dots: pd.DataFrame, references: pd.DataFrame) -> tuple[Entry, ...]:
+    """Legend: the named configurations, all others, then the references."""
+
+    def named(table: pd.DataFrame) -> list[Variant]:
+        marks = table[table["role"] != "other"]["mark"].unique()
+        return [findings.variants[int(mark)] for mark in sorted(marks)]
+
+    def entry(variant: Variant, marker: str) -> Entry:
+        text = shorten(variant.name)
+        return Entry(text, colour_of(findings.role(variant)), marker)
+
+    others = dots[dots["role"] == "other"]["mark"].nunique()
+    rest = [Entry(f"{others} others", colour_of("other"))] if others else []
+    return (
+        *(entry(variant, "o") for variant in named(dots)),
+        *rest,
+        *(entry(variant, "") for variant in named(references)),
+    )

@@ -1,0 +1,180 @@
+"""Heat maps of ratios: pairs of variants on grids, and variants by problems."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from profiler.findings.findings import Findings
+from profiler.findings.kinds.grid_axes import Grid
+from profiler.findings.kinds.grid_pairs import GridCell, GridPairs, VariantPair
+from profiler.findings.verdicts import NO_DATA, PairVerdict
+from profiler.model import Cell, Problem, Verdict
+from profiler.render.figures import heat_maps
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.heat_maps import HeatMap, MapCell
+from profiler.render.tables.heat_scale import RatioScale, scale_of
+from profiler.render.tables.rows import heat_ratio, heat_verdict
+from profiler.render.words import numbers
+
+MOST_MAPS = 8
+MOST_ROWS = 12
+"""Variants of a map of variants by problems."""
+MOST_COLUMNS = 24
+_FAILED = "\N{MULTIPLICATION X}"
+_SIGNS = {Verdict.SAME: "=", Verdict.UNCLEAR: "?"}
+_KEY = f"= SAME, ? UNCLEAR, {_FAILED} no correct result."
+
+
+# ---- pairs on grids ------------------------------------------------------------------------------
+
+
+def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
+    """Pairs with the baseline on every grid; None where no pair has a ratio."""
+    drawn = _drawn(pairs)
+    cells = [cell for pair, grid in drawn for cell in pairs.of(pair, grid)]
+    scale = scale_of(cell.verdict.ratio for cell in cells)
+    maps = [_grid_map(findings, pairs, pair, grid, scale) for pair, grid in drawn]
+    if not any(cell.step is not None for one in maps for cell in one.cells):
+        return None
+    left_out = _all(pairs) - len(drawn)
+    reading = f"{_axes_words([grid for _, grid in drawn])} {_KEY}".strip()
+    if left_out:
+        reading += f" {left_out} more maps stand below."
+    ends = f"; {scale.clipped}" if scale.clipped else ""
+    figure = heat_maps.heat_maps(*_arranged(maps, drawn), scale.legend, ends)
+    return make_chart("first", "Time of one variant \u00f7 that of another", reading, figure)
+
+
+def _all(pairs: GridPairs) -> int:
+    shown = [pair for pair in pairs.against_baseline if pair in pairs.shown]
+    return sum(bool(pairs.of(pair, grid)) for pair in shown for grid in pairs.grids)
+
+
+def _drawn(pairs: GridPairs) -> list[tuple[VariantPair, Grid]]:
+    """Pairs and grids that have room, whole grids where there are several."""
+    shown = [pair for pair in pairs.against_baseline if pair in pairs.shown]
+    every = [(pair, grid) for pair in shown for grid in pairs.grids if pairs.of(pair, grid)]
+    while len(every) > MOST_MAPS:
+        grids = list(dict.fromkeys(grid.name for _, grid in every))
+        if len(grids) == 1:
+            return every[:MOST_MAPS]
+        every = [(pair, grid) for pair, grid in every if grid.name != grids[-1]]
+    return every
+
+
+def _arranged(
+    maps: Sequence[HeatMap], drawn: Sequence[tuple[VariantPair, Grid]]
+) -> tuple[list[HeatMap], int]:
+    """Maps in their order, and how many beside each other: all pairs of a grid, or all grids."""
+    most = heat_maps.columns_for(maps)
+    pairs = list(dict.fromkeys(pair.name for pair, _ in drawn))
+    grids = list(dict.fromkeys(grid.name for _, grid in drawn))
+    if len(grids) < len(pairs) <= most:
+        by_grid = sorted(range(len(maps)), key=lambda place: grids.index(drawn[place][1].name))
+        return [maps[place] for place in by_grid], len(pairs)
+    return list(maps), len(grids) if 1 < len(grids) <= most else min(most, len(maps))
+
+
+def _axes_words(grids: Sequence[Grid]) -> str:
+    """What rows and columns are, where that is the same in all maps; else titles say it."""
+    if len({(grid.rows, grid.columns) for grid in grids}) > 1:
+        return ""
+    if not grids[0].rows:
+        return f"Columns: {grids[0].columns}."
+    return f"Rows: {grids[0].rows}, columns: {grids[0].columns}."
+
+
+def _grid_map(
+    findings: Findings, pairs: GridPairs, pair: VariantPair, grid: Grid, scale: RatioScale
+) -> HeatMap:
+    name = f"{pair.over.name} \u00f7 {pair.under.name}"
+    title = f"{name}, {grid.name}" if len(pairs.grids) > 1 else name
+    cells = (_grid_cell(findings, grid, cell, scale) for cell in pairs.of(pair, grid))
+    return HeatMap(
+        title=title,
+        rows=tuple(map(str, grid.row_values)),
+        columns=tuple(map(str, grid.column_values)),
+        cells=tuple(cell for cell in cells if cell is not None),
+    )
+
+
+def _grid_cell(
+    findings: Findings, grid: Grid, compared: GridCell, scale: RatioScale
+) -> MapCell | None:
+    if compared.over is None or compared.under is None:
+        return None
+    return _cell(
+        findings,
+        compared.over,
+        (grid.row_values.index(compared.row), grid.column_values.index(compared.column)),
+        compared.verdict,
+        scale,
+    )
+
+
+def _cell(
+    findings: Findings, cell: Cell, place: tuple[int, int], pair: PairVerdict, scale: RatioScale
+) -> MapCell:
+    ratio = pair.ratio
+    present = ratio > 0
+    sign = _SIGNS.get(pair.verdict, "") if pair.verdict else ""
+    text = f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)
+    return MapCell(
+        row=place[0],
+        column=place[1],
+        text=f"{sign}{text}" if present else _FAILED,
+        step=scale.step(ratio) if present else None,
+        mark=findings.marks[cell.variant.id],
+        cell=findings.cell_numbers[cell.id],
+    )
+
+
+# ---- variants by problems ------------------------------------------------------------------------
+
+
+def problems_chart(findings: Findings) -> Chart | None:
+    """Every variant at every problem in one map, relative to the baseline."""
+    problems = findings.problems[:MOST_COLUMNS]
+    ranks = [rank for rank in findings.ranks if rank.variant != findings.baseline][:MOST_ROWS]
+    rows = [(rank.variant, row) for row, rank in enumerate(ranks)]
+    cells = {
+        (row, column): cell
+        for variant, row in rows
+        for column, problem in enumerate(problems)
+        if (cell := findings.cells.get((variant.id, problem.id))) and findings.tried(cell)
+    }
+    pairs = {place: _pair(findings, cell) for place, cell in cells.items()}
+    scale = scale_of(pair.ratio for pair in pairs.values())
+    if not any(pair.ratio > 0 for pair in pairs.values()):
+        return None
+    lower = findings.primary.better != "higher"
+    against = findings.baseline.name if findings.baseline else "the best"
+    one = HeatMap(
+        title=f"{findings.primary.label} \u00f7 that of {against}",
+        rows=tuple(variant.name for variant, _ in rows),
+        columns=tuple(problem.name for problem in problems),
+        cells=tuple(
+            _cell(findings, cell, place, pairs[place], scale) for place, cell in cells.items()
+        ),
+    )
+    reading = _KEY if lower else f"{_KEY} Higher is better."
+    reading += _left_out(findings, problems, len(ranks))
+    ends = f"; {scale.clipped}" if scale.clipped else ""
+    figure = heat_maps.heat_maps([one], 1, scale.legend, ends)
+    return make_chart("first", "All variants at all problems", reading, figure)
+
+
+def _pair(findings: Findings, cell: Cell) -> PairVerdict:
+    """The verdict on a cell, with the ratio of its heat map; no data where it failed."""
+    if not findings.correct(cell):
+        return NO_DATA
+    return replace(heat_verdict(findings, cell), ratio=heat_ratio(findings, cell)[0])
+
+
+def _left_out(findings: Findings, problems: Sequence[Problem], rows: int) -> str:
+    columns = len(findings.problems) - len(problems)
+    others = len(findings.ranks) - rows - (findings.baseline is not None)
+    parts = [f"{columns} problems" if columns else "", f"{others} variants" if others > 0 else ""]
+    more = " and ".join(filter(None, parts))
+    return f" {more} more stand in the tables." if more else ""

@@ -1,0 +1,99 @@
+"""One unit of every recorded cell on one time axis: its phases and its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+
+import pandas as pd
+
+from profiler.findings.findings import Findings
+from profiler.findings.timelines.bars import UnitWindow
+from profiler.findings.timelines.cells import CellTimelineFindings
+from profiler.model import Cell
+from profiler.render.figures import svg
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.figures.strips import Entry, RowText
+from profiler.render.timeline import unit_figure
+from profiler.render.timeline.picture import bars_within, joined_bars
+from profiler.render.timeline.still_figure import PHASE_COLOURS, phase_colour
+from profiler.render.timeline.timeline_tables import percent
+from profiler.render.timeline.unit_figure import UnitRow
+from profiler.render.words import numbers
+
+MOST_CELLS = 8
+_MOST_BARS = 40_000
+_PIXELS = 1000
+
+
+def units_chart(findings: Findings) -> Chart | None:
+    """The unit in the middle by its time of each cell; None without a timeline of any."""
+    timelines = findings.timelines.by_cell
+    cells = [cell for cell in findings.distinct_cells if cell.id in timelines]
+    phases = (timelines[cell.id].phase_names for cell in cells[:MOST_CELLS])
+    names = list(dict.fromkeys(chain.from_iterable(phases)))
+    rows = [
+        row
+        for cell in cells[:MOST_CELLS]
+        if (row := _row(findings, cell, timelines[cell.id], names)) is not None
+    ]
+    if not rows:
+        return None
+    shown = timelines[cells[0].id]
+    what = shown.unit.removesuffix("_*") or "recording"
+    reading = (
+        f"The {what} in the middle by its time; above, phases on the host, below, operations on "
+        f"the {shown.device}, each from its own beginning."
+    )
+    if len(cells) > MOST_CELLS:
+        reading += f" {len(cells) - MOST_CELLS} more stand below."
+    entries = [Entry(name, phase_colour(place), "s") for place, name in enumerate(names)]
+    entries.append(Entry("other", svg.OTHER, "s"))
+    figure = unit_figure.units(rows, entries[: len(PHASE_COLOURS) + 1])
+    return make_chart("first", f"One {what} of each variant", reading, figure)
+
+
+def _row(
+    findings: Findings, cell: Cell, timeline: CellTimelineFindings, names: Sequence[str]
+) -> UnitRow | None:
+    """One row; `names` are those of the phases of all rows, in the order of their colours."""
+    bars = timeline.bars(_MOST_BARS)
+    window = timeline.window(bars.until_ns)
+    if window is None:
+        return None
+    places = {number: names.index(name) for number, name in enumerate(timeline.phase_names)}
+    ranges = bars.ranges[bars.ranges["phase"] >= 0]
+    return UnitRow(
+        text=RowText(_name(findings, cell), _length_words(timeline, window)),
+        host=_within(ranges, window.host, places),
+        device=_within(bars.operations, window.gpu, places),
+    )
+
+
+def _name(findings: Findings, cell: Cell) -> str:
+    name = cell.variant.name
+    return f"{cell.problem.name} \u00b7 {name}" if len(findings.problems) > 1 else name
+
+
+def _within(
+    frame: pd.DataFrame, window: tuple[int, int] | None, places: Mapping[int, int]
+) -> pd.DataFrame:
+    """Bars in a window from its beginning; those that no eye could tell apart are one."""
+    if window is None or frame.empty:
+        return frame.iloc[:0]
+    least = (window[1] - window[0]) / _PIXELS
+    bars = joined_bars(bars_within(frame.assign(row=0), window), least)
+    return bars.assign(
+        start_ns=bars["start_ns"] - window[0],
+        end_ns=bars["end_ns"] - window[0],
+        phase=bars["phase"].map(places).fillna(-1).astype(int),
+    )
+
+
+def _length_words(timeline: CellTimelineFindings, window: UnitWindow) -> str:
+    start, end = window.gpu or window.host
+    length = numbers.show(float(end - start), "ns")
+    unit = timeline.whole_unit
+    if unit is None or numbers.is_missing(unit.busy_share):
+        return length
+    return f"{length}, {percent(unit.busy_share)} busy"

@@ -1,0 +1,200 @@
+"""The one sentence of a first screen; all others stand under "More"."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from profiler.findings.answer import Answer, ReferenceLead, answer_of
+from profiler.findings.findings import Findings
+from profiler.findings.kinds.steps import largest_effect, largest_step
+from profiler.findings.kinds.waves import GOOD
+from profiler.findings.ranking import VariantRank
+from profiler.findings.verdicts import PairVerdict
+from profiler.findings.winners import Winner
+from profiler.model import Variant, Verdict
+from profiler.planning.page_kinds import LADDER, PARAMETERS, WAVES
+from profiler.render.tables.timers import timer_table
+from profiler.render.words import numbers
+from profiler.render.words.answer import Part, Sentence
+from profiler.render.words.ranks import ties_words
+from profiler.render.words.steps import noun, step_name
+from profiler.render.words.verdicts import counts, word_of
+
+
+def headline(findings: Findings) -> Sentence:
+    """The answer in one sentence, as the kind of page asks for it."""
+    kind_sentence = _by_kind(findings)
+    sentence = kind_sentence(findings) if kind_sentence else ()
+    return sentence or _general(findings)
+
+
+def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
+    if findings.timers is not None and findings.timers.compared:
+        return _timers
+    of_kind = {LADDER: _ladder, PARAMETERS: _steps, WAVES: _waves}
+    finds = findings.report.page_kind.finds
+    return next((of_kind[name] for name in of_kind if name in finds), None)
+
+
+def _name(variant: Variant) -> Part:
+    return Part(variant.name, strong=True)
+
+
+# ---- most pages ----------------------------------------------------------------------------------
+
+
+def _general(findings: Findings) -> Sentence:
+    answer = answer_of(findings)
+    row = answer.rank
+    if row is None:
+        return (Part("No variant has a correct and measured result.", strong=True),)
+    reference = reference_clause(findings, answer.reference)
+    if len(row.planned) == 1 or findings.baseline is None or row.best is None:
+        return (*_winner(findings, row, answer), *reference, Part("."))
+    return (*_relative(findings, row), *reference, Part("."))
+
+
+def _relative(findings: Findings, row: VariantRank) -> Sentence:
+    """Clause on the ratio to the baseline over several problems."""
+    baseline = findings.baseline
+    if baseline is None:
+        return ()
+    opening: Sentence = ()
+    if findings.baseline_rank:
+        rest = Part(", the baseline, is ahead; of the rest, ")
+        opening = (_name(baseline), rest)
+    return (
+        *opening,
+        _name(row.variant),
+        Part(" takes " if findings.gives_verdicts else " has "),
+        Part(numbers.ratio(row.geometric_mean), strong=True),
+        Part(f" the {noun(findings)} of {baseline.name} (geometric mean of "),
+        Part(f"{len(row.ratios)} problems)"),
+    )
+
+
+def _winner(findings: Findings, row: VariantRank, answer: Answer) -> Sentence:
+    """Clause on the variant with the lowest number, at one problem or without a baseline."""
+    which = "highest" if findings.primary.better == "higher" else "lowest"
+    winners = [findings.deciding_winners[problem] for problem in sorted(row.planned)]
+    name = _name(row.variant)
+    if len(winners) != 1:
+        return (name, Part(f" has the {which} {noun(findings)} at {answer.wins} of "
+                           f"{len(row.planned)} problems"))  # fmt: skip
+    winner = winners[0]
+    return (name, *_at_one(findings, row, winner, which))
+
+
+def _at_one(findings: Findings, row: VariantRank, winner: Winner, which: str) -> Sentence:
+    shown = numbers.show(winner.value.median, findings.primary.unit)
+    called = "is the best" if winner.best else f"has the {which} {noun(findings)}"
+    opening = Part(f" {called}, {shown}")
+    if winner.cell.variant != row.variant:
+        opening = Part(f" is first of the rest, after {winner.cell.variant.name}")
+    ties = ties_words(winner)
+    tail = f", {ties}" if ties and not winner.best else ""
+    if row.best is None or findings.baseline is None or row.variant == findings.baseline:
+        return (opening, Part(tail))
+    value = row.best[1]
+    verdict = word_of(row.verdicts[0]) if row.verdicts else ""
+    baseline = findings.baseline.name
+    return (
+        opening,
+        Part(f"{tail}: "),
+        Part(numbers.ratio(value.ratio), strong=True),
+        Part(f" the {noun(findings)} of {baseline}{f', {verdict}' if verdict else ''}"),
+    )
+
+
+def reference_clause(findings: Findings, lead: ReferenceLead | None) -> Sentence:
+    """Clause on the best reference where it is ahead of all others; the baseline is no news."""
+    if lead is None or not 0 < lead.ratio < 1 or lead.variant == findings.baseline:
+        return ()
+    return (Part("; "), _name(lead.variant), Part(f", a reference, {lead_words(lead)}"))
+
+
+def lead_words(lead: ReferenceLead) -> str:
+    """How far a reference is ahead: faster only where verdicts show it at each problem."""
+    if lead.verdicts.get(Verdict.FASTER.value, 0) == lead.problems:
+        return f"is {numbers.ratio(1 / lead.ratio)} faster than the best of these"
+    return f"takes {numbers.ratio(lead.ratio)} the time of the best of these"
+
+
+# ---- kinds of page -------------------------------------------------------------------------------
+
+
+def _ladder(findings: Findings) -> Sentence:
+    measured = [rung for rung in findings.ladder if not numbers.is_missing(rung.percent)]
+    most, baseline = largest_step(findings.ladder), findings.baseline
+    if len(measured) < 2 or most is None or most.step is None or baseline is None:
+        return ()
+    best = next((rung for rung in measured if rung.variant == findings.best), measured[-1])
+    return (
+        Part(f"{len(findings.ladder)} versions go from {measured[0].percent:.1f}\u202f% to "),
+        Part(f"{best.percent:.1f}\u202f%", strong=True),
+        Part(f" of the performance of {baseline.name}, with "),
+        _name(best.variant),
+        Part("; the largest step is "),
+        _name(most.variant),
+        Part(f": {numbers.ratio(most.step.overall.ratio)} the {noun(findings)} of the version "),
+        Part(f"before{_verdicts(most.step.verdicts)}."),
+    )
+
+
+def _verdicts(verdicts: tuple[PairVerdict, ...]) -> str:
+    text = counts(verdicts)
+    return f", {text}" if text else ""
+
+
+def _steps(findings: Findings) -> Sentence:
+    most = largest_effect(findings.parameter_steps)
+    if most is None:
+        return ()
+    count = len(findings.parameter_steps)
+    return (
+        Part(f"Of {count} steps, the largest effect is that of " if count > 1 else ""),
+        Part(step_name(most.step), strong=True),
+        Part(": "),
+        Part(numbers.ratio(most.overall.ratio), strong=True),
+        Part(f" the {noun(findings)} (geometric mean of {len(findings.problems)} problems)"),
+        Part(f"{_verdicts(most.verdicts)}."),
+    )
+
+
+def _waves(findings: Findings) -> Sentence:
+    needs = findings.waves.needs if findings.waves else ()
+    enough = [need for need in needs if math.isfinite(need.waves)]
+    if not enough:
+        return ()
+    most = max(enough, key=lambda need: need.waves)
+    least = min(enough, key=lambda need: need.waves)
+    by_id = {variant.id: variant for variant in findings.variants}
+    who = (
+        "Every variant" if len(enough) == len(needs) else f"{len(enough)} of {len(needs)} variants"
+    )
+    share = numbers.show(100 * GOOD, "%")
+    first = (
+        Part(f"{who} keep{'s' if len(enough) == len(needs) else ''} at least {share} of the rate "),
+        Part("of full waves from "),
+        Part(f"{most.waves:.4g} waves", strong=True),
+        Part(" on"),
+    )
+    if least == most:
+        return (*first, Part("."))
+    return (*first, Part(", "), _name(by_id[least.variant]),
+            Part(f" from {least.waves:.4g} on."))  # fmt: skip
+
+
+def _timers(findings: Findings) -> Sentence:
+    table = timer_table(findings)
+    if table is None or table.furthest is None:
+        return ()
+    furthest = table.furthest
+    return (
+        Part(f"Of {len(table.timers)} timers, "),
+        Part(furthest.timer, strong=True),
+        Part(f" differs most from {table.reference}: "),
+        Part(furthest.ratio, strong=True),
+        Part(f" at {furthest.where} ({furthest.times})."),
+    )

@@ -1,0 +1,48 @@
+"""A `.cu` file from YAML alone, on a real GPU; `python -m pytest -m gpu`."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "experiments/transpose"
+
+pytestmark = pytest.mark.gpu
+
+WRONG = """\
+    - {name: wrong, kernel: transpose_naive, block: "32, 32", arguments: "x, out, rows, 69"}
+    - {name: shared, kernel: transpose_naive, block: [32, 32], shared: 100 * 1024}
+    - {name: too-much, kernel: transpose_naive, block: [32, 32], shared: 1024 * 1024}
+"""
+
+
+def measured(spec, *flags):
+    argv = [sys.executable, "-m", "profiler", str(spec), "--live", "--out", str(spec.parent)]
+    done = subprocess.run(
+        [*argv, *flags], cwd=ROOT, capture_output=True, text=True, timeout=400, check=False
+    )
+    (path,) = spec.parent.glob("transpose/*/summary.json")
+    return done, json.loads(path.read_text("utf-8"))["cells"]
+
+
+@pytest.mark.parametrize("collector", ["ncu", "cuda_events"])
+def test_kernels_of_a_file_are_launched_checked_and_measured(tmp_path, collector):
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    spec = tmp_path / "transpose.yaml"
+    text = spec.read_text().replace("problems:", f"{WRONG}problems:")
+    spec.write_text(text.replace("rows: [4096, 16384], columns: [4096]", "rows: 1000, columns: 70"))
+    flags = ("--set", f"collect.collectors={collector}", "--set", "collect.recheck=always")
+    done, cells = measured(spec, "--blocks", "6", *flags)
+    assert done.returncode == 4, done.stderr
+    assert {cell["variant"]: cell["outcome"] for cell in cells} == {
+        **dict.fromkeys(("torch", "naive", "tiled", "padded", "shared"), "measured"),
+        "wrong": "wrong_result",
+        "too-much": "raised",
+    }
+    for cell in cells:
+        if cell["outcome"] == "measured":
+            assert cell["metrics"]["duration_ns"]["median"] > 0

@@ -1,0 +1,61 @@
+"""The example's kernels, compiled by nvcc: which kernel is started, its facts and its identity."""
+
+import ctypes
+import shutil
+from pathlib import Path
+
+import pytest
+
+from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.sessions.measure import build_plan
+
+pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
+
+EXAMPLE = Path(__file__).resolve().parents[3] / "experiments/transpose/transpose.yaml"
+NAIVE = "_Z15transpose_naivePKfPfii"
+TILED = "_Z15transpose_tiledILi32ELi{}EEvPKfPfii"
+
+
+@pytest.fixture(scope="module")
+def builds(tmp_path_factory):
+    loaded = load_spec(EXAMPLE)
+    space = space_of(loaded)
+    variants = make_plan(loaded, space).variants
+    folder = tmp_path_factory.mktemp("build")
+    results = build_plan(loaded.experiment, variants, space, arch="sm_90", build_root=folder)
+    return {v.name: result for v, result in zip(variants, results, strict=True)}
+
+
+def objects(build):
+    return Path(build.library).with_name("launcher.o")
+
+
+def test_every_variant_compiles_and_has_the_facts_of_its_kernel_only(builds):
+    assert [build.error for build in builds.values()] == [""] * 4
+    kernels = {name: [facts.name for facts in build.kernels] for name, build in builds.items()}
+    assert kernels == {
+        "torch": [],
+        "naive": [NAIVE],
+        "tiled": [TILED.format(0)],
+        "padded": [TILED.format(1)],
+    }
+    assert builds["padded"].kernels[0].shared_bytes == 32 * 33 * 4
+    assert all("transpose.cu" in build.command for build in builds.values() if build.library)
+
+
+def test_the_launcher_names_its_kernel_and_the_parameters(builds):
+    assert launched_kernel(objects(builds["tiled"])) == TILED.format(0)
+    library = ctypes.CDLL(builds["naive"].library)
+    library.profiler_parameters.restype = ctypes.c_char_p
+    assert library.profiler_parameters() == b"*f4 *f4 i4 i4 "
+
+
+def test_a_kernel_is_the_same_program_whatever_is_compiled_beside_it(builds):
+    naive, tiled = objects(builds["naive"]), objects(builds["tiled"])
+    assert kernel_hash(naive, NAIVE) == kernel_hash(tiled, NAIVE) == builds["naive"].code_hash
+    assert code_hash(naive) != code_hash(tiled)
+    programs = [build.program for build in builds.values() if build.library]
+    assert len(set(programs)) == 3

@@ -1,0 +1,171 @@
+"""Launches of `.cu` files, by the real launcher over a runtime that runs kernels on the CPU."""
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+
+from profiler.kernels.cuda_file.launch import check_parameters
+from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER
+from profiler.kernels.cuda_file.workload import described
+from profiler.runner import check
+
+HERE = Path(__file__).parent
+
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
+
+
+def library(tmp_path, source, kernel, arguments):
+    """The launcher of a kernel, compiled for the CPU."""
+    path = tmp_path / f"{kernel}.so"
+    command = ["g++", "-std=c++17", "-x", "c++", "-shared", "-fPIC", "-w"]
+    command += [f"-I{HERE / 'fake_runtime'}", f"-DPROFILER_KERNEL={kernel}"]
+    command += [f"-DPROFILER_ARGUMENTS={arguments}", "-include", str(LAUNCH_HEADER)]
+    command += ["-include", str(source), str(LAUNCHER), "-o", str(path)]
+    subprocess.run(command, check=True)
+    return path
+
+
+def document(**changes):
+    return {
+        "base": str(HERE),
+        "source": "affine.cu",
+        "kernel": None,
+        "arguments": {},
+        "grid": ["1"],
+        "block": ["1"],
+        "shared": "0",
+        "define": None,
+        "reference": "x",
+        "flops": None,
+        "bytes": None,
+        **changes,
+    }
+
+
+def tensor(**changes):
+    return {"shape": ["n"], "dtype": "float32", "fill": None, "output": False, **changes}
+
+
+CPU = torch.device("cpu")
+
+
+@pytest.fixture(scope="module")
+def affine(tmp_path_factory):
+    return library(tmp_path_factory.mktemp("affine"), HERE / "affine.cu", "affine", 7)
+
+
+@pytest.fixture(scope="module")
+def add_to(tmp_path_factory):
+    return library(tmp_path_factory.mktemp("add_to"), HERE / "affine.cu", "add_to", 3)
+
+
+AFFINE = document(
+    arguments={
+        "x": tensor(dtype="float64"),
+        "shift": "3",
+        "scale": "1 / 4",
+        "negate": "wide > 1",
+        "out": tensor(output=True, fill=7.0),
+        "n": None,
+        "step": "wide + 1",
+    },
+    grid=["ceil_div(n, wide * threads)"],
+    block=["threads"],
+    shared="kib * 1024",
+    reference="x",
+)
+
+
+def test_grid_block_addresses_and_numbers_reach_the_kernel(affine):
+    workload = described(AFFINE)
+    problem, variant = {"n": 10}, {"threads": 4, "wide": 1, "kib": 1}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    launch = workload.kernel_launch(variant, problem, inputs, affine, lambda: 5)
+    (out,) = launch()
+    noted = ctypes.CDLL(str(affine)).noted_launch
+    noted.restype = ctypes.c_char_p
+    expected = b"grid 3 1 1 block 4 1 1 shared 1024 allowed 0 stream 5"
+    assert noted() == expected
+    wanted = torch.full((10,), 7.0)
+    wanted[::2] = (inputs["x"] / 4 + 3)[::2].float()
+    assert torch.equal(out, wanted)
+    assert launch.outputs[0] is out
+
+
+def test_more_shared_memory_than_a_kernel_has_unasked_is_asked_for(affine):
+    workload = described({**AFFINE, "shared": "kib * 1024"})
+    problem, variant = {"n": 10}, {"threads": 4, "wide": 1, "kib": 100}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    workload.kernel_launch(variant, problem, inputs, affine, lambda: 0)()
+    noted = ctypes.CDLL(str(affine)).noted_launch
+    noted.restype = ctypes.c_char_p
+    assert b"shared 102400 allowed 102400" in noted()
+    with pytest.raises(RuntimeError, match="too much shared memory"):
+        workload.kernel_launch({**variant, "kib": 300}, problem, inputs, affine, lambda: 0)
+
+
+@pytest.mark.parametrize("fill", ["zeros", "normal"])
+def test_an_output_that_is_read_starts_each_launch_as_it_was_filled(add_to, fill):
+    arguments = {"x": tensor(), "sum": tensor(output=True, fill=fill), "weight": "0.5"}
+    base = "sum + " if fill == "normal" else ""
+    workload = described(document(arguments=arguments, reference=f"{base}weight * x", grid=["n"]))
+    problem = {"n": 64}
+    inputs = workload.make_inputs(problem, CPU, 0)
+    expected = check.as_tensors(workload.reference(problem, inputs), "the reference")
+    assert expected[0].dtype == torch.float64
+    launch = workload.kernel_launch({}, problem, inputs, add_to, lambda: 0)
+    for _ in range(2):
+        check.compare(check.run_poisoned(launch), expected)
+    # A variant that is made when another has already run.
+    torch_launch = workload.prepare({"torch": f"{base}weight * x"}, problem, inputs, None)
+    check.compare(check.as_tensors(torch_launch(), "it"), expected)
+
+
+F4, I4 = torch.zeros(2), torch.zeros(2, dtype=torch.int32)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "message"),
+    [
+        ("*f2", F4, "floating numbers of 4 bytes, but the kernel takes a pointer to floating num"),
+        ("*f4", I4, "signed numbers of 4 bytes, but the kernel takes a pointer to floating"),
+        ("*u2", F4, "pointer to unsigned numbers of 2 bytes"),
+        ("*g2", F4.half(), "pointer to bfloat16 numbers of 2 bytes"),
+        ("i4", F4, "a tensor, but the kernel takes signed numbers of 4 bytes"),
+        ("*f4", 3, "the number 3, but the kernel takes a pointer"),
+        ("i4", 0.5, "0.5 is no whole number"),
+        ("i4", 2**31, "2147483648 does not fit into signed numbers of 4 bytes"),
+        ("u8", -1, "-1 does not fit into unsigned"),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_named(parameter, value, message):
+    with pytest.raises(TypeError, match=r"argument 1 of the kernel \(n\): ") as raised:
+        check_parameters([parameter], [("n", value)])
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value"),
+    [
+        ("*?", F4),
+        ("*f4", F4),
+        ("f4", 3),
+        ("u8", 2**64 - 1),
+        ("*?", F4.to(torch.float8_e4m3fn)),
+        ("*u2", F4.bfloat16()),
+        ("*i1", I4.to(torch.uint8)),
+    ],
+)
+def test_an_argument_that_fits_passes(parameter, value):
+    check_parameters([parameter], [("n", value)])
+
+
+def test_a_kernel_is_not_launched_on_a_cpu(affine):
+    workload = described(AFFINE)
+    inputs = workload.make_inputs({"n": 10}, CPU, 0)
+    with pytest.raises(RuntimeError, match="a CUDA kernel cannot run on cpu"):
+        workload.prepare({"threads": 4}, {"n": 10}, inputs, affine)

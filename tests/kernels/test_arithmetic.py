@@ -1,0 +1,100 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiler.kernels.arithmetic import ExpressionError, parse
+
+VALUES = {"rows": 4096, "columns": 1000, "tile": 32, "half": 0.5, "dtype": "float16", "wide": True}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("ceil_div(columns, tile)", 32),
+        ("2 * rows * columns * size_of(dtype)", 2 * 4096 * 1000 * 2),
+        ("(rows - 1) // tile + 1", 128),
+        ("rows % 1000", 96),
+        ("rows / tile", 128.0),
+        ("-tile ** 2", -1024),
+        ("min(rows, columns, 7)", 7),
+        ("max(tile, 64) if wide else 1", 64),
+        ("8 if dtype == 'float16' else 4", 8),
+        ("1 if 1 < tile <= 32 and not half > 1 else 0", 1),
+        ("tile > 32 or rows > 32", True),
+        (16, 16),
+        ("0x10", 16),
+    ],
+)
+def test_values(text, value):
+    assert parse(text).value(VALUES) == value
+
+
+def test_names_are_known_before_there_are_values():
+    parsed = parse("ceil_div(columns, 4 * tile) if wide else max(rows, 1)")
+    assert parsed.names == {"columns", "tile", "wide", "rows"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "is empty"),
+        ("rows +", "is no arithmetic"),
+        ("ceil_div(rows", "'(' was never closed"),
+        ("rows.real", "'rows.real' is no arithmetic"),
+        ("__import__('os')", "no function '__import__'"),
+        ("(lambda: 1)()", "no function"),
+        ("[1, 2]", "is no arithmetic"),
+        ("rows[0]", "is no arithmetic"),
+        ("rows @ tile", "is no arithmetic"),
+        ("rows is tile", "is no arithmetic"),
+        ("f'{rows}'", "is no arithmetic"),
+        ("b'x'", "is no arithmetic"),
+        ("None", "is no arithmetic"),
+        ("min(rows, key=abs)", "takes values in order"),
+        ("min()", "takes values in order"),
+        ("1 +" * 600 + "1", "more than 1000 characters"),
+        ("(" * 400 + "1" + ")" * 400, "is no arithmetic"),
+        ("-" * 990 + "1", ""),
+    ],
+)
+def test_what_is_no_arithmetic_is_refused(text, message):
+    with pytest.raises(ExpressionError) as raised:
+        parse(text).value({})
+    assert message in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("colums + 1", "there is no 'colums'; did you mean 'columns'?"),
+        ("rows // (tile - 32)", "divides by zero"),
+        ("dtype * 2", "cannot calculate with 'float16' and 2"),
+        ("dtype < 2", "not supported"),
+        ("9 ** 9 ** 9", "too large"),
+        ("2 ** 200 * 2 ** 200", "too large"),
+        ("(0 - 1) ** half", "no number"),
+        ("size_of('float')", "size_of('float')"),
+        ("ceil_div(rows)", "missing 1 required"),
+    ],
+)
+def test_what_has_no_value_says_why(text, message):
+    with pytest.raises(ExpressionError) as raised:
+        parse(text).value(VALUES)
+    assert message in str(raised.value)
+
+
+def test_a_size_is_whole():
+    assert parse("rows / 2").whole(VALUES) == 2048
+    with pytest.raises(ExpressionError, match=r"0\.5, which is no whole number; // and ceil_div"):
+        parse("half").whole(VALUES)
+    with pytest.raises(ExpressionError, match="'float16', which is no number"):
+        parse("dtype").whole(VALUES)
+
+
+@given(st.text(max_size=40))
+def test_no_text_gets_anything_else_done(text):
+    try:
+        value = parse(text).value(VALUES)
+    except ExpressionError:
+        return
+    assert isinstance(value, str | int | float | bool)

@@ -1,0 +1,234 @@
+"""The first screen: one sentence, four cards, one figure; everything else is further down."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import lxml.html
+import pandas as pd
+import pytest
+from synthetic_grid import make_grid
+from synthetic_report import make_report, problems, without
+from synthetic_waves import make_waves
+
+from profiler.analyse.timers import OVERALL_COLUMNS, TIMER_COLUMNS
+from profiler.findings.answer import ReferenceLead
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.kinds.timers import TimerComparison
+from profiler.model import Verdict
+from profiler.planning.page_kinds import PAGE_KINDS
+from profiler.render.figures.heat_maps import HeatMap, MapCell, columns_for
+from profiler.render.figures.strips import ratio_ticks
+from profiler.render.first.configurations import strip_tables
+from profiler.render.first.intervals import versions_chart
+from profiler.render.first.maps import grid_chart
+from profiler.render.kinds.grid import grid_pairs_of
+from profiler.render.words.cards import cards
+from profiler.render.words.headline import headline, lead_words
+
+MOST_WORDS = 45
+
+
+def words_of(findings: Findings) -> str:
+    return "".join(part.text for part in headline(findings))
+
+
+@pytest.fixture(scope="module", params=list(PAGE_KINDS))
+def answer(request: pytest.FixtureRequest, page_of: Callable[[str], str]) -> Any:
+    """The section of the answer on the page of a kind."""
+    tree = lxml.html.document_fromstring(page_of(request.param))
+    return tree.xpath("//section[@id='answer']")[0]
+
+
+def test_it_is_one_sentence_four_cards_and_at_most_one_figure(answer: Any) -> None:
+    shown = [child for child in answer if child.tag != "h2"]
+    tags = [child.get("class") or child.tag for child in shown]
+    assert tags[:2] == ["answer", "cards"]
+    figures = [child for child in shown if child.tag == "figure"]
+    assert [figure.get("id") for figure in figures] in ([], ["figure-first"])
+    assert tags.index("more") == 2 + len(figures), "what else is said is folded, after the figure"
+    assert len(shown[1]) == 4
+    sentence = shown[0].text_content()
+    assert sentence.endswith(".")
+    assert len(sentence.split()) <= MOST_WORDS
+    for card in shown[1]:
+        texts = [text.strip() for text in card.xpath("./p/text()")]
+        assert texts[0] not in ("", "\u2013"), "a card says what is known, in a phrase"
+
+
+def test_most_kinds_have_their_figure_on_it(page_of: Callable[[str], str]) -> None:
+    for kind in ("versions", "autotune", "ablation", "progression"):
+        assert 'id="figure-first"' in page_of(kind), kind
+
+
+def test_a_variant_has_one_colour_in_all_figures(tree: Any) -> None:
+    colours: dict[str, set[str]] = defaultdict(set)
+    for drawing in tree.xpath("//figure//svg"):
+        rules = dict(re.findall(r"\.(s\w+)\{([^}]*)\}", drawing.findtext("style") or ""))
+        for mark in drawing.xpath(".//*[@data-variant]"):
+            texts = [rules.get(name, "") for name in mark.get("class").split()]
+            fills = re.findall(r"(?:fill|stroke): var\(--([\w-]+)\)", " ".join(texts))
+            colours[mark.get("data-variant")] |= {name for name in fills if name != "ink"}
+    assert len(colours) > 20
+    assert {"best", "baseline", "other"} <= set().union(*colours.values())
+    assert {variant: names for variant, names in colours.items() if len(names) > 1} == {}
+
+
+# ---- sentences -----------------------------------------------------------------------------------
+
+
+def test_the_sentence_has_the_best_and_its_ratio(findings: Findings) -> None:
+    row = findings.best_rank
+    assert row is not None
+    assert words_of(findings).startswith(f"{row.variant.name} takes 0.")
+    assert f"(geometric mean of {len(row.ratios)} problems)" in words_of(findings)
+
+
+def test_a_baseline_that_is_ahead_comes_first() -> None:
+    best = find(make_report(variant_count=6, problem_list=problems()[:2])).best
+    assert best is not None
+    led = find(make_report(variant_count=6, problem_list=problems()[:2], baseline=best.id))
+    assert words_of(led).startswith(f"{best.name}, the baseline, is ahead; of the rest, ")
+
+
+def test_one_problem_is_said_with_its_number_and_verdict() -> None:
+    report = make_report(variant_count=6, problem_list=problems()[:1])
+    text = words_of(find(report))
+    assert re.search(r"(is the best|has the lowest time), [\d.]+\u202f(µs|ms)", text)
+    assert "FASTER" in text or "SAME" in text or "UNCLEAR" in text
+
+
+def test_nothing_correct_is_said_plainly() -> None:
+    small = make_report(2, problem_list=problems()[:1], blocks=1, baseline=None)
+    nothing = without(small, samples=small.samples.iloc[:0], summary=small.summary.iloc[:0])
+    assert words_of(find(nothing)) == "No variant has a correct and measured result."
+
+
+def test_waves_say_from_where_on_all_are_good() -> None:
+    text = words_of(find(make_waves()))
+    assert text.startswith(
+        "Every variant keeps at least 90.0\u202f% of the rate of full waves from "
+    )
+    never = words_of(find(make_waves((1, 2, 4, 8, 8.01))))
+    assert "keep" not in never, "where none is good, the sentence is another"
+
+
+def test_a_reference_is_faster_only_where_verdicts_show_it(findings: Findings) -> None:
+    variant = findings.variants[0]
+    shown = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 3})
+    assert lead_words(shown) == "is 2.000\u00d7 faster than the best of these"
+    unclear = ReferenceLead(variant, 0.5, 3, {Verdict.FASTER.value: 2, Verdict.UNCLEAR.value: 1})
+    assert lead_words(unclear) == "takes 0.500\u00d7 the time of the best of these"
+
+
+# ---- timers --------------------------------------------------------------------------------------
+
+
+def timers_of(means: dict[str, float], cell: str = "a") -> TimerComparison:
+    overall = pd.DataFrame(
+        [(name, 4, mean, mean, mean, cell, cell) for name, mean in means.items()],
+        columns=list(OVERALL_COLUMNS),
+    )
+    medians = pd.DataFrame(columns=list(TIMER_COLUMNS))
+    return TimerComparison("ncu", tuple(means), medians, overall, pd.DataFrame(), None)
+
+
+def test_a_run_is_about_timers_from_three_beside_the_primary_one() -> None:
+    assert not timers_of({"nsys": 0.9, "timer": 1.2}).compared
+    timers = timers_of({"nsys": 0.9, "timer": 3.0, "plain_timer": 0.2})
+    assert timers.compared
+    assert timers.nearest == "nsys", "nearest as a factor, in either direction"
+
+
+def test_cards_of_timers_are_about_timers(findings: Findings) -> None:
+    cell = findings.distinct_cells[0].id
+    timers = timers_of({"nsys": 0.9, "timer": 3.0, "plain_timer": 0.2}, cell)
+    shown = cards(replace(findings, timers=replace(timers, wall_clock=timers.medians)))
+    questions = [card.question for card in shown]
+    assert questions == ["Nearest to ncu", "By how much", "Is it real", "Why"]
+    assert (shown[0].answer, shown[1].answer) == ("nsys timeline", "2 others")
+    assert shown[0].detail == "0.900\u00d7 (0.900\u00d7 to 0.900\u00d7) the time by ncu"
+
+
+# ---- figures -------------------------------------------------------------------------------------
+
+
+def test_the_strip_has_a_dot_for_each_configuration_and_lines_for_references(
+    findings_of: Callable[[str], Findings],
+) -> None:
+    findings = findings_of("autotune")
+    dots, lines = strip_tables(findings, findings.problems)
+    correct = {findings.cell_numbers[cell] for cell in findings.correct_cells}
+    assert set(dots["cell"]) | set(lines["cell"]) == correct
+    references = {findings.marks[variant] for variant in findings.references}
+    assert set(lines["mark"]) == references
+    assert not references & set(dots["mark"])
+    assert findings.baseline is not None
+    of_baseline = lines[lines["mark"] == findings.marks[findings.baseline.id]]
+    assert of_baseline["ratio"].tolist() == [1.0] * len(findings.problems)
+
+
+def test_panels_show_the_best_of_each_problem_first(findings: Findings) -> None:
+    chart = versions_chart(findings)
+    assert chart is not None
+    tree = lxml.html.fromstring(str(chart.drawing))
+    first_problem = findings.problems[0]
+    best = findings.winners[first_problem.id].cell
+    (title,) = [
+        text for text in tree.xpath(".//text/text()") if text.startswith(first_problem.name)
+    ]
+    assert title.startswith(f"{first_problem.name} \u00b7 ")
+    numbers = [int(mark.get("data-cell")) for mark in tree.xpath(".//*[@data-cell]")]
+    assert numbers[0] == findings.cell_numbers[best.id]
+    baselines = {
+        findings.cell_numbers[cell.id]
+        for cell in findings.correct_cells.values()
+        if cell.variant == findings.baseline
+    }
+    assert baselines <= set(numbers), "what all are compared with is in each panel"
+
+
+def test_without_a_baseline_panels_are_relative_to_the_best() -> None:
+    findings = find(make_report(variant_count=4, problem_list=problems()[:2], baseline=None))
+    chart = versions_chart(findings)
+    assert chart is not None
+    texts = lxml.html.fromstring(str(chart.drawing)).xpath(".//text/text()")
+    assert "Duration \u00f7 that of the best" in texts
+    assert texts.count("1.000\u00d7") == 2, "the best of each problem"
+
+
+def test_maps_of_a_grid_say_same_and_unclear_in_signs() -> None:
+    findings = find(make_grid())
+    chart = grid_chart(findings, grid_pairs_of(findings))
+    assert chart is not None
+    texts = lxml.html.fromstring(str(chart.drawing)).xpath(".//text/text()")
+    assert "compile \u00f7 eager, pointwise_chain" in texts
+    assert not any(text.startswith("eager \u00f7") for text in texts), "no map twice"
+    assert any(re.fullmatch(r"[=?]1\.0\d|[=?]0\.99", text) for text in texts)
+    assert "\N{MULTIPLICATION X}" in texts, "a cell without a result"
+
+
+def test_as_many_maps_stand_beside_each_other_as_can_be_read() -> None:
+    def of(columns: int) -> HeatMap:
+        cell = MapCell(0, 0, "0.50", -2, 0, 0)
+        return HeatMap("t", ("a",), tuple(map(str, range(columns))), (cell,))
+
+    assert columns_for([of(4)] * 6) == 4
+    assert columns_for([of(12)] * 6) == 2
+    assert columns_for([of(40)] * 6) == 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [((0.84, 1.06), 1.0), ((0.2, 20.0), 10.0), ((0.5, 1.4), 0.9)],
+)
+def test_ticks_of_ratios_are_round_and_have_one(ends: tuple[float, float], expected: float) -> None:
+    ticks = ratio_ticks(*ends)
+    assert {1.0, expected} <= set(ticks)
+    assert len(ticks) <= 15
+    assert all(len(f"{tick:g}") <= 4 for tick in ticks)

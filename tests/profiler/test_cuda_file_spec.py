@@ -1,0 +1,171 @@
+"""What is written about a `.cu` file: read, filled in, and refused with file and line."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from profiler.errors import SpecError
+from profiler.kernels.cuda_file.space import LAUNCH_HEADER
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLE = ROOT / "experiments/transpose/transpose.yaml"
+
+SPEC = """\
+name: scale
+workload:
+  source: scale.cu
+  kernel: "scale<{width}>"
+  arguments: {x: {shape: [n], dtype: dtype}, y: {shape: n, dtype: dtype, output: true}, n}
+  grid: [ceil_div(n, block_size * width), 1]
+  block: block_size
+  reference: 2 * x
+  flops: n
+variants:
+  list:
+    - {name: torch, torch: 2 * x}
+    - {width: 4, block_size: 128, FAST: true}
+    - {width: 1, kernel: "plain", grid: [n, 1], block: [1, 1], SPARE: null}
+problems: {matrix: {n: [1000, 5000], dtype: float16}}
+"""
+
+
+@pytest.fixture
+def planned(tmp_path):
+    def plan_of(text=SPEC):
+        path = tmp_path / "scale.yaml"
+        path.write_text(text)
+        loaded = load_spec(path)
+        space = space_of(loaded)
+        return make_plan(loaded, space), space
+
+    return plan_of
+
+
+def test_the_example_has_fifteen_lines_and_is_planned():
+    loaded = load_spec(EXAMPLE)
+    plan = make_plan(loaded, space_of(loaded))
+    assert len(EXAMPLE.read_text("utf-8").splitlines()) <= 15
+    assert len(plan.cells) == 8
+    assert [variant.name for variant in plan.variants] == ["torch", "naive", "tiled", "padded"]
+
+
+def test_variants_become_recipes(planned, tmp_path):
+    plan, space = planned()
+    torch, wide, plain = (space.recipe(variant.params) for variant in plan.variants)
+    assert torch is None
+    assert wide.included == plain.included == (LAUNCH_HEADER, tmp_path.resolve() / "scale.cu")
+    assert wide.defines == {
+        "PROFILER_KERNEL": "scale<4>",
+        "PROFILER_ARGUMENTS": 3,
+        "FAST": "true",
+    }
+    # Small letters make no macro, and null defines nothing.
+    assert plain.defines == {"PROFILER_KERNEL": "plain", "PROFILER_ARGUMENTS": 3}
+
+
+def test_what_acts_at_launch_keeps_variants_of_the_same_code_apart(planned):
+    plan, space = planned()
+    _, wide, plain = (space.at_launch(variant.params) for variant in plan.variants)
+    assert wide["block_size"] == 128
+    assert wide["width"] == 4
+    assert plain["launch"] == "<<<n, 1; 1, 1; 0>>>(x, y, n)"
+    assert "FAST" not in wide
+
+
+def test_variants_are_called_by_their_kernel_and_what_else_they_set(planned):
+    plan, _ = planned(SPEC.replace("{name: torch, torch", "{torch"))
+    assert [variant.name for variant in plan.variants] == [
+        "2 * x",
+        "scale<4>,block_size=128,FAST=true",
+        'plain,width=1,grid="n, 1",block="1, 1",SPARE=null',
+    ]
+
+
+def test_macros_that_are_named_are_the_only_ones(planned):
+    text = SPEC.replace("  flops: n", '  define: {WIDTH: "{width}", DEBUG: 0}')
+    plan, space = planned(text)
+    assert space.recipe(plan.variants[1].params).defines == {
+        "PROFILER_KERNEL": "scale<4>",
+        "PROFILER_ARGUMENTS": 3,
+        "WIDTH": "4",
+        "DEBUG": 0,
+    }
+    plan, space = planned(SPEC.replace("  flops: n", "  define: [width]"))
+    assert space.recipe(plan.variants[2].params).defines["width"] == "1"
+
+
+def test_a_launch_that_no_gpu_can_do_is_left_out_with_the_reason(planned):
+    plan, _ = planned(SPEC.replace("block_size: 128", "block_size: 2048"))
+    (reason,) = [excluded.reason for excluded in plan.excluded if excluded.count]
+    assert reason == "block of 2048 x 1 x 1: each must be from 1 to 1024 x 1024 x 64"
+    plan, _ = planned(SPEC.replace("block: [1, 1]", "block: [64, 64]"))
+    (reason,) = [excluded.reason for excluded in plan.excluded if excluded.count]
+    assert reason == "block of 64 x 64 x 1 threads: at most 1024"
+
+
+def test_other_arguments_of_one_kernel(planned):
+    text = SPEC.replace("SPARE: null", 'arguments: "y, x, n // 2, 0.5"')
+    plan, space = planned(text)
+    recipe = space.recipe(plan.variants[2].params)
+    assert recipe.defines["PROFILER_ARGUMENTS"] == 4
+    assert "(y, x, n // 2, 0.5)" in space.at_launch(plan.variants[2].params)["launch"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("ceil_div(n, b", "ceil_div(m, b", "6: workload.grid: there is no 'm'; known: "),
+        ("block: block_size\n", "block: block_siz\n", "did you mean 'block_size'?"),
+        ("block: block_size\n", "block: n / 3\n", "7: workload.block: 'n / 3' is 333.333, which"),
+        ("block: block_size\n", "block: n +\n", "7: workload.block: 'n +' is no arithmetic"),
+        ("block: block_size\n", "block: [1, 2, 3, 4]\n", "7: workload.block"),
+        ("  block: block_size\n", "", "workload.block: block: no block: give it for"),
+        ("[n], dtype: dtype", "[n - 1000], dtype: dtype", "5: workload.arguments.x.shape: x: the"),
+        (
+            "dtype: float16",
+            "dtype: float61",
+            "arguments.x.dtype: x: no dtype 'float61'",
+        ),
+        ("reference: 2 * x", "reference: 2 * z", "8: workload.reference: there is no 'z'"),
+        ("reference: 2 * x", "reference: 2 * y", "8: workload.reference: there is no 'y'"),
+        ("reference: 2 * x", "reference: x.tt()", "8: workload.reference: no method 'tt'"),
+        ("  reference: 2 * x\n", "", "2: workload.reference: missing; this key is required"),
+        ("torch: 2 * x", "torch: 2 * q", "12: variants.list[0].torch: there is no 'q'"),
+        ("flops: n", "flops: [n]", "9: workload.flops: must be a number or arithmetic over"),
+        ("flops: n", "flops: width * n", "9: workload.flops: there is no 'width'"),
+        ("flops: n", "flops: ceil_div(n", "inside of brackets YAML ends a text at a comma"),
+        ("scale<{width}>", "scale<{wdith}>", "4: workload.kernel: nothing fills {wdith} in"),
+        ("scale<{width}>", "scale<{width>", "4: workload.kernel: braces in"),
+        (", output: true", "", "5: workload.arguments: no tensor is an output"),
+        (", output: true", ", output: yes please", "5: workload.arguments.y.output"),
+        ("{shape: [n], ", "{shape: [n], fill: nomral, ", "did you mean 'normal'?"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: 3}, ", "needs a list of two numbers"),
+        ("true}, n}", "true}, n, FAST}", "5: workload.arguments: there is no 'FAST'"),
+        ("{x: {", "{n: {", "5: workload.arguments"),
+        ("block: [1, 1]", "block: [1, b]", "14: variants.list[2].block: there is no 'b'"),
+        ("  flops: n", "  flosp: n", "9: workload.flosp: unknown key; did you mean 'flops'?"),
+        ("  source: scale.cu\n", "  command: ./a\n", "workload.arguments: unknown key"),
+        ("  source: scale.cu\n", "  source: a\n  command: ./a\n", "2: workload: must be a module"),
+        ("  source: scale.cu\n", "", "2: workload.source: no source: give it for the workload"),
+    ],
+)
+def test_what_has_no_value_is_refused_with_its_line(planned, old, new, line):
+    assert SPEC.count(old) == 1
+    with pytest.raises(SpecError) as raised:
+        planned(SPEC.replace(old, new))
+    assert line in str(raised.value)
+
+
+def test_integers_have_no_random_reals(planned):
+    text = SPEC.replace("{shape: [n], ", "{shape: [n], fill: uniform, ").replace("16", "16, int32]")
+    with pytest.raises(SpecError, match=r"5: workload.arguments.x.fill: int32 has no random reals"):
+        planned(text.replace("dtype: float16", "dtype: [float16"))
+
+
+def test_the_schema_takes_the_example():
+    document = yaml.safe_load(EXAMPLE.read_text("utf-8"))
+    assert document["workload"]["arguments"]["rows"] is None

@@ -1,0 +1,51 @@
+import pytest
+
+from profiler.metrics import raw_names
+from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.queries import ncu_name
+from profiler.metrics.raw_names import CHIPS, COMMONEST, listed, misspelling
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("smsp__inst_exectued.sum", "; did you mean 'smsp__inst_executed.sum'?"),
+        ("smps__inst_executed.avg.per_second", "'smsp__inst_executed.avg.per_second'?"),
+        ("dram__byte_read.sum", "did you mean 'dram__bytes_read.sum'?"),
+        ("smsp__inst_executed", "; it is followed by .sum or .avg or .min or .max"),
+        ("smsp__inst_executed.pct", "; it is followed by .sum or .avg or .min or .max"),
+        ("lts__t_sector_hit_rate.avg", "; it is followed by .pct or .ratio or .max_rate"),
+        ("sm__throughput", "followed by .sum.pct_of_peak_sustained_elapsed or .avg.pct_of_peak"),
+    ],
+)
+def test_a_misspelled_name_says_the_right_one(name, hint):
+    assert hint in misspelling(name, COMMONEST)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "smsp__inst_executed.sum",
+        "gpu__time_duration.avg",
+        "lts__t_sector_hit_rate.pct",
+        "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+        "launch__registers_per_thread",
+        "sass__inst_executed_shared_loads",
+        "device__attribute_warp_size",
+        "smsp__pcsamp_sample_buffer_full",
+    ],
+)
+def test_a_right_name_passes_and_so_does_what_is_in_no_list(name):
+    assert misspelling(name, COMMONEST) is None
+
+
+def test_chips_without_a_list_are_not_judged():
+    assert misspelling("smsp__inst_exectued.sum", "8.0") is None
+    assert all(len(listed(capability)) > 3000 for capability in CHIPS)
+
+
+def test_names_of_the_catalogue_would_pass_if_they_were_raw(monkeypatch):
+    monkeypatch.setattr(raw_names, "_known", frozenset)
+    names = {ncu_name(name, "9.0") for name in CATALOGUE} - {None}
+    assert len(names) > 50
+    assert not [name for name in names if misspelling(name, COMMONEST)]

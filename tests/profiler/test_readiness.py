@@ -1,0 +1,211 @@
+"""What `plan` finds missing by looking: files, functions, kernels, programs, metrics."""
+
+import pytest
+
+from profiler.errors import SpecError
+from profiler.planning.cuda_sources import read_source
+from profiler.planning.plan import make_plan
+from profiler.planning.readiness import check_ready
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+
+GOOD = '''\
+"""A workload."""
+import torch
+
+if torch.cuda.is_available():
+    def prepare(variant, problem, inputs, library): ...
+else:
+    prepare = lambda *arguments: None
+
+def make_inputs(problem, device, seed=0): ...
+
+def reference(*arguments): ...
+'''
+
+CUDA = """\
+#include "kernels.cuh"
+#include <cuda_fp16.h>
+// __global__ void commented_out(float* x) {}
+template <int TILE>
+__global__ void __launch_bounds__(TILE * 8, 2)
+scale(const float* x, float* y, int n) { y[0] = WIDTH; }
+"""
+HEADER = "namespace a { static __global__ void plain(const float* x, float* y, int n) {} }\n"
+
+CUDA_SPEC = """\
+name: x
+workload:
+  source: scale.cu
+  arguments: {x: {shape: n}, y: {shape: n, output: true}, n}
+  grid: n
+  block: 1
+  reference: x
+variants:
+  list:
+    - {name: torch, torch: x.clone()}
+    - {kernel: "scale<{tile}>", tile: 4, WIDTH: 3}
+    - {kernel: "a::plain"}
+problems: {matrix: {n: 8}}
+"""
+
+
+@pytest.fixture
+def ready(tmp_path):
+    def check(spec, *, capability=None, **files):
+        for name, text in files.items():
+            path = tmp_path / name.replace("__", ".")
+            path.write_text(text)
+        path = tmp_path / "x.yaml"
+        path.write_text(spec)
+        loaded = load_spec(path)
+        space = space_of(loaded)
+        plan = make_plan(loaded, space)
+        read_source.cache_clear()
+        return check_ready(loaded, plan, space, capability=capability)
+
+    return check
+
+
+MODULE = "name: x\nworkload: ./mine.py\nvariants: {list: [a]}\n"
+
+
+def test_a_whole_workload_is_ready(ready):
+    assert ready(MODULE, mine__py=GOOD) == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("def make_inputs(", "def make_inputs((", "mine.py:9: not valid Python: "),
+        ("def make_inputs", "def make_input", "mine.py has no function make_inputs(problem, "
+         "device, seed); did you mean 'make_input'?"),
+        ("def reference", "def refrence", "mine.py has no function reference(problem, inputs) and "
+         "no expected(variant, problem, inputs); did you mean 'refrence'?"),
+        ("problem, device, seed=0", "problem, device", "mine.py:9: make_inputs is called as "
+         "make_inputs(problem, device, seed), which it does not take"),
+        ("problem, device, seed=0", "problem, device, seed, n", "make_inputs is called as"),
+        ("problem, device, seed=0", "problem, device, seed, *, n", "make_inputs is called as"),
+    ],
+)  # fmt: skip
+def test_a_function_that_will_be_missing_is_named(ready, old, new, line):
+    assert GOOD.count(old) == 1
+    with pytest.raises(SpecError) as raised:
+        ready(MODULE, mine__py=GOOD.replace(old, new))
+    assert "x.yaml:2: workload: " in str(raised.value)
+    assert line in str(raised.value)
+
+
+@pytest.mark.parametrize("line", ["from other import *", "def __getattr__(name): ...",
+                                  "globals().update(more())"])  # fmt: skip
+def test_functions_that_may_come_from_elsewhere_are_not_missed(ready, line):
+    assert ready(MODULE, mine__py=f"{line}\n") == ()
+
+
+def test_a_file_that_is_no_python_is_refused_with_the_right_form(ready):
+    with pytest.raises(SpecError, match=r"write workload: \{source: \./mine\.cu, kernel: …"):
+        ready(MODULE.replace("mine.py", "mine.cu"))
+    with pytest.raises(SpecError, match=r"must be a Python file \(\.py\)"):
+        ready(MODULE.replace("mine.py", "mine.txt"))
+    with pytest.raises(SpecError, match=r"there is no such file; did you mean '.*/mine\.py'"):
+        ready(MODULE.replace("mine.py", "mien.py"), mine__py=GOOD)
+
+
+def test_a_source_that_a_space_names_is_looked_for(ready):
+    space = (
+        "from pathlib import Path\nfrom profiler.kernels.recipe import Recipe\n"
+        "def recipe(params): return Recipe((Path(__file__).with_name('scale.cu'),))\n"
+    )
+    spec = MODULE.replace("./mine.py", "{module: ./mine.py, space: ./space.py}")
+    with pytest.raises(SpecError, match=r"the source scale.cu of variant 'a': there is no such"):
+        ready(spec, mine__py=GOOD, space__py=space)
+    assert ready(spec, mine__py=GOOD, space__py=space, scale__cu="") == ()
+
+
+# ---- a .cu file ----
+
+
+def test_kernels_of_a_file_and_its_headers_are_found(ready, tmp_path):
+    assert ready(CUDA_SPEC, scale__cu=CUDA, kernels__cuh=HEADER) == ()
+    assert read_source(tmp_path / "scale.cu").kernels == ("scale", "plain")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("scale.cu", "scael.cu", "3: workload.source: the source scael.cu of variant"),
+        ("scale<{tile}>", "sclae<{tile}>", "scale.cu has no kernel 'sclae' (variant"),
+        ("scale<{tile}>", "sclae<{tile}>", "did you mean 'scale'?"),
+        ("scale<{tile}>", "commented_out", "has no kernel 'commented_out'"),
+        ("reference: x", "reference: ref.py:scale", "7: workload.reference: ref.py: cannot be"),
+        ("x.clone()", "mine.py:double", "mine.py has no function double(problem, inputs)"),
+    ],
+)
+def test_a_kernel_or_file_that_is_not_there_is_named(ready, old, new, line):
+    files = {"scale__cu": CUDA, "kernels__cuh": HEADER, "mine__py": GOOD}
+    with pytest.raises(SpecError) as raised:
+        ready(CUDA_SPEC.replace(old, new), **files)
+    assert line in str(raised.value)
+
+
+def test_a_macro_that_nothing_reads_is_said(ready):
+    files = {"scale__cu": CUDA, "kernels__cuh": HEADER}
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3"), **files)
+    assert note == ("The macro 'WITDH' changes nothing: scale.cu has no such word; it has 'WIDTH'.")
+    # In the grid it acts, and in a header that is not here it may.
+    in_grid = CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3, grid: n * WITDH")
+    assert ready(in_grid, **files) == ()
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, n2: 1"), **files)
+    assert note == "The parameter 'n2' changes nothing: nothing of the launch reads it."
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, gird: 2"), **files)
+    assert note.endswith("nothing of the launch reads it; did you mean 'grid'?")
+    (note,) = ready(CUDA_SPEC.replace("WIDTH: 3", "WIDTH: 3, plain: 1"), **files)
+    assert note.endswith("nothing of the launch reads it; as a macro it needs `define: [plain]`.")
+    # The other variant has no `plain`, and so not the macro.
+    defined = CUDA_SPEC.replace("reference: x", "reference: x\n  define: {WIDTH: 3, y: '{plain}'}")
+    assert ready(defined.replace("WIDTH: 3}", "plain: 1}"), **files) == ()
+    elsewhere = CUDA.replace('"kernels.cuh"', '"kernels.cuh"\n#include "elsewhere.cuh"')
+    assert ready(CUDA_SPEC.replace("WIDTH: 3", "WITDH: 3"), scale__cu=elsewhere) == ()
+
+
+# ---- a program ----
+
+COMMAND = "name: x\nworkload: {command: 'PROGRAM {variant}'}\nvariants: {list: [a, b]}\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "line"),
+    [
+        ("no-such-program", "2: workload.command: no program 'no-such-program' that can be run on"),
+        ("./program-9", "no program './program-9' that can be run in"),
+        ("./{variant}", "no program './a' that can be run in"),
+        ("./{variant}", "no program './b' that can be run in"),
+    ],
+)
+def test_a_program_that_is_not_there_is_named(ready, program, line):
+    with pytest.raises(SpecError) as raised:
+        ready(COMMAND.replace("PROGRAM", program))
+    assert line in str(raised.value)
+
+
+def test_a_program_that_is_there_is_ready(ready):
+    assert ready(COMMAND.replace("PROGRAM", "ls")) == ()
+    with pytest.raises(SpecError, match=r"2: workload.depends\[0\]: 'x.yml': no such file; did"):
+        ready(COMMAND.replace("PROGRAM {variant}'", "ls', depends: [x.yml]"))
+    with pytest.raises(SpecError, match=r"2: workload.cwd: there is no folder 'nowhere'"):
+        ready(COMMAND.replace("PROGRAM {variant}'", "ls', cwd: nowhere"))
+
+
+# ---- metrics ----
+
+METRICS = (
+    f"{COMMAND.replace('PROGRAM', 'ls')}collect: {{metrics: [default, smsp__inst_exectued.sum]}}\n"
+)
+
+
+def test_a_misspelled_metric_is_an_error_where_the_chip_is_known(ready):
+    with pytest.raises(SpecError, match=r"4: collect.metrics\[1\]: ncu knows no metric 'smsp__"):
+        ready(METRICS, capability="9.0")
+    assert ready(METRICS, capability="8.0") == ()
+    (note,) = ready(METRICS)
+    assert note.endswith("did you mean 'smsp__inst_executed.sum'? (on a GPU of 9.0)")
