@@ -39,6 +39,7 @@ from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
 
+SCRIPTS = ("page.js", "names.js", "downloads.js", "reach.js")
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
     Severity.WARNING: ("\u25b2", "Warning"),
@@ -124,7 +125,7 @@ def render(template: str, parts: dict[str, Any]) -> str:
     """Fill a template; styles and script come with it."""
     assets = {
         "css": _asset("page.css"),
-        "script": _asset("page.js") + _asset("names.js") + _asset("downloads.js"),
+        "script": Markup("").join(map(_asset, SCRIPTS)),
         "timeline_css": _asset("timeline.css"),
         "timeline_script": _asset("timeline.js"),
     }
