@@ -7,16 +7,30 @@ EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 # The tests of one file stay in one worker and share what they set up. Each worker imports torch.
 PARALLEL := -n logical --maxprocesses 4 --dist loadfile
 
-.PHONY: demo test gallery pictures clean
+# Pages are tested in a real browser. Debian's is installed where that is possible, and where it is not,
+# the tests that need it are skipped, and the last line says so.
+HAS_BROWSER := (command -v chromium || command -v chromium-browser || command -v google-chrome) >/dev/null
+NO_BROWSER := NO BROWSER: the tests of pages in Chromium were skipped. Install it: apt-get install chromium
+
+.PHONY: demo test gallery pictures browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/python -m profiler experiments/autotune.yaml
 
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest $(PARALLEL); status=$$?; \
+	  $(HAS_BROWSER) || echo "$(NO_BROWSER)" >&2; exit $$status
+
+# Quietly, and no reason to fail: most tests need no browser.
+browser:
+	@if ! $(HAS_BROWSER) && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  echo "Installing chromium for the tests of pages."; \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium) >/dev/null 2>&1; true; \
+	fi
+	@$(HAS_BROWSER) || echo "$(NO_BROWSER)" >&2
 
 gallery: $(VENV)/.installed
 	$(BIN)/python -m profiler gallery experiments/recordings reports/gallery

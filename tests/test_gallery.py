@@ -1,68 +1,100 @@
 """`profiler gallery`: every recording of a folder as a page, comparisons of them, and an index."""
 
 import re
-import shutil
 from html import unescape
 from pathlib import Path
 
 import pytest
+import yaml
+from browser_pages import CHECKS, findings_of, open_page
 from lxml import html
 
-from profiler.commands.gallery import GalleryRequest, make_gallery
+from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, UsageError
-from profiler.render.gallery import GalleryPage, MissingPage, render_index
+from profiler.render.index import IndexEntry, MissingPage, render_gallery
 
 RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
-CONTENTS = """\
-comparisons:
-  both: {title: Twice <the> same, runs: [first, second]}
-not_made:
-  third: {reason: Its run was lost., commands: [profiler there & back]}
-"""
+CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))
+RUNS = sorted(file.parent.name for file in RECORDINGS.glob("*/run.json"))
+PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
+
+
+NO_KEY_CUT = {"fusion_grid", "fusion_two_gpus", "index"}
+NOT_YET = {
+    "details pane": ("there is no pane of details", {*PAGES} - {"index"}),
+    "key column in A4": ("tables are as wide on paper as on a screen", {*PAGES} - {"index"}),
+    "key column at 1440 px": ("names and samples push columns away", {*PAGES} - NO_KEY_CUT),
+    "equal labels": ("ticks of narrow scales are rounded to the same", {"fusion_operators"}),
+}
+"""Check → why it cannot hold yet, and on which pages."""
 
 
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
-    """Pages of two recordings, and one that compares them."""
+    """The pages of all recordings, as they are published."""
     folder = tmp_path_factory.mktemp("gallery")
-    for name in ("first", "second"):
-        shutil.copytree(RECORDINGS / "timing_methods", folder / "recordings" / name)
-    (folder / "recordings/gallery.yaml").write_text(CONTENTS)
-    (folder / "recordings/README.md").write_text("no recording")
-    code = make_gallery(GalleryRequest(folder / "recordings", folder / "pages"))
-    assert code == ExitCode.COMPLETE
-    return folder / "pages"
+    assert make_gallery(GalleryRequest(RECORDINGS, folder)) == ExitCode.COMPLETE
+    return folder
 
 
 def test_every_recording_and_every_comparison_has_a_page(gallery):
-    names = ["both.html", "first.html", "index.html", "second.html"]
-    assert sorted(file.name for file in gallery.iterdir()) == names
-    assert "Replayed recording: measured on" in (gallery / "first.html").read_text()
-    assert "Comparison of 2 runs" in (gallery / "both.html").read_text()
+    assert {file.name for file in gallery.iterdir()} == {f"{name}.html" for name in PAGES}
+    for name in RUNS:
+        assert "Replayed recording: measured on" in (gallery / f"{name}.html").read_text()
+    assert "Comparison of 2 runs" in (gallery / "fusion_two_gpus.html").read_text()
 
 
 def test_the_index_lists_them_with_machine_date_and_answer(gallery):
     document = html.fromstring((gallery / "index.html").read_text())
     (section,) = document.xpath("//section[@id='pages']")
-    assert section.xpath(".//a/@href") == ["first.html", "second.html", "both.html"]
+    assert section.xpath(".//a/@href") == [f"{name}.html" for name in PAGES[:-1]]
     titles = [link.text_content() for link in section.xpath(".//a")]
-    assert titles[-1] == "Twice <the> same"
+    assert titles[-1] == CONTENTS["comparisons"]["fusion_two_gpus"]["title"]
     lines = [paragraph.text_content() for paragraph in section.xpath(".//p")]
-    assert lines[0] == "NVIDIA H200 · 2026-11-22 00:30 UTC"
-    assert lines[4].startswith("NVIDIA H200 → NVIDIA H200 · 2026-11-22 00:30 UTC → ")
-    page = unescape(re.sub(r"<[^>]+>", "", (gallery / "first.html").read_text()))
+    assert lines[0] == "NVIDIA H200 \u00b7 2026-11-20 21:39 UTC"
+    assert lines[-2].startswith(
+        "NVIDIA H200 \u2192 NVIDIA H200 \u00b7 2026-11-21 21:40 UTC \u2192 "
+    )
+    page = unescape(re.sub(r"<[^>]+>", "", (gallery / f"{RUNS[0]}.html").read_text()))
     assert titles[0] in page
     assert lines[1] in page, "the answer as the page says it"
     assert len(lines[1]) > 40
-    assert "Its run was lost." in document.text_content()
-    assert "profiler there & back" in document.text_content()
+    for page in CONTENTS["not_made"].values():
+        assert " ".join(page["reason"].split()) in document.text_content()
+        assert all(command in document.text_content() for command in page["commands"])
+
+
+# ---- in a browser --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def looks():
+    """Looks of the elements that axe-core has seen, over all pages."""
+    return set()
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def found(request, gallery, browser, looks):
+    """Name of a page, and what each check finds wrong with it."""
+    opened = open_page(browser, (gallery / f"{request.param}.html").as_uri())
+    yield request.param, findings_of(opened, looks)
+    opened.page.context.close()
+
+
+@pytest.mark.parametrize("check", CHECKS)
+def test_nothing_is_wrong_with_a_page(found, check, request):
+    name, wrong = found
+    reason, pages = NOT_YET.get(check, ("", ()))
+    if name in pages:
+        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+    assert wrong[check] == []
 
 
 def test_nothing_from_outside_is_markup_in_the_index():
     evil = "<script>alert(1)</script>\"' onload=x &amp;"
-    page = GalleryPage('a "b"<c>.html', evil, (evil, evil), (evil,), evil)
+    page = IndexEntry('a "b"<c>.html', evil, (evil, evil), (evil,), evil)
     missing = MissingPage(evil, evil, (evil,))
-    text = render_index([page], [missing])
+    text = render_gallery([page], [missing])
     document = html.fromstring(text)
     assert "<script>alert" not in text
     assert document.text_content().count(evil) == 8

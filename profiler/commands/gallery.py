@@ -15,12 +15,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from profiler.commands.report import read_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
-from profiler.render.gallery import GalleryPage, MissingPage, render_index
+from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
 from profiler.run_folder.folder import RUN_FILE, RunFolder, write_atomic
 from profiler.sessions.progress import make_console
 
 CONTENTS_FILE = "gallery.yaml"
-INDEX_FILE = "index.html"
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def make_gallery(request: GalleryRequest) -> ExitCode:
     missing = [
         MissingPage(name, page.reason, page.commands) for name, page in contents.not_made.items()
     ]
-    write_atomic(index, render_index(pages, missing))
+    write_atomic(index, render_gallery(pages, missing))
     console.print(f"Index: {index}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE
 
@@ -91,7 +90,7 @@ def _read_contents(file: Path) -> _Contents:
 
 def _submit_pages(
     request: GalleryRequest, contents: _Contents, pool: ProcessPoolExecutor
-) -> Iterator[Future[GalleryPage]]:
+) -> Iterator[Future[IndexEntry]]:
     """Start the making of each page; raises UsageError where there is no recording."""
     recordings = sorted(file.parent for file in request.recordings.glob(f"*/{RUN_FILE}"))
     if not recordings:
@@ -104,7 +103,7 @@ def _submit_pages(
         yield pool.submit(_write_comparison_page, runs, comparison.title, target)
 
 
-def _write_recording_page(recording: Path, out: Path) -> GalleryPage:
+def _write_recording_page(recording: Path, out: Path) -> IndexEntry:
     from profiler.render.gallery import page_of_run
     from profiler.render.page import render_page
 
@@ -114,7 +113,7 @@ def _write_recording_page(recording: Path, out: Path) -> GalleryPage:
     return page_of_run(findings, target.name)
 
 
-def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> GalleryPage:
+def _write_comparison_page(runs: tuple[str, ...], title: str, target: Path) -> IndexEntry:
     from profiler.comparison.runs import find_runs, read_runs
     from profiler.findings.runs.comparison import compare
     from profiler.render.gallery import page_of_comparison

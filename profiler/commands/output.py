@@ -14,7 +14,7 @@ from profiler.model import SCHEMA_VERSION, CellStatus
 from profiler.notices import Notice, fold, in_one_line, remedy, severity, text
 from profiler.outside_text import safe
 from profiler.planning.plan import plan_document
-from profiler.run_folder.folder import PAGE_FILE, write_atomic
+from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic
 from profiler.sessions.progress import make_console
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"
-SUMMARY_JSON_FILE = "summary.json"
 
 
 def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Path | None:
@@ -61,11 +60,14 @@ def notice_lines(notices: Sequence[Notice], *, verbose: bool) -> tuple[str, ...]
 def report_document(findings: Findings) -> dict[str, Any]:
     """The findings as one JSON document: raw numbers, units in the keys, missing is null."""
     from profiler.findings.document import findings_document
+    from profiler.render.words.headline import headline_text
 
     report = findings.report
     return {
         "schema_version": SCHEMA_VERSION,
         "experiment": report.experiment,
+        "title": report.title,
+        "sentence": headline_text(findings),
         "created": report.created,
         "replayed": asdict(report.replay) if report.replay else None,
         "environment": asdict(report.environment),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from profiler.commands.index import write_index
 from profiler.commands.output import (
     print_notices,
     report_document,
@@ -44,7 +45,10 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     with stages.stage(f"Comparing {cells} cells"):
         findings = find(finished.report)
     with stages.stage("Writing page, CSV and JSON"):
-        page = write_results(findings, _results_folder(run, request))
+        folder = _results_folder(run, request)
+        page = write_results(findings, folder)
+        if folder.resolve().parent.parent == request.out.resolve():
+            write_index(request.out, _warn)
     if request.json_target != "-":
         from profiler.render.console.tables import final_summary
 
@@ -55,6 +59,10 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
     if request.json_target is not None:  # a document of timelines takes seconds
         write_json_target(report_document(findings), request.json_target)
     return finished.exit_code
+
+
+def _warn(text: str) -> None:
+    make_console("auto", stderr=True).print(text, markup=False, soft_wrap=True)
 
 
 def read_run(run: RunFolder) -> Finished:

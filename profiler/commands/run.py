@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
+from profiler.commands.index import write_index
 from profiler.commands.output import (
     notice_lines,
     report_document,
@@ -114,6 +115,7 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
         results = _replay(request, source)
     findings = find(results.report)
     page = write_results(findings, results.folder, page=request.page)
+    write_index(request.out, reporter.warn)
     _print_results(findings, page, reporter, request.json_target)
     reporter.say(_time_line(results.stages, time.monotonic() - started))
     return _exit_code(results.finished.exit_code, findings, gate, reporter)

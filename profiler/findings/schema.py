@@ -246,6 +246,8 @@ class Summary(_Part):
 
     schema_version: int
     experiment: str
+    title: str
+    sentence: str = Field(description="the answer in one sentence; empty where nothing is measured")
     created: str
     replayed: dict[str, Any] | None
     environment: dict[str, Any]

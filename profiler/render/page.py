@@ -39,13 +39,15 @@ from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
 
+SHARED = ("data", "state", "tables", "details", "walk", "export", "parallel", "page")
+"""Files of the page's script that share one scope, in the order in which they need each other."""
+SCRIPTS = ("names", "downloads", "reach")
+"""Files with a scope of their own."""
 _SEVERITY_WORDS = {
     Severity.ERROR: ("\N{MULTIPLICATION X}", "Error"),
     Severity.WARNING: ("\u25b2", "Warning"),
     Severity.INFO: ("\u25cf", "Note"),
 }
-SCRIPTS = ("data", "state", "tables", "details", "walk", "export", "parallel", "page")
-"""Files of the page's script."""
 _SEVERITY_ORDER = (Severity.ERROR, Severity.WARNING, Severity.INFO)
 
 
@@ -210,15 +212,10 @@ def _environment() -> Environment:
 
 @cache
 def _script() -> Markup:
-    """The parts of the page's script in one scope, in the order in which they need each other."""
-    parts = Markup("\n").join(_asset(f"{name}.js") for name in SCRIPTS)
-    return (
-        Markup('(() => {\n"use strict";\n')
-        + parts
-        + Markup("\n})();\n")
-        + _asset("names.js")
-        + _asset("downloads.js")
-    )
+    """The page's script."""
+    shared = Markup("\n").join(_asset(f"{name}.js") for name in SHARED)
+    scoped = Markup('(() => {\n"use strict";\n') + shared + Markup("\n})();\n")
+    return scoped + Markup("").join(_asset(f"{name}.js") for name in SCRIPTS)
 
 
 @cache

@@ -64,6 +64,7 @@ TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
 """What nsys writes into the folder of an attempt."""
 PAGE_FILE = "index.html"
+SUMMARY_JSON_FILE = "summary.json"
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 _BLAME_PARTS = 2
 """Outcome and cause, in AttemptResult.failed."""

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from itertools import groupby
+from typing import Protocol
 
 import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from profiler.comparison.run_entries import RunEntry
 from profiler.findings.findings import Findings
+from profiler.findings.runs.history import changes
 from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.planning.problem_names import distinct
@@ -27,6 +30,7 @@ from profiler.render.tables.launches import group_launches
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
+from profiler.render.words.history import best_range, change_words
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
 
@@ -209,19 +213,34 @@ def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
     return table
 
 
-def runs_table(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
-    """Show runs; rows have `run experiment created gpu cells`."""
-    if not rows:
+def runs_table(runs: Sequence[RunEntry]) -> RenderableType:
+    """Show runs as their index does: `runs` stand by experiment, the newest first."""
+    if not runs:
         return Text("No runs here yet.")
     table = _table("Runs")
     _columns(table, "run", name=True)
-    _columns(table, "experiment", drop=1)
-    _columns(table, "created", fixed=True, drop=3)
-    _columns(table, "GPU", drop=4)
+    _columns(table, "created", fixed=True, drop=4)
+    _columns(table, "GPU", drop=5)
+    _columns(table, "commit", fixed=True, drop=3)
     _columns(table, "cells", right=True, drop=2)
-    for row in rows:
-        texts = (row["run"], row["experiment"], row["created"], row["gpu"] or numbers.MISSING)
-        table.add_row(*(_plain(str(text)) for text in texts), str(row["cells"]))
+    _columns(table, "best \u00f7 baseline", right=True, drop=1)
+    _columns(table, "against the run before")
+    _columns(table, "answer", drop=6)
+    for _, of_experiment in groupby(runs, lambda run: run.experiment):
+        entries = tuple(of_experiment)
+        changed = changes(entries)
+        for run in entries:
+            change = changed.get(run.folder)
+            table.add_row(
+                *(_plain(text or numbers.MISSING) for text in (run.folder, run.created, run.gpu)),
+                _plain(run.commit or numbers.MISSING),
+                str(run.cells),
+                best_range(run),
+                Text(change_words(change), style="red" if change.slower else "")
+                if change
+                else Text(numbers.MISSING),
+                _plain(run.answer or numbers.MISSING),
+            )
     return table
 
 

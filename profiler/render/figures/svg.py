@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from typing import Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.figure import Figure
+from matplotlib.font_manager import findfont, get_font
 
 # Figures are drawn in these colours and nothing else; each stands for a CSS variable, so that the
 # page's light and dark schemes reach into the figures. The values are arbitrary and never seen.
@@ -79,6 +82,14 @@ _FONT_SHORTHAND = re.compile(r"(font: (?:[\w.]+ )*?[\d.]+px) [^;]*")
 _NUMBER = re.compile(r"-?\d+\.\d+")
 _SPACE = re.compile(r"\s+")
 _ROOM_AT_LETTER = re.compile(r" ?([A-Za-z]) ?")
+_LABEL_GROUPS = ("matplotlib.axis", "legend")
+"""Ids of groups of labels as matplotlib writes them, without their number."""
+_LABELS = "labels"
+_FONT_SIZE = re.compile(r"([\d.]+)px")
+_ANCHOR = re.compile(r"text-anchor: (\w+)")
+_ROTATION = re.compile(r"rotate\((-?[\d.]+)")
+_DESCENT = 0.3
+"""How far letters reach below their line, by their size."""
 _NO_ROTATION = re.compile(r"rotate\(-?0 [^)]*\)")
 _INVISIBLE = "fill: none"
 _LEFT_OUT = ("metadata", "style", "clipPath")
@@ -124,6 +135,7 @@ def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
     referenced = set(_references(root))
     for element in root.iter():
         _rename(element, prefix, referenced)
+    _make_room(root)
     rules = _share_styles(root)
     _dress(root, label, description)
     _add_rules(root, rules)
@@ -146,16 +158,64 @@ def _strip(root: ElementTree.Element) -> None:
 
 
 def _flatten(parent: ElementTree.Element) -> None:
-    """Remove invisible elements, and replace groups that only hold others by their children."""
+    """Remove invisible elements, and replace groups that only hold others by their children.
+
+    The labels of an axis and those of a legend stay together: no two in one group may be equal.
+    """
     children: list[ElementTree.Element] = []
     for child in parent:
         _flatten(child)
         identifier = child.get("id", "")
+        if identifier.rpartition("_")[0] in _LABEL_GROUPS:
+            child.set("class", _LABELS)
         if child.tag == "g" and set(child.attrib) <= {"id"} and not identifier.startswith(_MARK):
             children.extend(child)
         elif child.get("style") != _INVISIBLE and not (child.tag == "defs" and not len(child)):
             children.append(child)
     parent[:] = children
+
+
+def _make_room(root: ElementTree.Element) -> None:
+    """Widen the view box to hold all text: labels of several axes may stand below their figure."""
+    left, top, width, height = map(float, root.get("viewBox", "0 0 1 1").split())
+    boxes = [_text_box(text) for text in root.iter("text")]
+    least_x = min([left, *(box[0] for box in boxes)])
+    least_y = min([top, *(box[1] for box in boxes)])
+    most_x = max([left + width, *(box[2] for box in boxes)])
+    most_y = max([top + height, *(box[3] for box in boxes)])
+    sizes = (least_x, least_y, most_x - least_x, most_y - least_y)
+    root.set("viewBox", " ".join(f"{round(size, 2):g}" for size in sizes))
+
+
+def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
+    """Left, top, right and bottom of a text in the figure's font, whose letters are wide."""
+    style = text.get("style", "")
+    size = float(match[1]) if (match := _FONT_SIZE.search(style)) else 0.0
+    width = _width(text.text or "", size)
+    anchor = match[1] if (match := _ANCHOR.search(style)) else "start"
+    start = -width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+    match = _ROTATION.search(text.get("transform", ""))
+    turn = math.radians(float(match[1])) if match else 0.0
+    x, y = float(text.get("x", 0)), float(text.get("y", 0))
+    corners = [
+        (
+            x + along * math.cos(turn) - down * math.sin(turn),
+            y + along * math.sin(turn) + down * math.cos(turn),
+        )
+        for along in (start, start + width)
+        for down in (-size, _DESCENT * size)
+    ]
+    across, upright = zip(*corners, strict=True)
+    return min(across), min(upright), max(across), max(upright)
+
+
+@cache
+def _width(text: str, size: float) -> float:
+    """Width of a text in the font that comes with matplotlib, in points."""
+    font = get_font(findfont("DejaVu Sans"))
+    font.set_size(size, 72)
+    font.set_text(text, 0.0)
+    return float(font.get_width_height()[0]) / 64
 
 
 def _references(root: ElementTree.Element) -> Iterator[str]:

@@ -29,6 +29,11 @@ def headline(findings: Findings) -> Sentence:
     return sentence or _general(findings)
 
 
+def headline_text(findings: Findings) -> str:
+    """The answer in one sentence, as plain text."""
+    return "".join(part.text for part in headline(findings))
+
+
 def _by_kind(findings: Findings) -> Callable[[Findings], Sentence] | None:
     if findings.timers is not None and findings.timers.compared:
         return _timers

@@ -185,7 +185,7 @@ def test_the_answer_counts_and_names_the_worst(comparison):
 
 def test_nothing_is_called_faster_between_different_machines(refused):
     tree = lxml.html.document_fromstring(render_comparison(refused))
-    assert "different machines" in words(tree.xpath('//div[@class="replayed"]')[0])
+    assert "different machines" in words(tree.xpath('//aside[@class="replayed"]')[0])
     main = words(tree.xpath('//table[@id="main-table"]/tbody')[0])
     assert "faster" not in main
     assert "slower" not in main

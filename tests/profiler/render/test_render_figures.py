@@ -99,7 +99,10 @@ def test_every_reference_has_its_target() -> None:
 def test_styles_are_classes_whose_rules_come_with_the_figure() -> None:
     drawing = draw_lines()
     (sheet,) = drawing.xpath("//style/text()")
-    classes = {name for value in drawing.xpath("//@class") for name in value.split()} - {"mark"}
+    classes = {name for value in drawing.xpath("//@class") for name in value.split()} - {
+        "mark",
+        "labels",
+    }
     assert classes == set(re.findall(r"\.(\w+)\{", sheet))
     assert drawing.xpath("./*//@style") == []
 

@@ -264,9 +264,12 @@ def test_wrong_results_are_never_ranked(findings: Findings, tree: Tree) -> None:
             assert row[heads.index(column)].get("data-value") is None
         assert words(row[heads.index("outcome")]) == "wrong result"
     assert found == len(wrong) > 0
-    said = "//p[@class='answer'] | //div[@class='cards' or @class='sentences'] | //figure[1]"
+    said = "//p[@class='answer'] | //div[@class='cards' or @class='sentences']"
     for part in tree.xpath(said):
         assert "vector-b64-v1" not in words(part)
+    drawn = tree.xpath("//figure[@id='figure-first']//*[@data-cell]/@data-cell")
+    assert drawn
+    assert not wrong & set(map(int, drawn))
 
 
 def test_replay_is_said_before_everything_else(tree: Tree) -> None:

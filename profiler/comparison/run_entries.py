@@ -1,0 +1,238 @@
+"""What a list of runs shows of each: answer, machine, commit, the best relative to the baseline.
+
+All of it comes from `run.json` and `summary.json`. A summary has megabytes, so what was read of it
+is kept beside the runs, and is read again only where a file has changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import UsageError
+from profiler.run_folder.documents import read_dataclass, read_json
+from profiler.run_folder.folder import (
+    PAGE_FILE,
+    RUN_FILE,
+    SUMMARY_JSON_FILE,
+    RunFolder,
+    write_json,
+)
+
+KEPT_FILE = ".index.json"
+_VERSION = 1
+"""Of the content of an entry: those that were kept by another version are read again."""
+_SHORT_COMMIT = 8
+_NO_NUMBER = float("nan")
+
+
+@dataclass(frozen=True)
+class ProblemBest:
+    """The best of one problem, references left out, relative to the baseline in the same run."""
+
+    problem: str
+    variant: str
+    ratio: float
+    low: float
+    high: float
+    """95 % interval of the ratio; both are the ratio itself where the baseline is the best."""
+    noise_floor: float
+    """Relative effect; 0 where it is not known."""
+
+
+@dataclass(frozen=True)
+class RunEntry:
+    """One run, or one replay, in a list of runs."""
+
+    folder: str
+    """Path in the folder of the list, with `/`."""
+    experiment: str
+    title: str
+    created: str
+    number: int
+    """RunRecord.number; 0 of a replay."""
+    replayed: bool
+    gpu: str
+    """Or the processor; empty where neither is known."""
+    settings: tuple[str | None, ...]
+    """GPU, clock control and cache control: durations under other settings are not compared."""
+    commit: str
+    """First digits, and `+` where files had changed; empty where it is not known."""
+    cells: int
+    baseline: str | None
+    page: bool
+    """Whether it has a page."""
+    answer: str
+    """One sentence; empty of a run that has not ended."""
+    best: tuple[ProblemBest, ...]
+
+    @property
+    def when(self) -> float:
+        """Time at which the run began, in seconds since 1970; 0 where that is no time."""
+        try:
+            return datetime.fromisoformat(self.created).timestamp()
+        except (ValueError, OverflowError):
+            return 0.0
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """An entry as it was read from files in this state."""
+
+    state: tuple[int, ...]
+    entry: RunEntry
+
+
+@dataclass(frozen=True)
+class _KeptFile:
+    """The content of KEPT_FILE."""
+
+    version: int
+    entries: Mapping[str, _Kept]
+
+
+State = Mapping[str, tuple[int, ...]]
+"""Folder of a run → times and sizes of its files."""
+
+
+def run_states(out: Path) -> State:
+    """Every folder of a run or a replay under `out`, with the state of its files."""
+    files = (
+        path
+        for name in (RUN_FILE, SUMMARY_JSON_FILE)
+        for path in out.glob(f"*/*/{name}")
+        if not path.is_symlink() and not path.parent.is_symlink()
+    )
+    folders = {path.parent for path in files}
+    return {folder.relative_to(out).as_posix(): _state(folder) for folder in sorted(folders)}
+
+
+def _state(folder: Path) -> tuple[int, ...]:
+    state: list[int] = []
+    for name in (RUN_FILE, SUMMARY_JSON_FILE):
+        try:
+            found = (folder / name).stat()
+            state += (found.st_mtime_ns, found.st_size)
+        except OSError:
+            state += (0, 0)
+    return tuple(state)
+
+
+def read_entries(
+    out: Path, states: State, on_odd: Callable[[str], None] = lambda _: None
+) -> tuple[RunEntry, ...]:
+    """Entries of the runs in `states`, by experiment, each with its newest run first.
+
+    The experiment with the newest run comes first. What cannot be read is left out, and `on_odd`
+    gets a sentence on it.
+    """
+    kept = _kept(out)
+    entries = []
+    for folder, state in states.items():
+        before = kept.get(folder)
+        try:
+            entry = before.entry if before and before.state == state else _read(out, folder)
+        except UsageError as error:
+            on_odd(f"left out: {error}")
+            continue
+        entries.append(entry)
+    newest: dict[str, float] = {}
+    for entry in entries:
+        newest[entry.experiment] = max(newest.get(entry.experiment, 0.0), entry.when)
+    return tuple(sorted(entries, key=lambda entry: _place(entry, newest), reverse=True))
+
+
+def _place(entry: RunEntry, newest: Mapping[str, float]) -> tuple[Any, ...]:
+    return newest[entry.experiment], entry.experiment, entry.number, entry.when, entry.folder
+
+
+def keep_entries(out: Path, states: State, entries: tuple[RunEntry, ...]) -> None:
+    """Write down what was read, for the next time."""
+    kept = {entry.folder: _Kept(states[entry.folder], entry) for entry in entries}
+    write_json(out / KEPT_FILE, asdict(_KeptFile(_VERSION, kept)))
+
+
+def _kept(out: Path) -> Mapping[str, _Kept]:
+    """What was kept; nothing where that is damaged or of another version."""
+    try:
+        kept = read_dataclass(out / KEPT_FILE, _KeptFile)
+    except UsageError:
+        return {}
+    return kept.entries if kept.version == _VERSION else {}
+
+
+# ---- one run -------------------------------------------------------------------------------------
+
+
+def _read(out: Path, folder: str) -> RunEntry:
+    """Raises UsageError where neither file can be read as one of this program."""
+    run = RunFolder(out / folder)
+    record = run.record() if run.exists() else None
+    try:
+        summary = read_json(run.path / SUMMARY_JSON_FILE)
+    except UsageError:
+        if record is None:
+            raise
+        summary = {}
+    document: Mapping[str, Any] = asdict(record) | summary if record else summary
+    try:
+        page = (run.path / PAGE_FILE).is_file()
+        return _entry(document, folder, 0 if record is None else record.number, page=page)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"{run.path}: damaged, or none of this program: {error!r}") from error
+
+
+def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool) -> RunEntry:
+    environment = document["environment"]
+    commit = str(environment.get("git_commit") or "")[:_SHORT_COMMIT]
+    settings = ("gpu", "clock_control", "cache_control")
+    return RunEntry(
+        folder=folder,
+        experiment=_text(document["experiment"]),
+        title=_text(document.get("title") or document["experiment"]),
+        created=_text(document["created"]),
+        number=number,
+        replayed=bool(document.get("replayed")),
+        gpu=_text(environment.get("gpu") or environment.get("cpu") or ""),
+        settings=tuple(environment.get(name) and _text(environment[name]) for name in settings),
+        commit=f"{commit}+" if commit and environment.get("git_dirty") else commit,
+        cells=len(document["cells"] if "cells" in document else document["keys"]),
+        baseline=document.get("baseline"),
+        page=page,
+        answer=_text(document.get("sentence") or ""),
+        best=tuple(_bests(document)) if "answer" in document else (),
+    )
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def _bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:
+    """The best of each problem whose winner has a ratio to the baseline."""
+    answer = summary["answer"]
+    cells = {cell["id"]: cell for cell in summary["cells"]}
+    for problem in answer["problems"]:
+        winner = problem["best_other"] or problem["winner"]
+        numbers = cells[winner["cell"]]["metrics"].get(answer["metric"], {}) if winner else {}
+        ratio = _number(numbers.get("ratio"))
+        if not ratio > 0:
+            continue
+        yield ProblemBest(
+            problem=_text(problem["problem"]),
+            variant=_text(winner["variant"]),
+            ratio=ratio,
+            low=_number(numbers.get("ratio_low"), ratio),
+            high=_number(numbers.get("ratio_high"), ratio),
+            noise_floor=_number(numbers.get("noise_floor"), 0.0),
+        )
+
+
+def _number(value: object, missing: float = _NO_NUMBER) -> float:
+    return missing if value is None or not math.isfinite(float(str(value))) else float(str(value))

@@ -1,0 +1,133 @@
+"""Lists of pages: the index of a folder of runs, and that of a gallery."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from profiler.comparison.run_entries import RunEntry
+from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
+from profiler.render.figures.small_line import small_line
+from profiler.render.page import render
+from profiler.render.words import numbers, verdicts
+from profiler.render.words.history import best_words, change_words
+
+INDEX_FILE = "index.html"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A verdict beside an entry."""
+
+    css: str
+    text: str
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """A page of an index."""
+
+    file: str
+    """Address relative to the index; empty where the page is not there yet."""
+    title: str
+    machines: tuple[str, ...]
+    """GPU of each run, or its processor; one for a run, several for a comparison."""
+    dates: tuple[str, ...]
+    """ISO 8601 with offset, in the order of the runs."""
+    answer: str
+    facts: tuple[str, ...] = ()
+    """What else stands in its small line, such as the commit."""
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class MissingPage:
+    """A page that the recordings are not enough for."""
+
+    name: str
+    reason: str
+    commands: tuple[str, ...]
+    """What makes it elsewhere, for a shell."""
+
+
+@dataclass(frozen=True)
+class IndexGroup:
+    """Pages under one heading."""
+
+    entries: tuple[IndexEntry, ...]
+    title: str = ""
+    line: Markup | None = None
+    """The best over time; None where there are no two runs to compare."""
+    best: str = ""
+    """The best of the newest run in words; empty where it has no ratio to a baseline."""
+
+
+def render_gallery(entries: Sequence[IndexEntry], missing: Sequence[MissingPage]) -> str:
+    """HTML of the index of a gallery."""
+    lead = (
+        f"{len(entries)} pages, each one file that opens from disk. "
+        "The numbers are those of the machine that each names."
+    )
+    return _render("Gallery", "Replayed recordings", lead, [IndexGroup(tuple(entries))], missing)
+
+
+def render_runs(entries: Sequence[RunEntry]) -> str:
+    """HTML of the index of a folder of runs; `entries` stand by experiment, newest first."""
+    groups = [_group(tuple(runs)) for _, runs in groupby(entries, lambda run: run.experiment)]
+    lead = (
+        f"Runs: {len(entries)}; experiments: {len(groups)}. A verdict is on the best of each "
+        "problem, relative to the baseline of its own run, against the run before."
+    )
+    return _render("Runs", "kernel-profiler", lead, groups, ())
+
+
+def _render(
+    title: str,
+    crumb: str,
+    lead: str,
+    groups: Sequence[IndexGroup],
+    missing: Sequence[MissingPage],
+) -> str:
+    parts = {"title": title, "crumb": crumb, "lead": lead, "groups": groups, "missing": missing}
+    return render("index.html", parts)
+
+
+# ---- runs ----------------------------------------------------------------------------------------
+
+
+def _group(runs: tuple[RunEntry, ...]) -> IndexGroup:
+    """Runs of one experiment, the newest first."""
+    changed = changes(runs)
+    points = best_over_time(runs)
+    return IndexGroup(
+        entries=tuple(_entry(run, changed.get(run.folder)) for run in runs),
+        title=runs[0].title,
+        line=_line(points) if len(points) > 1 else None,
+        best=best_words(points[-1]) if points else "",
+    )
+
+
+def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
+    facts = (
+        "replay" if run.replayed else "",
+        f"{run.cells} cell{'s' * (run.cells != 1)}",
+        run.commit and f"commit {run.commit}",
+    )
+    return IndexEntry(
+        file=f"{run.folder}/{INDEX_FILE}" if run.page else "",
+        title=run.folder,
+        machines=(run.gpu or "machine not recorded",),
+        dates=(run.created,),
+        answer=run.answer or "No results yet: the run goes on, or was stopped.",
+        facts=tuple(filter(None, facts)),
+        mark=Mark(verdicts.CSS[change.verdict], change_words(change)) if change else None,
+    )
+
+
+def _line(points: Sequence[BestPoint]) -> Markup:
+    values = ", ".join(numbers.ratio(point.ratio) for point in points)
+    label = f"Best relative to {points[-1].entry.baseline}, the oldest run first: {values}"
+    return small_line([(point.low, point.ratio, point.high) for point in points], label)

@@ -1,0 +1,217 @@
+"""Pages in Chromium: one browser for the tests of a process, and what is asked of an open page.
+
+Chromium is the system's; Playwright downloads none. Where it cannot be started, the tests that need
+it are skipped, and `make test` says so at its end.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+INSTALL = "install it with `apt-get install chromium`"
+CHECKS_FILE = Path(__file__).with_name("page_checks.js")
+
+PATIENCE_MS = 20_000
+WIDE = {"width": 1440, "height": 900}
+NARROW = {"width": 390, "height": 844}
+PAPER = {"width": 718, "height": 1047}
+"""A4 between margins of 10 mm, at 96 px an inch; a page that asks for landscape gets it turned."""
+CHECKS = (
+    "answer below the fold",
+    "details pane",
+    "clipped text of a figure",
+    "equal labels",
+    "order of a table",
+    "key column at 1440 px",
+    "out of reach of the keyboard",
+    "equal ids",
+    "sideways scroll at 390 px",
+    "key column in A4",
+    "console",
+    "request",
+    "axe-core, light",
+    "axe-core, dark",
+    "axe-core, print",
+    "axe-core, 390 px",
+)
+"""Keys of `findings_of`."""
+ON_COLOURS = ("color-contrast", "link-in-text-block")
+"""Rules of axe-core that another colour scheme can break and a narrow window cannot."""
+ON_SCROLLERS = ("scrollable-region-focusable",)
+"""Asked of the whole page, not of a part of it, by a check of our own."""
+
+
+class _Shared:
+    """The browser of this process: started by the first who asks, and closed at the end."""
+
+    def __init__(self) -> None:
+        self._closing = ExitStack()
+        self._browser: Browser | None = None
+        self._why_not = ""
+
+    def get(self) -> Browser:
+        if self._browser is None and not self._why_not:
+            self._start()
+        if self._browser is None:
+            pytest.skip(self._why_not)
+        return self._browser
+
+    def _start(self) -> None:
+        path = next((path for name in NAMES if (path := shutil.which(name))), None)
+        if path is None:
+            self._why_not = f"no Chromium on PATH: {INSTALL}"
+            return
+        playwright = self._closing.enter_context(sync_playwright())
+        try:
+            self._browser = playwright.chromium.launch(executable_path=path, args=["--disable-gpu"])
+        except Error as error:
+            self._why_not = f"Chromium does not start here: {str(error)[-200:]}"
+            return
+        self._closing.callback(self._browser.close)
+
+    def close(self) -> None:
+        self._closing.close()
+        self._browser = None
+
+
+_SHARED = _Shared()
+shared_browser = _SHARED.get
+"""The browser of this process; skips the test where it cannot be started."""
+close_browser = _SHARED.close
+
+
+@cache
+def _axe() -> str:
+    return files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An open page with everything that it asked for and complained about."""
+
+    page: Page
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    """Addresses outside the page's own file."""
+
+    def ask(self, check: str, argument: object = None) -> Any:
+        """Answer of a function of page_checks.js."""
+        return self.page.evaluate(f"(argument) => pageChecks.{check}(argument)", argument)
+
+
+def open_page(browser: Browser, address: str) -> Opened:
+    """Open a page in a window of its own, for mouse and touch, with page_checks.js."""
+    page = browser.new_context(viewport=WIDE, has_touch=True).new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    opened = Opened(page)
+    page.on("console", lambda message: opened.console.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: opened.console.append(str(error)))
+    page.on("request", lambda request: _note_request(opened, request.url))
+    page.goto(address)
+    page.evaluate(CHECKS_FILE.read_text(encoding="utf-8"))
+    return opened
+
+
+def _note_request(opened: Opened, url: str) -> None:
+    if not url.startswith(("file:", "data:", "blob:")):
+        opened.requests.append(url)
+
+
+def accessibility(page: Page, **options: Any) -> list[str]:
+    """What axe-core finds wrong with a page, a sentence for each element."""
+    if not page.evaluate("typeof axe === 'object'"):
+        page.evaluate(_axe())
+    options = {"resultTypes": ["violations"], "preload": False} | options
+    found = page.evaluate(
+        "async (options) => (await axe.run(document, options)).violations", options
+    )
+    return [
+        f"{rule['id']}: {node['target']} {node['html'][:120]}"
+        for rule in found
+        for node in rule["nodes"]
+    ]
+
+
+def findings_of(opened: Opened, known: set[int]) -> dict[str, list[str]]:
+    """What each check finds wrong with a page, by the check; the page is not usable afterwards.
+
+    `known` are the looks of elements that axe-core has already seen on other pages; those of this
+    page are added.
+    """
+    page = opened.page
+    found = {
+        "answer below the fold": opened.ask("belowFold"),
+        "details pane": list(_faults_of_details(page)),
+    }
+    opened.ask("openAll")
+    found |= {
+        "clipped text of a figure": opened.ask("clippedTexts"),
+        "equal labels": opened.ask("equalLabels"),
+        "order of a table": opened.ask("misorderedTables"),
+        "key column at 1440 px": opened.ask("clippedKeys"),
+        "out of reach of the keyboard": opened.ask("unreachableScrollers"),
+        "equal ids": opened.ask("equalIds"),
+    }
+    page.set_viewport_size(NARROW)
+    opened.ask("settled")
+    found["sideways scroll at 390 px"] = opened.ask("sidewaysScroll")
+    found["out of reach of the keyboard"] += opened.ask("unreachableScrollers")
+    page.emulate_media(media="print")
+    turned = opened.ask("isLandscape")
+    page.set_viewport_size(
+        {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
+    )
+    found["key column in A4"] = opened.ask("clippedKeys")
+    page.emulate_media(media="screen")
+    page.set_viewport_size(WIDE)
+    found |= {"console": [*opened.console], "request": [*opened.requests]}
+    known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
+    return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(page)}
+
+
+def _faults_of_details(page: Page) -> Iterator[str]:
+    """What does not open the details of the first cell of the main table, or loses the focus."""
+    rows = page.locator("#main-table tbody tr[data-cell]")
+    if not rows.count():
+        return
+    pane = page.locator("#details")
+    if not pane.count():
+        yield "there is no pane of details"
+        return
+    first = rows.first.locator("th, td").first
+    ways = {"mouse": first.click, "touch": first.tap, "key": lambda: first.press("Enter")}
+    for way, act in ways.items():
+        act()
+        if not pane.is_visible():
+            yield f"{way}: it stays closed"
+            continue
+        page.keyboard.press("Escape")
+        if pane.is_visible():
+            yield f"{way}: Escape does not close it"
+        if not rows.first.evaluate("(row) => row.contains(document.activeElement)"):
+            yield f"{way}: the focus does not return to the row"
+
+
+def _judged_by_axe(page: Page) -> Iterator[tuple[str, list[str]]]:
+    rules = {name: {"enabled": False} for name in ON_SCROLLERS}
+    colours = {"type": "rule", "values": list(ON_COLOURS)}
+    yield "light", accessibility(page, rules=rules)
+    page.emulate_media(color_scheme="dark")
+    yield "dark", accessibility(page, runOnly=colours)
+    page.emulate_media(media="print", color_scheme="light")
+    yield "print", accessibility(page, runOnly=colours)
+    page.emulate_media(media="screen")
+    page.set_viewport_size(NARROW)
+    colourless = rules | {name: {"enabled": False} for name in ON_COLOURS}
+    yield "390 px", accessibility(page, rules=colourless)
