@@ -23,6 +23,7 @@ DESCRIBE_LIMIT_S = 300.0
 """Imports of torch, JAX and Triton from a cold disk take a minute."""
 _DESCRIBE = Path(runner.__file__).with_name("describe.py")
 _REMEDY = "docs/python.md has a whole example."
+_MISSING_REMEDY = "Install it in the Python that runs the profiler."
 _MOST_STDERR = 2000
 """Characters of the end of a process's stderr that an error quotes."""
 _descriptions: dict[tuple[Path, str], Mapping[str, Any]] = {}
@@ -64,7 +65,10 @@ def _describe(path: Path) -> Mapping[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
     if "error" in answer:
         line = f":{answer['line']}" if answer["line"] else ""
-        raise SpecError(f"{path}{line}: {answer['error']}", remedy=_REMEDY)
+        missing = answer["error"].startswith(ModuleNotFoundError.__name__)
+        raise SpecError(
+            f"{path}{line}: {answer['error']}", remedy=_MISSING_REMEDY if missing else _REMEDY
+        )
     if "experiment" not in answer:
         raise SpecError(f"{path}: {ended}", remedy=f"{_REMEDY}\n{stderr_tail}".strip())
     description: Mapping[str, Any] | None = answer["experiment"]
