@@ -82,15 +82,27 @@ app = typer.Typer(
     "Exit codes: 0 complete, 1 internal error, 2 bad spec or usage, 3 environment unusable, "
     "4 some cells failed, 5 a --fail-on gate tripped, 130 interrupted (128 + N by signal N).",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Spec = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment file (YAML).")]
+Spec = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SPEC", help="The experiment: a YAML file, or Python with a profiler.Experiment."
+    ),
+]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs are written.")]
 Json = Annotated[
     str | None, typer.Option("--json", metavar="PATH|-", help="Also write JSON; - is stdout.")
+]
+Markdown = Annotated[
+    str | None,
+    typer.Option(
+        "--markdown",
+        metavar="PATH|-",
+        help="Also write answer and main table for a pull request; - is stdout.",
+    ),
 ]
 Only = Annotated[
     str | None,
@@ -171,6 +183,39 @@ def _overrides(
     return (*(settings or ()), *flags)
 
 
+def _print_version(asked: bool) -> None:
+    if asked:
+        from profiler import __version__
+
+        sys.stdout.write(f"profiler {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def before_commands(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version, and end."
+        ),
+    ] = False,
+) -> None:
+    """Which of my GPU kernel versions is best, by how much, is it real, and why."""
+    del version  # its callback did what it asks for
+
+
+@app.command()
+def new(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="python, triton, cuda or command.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the folder and the experiment.")],
+    color: Color = "auto",
+) -> None:
+    """Write a folder with an experiment that works, with comments, to be edited."""
+    from profiler.commands.new import NewRequest, make_new
+
+    raise typer.Exit(make_new(NewRequest(kind=kind, name=name, folder=Path(), color=color)))
+
+
 @app.command()
 def run(
     spec: Spec,
@@ -189,6 +234,7 @@ def run(
     ] = None,
     out: Out = DEFAULT_OUT,
     json_: Json = None,
+    markdown: Markdown = None,
     timeout: Timeout = None,
     fail_on: FailOn = None,
     timer: Timer = False,
@@ -219,6 +265,7 @@ def run(
         live=live,
         replay=replay,
         json_target=json_,
+        markdown_target=markdown,
         page=not no_report,
         fail_on=fail_on,
         timeline=timeline,
@@ -297,6 +344,7 @@ def report(
         ),
     ] = DEFAULT_OUT,
     json_: Json = None,
+    markdown: Markdown = None,
     verbose: Verbose = False,
     color: Color = "auto",
 ) -> None:
@@ -304,7 +352,12 @@ def report(
     from profiler.commands.report import ReportRequest, rebuild_report
 
     request = ReportRequest(
-        run_folder=run_folder, out=out, json_target=json_, verbose=verbose, color=color
+        run_folder=run_folder,
+        out=out,
+        json_target=json_,
+        markdown_target=markdown,
+        verbose=verbose,
+        color=color,
     )
     raise typer.Exit(rebuild_report(request))
 

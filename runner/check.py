@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from profiler.runner.arrays import as_tensor, is_array
 from profiler.runner.protocol import Tolerance
 from profiler.runner.timing import Launch
 
@@ -59,12 +60,12 @@ class WrongResultError(Exception):
 
 
 def as_tensors(value: Any, what: str) -> Tensors:
-    """A tensor or a sequence of tensors as a tuple; TypeError for anything else."""
-    tensors = tuple(value) if isinstance(value, tuple | list) else (value,)
-    for tensor in tensors:
-        if not isinstance(tensor, torch.Tensor):
-            raise TypeError(f"{what} must be a tensor or a tuple of tensors, not {type(tensor)}")
-    return tensors
+    """An array or a sequence of arrays as a tuple of tensors; TypeError for anything else."""
+    arrays = tuple(value) if isinstance(value, tuple | list) else (value,)
+    for array in arrays:
+        if not is_array(array):
+            raise TypeError(f"{what} must be a tensor or a tuple of tensors, not {type(array)}")
+    return tuple(map(as_tensor, arrays))
 
 
 def run_poisoned(launch: Launch) -> Tensors:

@@ -16,6 +16,7 @@ from typing import Any
 import torch
 
 from profiler.runner import check
+from profiler.runner.arrays import as_tensor, is_array
 from profiler.runner.check import Tensors
 from profiler.runner.device import Device
 from profiler.runner.protocol import Tolerance
@@ -184,10 +185,11 @@ class _Walk:
             return
         if type(old) is not type(new):
             raise NotRenewableError(f"{place} is of another type with another seed")
-        if isinstance(old, torch.Tensor):
+        if is_array(old):
             self._seen.add(id(old))
-            _require_alike(old, new, place)
-            yield _Pair(old, new)
+            pair = _Pair(as_tensor(old), as_tensor(new))
+            _require_alike(pair.old, pair.new, place)
+            yield pair
             return
         parts = _parts(old, new, place)
         if parts is None:

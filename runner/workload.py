@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from profiler.runner.experiment import ExperimentError, experiment_of
+from profiler.runner.functions import FunctionWorkload
 from profiler.runner.import_path import OWN_NAME, add_folder
 from profiler.runner.protocol import Tolerance
 from profiler.runner.timing import Launch
+from profiler.runner.user_file import import_file
 
 Parameters = dict[str, Any]
 Amount = Callable[[Parameters], float | None]
@@ -49,11 +50,11 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     """
     try:
         is_file = name.endswith(".py") or "/" in name
-        module = _import_file(Path(name)) if is_file else _import_module(name)
+        module = import_file(Path(name)) if is_file else _import_module(name)
     except (Exception, SystemExit) as error:
         cause = f"{type(error).__name__}: {error}"
         raise WorkloadError(f"cannot import workload {Path(name).name}: {cause}") from error
-    functions = module if description is None else module.described(description)
+    functions = _functions(module) if description is None else module.described(description)
     expected = getattr(functions, "expected", None)
     return Workload(
         source=Path(inspect.getfile(module)),
@@ -68,27 +69,20 @@ def load_workload(name: str, description: Mapping[str, Any] | None = None) -> Wo
     )
 
 
+def _functions(module: ModuleType) -> Any:
+    """The functions of a workload: those of the module's experiment, or its own."""
+    try:
+        experiment = experiment_of(module)
+    except ExperimentError as error:
+        raise WorkloadError(f"{module.__name__}: {error}") from error
+    return module if experiment is None else FunctionWorkload(experiment)
+
+
 def _import_module(name: str) -> ModuleType:
     """Import a module of this project, or one that is found from the current folder."""
     if name.partition(".")[0] != OWN_NAME:
         add_folder(Path.cwd())
     return importlib.import_module(name)
-
-
-def _import_file(path: Path) -> ModuleType:
-    """Import a file under a name of its own, with its folder on sys.path for its siblings."""
-    path = path.resolve()
-    # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
-    name = f"workload_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"not a Python file: {path.name}")
-    add_folder(path.parent)
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look their module up there while it is still being executed.
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _function(module: Any, name: str, arguments: str) -> Callable[..., Any]:

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+import profiler
+
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 METADATA = "Metadata-Version: 2.1\nName: kernels\nVersion: 0.1\n"
@@ -93,8 +95,16 @@ def test_the_wheel_has_one_top_level_name(wheel):
         names = {name.partition("/")[0] for name in archive.namelist()}
         files = set(archive.namelist())
     assert {name for name in names if not name.endswith(".dist-info")} == {"profiler"}
-    for name in ("runner/__main__.py", "kernels/softmax/space.py", "render/assets/page.css"):
+    for name in (
+        "runner/__main__.py",
+        "kernels/softmax/space.py",
+        "render/assets/page.css",
+        "commands/templates/python/NAME.py.in",
+        "py.typed",
+        "__init__.pyi",
+    ):
         assert f"profiler/{name}" in files
+    assert wheel.name.startswith(f"kernel_profiler-{profiler.__version__}-")
     assert {name.rpartition(".")[2] for name in files if "/src/" in name} >= {"cu", "cuh"}
 
 

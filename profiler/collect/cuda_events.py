@@ -5,7 +5,7 @@ from __future__ import annotations
 from profiler.collect.kind import CollectorKind, Records
 from profiler.collect.timer import Timer
 
-KIND = CollectorKind(
+KIND: CollectorKind = CollectorKind(
     name="timer",
     alias="cuda_events",
     title="CUDA events",

@@ -169,7 +169,7 @@ def _create(tools: Tools) -> Ncu:
     )
 
 
-KIND = CollectorKind(
+KIND: CollectorKind = CollectorKind(
     name="ncu",
     alias=None,
     title="ncu",

@@ -127,7 +127,7 @@ def _create(tools: Tools) -> Nsys:
     return Nsys(tools.nsys, window=tools.nsys_window, python=tools.python)
 
 
-KIND = CollectorKind(
+KIND: CollectorKind = CollectorKind(
     name="nsys",
     alias=None,
     title="nsys timeline",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from profiler.collect.kind import CollectorKind, Need, Records
 from profiler.collect.timer import Timer
 
-KIND = CollectorKind(
+KIND: CollectorKind = CollectorKind(
     name="torch_kernels",
     alias="profiler_kernels",
     title="torch.profiler kernels",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from profiler.collect.kind import CollectorKind, Records
 from profiler.collect.timer import Timer
 
-KIND = CollectorKind(
+KIND: CollectorKind = CollectorKind(
     name="plain_timer",
     alias="wall_clock",
     title="wall clock",

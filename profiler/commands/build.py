@@ -12,8 +12,9 @@ from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
-from profiler.planning.spec import LoadedSpec, load_spec
+from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import require_folder
+from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter
 
 
@@ -38,7 +39,7 @@ def show_build(request: BuildRequest) -> ExitCode:
     from profiler.sessions.parameter_effects import without_effect
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
-    loaded = load_spec(request.spec, overrides=(*request.overrides, *arch_override))
+    loaded = load_experiment(request.spec, overrides=(*request.overrides, *arch_override))
     space = space_of(loaded)
     plan = make_plan(loaded, space, only=request.only)
     notes = check_ready(loaded, plan, space)

@@ -39,9 +39,7 @@ class ExplainRequest:
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
     findings = find(read_run(RunFolder(request.run)).report)
-    if not findings.why.cells:
-        raise UsageError(f"{request.run}: nothing was explained in this run.", remedy=_REMEDY)
-    cell, pair = _explained(findings, request)
+    cell, pair = explained_pair(findings, request)
     why = findings.why.cells[cell.id]
     if request.json_target != "-":
         from profiler.render.console.explain import COLUMNS, explain_text
@@ -53,7 +51,13 @@ def explain(request: ExplainRequest) -> ExitCode:
     return ExitCode.COMPLETE
 
 
-def _explained(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:
+def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, PairWhy | None]:
+    """The explained cell that a request names, and its pair with the one it is compared with.
+
+    Raises UsageError where nothing was explained, or not what is named.
+    """
+    if not findings.why.cells:
+        raise UsageError(f"{request.run}: nothing was explained in this run.", remedy=_REMEDY)
     if request.variant is None and request.against is None and request.problem is None:
         answer = findings.why.answer
         if answer is not None:

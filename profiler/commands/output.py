@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from profiler.commands.targets import write_json_file, write_stdout
+from profiler.commands.targets import write_json_file, write_markdown_file, write_stdout
+from profiler.errors import UsageError
 from profiler.model import SCHEMA_VERSION, CellStatus
 from profiler.notices import Notice, fold, in_one_line, remedy, severity, text
 from profiler.outside_text import safe
@@ -25,14 +27,20 @@ if TYPE_CHECKING:
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"
+SUMMARY_PARQUET_FILE = "summary.parquet"
 
 
 def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Path | None:
-    """Write samples.csv, summary.csv, summary.json and the page; returns the page's path."""
+    """Write samples.csv, summary.csv, summary.json and the page; returns the page's path.
+
+    summary.parquet, too, where pyarrow is installed.
+    """
     from profiler.findings.document import summary_table  # loads pandas: not for every command
 
     write_atomic(folder / SAMPLES_FILE, findings.report.samples.to_csv(index=False))
-    write_atomic(folder / SUMMARY_FILE, summary_table(findings).to_csv(index=False))
+    summary = summary_table(findings)
+    write_atomic(folder / SUMMARY_FILE, summary.to_csv(index=False))
+    _write_parquet(summary, folder / SUMMARY_PARQUET_FILE)
     write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(findings)))
     if not page:
         return None
@@ -40,6 +48,27 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Pat
 
     write_atomic(folder / PAGE_FILE, render_page(findings))
     return folder / PAGE_FILE
+
+
+def _write_parquet(table: pd.DataFrame, path: Path) -> None:
+    """Write a table as Parquet where pyarrow is installed; parameters of mixed types as text."""
+    if find_spec("pyarrow") is None:
+        return
+    # A column of Parquet has one type: 128 and "auto" do not meet in one.
+    mixed = {
+        name: table[name].map(str, na_action="ignore")
+        for name in table.columns
+        if not _has_one_type(table[name])
+    }
+    temporary = path.with_name(f".{path.name}")
+    table.assign(**mixed).to_parquet(temporary, engine="pyarrow", index=False)
+    temporary.replace(path)
+
+
+def _has_one_type(column: pd.Series[Any]) -> bool:
+    """Whether the values that are there are of one type, or all numbers."""
+    types = set(column.dropna().map(type))
+    return len(types) < 2 or types == {int, float}
 
 
 def print_notices(notices: Sequence[Notice], color: str, *, verbose: bool = True) -> None:
@@ -217,6 +246,25 @@ def _json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_json(item) for item in value]
     return value
+
+
+def require_one_stdout(json_target: str | None, markdown_target: str | None) -> None:
+    """Raise UsageError where two documents shall go to stdout."""
+    if json_target == markdown_target == "-":
+        raise UsageError("--json - and --markdown - both write to stdout: give one a file.")
+
+
+def write_markdown_target(findings: Findings, target: str | None) -> None:
+    """Write Markdown where `--markdown` points: a path, or `-` for stdout; nothing for None."""
+    if target is None:
+        return
+    from profiler.render.markdown import run_markdown
+
+    text = run_markdown(findings)
+    if target == "-":
+        write_stdout(text)
+    else:
+        write_markdown_file(Path(target), text)
 
 
 def write_json_target(

@@ -14,7 +14,7 @@ from profiler.model import Plan
 from profiler.planning.plan import make_plan, plan_document
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
-from profiler.planning.spec import load_spec
+from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter, make_console
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def show_plan(request: PlanRequest) -> ExitCode:
     """Print the plan with a forecast of each session, or write it as JSON."""
     from profiler.sessions.forecast import first_command, forecast
 
-    loaded = load_spec(request.spec, overrides=request.overrides)
+    loaded = load_experiment(request.spec, overrides=request.overrides)
     space = space_of(loaded)
     plan = make_plan(loaded, space, only=request.only)
     notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))

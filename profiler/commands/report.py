@@ -10,7 +10,9 @@ from profiler.commands.index import write_index
 from profiler.commands.output import (
     print_notices,
     report_document,
+    require_one_stdout,
     write_json_target,
+    write_markdown_target,
     write_results,
 )
 from profiler.commands.stages import Stages
@@ -33,10 +35,12 @@ class ReportRequest:
     json_target: str | None = None
     verbose: bool = False
     color: str = "auto"
+    markdown_target: str | None = None
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:
     """Write the results of a run again; those of a recording into a new folder under `out`."""
+    require_one_stdout(request.json_target, request.markdown_target)
     run = RunFolder(request.run_folder)
     stages = Stages(request.color)
     with stages.stage(f"Reading {run.path}"):
@@ -49,13 +53,14 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
         page = write_results(findings, folder)
         if folder.resolve().parent.parent == request.out.resolve():
             write_index(request.out, _warn)
-    if request.json_target != "-":
+    if "-" not in (request.json_target, request.markdown_target):
         from profiler.render.console.tables import final_summary
 
         console = make_console(request.color)
         console.print(final_summary(findings, verbose=request.verbose))
         console.print(f"Page: {page}", markup=False, soft_wrap=True)
     print_notices(findings.notices, request.color, verbose=request.verbose)
+    write_markdown_target(findings, request.markdown_target)
     if request.json_target is not None:  # a document of timelines takes seconds
         write_json_target(report_document(findings), request.json_target)
     return finished.exit_code

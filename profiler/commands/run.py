@@ -12,7 +12,9 @@ from profiler.commands.index import write_index
 from profiler.commands.output import (
     notice_lines,
     report_document,
+    require_one_stdout,
     write_json_target,
+    write_markdown_target,
     write_results,
 )
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
@@ -26,12 +28,13 @@ from profiler.notices import Notice, NoticeKind
 from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
-from profiler.planning.spec import LoadedSpec, load_spec
+from profiler.planning.spec import LoadedSpec
 from profiler.render.console.tables import final_summary
 from profiler.run_folder.folder import RunFolder, create_run, require_folder
 from profiler.run_folder.load.assemble import Finished, assemble, tool_words
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import find_recording
+from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.explain_cells import asked_cells
 from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
 from profiler.sessions.progress import ProgressReporter
@@ -53,6 +56,7 @@ class RunRequest:
     """Refuse to replay."""
     replay: Path | None = None
     json_target: str | None = None
+    markdown_target: str | None = None
     page: bool = True
     fail_on: str | None = None
     """Rule of the gate that ends with exit code 5, such as `regression:2%`."""
@@ -92,6 +96,18 @@ class _Results:
         return self.finished.report
 
 
+@dataclass(frozen=True, eq=False)
+class WrittenRun:
+    """What a run or replay found, and where it was written."""
+
+    findings: Findings
+    folder: Path
+    page: Path | None
+    stages: Mapping[str, float] | None
+    """Stage → seconds of this execution; None for a replay, which has no stages."""
+    exit_code: ExitCode
+
+
 def run_command(request: RunRequest) -> ExitCode:
     """Run an experiment with its progress on this process's own streams."""
     reporter = ProgressReporter.for_terminal(
@@ -104,6 +120,15 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     """Plan, measure or replay, write the page, print the answer; returns the exit code."""
     started = time.monotonic()
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
+    require_one_stdout(request.json_target, request.markdown_target)
+    run = written_run(request, reporter)
+    _print_results(run, request, reporter)
+    reporter.say(_time_line(run.stages, time.monotonic() - started))
+    return _exit_code(run.exit_code, run.findings, gate, reporter)
+
+
+def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
+    """Plan, measure or replay, and write what was found; prints nothing of it."""
     planned = _plan(request, request.overrides)
     if request.explain is not None:
         asked_cells(planned.plan, request.explain)  # says now what no cell is called
@@ -116,13 +141,17 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     findings = find(results.report)
     page = write_results(findings, results.folder, page=request.page)
     write_index(request.out, reporter.warn)
-    _print_results(findings, page, reporter, request.json_target)
-    reporter.say(_time_line(results.stages, time.monotonic() - started))
-    return _exit_code(results.finished.exit_code, findings, gate, reporter)
+    return WrittenRun(
+        findings=findings,
+        folder=results.folder,
+        page=page,
+        stages=results.stages,
+        exit_code=results.finished.exit_code,
+    )
 
 
 def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
-    loaded = load_spec(request.spec, overrides=overrides)
+    loaded = load_experiment(request.spec, overrides=overrides)
     space = space_of(loaded)
     return _Planned(loaded, space, make_plan(loaded, space, only=request.only))
 
@@ -246,19 +275,20 @@ def _recorded_cells(recording: RunFolder, plan: Plan) -> str:
 # ---- the answer ----------------------------------------------------------------------------------
 
 
-def _print_results(
-    findings: Findings, page: Path | None, reporter: ProgressReporter, json_target: str | None
-) -> None:
-    """Print the summary and the notices; then write JSON, which may fail, where it is asked for."""
-    if json_target != "-":
+def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressReporter) -> None:
+    """Print the summary and the notices; then write what is asked for as a file or to stdout."""
+    findings = run.findings
+    to_stdout = "-" in (request.json_target, request.markdown_target)
+    if not to_stdout:
         reporter.results.print(final_summary(findings, verbose=reporter.verbose))
     for line in notice_lines(findings.notices, verbose=reporter.verbose):
         reporter.say(line)
-    if page is not None:
-        console = reporter.progress if json_target == "-" else reporter.results
-        console.print(f"Page: {page}", markup=False, soft_wrap=True)
-    if json_target is not None:  # a document of timelines takes seconds
-        write_json_target(report_document(findings), json_target)
+    if run.page is not None:
+        console = reporter.progress if to_stdout else reporter.results
+        console.print(f"Page: {run.page}", markup=False, soft_wrap=True)
+    write_markdown_target(findings, request.markdown_target)
+    if request.json_target is not None:  # a document of timelines takes seconds
+        write_json_target(report_document(findings), request.json_target)
 
 
 def _time_line(stages: Mapping[str, float] | None, total_s: float) -> str:

@@ -1,4 +1,4 @@
-"""Files that the user names for results: `--json FILE`, `--out PAGE`.
+"""Files that the user names for results: `--json FILE`, `--markdown FILE`, `--out PAGE`.
 
 A regular file is replaced in one step. Anything else (a device, a FIFO, `>(jq .)`, a link) is
 opened and written to, as a shell's `>` does: it would be lost if a file took its place.
@@ -32,6 +32,14 @@ def write_json_file(target: Path, parts: Iterable[str]) -> None:
         write_target(target, parts)
     except OSError as error:
         _raise_for(error, f"--json {target}", "Choose another path with --json.")
+
+
+def write_markdown_file(target: Path, text: str) -> None:
+    """Write where `--markdown` points; raises as `write_json_file`."""
+    try:
+        write_target(target, text)
+    except OSError as error:
+        _raise_for(error, f"--markdown {target}", "Choose another path with --markdown.")
 
 
 def write_page(target: Path, html: str) -> None:

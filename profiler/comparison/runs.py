@@ -55,7 +55,7 @@ def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
         raise UsageError("A comparison needs two runs.", remedy="Name the older one first.")
     texts: dict[Path, str] = {}
     for text in wanted:
-        folder = _find(text, out).resolve()
+        folder = find_run(text, out).resolve()
         if folder in texts:
             raise UsageError(
                 f"{texts[folder]} and {text} are the same run",
@@ -65,7 +65,8 @@ def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
     return tuple(texts)
 
 
-def _find(text: str, out: Path) -> Path:
+def find_run(text: str, out: Path) -> Path:
+    """Folder of the run that a text names, as in `find_runs`; raises UsageError for none."""
     path = Path(text)
     if RunFolder(path).exists():
         return path

@@ -200,10 +200,8 @@ def summary_table(findings: Findings) -> pd.DataFrame:
     then `metric`, the numbers with their `source`, and of durations `verdict reason margin
     noise_floor detectable`. Aliases have rows of their own, which name the cell that was measured.
     """
-    cells = findings.report.plan.cells
-    identities = [_identity(findings, cell) for cell in cells]
-    rows = pd.DataFrame(identities, columns=None if identities else ["cell"])
-    table = rows.merge(findings.numbers.drop(columns=["variant", "problem"]), on="cell")
+    numbers = findings.numbers.drop(columns=["variant", "problem"])
+    table = cell_table(findings).merge(numbers, on="cell")
     judged = pd.DataFrame(
         [
             {"cell": cell, "metric": JUDGED, **_verdict_columns(verdict)}
@@ -212,6 +210,12 @@ def summary_table(findings: Findings) -> pd.DataFrame:
         columns=["cell", "metric", *_verdict_columns(NO_VERDICT)],
     )
     return table.merge(judged, on=["cell", "metric"], how="left")
+
+
+def cell_table(findings: Findings) -> pd.DataFrame:
+    """One row per cell of the plan: `cell variant problem alias_of` and every parameter."""
+    identities = [_identity(findings, cell) for cell in findings.report.plan.cells]
+    return pd.DataFrame(identities, columns=None if identities else ["cell"])
 
 
 def _identity(findings: Findings, cell: Cell) -> Document:

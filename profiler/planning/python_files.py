@@ -15,7 +15,8 @@ def function_faults(
 ) -> Iterator[str]:
     """Sentences about functions that a file lacks, or that take other arguments.
 
-    Functions by name, with what they are called with; of `either` one is enough.
+    Functions by name, with what they are called with; of `either` one is enough. A file with a
+    `profiler.Experiment` needs none of them: its functions are found by their decorators.
     """
     try:
         tree = ast.parse(file.read_bytes())
@@ -27,6 +28,8 @@ def function_faults(
     except OSError as error:
         yield f"{file.name}: cannot be read: {error.strerror}"
         return
+    if _makes_experiment(tree):
+        return
     defined = dict(_definitions(tree.body))
     if not _is_open(tree):
         yield from _missing(file, defined, needed, either)
@@ -35,6 +38,15 @@ def function_faults(
         if isinstance(node, ast.FunctionDef) and not _takes(node.args, len(parameters)):
             called = f"{name}({', '.join(parameters)})"
             yield f"{file.name}:{node.lineno}: {name} is called as {called}, which it does not take"
+
+
+def _makes_experiment(tree: ast.Module) -> bool:
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return any(
+        (isinstance(called, ast.Name) and called.id == "Experiment")
+        or (isinstance(called, ast.Attribute) and called.attr == "Experiment")
+        for called in calls
+    )
 
 
 def _missing(

@@ -42,6 +42,7 @@ __all__ = [
     "Timeline",
     "Tolerance",
     "VariantItem",
+    "check_document",
     "did_you_mean",
     "json_schema",
     "load_spec",
@@ -93,7 +94,11 @@ def load_spec(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
     Raises `SpecError` with one line for everything that is wrong in the file, and `UsageError` for
     an override that cannot be read.
     """
-    document = read_document(path)
+    return check_document(read_document(path), overrides=overrides)
+
+
+def check_document(document: Document, *, overrides: Sequence[str] = ()) -> LoadedSpec:
+    """Check an experiment, with `key=value` overrides laid over it; raises as `load_spec`."""
     parsed = parse_overrides(overrides)
     faults: list[tuple[Fault, FieldPath]] = [(fault, ()) for fault in document.faults]
     try:
@@ -105,7 +110,11 @@ def load_spec(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
         lines = [_line(fault, field, document, parsed) for fault, field in faults]
         raise SpecError("\n".join(dict.fromkeys(lines)))
     return LoadedSpec(
-        experiment=experiment, text=document.text, path=path, document=document, overrides=parsed
+        experiment=experiment,
+        text=document.text,
+        path=document.path,
+        document=document,
+        overrides=parsed,
     )
 
 

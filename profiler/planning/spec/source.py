@@ -7,7 +7,7 @@ for `1.0e-3`), and what YAML would silently misread is refused (see `_misreading
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -69,9 +69,14 @@ class Document:
     root: yaml.Node
     faults: tuple[Fault, ...]
     """What is wrong before any field is looked at: duplicate keys, misread values."""
+    lines: Mapping[FieldPath, int] | None = None
+    """Lines of a Python file that the text was made from, by the fields that they give."""
 
     def line(self, field: FieldPath) -> int:
         """Line (from 1) of a field, or of its nearest ancestor that is in the file."""
+        if self.lines is not None:
+            ends = range(len(field), -1, -1)
+            return next(self.lines[field[:end]] for end in ends if field[:end] in self.lines)
         mark = self.root.start_mark
         node = self.root
         for key in field:
@@ -104,7 +109,11 @@ def read_document(path: Path) -> Document:
     Raises `SpecError` where the file cannot be read, is not UTF-8, is not YAML, is empty, or is
     anything but one mapping.
     """
-    text = _read_text(path)
+    return read_text(path, _read_text(path))
+
+
+def read_text(path: Path, text: str) -> Document:
+    """Read YAML that stands in a file, or was made from it; raises SpecError as `read_document`."""
     try:
         root, faults, data = _load(text)
     except yaml.YAMLError as error:

@@ -1,0 +1,5 @@
+from profiler.python.run import Run as Run
+from profiler.python.run import load as load
+from profiler.runner.experiment import Experiment as Experiment
+
+__version__: str

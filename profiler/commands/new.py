@@ -1,0 +1,65 @@
+"""`profiler new`: a folder with an experiment that works, to be edited."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from profiler.errors import ExitCode, UsageError
+from profiler.planning.spec.values import did_you_mean
+from profiler.run_folder.folder import write_atomic
+from profiler.sessions.progress import make_console
+
+_PLACEHOLDER = "NAME"
+_SUFFIX = ".in"
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+
+
+@dataclass(frozen=True)
+class NewRequest:
+    """Arguments of `profiler new`."""
+
+    kind: str
+    name: str
+    folder: Path
+    """Where the new folder is made."""
+    color: str = "auto"
+
+
+def make_new(request: NewRequest) -> ExitCode:
+    """Write the folder of a new experiment, and print what to do with it."""
+    if not _NAME.fullmatch(request.name):
+        raise UsageError(
+            f"{request.name}: a name begins with a letter, and has letters, digits, _ and - only"
+        )
+    template = _templates().get(request.kind)
+    if template is None:
+        hint = did_you_mean(request.kind, _templates())
+        raise UsageError(f"{request.kind}: no such kind of experiment{hint}")
+    target = request.folder / request.name
+    if target.exists():
+        raise UsageError(f"{target} exists already.", remedy="Choose another name.")
+    written = [_write(file, target, request.name) for file in template.iterdir()]
+    spec = next(path for path in sorted(written) if path.suffix in (".yaml", ".py"))
+    console = make_console(request.color)
+    for path in sorted(written):
+        console.print(f"{path}", markup=False, soft_wrap=True)
+    built = f"make -C {target} && " if target / "Makefile" in written else ""
+    console.print(f"Next: {built}python -m profiler plan {spec}", markup=False, soft_wrap=True)
+    return ExitCode.COMPLETE
+
+
+def _templates() -> dict[str, Traversable]:
+    """Folder of each kind of template, by its name."""
+    folder = files("profiler.commands").joinpath("templates")
+    return {kind.name: kind for kind in folder.iterdir() if kind.is_dir()}
+
+
+def _write(file: Traversable, target: Path, name: str) -> Path:
+    """Write a file of a template under the name of the experiment; returns its path."""
+    path = target / file.name.removesuffix(_SUFFIX).replace(_PLACEHOLDER, name)
+    write_atomic(path, file.read_text(encoding="utf-8").replace(_PLACEHOLDER, name))
+    return path

@@ -1,0 +1,62 @@
+"""The experiment of a Python file as the experiment file that it stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from profiler.planning.spec.source import Document, FieldPath, read_text
+
+
+def document_of(path: Path, description: Mapping[str, Any]) -> Document:
+    """Experiment file of what `profiler.Experiment.description` gave of a Python file.
+
+    Its text is what a run folder keeps; errors name lines of the Python file.
+    """
+    data = {
+        "name": description["name"],
+        "workload": f"./{path.name}",
+        "variants": {
+            "list": [
+                {key: variant[key] for key in ("name", "params", "note") if variant[key]}
+                for variant in description["variants"]
+            ]
+        },
+        **_problems(description["problems"]),
+        **_baseline(description["baseline"]),
+        **description["fields"],
+    }
+    body = yaml.safe_dump(
+        data, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100
+    )
+    text = f"# Made from the functions of {path.name}.\n{body}"
+    return replace(read_text(path, text), lines=_lines(description))
+
+
+def _problems(problems: Any) -> dict[str, Any]:
+    """The section of problems: combinations of a mapping, or one by one."""
+    if problems is None:
+        return {}
+    if isinstance(problems, dict):
+        return {"problems": {"matrix": problems}}
+    return {"problems": {"list": [_item(problem) for problem in problems]}}
+
+
+def _item(problem: Any) -> Any:
+    """An item of a list; its keys are parameters, and one called `name` is no name."""
+    return {"params": problem} if isinstance(problem, dict) else problem
+
+
+def _baseline(name: str | None) -> dict[str, Any]:
+    return {} if name is None else {"baseline": name}
+
+
+def _lines(description: Mapping[str, Any]) -> dict[FieldPath, int]:
+    lines: dict[FieldPath, int] = {(): description["line"]}
+    for number, variant in enumerate(description["variants"]):
+        lines["variants", "list", number] = variant["line"]
+    return lines

@@ -1,0 +1,164 @@
+"""A Python file of an experiment whose functions stand in cells of a notebook."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import symtable
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+from profiler.errors import UsageError
+from profiler.runner.experiment import Experiment, Function, plain
+
+_HEAD = "# Written from the cells of a notebook: what is edited here is lost."
+_WRAPPED = ("__wrapped__", "fn", "py_func")
+"""Where decorators keep the function that they were given: functools, Triton, Numba."""
+_REMEDY = (
+    "Put the experiment and what it uses into a file of its own, and import that in the notebook."
+)
+
+
+def notebook_source(experiment: Experiment) -> str:
+    """Source of a file that makes the same experiment.
+
+    It has the imports, the functions of the experiment as they stand in their cells, and all that
+    these use of the notebook: functions, classes, plain values. Raises UsageError for anything else
+    that they use.
+    """
+    source = _Source(experiment)
+    for function in _functions(experiment):
+        _require_of_notebook(function, experiment)
+        source.add_function(function)
+    return source.text()
+
+
+def _functions(experiment: Experiment) -> Iterator[Function]:
+    yield from experiment.functions.values()
+    yield from (variant.function for variant in experiment.variants.values())
+
+
+def _require_of_notebook(function: Function, experiment: Experiment) -> None:
+    """Raise for a function that was marked without standing in a cell: no decorator is there."""
+    if not _is_of_notebook(_plain_function(function), experiment.namespace):
+        name = getattr(function, "__name__", repr(function))
+        raise UsageError(
+            f"'{name}' is marked for {experiment.name} and does not stand in a cell of the "
+            "notebook.",
+            remedy="Call it in a function of a cell, and mark that one.",
+        )
+
+
+class _Source:
+    """Collects definitions, each after what it uses."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self._experiment = experiment
+        self._imports: dict[str, None] = {}
+        self._definitions: list[str] = []
+        self._seen: set[str] = set()
+        self._globals: Mapping[str, Any] = experiment.namespace
+
+    def text(self) -> str:
+        parts = [_HEAD, "\n".join(["import profiler", *self._imports]), *self._definitions]
+        return "\n\n".join(parts) + "\n"
+
+    def add_function(self, function: Any) -> None:
+        """Add a function or class with its decorators, after all that it uses."""
+        source = _source_of(function)
+        names = _global_names(symtable.symtable(source, "<cell>", "exec")) & self._globals.keys()
+        for name in sorted(names - self._seen):
+            if not name.startswith("__"):
+                self._seen.add(name)
+                self._add_name(name, self._globals[name])
+        if source not in self._definitions:
+            self._definitions.append(source)
+
+    def _add_name(self, name: str, value: Any) -> None:
+        if value is self._experiment:
+            self._definitions.append(f"{name} = {_construction(value)}")
+        elif isinstance(value, ModuleType):
+            self._imports[_import(name, value)] = None
+        elif _is_literal(value):
+            self._definitions.append(f"{name} = {value!r}")
+        elif type(value).__module__ == "torch" and repr(value).startswith("torch."):  # a dtype
+            self._imports["import torch"] = None
+            self._definitions.append(f"{name} = {value!r}")
+        elif not _is_of_notebook(_plain_function(value), self._globals):
+            self._imports[_import_from(name, value)] = None
+        elif _plain_function(value).__name__ == name:
+            self.add_function(value)
+        else:
+            raise _cannot(name, "is another name of a function")
+
+
+def _is_literal(value: Any) -> bool:
+    """Whether a value is one that its own text gives: numbers, texts, lists, mappings of such."""
+    try:
+        return bool(ast.literal_eval(repr(value)) == value)
+    except (ValueError, SyntaxError, TypeError):
+        return False
+
+
+def _import_from(name: str, value: Any) -> str:
+    """Import of what a module defines under its own name."""
+    module, given = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if module in (None, "__main__") or not given or "." in given:
+        raise _cannot(name, f"is of type {type(value).__name__}")
+    return f"from {module} import {given} as {name}"
+
+
+def _cannot(name: str, what: str) -> UsageError:
+    return UsageError(
+        f"'{name}', which the functions use, {what} in the notebook: it cannot be written to the "
+        "file that is measured.",
+        remedy=_REMEDY,
+    )
+
+
+def _construction(experiment: Experiment) -> str:
+    problems = {} if experiment.problems is None else {"problems": experiment.problems}
+    fields = plain({**problems, **experiment.fields}, "Experiment")
+    arguments = [f"{key}={value!r}" for key, value in fields.items()]
+    return f"profiler.Experiment({', '.join([repr(experiment.name), *arguments])})"
+
+
+def _import(name: str, module: ModuleType) -> str:
+    same = module.__name__ == name
+    return f"import {name}" if same else f"import {module.__name__} as {name}"
+
+
+def _global_names(table: symtable.SymbolTable) -> set[str]:
+    """Names that code takes from its module: those of its decorators and defaults, and inside."""
+    module = table.get_type() == "module"
+    symbols = table.get_symbols()
+    names = {s.get_name() for s in symbols if (s.is_referenced() if module else s.is_global())}
+    return names.union(*map(_global_names, table.get_children()))
+
+
+def _plain_function(value: Any) -> Any:
+    """The function or class below decorators; None where there is none."""
+    for _ in range(8):
+        if inspect.isfunction(value) or inspect.isclass(value):
+            return value
+        inner = next((getattr(value, key, None) for key in _WRAPPED if hasattr(value, key)), None)
+        if inner is None:
+            return None
+        value = inner
+    return None
+
+
+def _is_of_notebook(function: Callable[..., Any] | None, notebook: Mapping[str, Any]) -> bool:
+    return getattr(function, "__module__", None) == notebook.get("__name__")
+
+
+def _source_of(function: Any) -> str:
+    try:
+        source = textwrap.dedent(inspect.getsource(_plain_function(function))).strip()
+        ast.parse(source)
+        return source
+    except (OSError, TypeError, SyntaxError) as error:
+        name = getattr(function, "__name__", repr(function))
+        raise UsageError(f"{name}: its source cannot be read: {error}", remedy=_REMEDY) from error

@@ -1,0 +1,102 @@
+"""A run as data: frames with parameter columns, findings, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from profiler import notices
+from profiler.commands.explain import ExplainRequest, explained_pair
+from profiler.commands.output import report_document
+from profiler.commands.report import read_run
+from profiler.comparison.runs import find_run
+from profiler.findings.document import cell_table, summary_table
+from profiler.findings.find import find
+from profiler.findings.findings import Findings
+from profiler.findings.why.document import explain_document
+from profiler.run_folder.folder import RunFolder
+
+DEFAULT_REPORTS = "reports"
+
+
+class Run:
+    """A run, a recording or a replay; a notebook shows it as its answer with a figure."""
+
+    def __init__(self, findings: Findings, path: Path) -> None:
+        self._findings = findings
+        self.path = path
+        """Its folder."""
+
+    def __repr__(self) -> str:
+        return f"<profiler.Run {self.path}: {self.answer}>"
+
+    def _repr_html_(self) -> str:
+        from profiler.render.notebook import run_html  # noqa: PLC0415 - loads matplotlib
+
+        return run_html(self._findings)
+
+    @property
+    def answer(self) -> str:
+        """Which is best, by how much, and is it real, in a few sentences."""
+        from profiler.render.words.answer import answer_of  # noqa: PLC0415 - not for every reader
+
+        sentences = answer_of(self._findings)
+        return " ".join("".join(part.text for part in sentence) for sentence in sentences)
+
+    @property
+    def summary(self) -> pd.DataFrame:
+        """One row per cell and metric, with the columns of summary.csv.
+
+        `cell variant problem alias_of`, `variant.KEY` and `problem.KEY` of each parameter, then
+        `metric`, its numbers with ratio and rank, and the verdict of durations.
+        """
+        return summary_table(self._findings)
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        """One row per measured launch: its cell with every parameter, and a column per metric."""
+        return cell_table(self._findings).merge(self._findings.report.samples, on="cell")
+
+    @property
+    def findings(self) -> dict[str, Any]:
+        """All that is true of the run as JSON-ready data (docs/summary.schema.json)."""
+        return report_document(self._findings)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What limits the answer, one sentence each."""
+        return tuple(notice.text for notice in notices.fold(self._findings.notices))
+
+    def explain(
+        self,
+        variant: str | None = None,
+        *,
+        against: str | None = None,
+        problem: str | None = None,
+    ) -> dict[str, Any]:
+        """Why a variant takes as long as it does, and differs from another (docs/explain.md).
+
+        By default of the pair that the answer is about. Raises UsageError where nothing was
+        explained, or not what is named.
+        """
+        request = ExplainRequest(self.path, variant=variant, against=against, problem=problem)
+        cell, pair = explained_pair(self._findings, request)
+        return explain_document(self._findings, cell, self._findings.why.cells[cell.id], pair)
+
+    def markdown(self) -> str:
+        """The answer and the main table for a pull request."""
+        from profiler.render.markdown import run_markdown  # noqa: PLC0415 - not for every reader
+
+        return run_markdown(self._findings)
+
+
+def load(run: str | Path, *, reports: str | Path = DEFAULT_REPORTS) -> Run:
+    """Read a run folder, a recording, or the newest run of an experiment by its name.
+
+    `autotune~1` is the run before the newest. `reports`: where runs are looked for by name. Raises
+    UsageError where there is no such run.
+    """
+    path = find_run(str(run), Path(reports))
+    return Run(find(read_run(RunFolder(path)).report), path)

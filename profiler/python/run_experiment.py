@@ -1,0 +1,68 @@
+"""Running the experiment of a script or a notebook, in child processes as always."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from profiler.commands.run import RunRequest, written_run
+from profiler.planning.matrix import value_text
+from profiler.python.notebook_source import notebook_source
+from profiler.python.run import DEFAULT_REPORTS, Run
+from profiler.run_folder.folder import write_atomic
+from profiler.runner.experiment import Experiment
+from profiler.sessions.progress import ProgressReporter
+
+NOTEBOOK_FOLDER = ".notebook"
+
+
+def run(  # noqa: PLR0913 - all but the experiment by keyword, with defaults
+    experiment: Experiment,
+    *,
+    only: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    fresh: bool = False,
+    out: str | Path = DEFAULT_REPORTS,
+    quiet: bool = False,
+) -> Run:
+    """Measure an experiment, write its page, and return the run.
+
+    `only`: cells, as `--only` names them. `settings`: keys of the experiment file with their values
+    (`{"collect.blocks": 4}`). `fresh`: measure everything again. `out`: where runs are written.
+    """
+    folder = Path(out)
+    request = RunRequest(
+        spec=file_of(experiment, folder),
+        out=folder,
+        overrides=tuple(f"{key}={_yaml(value)}" for key, value in (settings or {}).items()),
+        only=only,
+        fresh=fresh,
+        quiet=quiet,
+    )
+    written = written_run(request, ProgressReporter.for_terminal(color="auto", quiet=quiet))
+    return Run(written.findings, written.folder)
+
+
+def file_of(experiment: Experiment, out: Path) -> Path:
+    """The file that made an experiment; of a notebook one that is written from its cells."""
+    file = Path(experiment.file)
+    if file.suffix == ".py" and file.is_file() and not _is_of_notebook(file):
+        return file
+    path = out / NOTEBOOK_FOLDER / f"{experiment.name}.py"
+    text = notebook_source(experiment)
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        write_atomic(path, text)
+    return path
+
+
+def _is_of_notebook(file: Path) -> bool:
+    """Whether a file is what a kernel of Jupyter calls a cell."""
+    return file.parent.name.startswith("ipykernel_")
+
+
+def _yaml(value: Any) -> str:
+    """A value as `--set` takes it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_yaml, value))}]"
+    return value_text(value)

@@ -1,0 +1,72 @@
+"""The main table in a few rows of text: for pull requests and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiler.findings.findings import Findings
+from profiler.render.tables.main_table import CellRow, main_table
+from profiler.render.words.names import key_to_names
+
+MOST_ROWS = 30
+
+
+@dataclass(frozen=True)
+class ShortTable:
+    """Heads and rows of text, the best cells of each problem first."""
+
+    heads: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    """Which columns hold numbers."""
+    rows: tuple[tuple[str, ...], ...]
+    left_out: int
+    """Cells without a row."""
+    key: str
+    """What one must know to read the names of variants; empty where they are plain."""
+
+
+def short_table(findings: Findings) -> ShortTable:
+    """Problem, variant, median with its interval, ratio to the baseline, verdict.
+
+    At most `MOST_ROWS` rows: of each problem the best cells and that of the baseline.
+    """
+    table = main_table(findings, findings.baselines[0])
+    shown = _shown(findings, table.rows)
+    problems = len(findings.problems) > 1
+    ratio = f"\u00f7 {findings.baseline.name}" if findings.baseline else "ratio"
+    heads = ("problem", "variant", table.columns[0].head, "\u00b1", ratio, "verdict")
+    rows = [_row(row) for row in shown]
+    first = 0 if problems else 1
+    return ShortTable(
+        heads=heads[first:],
+        numeric=(False, False, True, True, True, False)[first:],
+        rows=tuple(row[first:] for row in rows),
+        left_out=len(table.rows) - len(rows),
+        key=key_to_names(findings),
+    )
+
+
+def _shown(findings: Findings, rows: Sequence[CellRow]) -> list[CellRow]:
+    of_baseline = findings.baseline is not None
+    most = max(1, MOST_ROWS // max(1, len(findings.problems)) - of_baseline)
+    counts: dict[str, int] = {}
+    shown = []
+    for row in rows:
+        problem = row.cell.problem.id
+        counts[problem] = counts.get(problem, 0) + 1
+        if counts[problem] <= most or row.cell.variant == findings.baseline:
+            shown.append(row)
+    return shown[:MOST_ROWS]
+
+
+def _row(row: CellRow) -> tuple[str, ...]:
+    tag = f" ({row.role})" if row.role in ("best", "baseline") else ""
+    return (
+        row.cell.problem.name,
+        f"{row.cell.variant.name}{tag}",
+        row.primary.text,
+        row.spread.text,
+        row.ratio.text,
+        row.verdict.text if row.primary.raw is not None else row.outcome,
+    )

@@ -1,0 +1,100 @@
+"""Reading an experiment: YAML, or a Python file that a short process imports and describes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from profiler import runner
+from profiler.errors import SpecError
+from profiler.planning.spec import LoadedSpec, check_document, load_spec
+from profiler.planning.spec.python_file import document_of
+from profiler.sessions.process import guarded, stopped_on_leaving
+from profiler.sessions.watchdog import Limits
+
+DESCRIBE_LIMIT_S = 300.0
+"""Imports of torch, JAX and Triton from a cold disk take a minute."""
+_DESCRIBE = Path(runner.__file__).with_name("describe.py")
+_REMEDY = "docs/python.md has a whole example."
+_MISSING_REMEDY = "Install it in the Python that runs the profiler."
+_MOST_STDERR = 2000
+"""Characters of the end of a process's stderr that an error quotes."""
+_descriptions: dict[tuple[Path, str], Mapping[str, Any]] = {}
+"""Description of each file by its content: a replay plans twice."""
+
+
+def load_experiment(path: Path, *, overrides: Sequence[str] = ()) -> LoadedSpec:
+    """Read and check an experiment: a file of YAML, or of Python with a `profiler.Experiment`.
+
+    Raises SpecError and UsageError as `load_spec`; SpecError where a Python file cannot be
+    imported, takes too long, or holds no experiment.
+    """
+    if path.suffix != ".py":
+        return load_spec(path, overrides=overrides)
+    return check_document(document_of(path, _described(path)), overrides=overrides)
+
+
+def _described(path: Path) -> Mapping[str, Any]:
+    try:
+        key = path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError as error:
+        raise SpecError(f"{path}: there is no such file") from error
+    except OSError as error:
+        raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    if key not in _descriptions:
+        _descriptions[key] = _describe(path)
+    return _descriptions[key]
+
+
+def _describe(path: Path) -> Mapping[str, Any]:
+    """What the process that imports a file says of it."""
+    folder = Path(tempfile.mkdtemp())
+    try:
+        out, errors = folder / "description.json", folder / "stderr.txt"
+        ended = _run([str(_DESCRIBE), str(path), str(out)], errors)
+        answer = json.loads(out.read_text("utf-8")) if out.exists() else {}
+        stderr_tail = errors.read_text("utf-8", errors="replace").strip()[-_MOST_STDERR:]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    if "error" in answer:
+        line = f":{answer['line']}" if answer["line"] else ""
+        missing = answer["error"].startswith(ModuleNotFoundError.__name__)
+        raise SpecError(
+            f"{path}{line}: {answer['error']}", remedy=_MISSING_REMEDY if missing else _REMEDY
+        )
+    if "experiment" not in answer:
+        raise SpecError(f"{path}: {ended}", remedy=f"{_REMEDY}\n{stderr_tail}".strip())
+    description: Mapping[str, Any] | None = answer["experiment"]
+    if description is None:
+        raise SpecError(
+            f"{path}: defines no profiler.Experiment",
+            remedy=f"{_REMEDY} A file of functions make_inputs, reference and prepare is a "
+            "workload, which an experiment file names (docs/workloads.md).",
+        )
+    return description
+
+
+def _run(script: Sequence[str], errors: Path) -> str:
+    """Run a script behind a guard; returns how it ended, in words."""
+    argv = guarded([sys.executable, "-P", *script], Limits(step_s=DESCRIBE_LIMIT_S, grace_s=0.0))
+    with errors.open("wb") as stderr:
+        process = subprocess.Popen(
+            argv,
+            stdin=subprocess.PIPE,  # the guard's; the script itself reads nothing
+            stdout=subprocess.DEVNULL,
+            stderr=stderr,
+            start_new_session=True,
+        )
+    with stopped_on_leaving(process, grace_s=0.0):
+        try:
+            code = process.wait(DESCRIBE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            return f"importing it took longer than {DESCRIBE_LIMIT_S:.0f} s, and was ended"
+    return f"the process that imports it ended with exit code {code}"

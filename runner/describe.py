@@ -1,0 +1,56 @@
+"""`python -P profiler/runner/describe.py FILE OUT`: what experiment a user's Python file holds.
+
+A process of its own, because the file imports torch and whatever else it likes, which the
+orchestrator does not. Writes JSON to OUT: the description, or what is wrong and on which line.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+if not __package__:  # started by its path; last, so that nothing beside the project is found first
+    sys.path.append(str(Path(__file__).absolute().parents[2]))
+
+from profiler.runner.experiment import ExperimentError, experiment_of
+from profiler.runner.user_file import import_file
+
+
+def main(file: Path, out: Path) -> None:
+    """Write the description of a file."""
+    out.write_text(json.dumps(_describe(file)), encoding="utf-8")
+
+
+def _describe(file: Path) -> dict[str, Any]:
+    try:
+        experiment = experiment_of(import_file(file))
+    except (Exception, SystemExit) as error:
+        kind = "" if isinstance(error, ExperimentError) else f"{type(error).__name__}: "
+        return {"error": f"{kind}{_first_line(error)}", "line": _line(error, file.resolve())}
+    if experiment is None:
+        return {"experiment": None}
+    try:
+        return {"experiment": experiment.description()}
+    except ExperimentError as error:
+        return {"error": str(error), "line": experiment.line}
+
+
+def _first_line(error: BaseException) -> str:
+    lines = str(error.msg if isinstance(error, SyntaxError) else error).strip().splitlines()
+    return lines[0] if lines else "without a message"
+
+
+def _line(error: BaseException, file: Path) -> int | None:
+    """Innermost line of the file that led to an error; None where none did."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return error.lineno
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if frame.filename == str(file)]
+    return lines[-1] if lines else None
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))

@@ -1,0 +1,362 @@
+"""An experiment in Python: functions for inputs, variants and reference, and its settings.
+
+Standard library only: a user's file imports it, and so does every process that imports that file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import itertools
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from types import ModuleType
+from typing import Any, TypeVar, overload
+
+Function = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+Parameters = Mapping[str, Any]
+
+FUNCTION = "function"
+"""Parameter of every variant: the name of its function."""
+_IMPORTING: ContextVar[bool] = ContextVar("importing", default=False)
+_BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_GIVEN_TO_INPUTS = frozenset({"device", "seed"})
+_GIVEN_BY_FUNCTIONS = frozenset({"workload", "variants", "baseline"})
+_RESERVED = frozenset({FUNCTION, "variant", "problem"})
+
+
+class ExperimentError(Exception):
+    """An experiment in Python is not complete or does not fit together."""
+
+
+@dataclass
+class VariantFunction:
+    """A function that launches variants: one for each combination of its parameters."""
+
+    name: str
+    function: Function
+    line: int
+    setup: bool
+    """Whether a call returns the launch, instead of making it."""
+    grids: list[Parameters] = field(default_factory=list)
+    """Parameter → value or list of values, of each use of the decorator."""
+
+    def combinations(self) -> Iterator[dict[str, Any]]:
+        """Parameters of every variant, in the order of the values."""
+        for grid in self.grids:
+            values = [_values(value) for value in grid.values()]
+            for combination in itertools.product(*values):
+                yield dict(zip(grid, combination, strict=True))
+
+
+class Experiment:
+    """What to compare, as functions of a Python file.
+
+    `problems`: parameter → value or list of values, of which every combination is a problem; or a
+    list of such mappings. All other keyword arguments are keys of the experiment file
+    (docs/spec.md), such as `collect`, `tolerance` or `page`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        problems: Parameters | Iterable[Parameters] | None = None,
+        **fields: Any,
+    ) -> None:
+        for key in _GIVEN_BY_FUNCTIONS.intersection(fields):
+            raise ExperimentError(f"{key}: {name} has it from its functions and their decorators")
+        caller = sys._getframe(1)
+        self.name = name
+        self.problems = problems
+        self.fields = fields
+        self.file = _absolute(caller.f_code.co_filename)
+        """File or notebook cell that made this experiment."""
+        self.line = caller.f_lineno
+        self.namespace = caller.f_globals
+        """Names of the module or notebook that made this experiment."""
+        self.variants: dict[str, VariantFunction] = {}
+        """By name of the function."""
+        self.baseline: str | None = None
+        """Name of the function that ratios refer to; None: the first."""
+        self.functions: dict[str, Function] = {}
+        """`inputs`, `reference`, `outputs`, `flops` and `bytes`, as far as they are given."""
+
+    def __repr__(self) -> str:
+        return f"<profiler.Experiment {self.name!r} of {len(self.variants)} functions>"
+
+    # ---- decorators ----
+
+    def inputs(self, function: F) -> F:
+        """Mark the function that makes the inputs of a problem, from its parameters by name.
+
+        It returns an array, a tuple of what variants take in this order, or a mapping of what they
+        take by name.
+        """
+        return self._add("inputs", function)
+
+    def outputs(self, function: F) -> F:
+        """Mark the function that allocates the arrays that variants write into.
+
+        They follow the inputs among the arguments of a variant, and are filled with NaN before each
+        check.
+        """
+        return self._add("outputs", function)
+
+    def reference(self, function: F) -> F:
+        """Mark the function that computes the right result, with the arguments of a variant.
+
+        Default: the baseline, on floating-point inputs in float64.
+        """
+        return self._add("reference", function)
+
+    def flops(self, function: F) -> F:
+        """Mark the function that gives the number of floating-point operations of a problem."""
+        return self._add("flops", function)
+
+    def bytes(self, function: F) -> F:
+        """Mark the function that gives the least traffic to device memory, in bytes."""
+        return self._add("bytes", function)
+
+    @overload
+    def variant(self, function: F, /) -> F: ...
+    @overload
+    def variant(
+        self,
+        *,
+        name: str | None = None,
+        baseline: bool = False,
+        setup: bool = False,
+        **parameters: Any,
+    ) -> Callable[[F], F]: ...
+    def variant(
+        self,
+        *functions: Any,
+        name: str | None = None,
+        baseline: bool = False,
+        setup: bool = False,
+        **parameters: Any,
+    ) -> Any:
+        """Mark a function that launches variants, one for each combination of the parameters.
+
+        It takes the inputs, and by name its parameters and those of the problem. `setup`: a call
+        returns the launch, a function without arguments; compiling and allocating is done once and
+        not measured.
+        """
+        line = sys._getframe(1).f_lineno
+
+        def add(function: F) -> F:
+            self._add_variant(function, name, parameters, line=line, setup=setup)
+            if baseline:
+                self._set_baseline(_name_of(function, name))
+            return function
+
+        return add(*functions) if functions else add
+
+    def _add(self, role: str, function: F) -> F:
+        if role in self.functions:
+            raise ExperimentError(f"{self.name} has two functions for {role}")
+        self.functions[role] = function
+        return function
+
+    def _set_baseline(self, name: str) -> None:
+        if self.baseline not in (None, name):
+            raise ExperimentError(f"{self.baseline} and {name} are both called the baseline")
+        self.baseline = name
+
+    def _add_variant(
+        self, function: Function, name: str | None, grid: Parameters, *, line: int, setup: bool
+    ) -> None:
+        name = _name_of(function, name)
+        _check_parameters(name, function, grid)
+        first = self.variants.setdefault(name, VariantFunction(name, function, line, setup))
+        if first.function is not function:
+            raise ExperimentError(f"two functions are called {name}: give one another name=")
+        first.grids.append(grid)
+
+    # ---- what the experiment is ----
+
+    def description(self) -> dict[str, Any]:
+        """JSON-ready description: names, parameters and problems, with lines of the file.
+
+        Raises ExperimentError where something is missing, or a value is none that YAML has.
+        """
+        if "inputs" not in self.functions:
+            raise ExperimentError(f"{self.name} has no inputs: mark a function with @….inputs")
+        if not self.variants:
+            raise ExperimentError(f"{self.name} has no variants: mark functions with @….variant")
+        problems = None if self.problems is None else plain(self.problems, "problems")
+        _check_inputs(self.functions["inputs"], problems)
+        return {
+            "name": self.name,
+            "line": self.line,
+            "fields": plain(self.fields, "Experiment"),
+            "problems": problems,
+            "variants": [
+                {
+                    "name": _variant_name(variant.name, parameters),
+                    "params": {FUNCTION: variant.name, **plain(parameters, variant.name)},
+                    "note": _first_line(variant.function),
+                    "line": variant.line,
+                }
+                for variant in self.variants.values()
+                for parameters in variant.combinations()
+            ],
+            "baseline": self._baseline_variant(),
+        }
+
+    def baseline_function(self) -> VariantFunction:
+        """Function of the variant that ratios refer to."""
+        name = next(iter(self.variants)) if self.baseline is None else self.baseline
+        return self.variants[name]
+
+    def _baseline_variant(self) -> str | None:
+        """Name of the baseline's variant; None where no function is called the baseline."""
+        if self.baseline is None:
+            return None
+        parameters = list(self.variants[self.baseline].combinations())
+        if len(parameters) > 1:
+            raise ExperimentError(
+                f"{self.baseline} is the baseline and stands for {len(parameters)} variants: "
+                "give each of its parameters one value"
+            )
+        return _variant_name(self.baseline, parameters[0])
+
+    # ---- running it ----
+
+    def run(self, **options: Any) -> Any:
+        """Measure in child processes as the command line does; returns a `profiler.Run`.
+
+        Options are those of `profiler.python.run_experiment.run` (docs/python.md).
+        """
+        if _IMPORTING.get():
+            raise ExperimentError(
+                f"{self.name}.run() is called while its file is imported to be measured: "
+                'put it under `if __name__ == "__main__":`'
+            )
+        # By name: what measures stands above what is measured, and the runner loads none of it.
+        module: Any = importlib.import_module("profiler.python.run_experiment")
+        return module.run(self, **options)
+
+
+def experiment_of(module: ModuleType) -> Experiment | None:
+    """The experiment that a module defines; None of a module without one.
+
+    Raises ExperimentError where it has several.
+    """
+    values = vars(module).values()
+    experiments = {id(value): value for value in values if isinstance(value, Experiment)}
+    if len(experiments) > 1:
+        names = ", ".join(experiment.name for experiment in experiments.values())
+        raise ExperimentError(
+            f"{len(experiments)} experiments in one file ({names}): give each a file of its own"
+        )
+    return next(iter(experiments.values()), None)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Import a user's file inside: `run()` of its experiment raises ExperimentError there."""
+    token = _IMPORTING.set(True)
+    try:
+        yield
+    finally:
+        _IMPORTING.reset(token)
+
+
+def plain(value: Any, where: str) -> Any:
+    """A value as JSON has it: tuples and ranges as lists; ExperimentError for any other type."""
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, Integral | Real):  # of NumPy
+        return int(value) if isinstance(value, Integral) else float(value)
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, f"{where}: {key}") for key, item in value.items()}
+    if isinstance(value, list | tuple | range):
+        return [plain(item, where) for item in value]
+    raise ExperimentError(
+        f"{where}: {value!r} is no text, number, True, False or None; "
+        "give its name, and look it up in the function"
+    )
+
+
+def accepted(function: Function, values: Parameters, *, positional: int = 0) -> dict[str, Any]:
+    """Those of some named values that a function takes by name, after so many positional ones."""
+    names = _parameter_names(function, positional)
+    return dict(values) if names is None else {k: v for k, v in values.items() if k in names}
+
+
+def _parameter_names(function: Function, positional: int = 0) -> frozenset[str] | None:
+    """Names by which a function takes arguments; None where it takes any, empty where unknown.
+
+    Without the first `positional` of its arguments.
+    """
+    parameters = list(_parameters(function).values())
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return None
+    rest = parameters[positional:]
+    return frozenset(parameter.name for parameter in rest if parameter.kind in _BY_NAME)
+
+
+def _parameters(function: Function) -> Mapping[str, inspect.Parameter]:
+    """Parameters of a function; none of one that is written in C."""
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _check_inputs(function: Function, problems: Any) -> None:
+    """Raise where the function of the inputs needs what no problem has."""
+    listed = problems if isinstance(problems, list) else [problems or {}]
+    given = {str(key) for problem in listed if isinstance(problem, dict) for key in problem}
+    for name, parameter in _parameters(function).items():
+        needed = parameter.kind in _BY_NAME and parameter.default is parameter.empty
+        if needed and name not in given | _GIVEN_TO_INPUTS:
+            close = difflib.get_close_matches(name, given, n=1)
+            hint = f"; did you mean {close[0]}?" if close else ""
+            raise ExperimentError(f"the inputs take {name}, which no problem has{hint}")
+
+
+def _absolute(file: str) -> str:
+    """Absolute path of a file; the name of a cell as it is."""
+    return os.path.abspath(file) if os.path.isfile(file) else file  # noqa: PTH100, PTH113 - of text
+
+
+def _check_parameters(name: str, function: Function, grid: Parameters) -> None:
+    names = _parameter_names(function)
+    for parameter, value in grid.items():
+        if parameter in _RESERVED:
+            raise ExperimentError(f"{name}: a parameter cannot be called {parameter}")
+        if names and parameter not in names:
+            raise ExperimentError(f"{name} takes no argument {parameter}")
+        if not list(_values(value)):
+            raise ExperimentError(f"{name}: {parameter} has no values")
+
+
+def _values(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list | tuple | range) else [value]
+
+
+def _name_of(function: Function, name: str | None) -> str:
+    given = name or getattr(function, "__name__", None)
+    if given is None:
+        raise ExperimentError(f"{function!r} has no name: give it one with name=")
+    return str(given)
+
+
+def _variant_name(function: str, parameters: Parameters) -> str:
+    return " ".join([function, *(f"{key}={value}" for key, value in parameters.items())])
+
+
+def _first_line(function: Function) -> str:
+    """First line of a function's docstring; empty without one."""
+    text = inspect.getdoc(function) if inspect.isfunction(function) else None
+    return text.partition("\n")[0] if text else ""

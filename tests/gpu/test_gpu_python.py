@@ -1,0 +1,87 @@
+"""An experiment of Python functions on a real GPU: Triton, and arrays of other libraries."""
+
+import subprocess
+import sys
+
+import pytest
+
+import profiler
+
+pytestmark = pytest.mark.gpu
+
+OTHERS = '''
+
+class OnlyCudaArray:
+    """What a library without DLPack gives."""
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.tensor.__cuda_array_interface__
+
+
+@experiment.variant
+def without_dlpack(x):
+    return OnlyCudaArray(torch.softmax(x, -1))
+
+
+@experiment.variant(setup=True)
+def compiled(x):
+    function = torch.compile(lambda x: torch.softmax(x, -1))
+    return lambda: function(x)
+
+
+@experiment.variant
+def kept(x, results={}):
+    return results.setdefault("first", torch.softmax(x, -1))
+'''
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """The Triton template with more variants, measured."""
+    pytest.importorskip("triton")
+    folder = tmp_path_factory.mktemp("python")
+    run_profiler("new", "triton", "rows", cwd=folder)
+    file = folder / "rows/rows.py"
+    head, main, tail = file.read_text().partition("\n\nif __name__")
+    file.write_text(f"{head}{OTHERS}{main}{tail}")
+    sizes = ("--set", "problems.matrix.columns=[1024, 4096]", "--set", "collect.blocks=6")
+    run_profiler("run", file, "--live", *sizes, "--set", "collect.recheck=always", cwd=folder)
+    return profiler.load("rows", reports=folder / "reports")
+
+
+def run_profiler(*arguments, cwd):
+    done = subprocess.run(
+        [sys.executable, "-m", "profiler", *map(str, arguments)],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    assert done.returncode in (0, 4), done.stderr
+
+
+def outcomes(run, function):
+    cells = run.findings["cells"]
+    return {cell["outcome"] for cell in cells if cell["variant_params"]["function"] == function} - {
+        "duplicate"
+    }
+
+
+@pytest.mark.parametrize("function", ["eager", "in_triton", "without_dlpack", "compiled"])
+def test_honest_variants_are_measured(run, function):
+    assert outcomes(run, function) == {"measured"}
+
+
+def test_a_result_that_was_kept_is_implausible(run):
+    assert outcomes(run, "kept") == {"implausible"}
+
+
+def test_the_answer_is_explained(run):
+    assert run.explain()["tree"]
+    assert run.summary.query("metric == 'duration_ns'")["median"].gt(0).any()

@@ -1,0 +1,49 @@
+"""The answer outside the page: Markdown for pull requests, HTML for notebooks."""
+
+import re
+
+import pytest
+from lxml import html
+from synthetic_report import HOSTILE_NAME, make_report
+
+from profiler.findings.find import find
+from profiler.render.markdown import run_markdown
+from profiler.render.notebook import run_html
+from profiler.render.short_table import MOST_ROWS, short_table
+
+
+@pytest.fixture(scope="module")
+def findings():
+    return find(make_report())
+
+
+def test_the_table_has_the_best_of_each_problem_and_the_baseline(findings):
+    table = short_table(findings)
+    assert len(table.rows) <= MOST_ROWS
+    assert len(table.rows) + table.left_out == len(findings.distinct_cells)
+    problems = {row[0] for row in table.rows}
+    assert problems == {problem.name for problem in findings.problems}
+    for problem in findings.problems:
+        rows = [row for row in table.rows if row[0] == problem.name]
+        assert sum("(baseline)" in row[1] for row in rows) == 1
+        winner = findings.winners[problem.id].cell.variant.name
+        assert rows[0][1].startswith(winner)
+
+
+def test_markdown_is_what_it_looks_like(findings):
+    text = run_markdown(findings)
+    rows = [line for line in text.splitlines() if line.startswith("|")]
+    assert len({len(re.findall(r"(?<!\\)\|", row)) for row in rows}) == 1
+    assert not re.search(r"(?<!\\)<(?!/?sub>)", text)
+    assert HOSTILE_NAME not in text
+    assert f"{findings.measured_count()} of" in text
+
+
+def test_html_has_the_answer_a_figure_and_the_table(findings):
+    text = run_html(findings)
+    document = html.fromstring(text)
+    assert len(document.xpath("//svg")) == 1
+    assert len(document.xpath("//tbody/tr")) == len(short_table(findings).rows)
+    assert not document.xpath("//script | //img")
+    variables = set(re.findall(r"var\((--[a-z0-9-]+)\)", text))
+    assert variables <= set(re.findall(r"(--[a-z0-9-]+):", text))

@@ -1,0 +1,160 @@
+"""Experiments in Python files, as the orchestrator reads them: without importing them."""
+
+import os
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from profiler.errors import SpecError
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
+from profiler.runner.describe import main
+from profiler.sessions import experiment_files
+from profiler.sessions.experiment_files import load_experiment
+
+HEAD = """\
+import profiler
+e = profiler.Experiment(
+    "mine", problems={problems}, {fields}
+)
+@e.inputs
+def inputs(rows):
+    return None
+@e.variant
+def first(x):
+    "What there was."
+@e.variant(baseline=True)
+def second(x): ...
+@e.variant(block=[128, 256], fast=True)
+def third(x, block, fast): ...
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def written(text=HEAD, problems="{'rows': [1, 2]}", fields=""):
+        path = tmp_path / "mine.py"
+        text = text.replace("{problems}", problems).replace("{fields}", fields)
+        path.write_text(textwrap.dedent(text))
+        return path
+
+    return written
+
+
+def test_a_file_becomes_the_experiment_that_yaml_would_give(write, tmp_path):
+    sys.modules.pop("workload_file_mine", None)  # of other tests in this process
+    loaded = load_experiment(write(fields="collect={'blocks': (2, 4)}, margin_pct=2.0"))
+    assert yaml.safe_load(loaded.text) == {
+        "name": "mine",
+        "workload": "./mine.py",
+        "variants": {
+            "list": [
+                {"name": "first", "params": {"function": "first"}, "note": "What there was."},
+                {"name": "second", "params": {"function": "second"}},
+                *(
+                    {
+                        "name": f"third block={block} fast=True",
+                        "params": {"function": "third", "block": block, "fast": True},
+                    }
+                    for block in (128, 256)
+                ),
+            ]
+        },
+        "problems": {"matrix": {"rows": [1, 2]}},
+        "baseline": "second",
+        "collect": {"blocks": [2, 4]},
+        "margin_pct": 2.0,
+    }
+    plan = make_plan(loaded, space_of(loaded))
+    assert len(plan.cells) == 8
+    assert "workload_file_mine" not in sys.modules
+    # What lies in a run folder is read as any spec, without the file.
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(loaded.text)
+    loaded.path.unlink()
+    assert load_spec(spec).experiment == loaded.experiment
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_overrides_are_laid_over_it(write):
+    loaded = load_experiment(write(), overrides=["problems.matrix.rows=[7]", "margin_pct=3.0"])
+    assert loaded.experiment.margin_pct == 3
+    assert {problem.params["rows"] for problem in make_plan(loaded, space_of(loaded)).problems} == {
+        7
+    }
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_problems_may_stand_one_by_one(write):
+    loaded = load_experiment(write(problems="[{'rows': 1}, {'rows': 3, 'name': 5}]"))
+    problems = make_plan(loaded, space_of(loaded)).problems
+    assert [dict(problem.params) for problem in problems] == [{"rows": 1}, {"rows": 3, "name": 5}]
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Import the files here: a process for each would take most of the time."""
+
+    def run(script, errors):
+        errors.touch()
+        main(*map(Path, script[1:]))
+        return ""
+
+    monkeypatch.setattr(experiment_files, "_run", run)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+
+
+@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "mine.py: defines no profiler.Experiment"),
+        ("import profiler\nx = (\n", r"mine.py:2: SyntaxError: '\(' was never closed"),
+        ("import os\n\nraise SystemExit(3)\n", "mine.py:3: SystemExit: 3"),
+        ("import nowhere_at_all\n", "(?s)mine.py:1: ModuleNotFoundError: .*Install it in the"),
+        (f"{HEAD}f = profiler.Experiment('two')\n", r"2 experiments in one file \(mine, two\)"),
+        (f"{HEAD}\n@e.variant(bloc=3)\ndef f(x, block): ...\n", "mine.py:16: f takes no argument"),
+        (f"{HEAD}\ne.run()\n", r"mine.py:16: mine.run\(\) is called while its file is imported"),
+        (HEAD.replace("[128, 256]", "[1, b'x']"), r"mine.py:2: third: block: b'x' is no text"),
+        (HEAD.replace("[128, 256]", "['a\\n', 2]"), r"mine.py:13: variants.list\[2\].*control"),
+        (HEAD.replace("{fields}", "colect={}"), "mine.py:2: colect: unknown key; did you mean"),
+    ],
+)
+def test_errors_name_the_line_of_the_file(write, text, message):
+    with pytest.raises(SpecError, match=message) as caught:
+        load_experiment(write(text))
+    assert "Traceback" not in str(caught.value)
+
+
+def test_the_words_of_the_file_go_to_the_error_and_never_to_stdout(write, capfd):
+    with pytest.raises(SpecError, match=r"(?s)ended with exit code 7.*said before the end"):
+        load_experiment(
+            write("import os, sys\nprint('out')\nprint('said before the end', file=sys.stderr)\n"
+                  "sys.stderr.flush()\nos._exit(7)\n")
+        )  # fmt: skip
+    assert capfd.readouterr().out == ""
+
+
+def test_a_file_that_hangs_is_ended(write, monkeypatch):
+    monkeypatch.setattr(experiment_files, "DESCRIBE_LIMIT_S", 0.5)
+    path = write("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
+    monkeypatch.chdir(path.parent)
+    began = time.monotonic()
+    with pytest.raises(SpecError, match="took longer than 0 s"):
+        load_experiment(path)
+    assert time.monotonic() - began < 20
+    pid = int((path.parent / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+@pytest.mark.usefixtures("in_this_process")
+def test_an_edited_file_is_read_again(write):
+    assert load_experiment(write()).experiment.margin_pct == 1
+    assert load_experiment(write(fields="margin_pct=4.0")).experiment.margin_pct == 4

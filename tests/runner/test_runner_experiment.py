@@ -1,0 +1,368 @@
+"""Experiments in Python files: what the decorators take, and how the runner calls the functions."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from profiler.runner.check import as_tensors
+from profiler.runner.experiment import Experiment, ExperimentError, importing
+from profiler.runner.functions import FunctionWorkload, NoReferenceError
+from profiler.runner.protocol import JobCell, JobVisit
+
+CPU = torch.device("cpu")
+
+
+def make(**fields):
+    experiment = Experiment("sums", problems={"rows": [3, 5]}, **fields)
+    experiment.inputs(lambda rows: torch.ones(rows, 4))
+    return experiment
+
+
+def plus(x, k=0):
+    """Sum of each row.
+
+    And more.
+    """
+    return x.sum(1) + k - k
+
+
+# ---- what the decorators take --------------------------------------------------------------------
+
+
+def test_a_variant_stands_for_each_combination_of_its_parameters():
+    experiment = make()
+    experiment.variant(plus)
+    experiment.variant(name="shifted", k=[1, 2])(plus)
+    variants = experiment.description()["variants"]
+    assert [variant["name"] for variant in variants] == ["plus", "shifted k=1", "shifted k=2"]
+    assert [variant["params"] for variant in variants] == [
+        {"function": "plus"},
+        {"function": "shifted", "k": 1},
+        {"function": "shifted", "k": 2},
+    ]
+    assert [variant["note"] for variant in variants] == ["Sum of each row."] * 3
+    assert experiment.description()["problems"] == {"rows": [3, 5]}
+
+
+def test_a_function_may_have_several_grids():
+    experiment = make()
+    for k, warps in ((1, 4), (2, 8)):
+        experiment.variant(name="f", k=k, warps=warps)(plus_of_warps)
+    assert [variant["params"] for variant in experiment.description()["variants"]] == [
+        {"function": "f", "k": 1, "warps": 4},
+        {"function": "f", "k": 2, "warps": 8},
+    ]
+
+
+def test_numbers_of_numpy_are_numbers():
+    experiment = make(margin_pct=np.float32(0.5), collect={"blocks": (np.int64(2), 4)})
+    experiment.variant(k=[np.int32(1)])(plus)
+    description = experiment.description()
+    assert description["fields"] == {"margin_pct": 0.5, "collect": {"blocks": [2, 4]}}
+    assert type(description["variants"][0]["params"]["k"]) is int
+
+
+def plus_of_warps(x, k, warps):
+    return plus(x, k) + 0 * warps
+
+
+def twice_the_baseline():
+    experiment = make()
+    experiment.variant(baseline=True)(plus)
+    experiment.variant(name="other", baseline=True)(plus)
+
+
+def two_of_one_name():
+    experiment = make()
+    experiment.variant(plus)
+    experiment.variant(name="plus")(lambda x: x)
+
+
+def without_inputs():
+    experiment = Experiment("sums")
+    experiment.variant(plus)
+    experiment.description()
+
+
+def baseline_of_several_variants():
+    experiment = make()
+    experiment.variant(baseline=True, k=[1, 2])(plus)
+    experiment.description()
+
+
+def with_a_dtype():
+    experiment = make(collect={"seed": torch.float16})
+    experiment.variant(plus)
+    experiment.description()
+
+
+def inputs_of_no_problem():
+    experiment = Experiment("sums", problems=[{"rows": 1}, {"columns": 2}])
+    experiment.inputs(lambda rows, column, device, seed=3, more=4: None)
+    experiment.variant(plus)
+    experiment.description()
+
+
+def started_while_it_is_imported():
+    with importing():
+        make().run()
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (twice_the_baseline, "plus and other are both called the baseline"),
+        (two_of_one_name, "two functions are called plus"),
+        (without_inputs, "sums has no inputs"),
+        (lambda: make().description(), "sums has no variants"),
+        (lambda: make().variant(block=3)(plus), "plus takes no argument block"),
+        (lambda: make().variant(k=[])(plus), "plus: k has no values"),
+        (lambda: make().variant(variant=[1])(plus), "a parameter cannot be called variant"),
+        (lambda: make().variant(partial(plus, k=1)), "has no name"),
+        (lambda: make().inputs(plus), "sums has two functions for inputs"),
+        (lambda: make(variants=[]), "variants: sums has it from its functions"),
+        (baseline_of_several_variants, "plus is the baseline and stands for 2 variants"),
+        (with_a_dtype, "collect: seed: torch.float16 is no text"),
+        (inputs_of_no_problem, "take column, which no problem has; did you mean columns?"),
+        (started_while_it_is_imported, 'put it under `if __name__ == "__main__":`'),
+    ],
+)
+def test_mistakes_are_said(mistake, message):
+    with pytest.raises(ExperimentError) as caught:
+        mistake()
+    assert message in str(caught.value)
+
+
+# ---- arguments -----------------------------------------------------------------------------------
+
+
+def prepared(experiment, variant, problem=None, seed=0):
+    """Workload, inputs and launch of a variant at a problem."""
+    workload = FunctionWorkload(experiment)
+    problem = {"rows": 3} if problem is None else problem
+    inputs = workload.make_inputs(problem, CPU, seed)
+    return workload, inputs, workload.prepare(variant, problem, inputs, None)
+
+
+def test_arguments_go_by_position_then_by_name():
+    experiment = Experiment("e")
+    experiment.inputs(lambda rows, device, seed: (torch.ones(rows), torch.tensor(float(seed))))
+    calls = []
+
+    @experiment.variant(k=[7])
+    def f(x, y, k, rows, *, other=None):
+        calls.append((x.tolist(), y.item(), k, rows, other))
+        return x + y
+
+    *_, launch = prepared(experiment, {"function": "f", "k": 7}, {"rows": 2, "unused": 1}, seed=5)
+    launch()
+    assert calls == [([1.0, 1.0], 5.0, 7, 2, None)]
+
+
+def test_inputs_by_name_and_problem_parameters_that_inputs_stand_for():
+    experiment = Experiment("e")
+    experiment.inputs(lambda rows: {"x": torch.ones(rows), "w": 3})
+    experiment.variant(name="f")(lambda w, x: w * x)
+    *_, launch = prepared(experiment, {"function": "f"})
+    assert launch().tolist() == [3.0] * 3
+
+    experiment = Experiment("e")
+    experiment.inputs(lambda rows: (torch.ones(rows), rows))
+    experiment.variant(name="f")(lambda x, rows: x * rows)
+    *_, launch = prepared(experiment, {"function": "f"})
+    assert launch().tolist() == [3.0] * 3
+
+
+def test_setup_is_done_once():
+    experiment = make()
+    made = []
+
+    @experiment.variant(setup=True, k=[2])
+    def compiled(x, k):
+        made.append(k)
+        return lambda: x.sum(1)
+
+    workload, inputs, launch = prepared(experiment, {"function": "compiled", "k": 2})
+    assert [launch().tolist() for _ in range(3)] == [[4.0] * 3] * 3
+    assert made == [2]
+    assert workload.reference({"rows": 3}, inputs).dtype == torch.float64
+
+
+def test_what_variants_write_into_is_among_their_arguments():
+    experiment = make()
+    experiment.outputs(lambda rows: torch.zeros(rows) + 1)
+    experiment.variant(name="f")(lambda x, y: None)
+    _, inputs, launch = prepared(experiment, {"function": "f"})
+    assert launch() is None
+    assert launch.outputs[0] is inputs.outputs[0]
+
+
+def test_the_same_seed_gives_numpy_the_same_numbers():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: np.random.random(4))
+    workload = FunctionWorkload(experiment)
+    first, again, other = (
+        workload.make_inputs({}, CPU, seed).positional[0].tolist() for seed in (1, 1, 2)
+    )
+    assert first == again != other
+
+
+# ---- the reference -------------------------------------------------------------------------------
+
+
+def test_the_reference_is_the_baseline_in_float64():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: (torch.rand(4, dtype=torch.float16), torch.arange(4)))
+    seen = []
+
+    @experiment.variant(name="f", k=[2])
+    def f(x, order, k):
+        seen.append((x.dtype, order.dtype, k))
+        return x[order] / 3
+
+    workload, inputs, launch = prepared(experiment, {"function": "f", "k": 2})
+    assert workload.reference({}, inputs).dtype == torch.float64
+    assert launch().dtype == torch.float16
+    assert seen == [(torch.float64, torch.int64, 2), (torch.float16, torch.int64, 2)]
+
+
+def test_modules_and_arrays_in_containers_are_in_float64_too():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: (torch.nn.Linear(4, 2), [torch.ones(3, 4)], {"x": np.float32([1])}))
+    experiment.variant(name="f")(lambda module, parts, named: module(parts[0]) + named["x"].item())
+    workload, inputs, launch = prepared(experiment, {"function": "f"}, {})
+    right = workload.reference({}, inputs)
+    assert right.dtype == torch.float64
+    assert torch.allclose(right, launch().double())
+
+
+def test_a_reference_that_is_written_is_used():
+    experiment = make()
+    experiment.outputs(lambda rows: torch.zeros(rows) - 1)  # no argument of the reference
+    experiment.variant(plus)
+    experiment.reference(lambda x, rows: x.sum(1) + rows)
+    workload, inputs, _ = prepared(experiment, {"function": "plus"})
+    assert workload.reference({"rows": 3}, inputs).tolist() == [7.0] * 3
+
+
+@pytest.mark.parametrize(
+    ("baseline", "message"),
+    [
+        (lambda x: x.half().sum(1), "its result is torch.float16 on inputs in float64"),
+        (lambda x: x @ torch.ones(4), "expected m1 and m2 to have the same dtype|same dtype"),
+    ],
+)
+def test_a_baseline_that_is_no_reference_says_what_to_do(baseline, message):
+    experiment = make()
+    experiment.variant(name="f")(baseline)
+    workload, inputs, _ = prepared(experiment, {"function": "f"})
+    with pytest.raises(NoReferenceError, match=message) as caught:
+        workload.reference({"rows": 3}, inputs)
+    assert "write one with @….reference" in str(caught.value)
+
+
+# ---- arrays of other libraries -------------------------------------------------------------------
+
+
+def test_arrays_of_other_libraries_are_checked_like_tensors():
+    (tensor,) = as_tensors(np.arange(3.0), "the result")
+    assert tensor.tolist() == [0.0, 1.0, 2.0]
+    with pytest.raises(TypeError, match="must be a tensor"):
+        as_tensors([[1.0]], "the result")
+
+
+def test_a_result_in_the_memory_of_an_input_is_refused():
+    experiment = make()
+    experiment.variant(name="f")(lambda x: x.t())
+    *_, launch = prepared(experiment, {"function": "f"})
+    with pytest.raises(TypeError, match=r"f returns memory of an input: .*@….outputs"):
+        launch()
+
+
+def test_arrays_without_elements_share_no_memory():
+    experiment = Experiment("e")
+    experiment.inputs(lambda: torch.empty(0))
+    experiment.variant(name="f")(lambda x: x * 2)
+    *_, launch = prepared(experiment, {"function": "f"}, {})
+    assert launch().numel() == 0
+
+
+def test_a_result_of_nothing_is_refused():
+    experiment = make()
+    experiment.variant(name="f")(lambda x: None)
+    *_, launch = prepared(experiment, {"function": "f"})
+    with pytest.raises(TypeError, match="f returns nothing"):
+        launch()
+
+
+class Late:
+    """An array of a library that launches on streams of its own."""
+
+    def __init__(self, values):
+        self.values, self.waits = values, 0
+
+    def block_until_ready(self):
+        self.waits += 1
+
+
+def test_launches_of_jax_are_waited_for():
+    experiment = make()
+    late = Late(None)
+    experiment.variant(name="f")(lambda x: late)
+    *_, launch = prepared(experiment, {"function": "f"})
+    launch()
+    before = late.waits
+    launch()
+    assert late.waits == before + 1
+
+
+# ---- a session -----------------------------------------------------------------------------------
+
+FILE = """
+import numpy as np
+import profiler
+
+sums = profiler.Experiment("sums")
+
+@sums.inputs
+def inputs(rows):
+    return np.random.random((rows, 4)).astype("float32")
+
+@sums.variant
+def with_numpy(x):
+    return x.sum(1)
+
+@sums.variant
+def kept(x, cache={}):
+    return cache.setdefault("result", x.sum(1))
+
+@sums.variant
+def wrong(x):
+    return x.sum(1) + 1
+
+@sums.flops
+def flops(rows):
+    return 3 * rows
+"""
+
+
+def test_a_session_checks_measures_and_checks_again(bench, tmp_path, select):
+    """NumPy arrays, too, are overwritten in place after the last visit."""
+    file = tmp_path / "mine.py"
+    file.write_text(FILE)
+    names = ("with_numpy", "kept", "wrong")
+    cells = tuple(JobCell(name, name, {"function": name}, "p", {"rows": 6}) for name in names)
+    visits = tuple(JobVisit(cell.id, 0) for cell in cells)
+    records = bench.run(bench.job([], workload=str(file), cells=cells, visits=visits))
+    measured = [record["cell"] for record in select(records, event="finished", phase="measure")]
+    assert measured == ["with_numpy", "kept"]
+    failed = {record["cell"]: record for record in select(records, event="failed")}
+    assert failed["wrong"]["outcome"] == "wrong_result"
+    assert failed["kept"]["outcome"] == "implausible"
+    assert set(failed) == {"wrong", "kept"}
+    assert select(records, event="finished", phase="recheck", cell="with_numpy")
+    assert select(records, phase="describe", cell="with_numpy")[-1]["flops"] == 18
