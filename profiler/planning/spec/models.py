@@ -108,6 +108,9 @@ def _check_dtype(value: str) -> str:
 
 _SIZE_SCHEMA = {"type": ["string", "number"]}
 
+DEFAULT_PROBLEM = "default"
+"""Name of the only problem of a spec that names none."""
+
 _MISTYPED = 0.9
 """How much alike two words are (difflib) of which one is the other, mistyped."""
 
@@ -460,7 +463,7 @@ class Build(SpecModel):
 
 
 def _default_problems() -> Problems:
-    return Problems(list=(Item(name="default"),))
+    return Problems(list=(Item(name=DEFAULT_PROBLEM),))
 
 
 class Experiment(SpecModel):

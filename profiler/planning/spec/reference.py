@@ -30,6 +30,7 @@ from profiler.planning.spec.models import (
     VariantItem,
     Variants,
 )
+from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.rules import Condition, Rule
 from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
 
@@ -39,6 +40,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     CommandWorkload,
     CudaWorkload,
     TensorArgument,
+    Parts,
     Variants,
     Problems,
     VariantItem,
