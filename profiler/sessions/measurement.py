@@ -416,7 +416,8 @@ class Measurement:
             lock_file=self.lock_file,
         )
         cells = {cell.id: cell for cell in self.plan.cells}
-        failed = self._run_checks(program, [cells[visit.cell] for visit in missing])
+        visited = {visit.cell for visit in missing}
+        failed = self._run_checks(program, [cell for id_, cell in cells.items() if id_ in visited])
         for cell, (outcome, cause) in failed.items():
             progress.failed(cell, f"{outcome}: {cause}")
         forecast = VisitForecast(workload, self.reporter.say, len(missing))
