@@ -34,7 +34,11 @@ exit {code}
 COLLECT = {
     "device": "cpu",
     "blocks": 1,
-    "metrics": ["duration_ns", "registers"],
+    "metrics": [
+        "duration_ns",
+        "registers",
+        {"name": "read_rate", "formula": "dram_read_bytes / duration_ns", "unit": "B/ns"},
+    ],
     "time_limit_s": 20.0,
 }
 BY_ORDER = {"size": [128, 256, 512], "launches": 3, "skip": 1, "take": 1}
@@ -115,7 +119,16 @@ def test_the_example_of_the_docs_compares_versions_size_by_size(profiler, write)
         # shifted by one launch, it would be nine times as long
         assert tiled["metrics"]["duration_ns"]["ratio"] == pytest.approx(0.5, rel=0.02)
         assert naive["metrics"]["duration_ns"]["n"] == 2
+    assert "read_rate" in found["naive", 256]["metrics"]
     of_size = [row for row in samples(profiler) if row["cell"].endswith("size=256")]
+    counted = [row for row in of_size if row["dram_read_bytes"]]
+    assert len(counted) == 10  # one visit of each variant, five launches
+    for row in of_size:
+        if row not in counted:
+            assert row["read_rate"] == ""
+            continue
+        rate = float(row["dram_read_bytes"]) / float(row["duration_ns"])
+        assert float(row["read_rate"]) == pytest.approx(rate)
     assert {row["repeat"] for row in of_size} == {"0", "1", "2", "3", "4"}
     assert {row["kernel_names"] for row in of_size} == {
         "sgemm_naive<32>(float *, int) (4, 256, 1)x(32, 4, 1)",
@@ -125,7 +138,7 @@ def test_the_example_of_the_docs_compares_versions_size_by_size(profiler, write)
     lines = commands(profiler)
     assert all("--launch-skip 1 " in line for line in lines)
     assert sum(f"--launch-count {3 * 51 - 1 + 51} " in line for line in lines) == 2
-    assert sum(f"--launch-count {2 * 51 + 5} " in line for line in lines) == 4
+    assert sum(f"--launch-count {2 * 51 + 5} " in line for line in lines) == 6
 
 
 def test_wrong_results_and_other_launches_are_outcomes_at_every_part(profiler, write):
@@ -135,7 +148,7 @@ def test_wrong_results_and_other_launches_are_outcomes_at_every_part(profiler, w
     assert done.code == 4, done.err
     checked = [f"{kernel} --verify" for kernel in ("naive", "wrong", "more", "less")]
     assert notes(profiler)[:4] == checked
-    assert sorted(notes(profiler)[4:]) == ["less", "more", "naive", "naive"]
+    assert sorted(notes(profiler)[4:]) == ["less", "more", "naive", "naive", "naive"]
     found = by_kernel_and_size(profiler)
     wanted = "it should make 9 matching launches (3 parts of 3); it made"
     for size in (128, 256, 512):
@@ -151,7 +164,7 @@ def test_wrong_results_and_other_launches_are_outcomes_at_every_part(profiler, w
         }
         assert not found["more", size]["metrics"]
     assert profiler.measure(spec).code == 4
-    assert len(notes(profiler)) == 8  # nothing is checked or measured again
+    assert len(notes(profiler)) == 9  # nothing is checked or measured again
 
 
 def test_parts_by_ranges_and_a_program_that_checks_itself(profiler, write):

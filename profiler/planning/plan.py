@@ -295,7 +295,7 @@ def _sessions(
     collect = experiment.collect
     values = [value for cell in cells for value in _values(cell.variant, cell.problem).values()]
     types = metrics.tensor_types(value for value in values if isinstance(value, str))
-    names = metrics.of_types(metrics.expand(collect.metrics), types)
+    names = metrics.of_types(metrics.expand(collect.measured_metrics), types)
     timing, counters = metrics.split_by_pass(names)
 
     def session(

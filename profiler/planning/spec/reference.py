@@ -30,6 +30,7 @@ from profiler.planning.spec.models import (
     VariantItem,
     Variants,
 )
+from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.rules import Condition, Rule
 from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
@@ -48,6 +49,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     Rule,
     Condition,
     Collect,
+    OwnFormula,
     Timeline,
     Tolerance,
     Page,
