@@ -19,7 +19,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import FINAL
 from profiler.metrics.labels import Label
-from profiler.model import Cell, CellStatus, Problem, Variant
+from profiler.model import Cell, CellStatus, Problem, Variant, cell_id
 from profiler.render.tables.rows import Datum, has_many_cells, outcome_css, with_unit
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
@@ -149,9 +149,12 @@ def details(findings: Findings) -> Details:
     )
 
 
-def rerun_command(spec_path: str, problem: Problem) -> str:
-    """Command that measures one variant of a problem again; ids are safe in a shell."""
-    only = f"problem={problem.id},variant=VARIANT"
+def rerun_command(spec_path: str, problem: Problem | None) -> str:
+    """Command that measures one variant of a problem again; ids are safe in a shell.
+
+    None: the problem is a part of a program, which goes through all of them in one process.
+    """
+    only = f"problem={problem.id},variant=VARIANT" if problem is not None else "variant=VARIANT"
     return f"python -m profiler {shlex.quote(spec_path)} --fresh --only {shlex.quote(only)}"
 
 
@@ -183,12 +186,19 @@ def _problem(
     )
     return ProblemDetails(
         name=problem.name,
-        command=rerun_command(findings.report.spec_path, problem),
+        command=rerun_command(
+            findings.report.spec_path, problem if all(map(_is_planned, cells)) else None
+        ),
         facts=tuple(_facts([findings.status(cell) for cell in cells])),
         columns=columns,
         sampled=sampled,
         cells=rows,
     )
+
+
+def _is_planned(cell: Cell) -> bool:
+    """Whether a cell was planned as it is; those of parts were made from what was measured."""
+    return cell.id == cell_id(cell.variant, cell.problem)
 
 
 def _columns(
