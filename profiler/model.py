@@ -89,6 +89,41 @@ class Exclusion:
     examples: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class OrderedParts:
+    """Parts of an external command that follow on one another, each of the same launches."""
+
+    axis: str
+    """Parameter that the parts differ in."""
+    values: tuple[Scalar, ...]
+    """Its values, in the order in which the command goes through them."""
+    launches: int
+    """Matching launches of each part."""
+    skip: int
+    """Launches at the beginning of each part that are left out."""
+    take: int
+    """Launches after those that are samples of the part."""
+
+
+@dataclass(frozen=True)
+class RangeParts:
+    """Parts of an external command that are the NVTX ranges that it pushes."""
+
+    pattern: str
+    """Regular expression of the names that count, with `domain@` before it for another domain than
+    the default one."""
+    kernels: int | None = None
+    """Launches in one range; None: all that follow on one another in ranges of the same names."""
+    skip: int = 0
+    """Ranges of each part that are left out at the beginning."""
+    take: int | None = None
+    """Ranges after those that are samples of the part; None: all."""
+
+
+Parts = OrderedParts | RangeParts
+"""How the launches of an external command are sorted into parts, each a problem of its own."""
+
+
 class SessionKind(StrEnum):
     """What a session is for; decides metrics, blocks and passes."""
 
@@ -100,6 +135,8 @@ class SessionKind(StrEnum):
     """Every operation of a few launches on a time axis; decides no verdict beside a timing."""
     EXPLAIN = "explain"
     """Every counter that tells why, once for a few cells; decides no verdict."""
+    CHECK = "check"
+    """Whether the results of an external command are right; nothing is measured."""
 
 
 @dataclass(frozen=True)
@@ -187,6 +224,8 @@ class Outcome(StrEnum):
     """Its kernels are not those of the variant: what was compiled ran as if it were not."""
     NO_KERNEL = "no_kernel"
     """The range of the cell launched nothing that the tool saw."""
+    PARTS_DIFFER = "parts_differ"
+    """An external command did not launch what the parts of its workload say."""
     IMPLAUSIBLE = "implausible"
     """Its numbers cannot come from the work that the problem needs; the cause says why."""
     NOT_MEASURED = "not_measured"

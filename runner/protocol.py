@@ -148,6 +148,7 @@ OUTCOMES = frozenset(
     {
         *("measured", "duplicate", "compile_failed", "wrong_result", "raised", "out_of_memory"),
         *("illegal_address", "crashed", "timed_out", "fell_back", "no_kernel", "not_measured"),
+        "parts_differ",
         "implausible",
     }
 )

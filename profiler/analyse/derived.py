@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from profiler.metrics.formulas import Formula, Number, Operation, Origin, Quantity
+from profiler.metrics.formulas import Extreme, Formula, Number, Operation, Origin, Quantity
+from profiler.metrics.own import OwnMetric
 from profiler.metrics.queries import CATALOGUE, Combine
 from profiler.model import BuildResult, CellStatus, Environment
 
@@ -45,6 +47,45 @@ def add_derived(
         if metric.formula is not None:
             derived[name] = evaluate(metric.formula, lookup)
     return _with_columns(samples, derived)
+
+
+def add_own(
+    samples: pd.DataFrame,
+    metrics: Iterable[OwnMetric],
+    statuses: Mapping[str, CellStatus],
+    environment: Environment,
+) -> pd.DataFrame:
+    """Samples with the metrics of the experiment file. A new frame.
+
+    A sample has a value where it has as many of the measured parts itself as any sample of its cell
+    has; what another session measured is the mean of the cell.
+    """
+    return _with_columns(
+        samples, {own.name: _own(samples, own, statuses, environment) for own in metrics}
+    )
+
+
+def _own(
+    samples: pd.DataFrame,
+    own: OwnMetric,
+    statuses: Mapping[str, CellStatus],
+    environment: Environment,
+) -> pd.Series[Any]:
+    measured = {name: _measured(samples, name) for name in own.needs}
+
+    def lookup(quantity: Quantity) -> pd.Series[Any]:
+        values = measured.get(quantity.name)
+        if values is None or quantity.origin is not Origin.SAMPLE:
+            return _quantity(samples, quantity, statuses, environment)
+        return values.where(values.notna(), values.groupby(samples["cell"]).transform("mean"))
+
+    values = evaluate(own.formula, lookup)
+    values = values.where(np.isfinite(values))  # a power may be too large, or no real number
+    parts = pd.DataFrame({name: column.notna() for name, column in measured.items()})
+    if parts.empty:
+        return values
+    counts = parts.sum(axis=1)
+    return values.where(counts == counts.groupby(samples["cell"]).transform("max"))
 
 
 def add_build_facts(
@@ -92,6 +133,8 @@ def _value(formula: Formula, lookup: _Lookup) -> Any:
             return value
         case Operation(sign, left, right):
             return _OPERATORS[sign](_value(left, lookup), _value(right, lookup))
+        case Extreme(name, parts):
+            return reduce(_EXTREMES[name], [_value(part, lookup) for part in parts])
     raise TypeError(f"Not a formula: {formula!r}.")
 
 
@@ -102,12 +145,21 @@ def _divide(numerator: Any, denominator: Any) -> Any:
     return numerator / denominator if denominator else numerator * math.nan
 
 
+def _power(base: Any, exponent: Any) -> Any:
+    """Power of floats: too large is infinite, and a root of a negative number is missing."""
+    with np.errstate(all="ignore"):
+        return np.power(base, exponent)
+
+
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "/": _divide,
+    "**": _power,
 }
+_EXTREMES: Mapping[str, Callable[[Any, Any], Any]] = {"max": np.maximum, "min": np.minimum}
+"""Missing where one part is."""
 
 
 def _quantity(

@@ -10,12 +10,14 @@ import numpy as np
 import pandas as pd
 
 from profiler.analyse.combine import Codes, Ranges, combine_metric
+from profiler.analyse.parts import PartSamples
 from profiler.errors import ProfilerError
 from profiler.metrics.queries import CATALOGUE, absent_on, raw_sources
 from profiler.model import (
     KERNEL_SEPARATOR,
     Cell,
     CellStatus,
+    Params,
     Problem,
     SessionKind,
     Visit,
@@ -209,6 +211,60 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     )
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
     return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
+    launches: pd.DataFrame,
+    parts: PartSamples,
+    *,
+    visit: Visit,
+    session: str,
+    collector: str,
+    kind: SessionKind | str,
+    metrics: Sequence[str],
+    compute_capability: str | None = None,
+) -> pd.DataFrame:
+    """One row per sample of a part of an external command, the cell being `<cell>..<part>`.
+
+    The name of a kernel has its grid and block behind it, as ncu writes them.
+    """
+    if not parts.params:
+        return empty_samples()
+    taken = parts.codes >= 0
+    launches = launches[taken].reset_index(drop=True)
+    shaped = launches.assign(kernel=_with_shapes(launches))
+    ranges = Ranges(shaped, parts.codes[taken], len(parts.params))
+    cells = [cell_of_part(visit.cell, params) for params in parts.params]
+    identity = pd.DataFrame(
+        {
+            "session": session,
+            "collector": collector,
+            "kind": SessionKind(kind).value,
+            "cell": cells,
+            "block": visit.block,
+            "arm": visit.arm,
+            "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount(),
+            "kernels": ranges.kernels(),
+            "kernel_names": _kernel_names(ranges),
+        }
+    )
+    return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def cell_of_part(cell: str, params: Params) -> str:
+    """Id of the part of an external command that has these parameters."""
+    return f"{cell}..{slug(','.join(f'{key}={value}' for key, value in params.items()))}"
+
+
+def _with_shapes(launches: pd.DataFrame) -> list[str]:
+    """`name (2, 2, 1)x(256, 1, 1)` of each launch."""
+    names = launches[["kernel", "grid_size", "block_size"]].itertuples(index=False)
+    return [
+        f"{kernel if isinstance(kernel, str) else ''} {grid}x{block}"
+        if isinstance(grid, str) and isinstance(block, str)
+        else str(kernel)
+        for kernel, grid, block in names
+    ]
 
 
 def part_id(cell: str, kernel: str, grid: object, block: object) -> str:

@@ -36,6 +36,9 @@ NVTX_INCLUDE = "regex:profiler@.*/"
 """All push/pop ranges of the domain `profiler` (`profiler.runner.protocol.NVTX_DOMAIN`); the slash
 is what makes it a push/pop filter."""
 
+_DELIMITERS = re.compile(r"[/,@]")
+"""What ncu takes for its own in a filter of ranges. An expression with one of them is not handed to
+it: every launch is profiled, and those in other ranges are left out when the rows are read."""
 _VERSION = re.compile(r"^Version\s+(\d+(?:\.\d+)+)", re.MULTILINE)
 _VERSION_TIMEOUT_S = 60.0
 _INSTALLED = Installed(
@@ -59,6 +62,9 @@ class LaunchFilter:
     """Matching launches to profile."""
     kill_after: bool = False
     """End the program after `count` launches."""
+    ranges: str | None = None
+    """Regular expression of push/pop ranges around the launches, `domain@…` for another domain than
+    the default one; None: in any range or none."""
 
 
 @dataclass(frozen=True)
@@ -311,6 +317,8 @@ def _filter_arguments(launches: LaunchFilter) -> list[str]:
         arguments += ["--launch-count", str(launches.count)]
     if launches.kill_after:
         arguments += ["--kill", "yes"]
+    if launches.ranges is not None and not _DELIMITERS.search(launches.ranges.rpartition("@")[2]):
+        arguments += ["--nvtx-include", f"regex:{launches.ranges}/"]
     return arguments
 
 

@@ -84,7 +84,7 @@ from profiler.findings.verdicts import (
     judges_of,
 )
 from profiler.findings.winners import Winner, leader_of, make_winner
-from profiler.metrics.labels import Label, label
+from profiler.metrics.labels import Label, label, own_label
 from profiler.metrics.queries import better
 from profiler.model import Cell, CellStatus, Outcome, Variant
 from profiler.notices import Notice, NoticeKind
@@ -562,9 +562,10 @@ def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     present = dict.fromkeys(numbers["metric"])
     first = [name for name in report.metrics if name in present]
     timer = reference_collector(report.samples)
+    own = {metric.name: own_label(metric) for metric in report.own_metrics}
     metrics = []
     for name in dict.fromkeys([*first, *present]):
-        metric = label(name)
+        metric = own.get(name) or label(name)
         if name == JUDGED and timer is not None:
             metric = replace(metric, definition=label(duration_metrics()[timer]).definition)
         metrics.append(metric)

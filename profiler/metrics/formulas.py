@@ -75,14 +75,16 @@ class Quantity(Formula):
 
 @dataclass(frozen=True)
 class Operation(Formula):
-    """Two formulas and one of the signs `+ - * /` between them."""
+    """Two formulas and one of the signs `+ - * / **` between them."""
 
     sign: str
     left: Formula
     right: Formula
 
     def __str__(self) -> str:
-        left = f"({self.left})" if _rank(self.left) < _rank(self) else f"{self.left}"
+        binds_right = self.sign == "**"
+        weaker = _rank(self.left) < _rank(self) + binds_right
+        left = f"({self.left})" if weaker else f"{self.left}"
         right = f"({self.right})" if _rank(self.right) <= _rank(self) else f"{self.right}"
         return f"{left} {_SHOWN.get(self.sign, self.sign)} {right}"
 
@@ -92,14 +94,32 @@ class Operation(Formula):
         yield from self.right.quantities()
 
 
+@dataclass(frozen=True)
+class Extreme(Formula):
+    """The smallest (`min`) or largest (`max`) of several formulas."""
+
+    name: str
+    parts: tuple[Formula, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.parts))})"
+
+    def quantities(self) -> Iterator[Quantity]:
+        """Those of its parts in their order."""
+        for part in self.parts:
+            yield from part.quantities()
+
+
 _SHOWN = {"*": "·", "/": "÷"}
-_ADDITIVE, _MULTIPLICATIVE, _ATOM = range(3)
+_ADDITIVE, _MULTIPLICATIVE, _POWER, _ATOM = range(4)
 
 
 def _rank(formula: Formula) -> int:
     """How strongly the parts of a formula hold together: the weaker needs brackets."""
     if not isinstance(formula, Operation):
         return _ATOM
+    if formula.sign == "**":
+        return _POWER
     return _ADDITIVE if formula.sign in "+-" else _MULTIPLICATIVE
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
+from profiler.metrics.own import OwnMetric
 from profiler.metrics.queries import CATALOGUE, ncu_name
 
 _UNITS_BY_SUFFIX = (  # of raw ncu names
@@ -55,6 +56,18 @@ def label(name: str) -> Label:
         better=metric.better,
         definition=metric.definition,
         source=source,
+    )
+
+
+def own_label(metric: OwnMetric) -> Label:
+    """Label of a metric that an experiment file defines."""
+    return Label(
+        name=metric.name,
+        label=metric.name,
+        unit=metric.unit,
+        better=None,
+        definition=f"Defined by the experiment file: {metric.formula}.",
+        source="experiment file",
     )
 
 

@@ -48,6 +48,7 @@ from profiler.planning.spec import (
     LoadedSpec,
     did_you_mean,
 )
+from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.source import FieldPath
 
 EXPLAINS = "ncu"
@@ -74,6 +75,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
             ("baseline",), f"every cell of the baseline '{baseline.name}' is excluded"
         )
     _check_placeholders(loaded, cells)
+    _check_parts(loaded, expanded)
     _check_page_parameters(loaded, expanded)
     _check_page_grid(loaded, expanded)
     if only is not None:
@@ -177,6 +179,11 @@ def _check_page_parameters(loaded: LoadedSpec, expanded: Expanded) -> None:
 def _check_page_grid(loaded: LoadedSpec, expanded: Expanded) -> None:
     """Raise SpecError for `page.axes` and `page.split` that no problem has."""
     parameters = dict.fromkeys(key for problem in expanded.problems for key in problem.params)
+    parts = _parts(loaded)
+    if parts is not None:
+        if parts.axis is None:  # which parameters there are is known when it was measured
+            return
+        parameters[parts.axis] = None
     for key in ("axes", "split"):
         for place, name in enumerate(getattr(loaded.experiment.page, key)):
             if name not in parameters:
@@ -256,6 +263,19 @@ def _check_placeholders(loaded: LoadedSpec, cells: Iterable[Cell]) -> None:
                 )
 
 
+def _parts(loaded: LoadedSpec) -> Parts | None:
+    workload = loaded.experiment.workload
+    return workload.parts if isinstance(workload, CommandWorkload) else None
+
+
+def _check_parts(loaded: LoadedSpec, expanded: Expanded) -> None:
+    """Raise SpecError where parts are told apart by what a variant or problem has already."""
+    parts = _parts(loaded)
+    if parts is not None and parts.axis in _keys(expanded):
+        message = f"variants or problems have a parameter '{parts.axis}' already"
+        raise loaded.error(("workload", "parts", parts.axis), message)
+
+
 # ---- sessions ------------------------------------------------------------------------------------
 
 
@@ -275,7 +295,7 @@ def _sessions(
     collect = experiment.collect
     values = [value for cell in cells for value in _values(cell.variant, cell.problem).values()]
     types = metrics.tensor_types(value for value in values if isinstance(value, str))
-    names = metrics.of_types(metrics.expand(collect.metrics), types)
+    names = metrics.of_types(metrics.expand(collect.measured_metrics), types)
     timing, counters = metrics.split_by_pass(names)
 
     def session(

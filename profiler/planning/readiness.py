@@ -107,8 +107,15 @@ def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_
     if not folder.is_dir():
         yield _Complaint(("workload", "cwd"), f"there is no folder '{workload.cwd}'")
         return
-    for message in _missing_programs(workload, folder, plan):
-        yield _Complaint(("workload", "command"), message)
+    values = [command_values(cell) for cell in plan.cells]
+    checks = [workload.check_arguments(of_cell) for of_cell in values]
+    lines = {
+        "command": [workload.arguments(of_cell) for of_cell in values],
+        "check": [argv for argv in checks if argv is not None],
+    }
+    for key, argvs in lines.items():
+        for message in _missing_programs(argvs, folder):
+            yield _Complaint(("workload", key), message)
     for index, name in enumerate(workload.depends):
         path = base / name
         if not path.exists():
@@ -116,10 +123,9 @@ def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_
             yield _Complaint(("workload", "depends", index), f"'{name}': no such file{hint}")
 
 
-def _missing_programs(workload: CommandWorkload, folder: Path, plan: Plan) -> Sequence[str]:
+def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[str]:
     messages: dict[str, str] = {}
-    for cell in plan.cells:
-        argv = workload.arguments(command_values(cell))
+    for argv in argvs:
         if argv[0] in messages:
             continue
         try:
@@ -132,7 +138,8 @@ def _missing_programs(workload: CommandWorkload, folder: Path, plan: Plan) -> Se
 
 def _misspelled(loaded: LoadedSpec, capability: str) -> Iterator[_Complaint]:
     for index, name in enumerate(loaded.experiment.collect.metrics):
-        hint = misspelling(name, capability) if is_raw_name(name) else None
+        raw = isinstance(name, str) and is_raw_name(name)  # formulas have names of the catalogue
+        hint = misspelling(str(name), capability) if raw else None
         if hint is not None:
             message = f"ncu knows no metric '{name}' here{hint}"
             yield _Complaint(("collect", "metrics", index), message)

@@ -28,7 +28,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION
-from profiler.render.tables.details import rerun_start
+from profiler.render.tables.details import is_planned, rerun_start
 from profiler.render.tables.main_table import Facet
 from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
@@ -90,6 +90,7 @@ def payload(
         "largest": findings.largest_problem
         and findings.problem_numbers[findings.largest_problem.id],
         "rerun": rerun_start(report.spec_path),
+        "of_parts": not all(map(is_planned, findings.distinct_cells)),
         "kernels": list(samples.kernel_names),
         "scales": {
             metric.unit: numbers.steps(metric.unit)

@@ -39,8 +39,10 @@ from profiler.model import (
     SCHEMA_VERSION,
     BuildResult,
     Environment,
+    OrderedParts,
     Outcome,
     Plan,
+    RangeParts,
     SessionKind,
 )
 from profiler.parse.bounded_files import read_plain
@@ -145,6 +147,10 @@ class AttemptRecord:
     """Cell id → key at the time; rows of a cell whose key is another today are not used."""
     visit: Mapping[str, Any] | None = None
     """Fields of a `Visit`, where one process makes one (external commands)."""
+    parts: OrderedParts | RangeParts | None = None
+    """Parts that the launches of such a visit are sorted into."""
+    counted: bool = False
+    """Whether launches after the last that is taken were profiled: their number is known then."""
     time_limit_s: float | None = None
     """How long one visit could take."""
     settings: Mapping[str, Any] = field(default_factory=dict)

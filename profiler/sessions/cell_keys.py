@@ -37,7 +37,7 @@ def cell_keys(
     """
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
-    metrics = {"metrics": sorted(expand(collect.metrics))}
+    metrics = {"metrics": sorted(expand(collect.measured_metrics))}
     timelines = timeline_collectors()
     others = [name for name in collect.collectors if name not in timelines]
     shared = {

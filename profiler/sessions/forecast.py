@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
+import statistics
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.queries import ncu_names, several_passes
-from profiler.model import Plan, SessionKind, SessionPlan
+from profiler.model import Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.run_folder.folder import RunFolder, runs
 from profiler.sessions.attempt import JOB, journal_visits
@@ -51,11 +53,28 @@ def forecast(plan: Plan, experiment: Experiment, out: Path) -> tuple[Forecast, .
 
 
 def _session(session: SessionPlan, experiment: Experiment, newest: RunFolder | None) -> Forecast:
+    if isinstance(experiment.workload, CommandWorkload):
+        made = _visits_of_programs(session, newest) if newest is not None else {}
+        rest = len(session.visits) - len(made)
+        each = statistics.median(made.values()) if made else PROGRAM_S
+        return Forecast(session.name, len(session.visits), len(made), rest * each)
     measured = _measured(session, newest) if newest is not None else 0
     rest = len(session.visits) - measured
-    program = isinstance(experiment.workload, CommandWorkload)
-    seconds = START_S + rest * (PROGRAM_S if program else visit_seconds(session)) if rest else 0.0
+    seconds = START_S + rest * visit_seconds(session) if rest else 0.0
     return Forecast(session.name, len(session.visits), measured, seconds)
+
+
+def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, float]:
+    """Seconds of each visit of an external command that a run holds."""
+    made = {
+        Visit(**attempt.record.visit): attempt.result.seconds
+        for attempt in run.attempts()
+        if attempt.record.session == session.name
+        and attempt.record.visit is not None
+        and attempt.result is not None
+        and not attempt.result.failed
+    }
+    return {visit: made[visit] for visit in session.visits if visit in made}
 
 
 def visit_seconds(session: SessionPlan) -> float:
@@ -75,6 +94,62 @@ def _measured(session: SessionPlan, run: RunFolder) -> int:
         for visit in journal_visits(attempt.folder)
     }
     return len(done & set(session.visits))
+
+
+_SHORT_REST_S = 30.0
+"""A rest that takes no longer than this needs no forecast."""
+_LONG_VISIT_S = 20.0
+"""Visits from here on have a line on what to limit."""
+
+
+@dataclass
+class VisitForecast:
+    """Prints, after the first visit of an external command, what the rest of the session takes."""
+
+    workload: CommandWorkload
+    say: Callable[[str], None]
+    visits: int
+    """Visits of the session that are to be made."""
+    _said: bool = False
+
+    def visited(self, seconds: float, launches: int) -> None:
+        """Take the duration of a visit and the number of launches that ncu profiled in it."""
+        if not self._said:
+            self._said = True
+            for line in visit_lines(self.workload, self.visits, seconds, launches):
+                self.say(line)
+
+
+def visit_lines(
+    workload: CommandWorkload, visits: int, seconds: float, launches: int
+) -> Iterator[str]:
+    """Lines on what the rest of a session takes where one of its visits took so long."""
+    rest = (visits - 1) * seconds
+    if rest < _SHORT_REST_S:
+        return
+    profiled = f" for {launches} profiled launches" if launches else ""
+    yield (
+        f"The first visit took {duration_words(seconds)}{profiled}: "
+        f"{visits - 1} more take about {duration_words(rest)}."
+    )
+    if seconds >= _LONG_VISIT_S:
+        yield f"To shorten visits, limit {_limits(workload)}."
+
+
+def _limits(workload: CommandWorkload) -> str:
+    """What a spec can limit to make its visits shorter, each with its key."""
+    if workload.parts is None:
+        launches = "the launches (workload.launch_count, workload.kernel)"
+    else:
+        launches = "the launches of each part (workload.parts.take)"
+    return f"{launches}, the metrics (collect.metrics), or the passes (collect.blocks)"
+
+
+def duration_words(seconds: float) -> str:
+    """`9 s`, `4 min` or `2.5 h`."""
+    if seconds < 100:
+        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def first_command(plan: Plan, experiment: Experiment) -> str:

@@ -243,7 +243,7 @@ def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -
 def _explains(request: MeasureRequest) -> bool:
     """Whether ncu explains cells: where it counts those of a workload in Python.
 
-    Of an external command nothing says which of its launches belong together.
+    Not of external commands.
     """
     experiment = request.loaded.experiment
     asked = experiment.collect.explain or request.explain is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.collect import Collector
+from profiler.collect import Collector, Command
 from profiler.collect.kind import Need
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
@@ -22,7 +22,16 @@ from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import SECTIONS
 from profiler.metrics.queries import ncu_names
-from profiler.model import BuildResult, Cell, Outcome, Plan, SessionKind, SessionPlan, Visit
+from profiler.model import (
+    BuildResult,
+    Cell,
+    OrderedParts,
+    Outcome,
+    Plan,
+    SessionKind,
+    SessionPlan,
+    Visit,
+)
 from profiler.parse.clock_file import CLOCKS_FILE
 from profiler.planning.plan import EXPLAINS
 from profiler.planning.space import Space
@@ -44,9 +53,10 @@ from profiler.run_folder.load.throttling import throttled_again
 from profiler.runner import protocol
 from profiler.sessions.attempt import Session, recover, run_attempt
 from profiler.sessions.explain_files import keep_pages
+from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.process import Cause, SessionResult
-from profiler.sessions.program import Program, run_visit
+from profiler.sessions.program import Program, run_check, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.sessions.sources import watched_folders
@@ -406,30 +416,80 @@ class Measurement:
             lock_file=self.lock_file,
         )
         cells = {cell.id: cell for cell in self.plan.cells}
-        failed: set[str] = set()
+        visited = {visit.cell for visit in missing}
+        failed = self._run_checks(program, [cell for id_, cell in cells.items() if id_ in visited])
+        for cell, (outcome, cause) in failed.items():
+            progress.failed(cell, f"{outcome}: {cause}")
+        forecast = VisitForecast(workload, self.reporter.say, len(missing))
         for visit in missing:
             if visit.cell in failed:
                 continue
-            record = replace(
-                self._attempt_record(session, [visit]),
-                visit=asdict(visit),
-            )
+            record = self._program_record(workload, session, visit)
             folder = self._new_attempt(session, record)
-            command = program.command(cells[visit.cell], folder)
+            command = program.command(cells[visit.cell], folder, counted=record.counted)
             self.run.write_command(folder, shlex.join(command.argv))
             with self._clocks(folder):
                 end = run_visit(program, command, folder)
             self._keep_files(session, folder, end)
-            measured = bool(self._measured(folder))
-            failure = program.failure(folder, end, measured=measured, has_samples=has_samples)
-            result = _command_result(visit.cell, end, failure)
+            loaded = self._load(self.run.attempt(folder))
+            fault, measured = loaded.part_fault, bool(loaded.visits())
+            failure = program.failure(
+                folder, end, measured=measured or bool(fault), has_samples=has_samples
+            ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
+            result = _command_result([visit.cell], end, failure)
             finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
             has_samples = has_samples or measured
             if failure is None:
                 progress.visited(visit.cell)
+                forecast.visited(end.seconds, loaded.launches)
             else:
-                failed.add(visit.cell)
+                failed[visit.cell] = failure
                 progress.failed(visit.cell, f"{failure[0]}: {failure[1]}")
+
+    def _program_record(
+        self, workload: CommandWorkload, session: SessionPlan, visit: Visit
+    ) -> AttemptRecord:
+        """Record of a visit; the first of a cell counts the launches of its parts."""
+        parts = workload.parts.reading() if workload.parts is not None else None
+        first = session.name == self.plan.sessions[0].name and visit.block == visit.arm == 0
+        record = self._attempt_record(session, [visit])
+        counts = first and isinstance(parts, OrderedParts)
+        return replace(record, visit=asdict(visit), parts=parts, counted=counts)
+
+    def _run_checks(
+        self, program: Program, cells: Sequence[Cell]
+    ) -> dict[str, tuple[Outcome, str]]:
+        """Run the check of each cell that none has passed; outcome and cause of those that fail.
+
+        Cells whose checks are the same command share one.
+        """
+        attempts = [self._load(attempt) for attempt in self.run.attempts()]
+        passed = {cell for attempt in attempts for cell in attempt.checked()}
+        commands: dict[str, tuple[Command, dict[str, None]]] = {}
+        for cell in cells:
+            command = None if cell.id in passed else program.check_command(cell)
+            if command is not None:
+                _, checked = commands.setdefault(shlex.join(command.argv), (command, {}))
+                checked[cell.id] = None
+        if commands:
+            number = len(commands)
+            self.reporter.say(f"check: {number} command{'' if number == 1 else 's'}")
+        failed: dict[str, tuple[Outcome, str]] = {}
+        for line, (command, checked) in commands.items():
+            record = AttemptRecord(
+                session=SessionKind.CHECK.value,
+                collector=SessionKind.CHECK.value,
+                kind=SessionKind.CHECK.value,
+                metrics=(),
+                keys={cell: self.keys[cell] for cell in checked},
+                time_limit_s=self.loaded.experiment.collect.time_limit_s,
+            )
+            folder = self.run.new_attempt(record)
+            self.run.write_command(folder, line)
+            end, failure = run_check(program, command, folder)
+            finish_attempt(folder, _command_result(checked, end, failure))
+            failed |= dict.fromkeys(checked, failure) if failure is not None else {}
+        return failed
 
     def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
         tool = self._collector(session)
@@ -454,9 +514,10 @@ def _tells(loaded: Loaded, session: SessionPlan) -> bool:
 
 
 def _command_result(
-    cell: str, end: SessionResult, failure: tuple[Outcome, str] | None
+    cells: Iterable[str], end: SessionResult, failure: tuple[Outcome, str] | None
 ) -> AttemptResult:
-    failed = {cell: (failure[0].value, failure[1])} if failure is not None else {}
+    blame = None if failure is None else (failure[0].value, failure[1])
+    failed = {} if blame is None else dict.fromkeys(cells, blame)
     return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
 
 

@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from profiler.analyse.parts import launch_window
 from profiler.collect import STDERR, STDOUT, Command, read_text, tail
 from profiler.collect.command import find_program
 from profiler.collect.ncu import LaunchFilter, Ncu
 from profiler.collect.nsys import Nsys
-from profiler.model import Cell, Outcome
+from profiler.model import Cell, OrderedParts, Outcome, RangeParts
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload
 from profiler.sessions.process import Cause, SessionResult, run_session
-from profiler.sessions.recovery import ending
+from profiler.sessions.recovery import ending, signal_of
 from profiler.sessions.watchdog import Limits
 
 
@@ -31,9 +32,10 @@ class Program:
     limits: Limits
     lock_file: Path | None = None
 
-    def command(self, cell: Cell, folder: Path) -> Command:
+    def command(self, cell: Cell, folder: Path, *, counted: bool = False) -> Command:
         """Command of one visit; its files go to `folder`.
 
+        `counted`: launches after the last that is taken are profiled as well, to know their number.
         Raises SpecError for a placeholder without a value, or a program that is not there.
         """
         workload = self.workload
@@ -44,13 +46,30 @@ class Program:
         target = (program, *argv[1:])
         if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
             return replace(self.tool.profile_command(target, folder), cwd=where)
-        launches = LaunchFilter(
-            kernel=workload.kernel_filter(values),
-            skip=workload.launch_skip or None,
-            count=workload.launch_count,
-        )
+        launches = self._launches(workload.kernel_filter(values), counted=counted)
         command = self.tool.external_command(target, folder, self.metrics, launches)
         return replace(command, cwd=where)
+
+    def _launches(self, kernel: str | None, *, counted: bool) -> LaunchFilter:
+        workload = self.workload
+        parts = workload.parts.reading() if workload.parts is not None else None
+        skip, count = workload.launch_skip, workload.launch_count
+        if isinstance(parts, OrderedParts):
+            window = launch_window(parts, counted=counted)
+            skip, count = skip + window.skip, window.count
+        ranges = parts.pattern if isinstance(parts, RangeParts) else None
+        return LaunchFilter(kernel=kernel, skip=skip or None, count=count, ranges=ranges)
+
+    def check_command(self, cell: Cell) -> Command | None:
+        """Command that tells whether the results of a cell are right; None where there is none.
+
+        Raises SpecError as `command` does.
+        """
+        where = self.workload.folder(self.base)
+        argv = self.workload.check_arguments(command_values(cell))
+        if argv is None:
+            return None
+        return Command((str(find_program(argv, where)), *argv[1:]), cwd=where)
 
     def failure(
         self, folder: Path, end: SessionResult, *, measured: bool, has_samples: bool
@@ -79,11 +98,39 @@ class Program:
             return fault
         printed = tail(read_text(folder / STDERR) or read_text(folder / STDOUT), lines=3)
         how = f"the command {ending(end.returncode, under_tool=True)}"
-        return Outcome.CRASHED, f"{how}: {printed}" if printed else how
+        return self._ended_wrong(end), f"{how}: {printed}" if printed else how
+
+    def _ended_wrong(self, end: SessionResult) -> Outcome:
+        """Outcome of a command that did not succeed; an exit code says so where one is named."""
+        signalled = signal_of(end.returncode, under_tool=True) is not None
+        named = self.workload.exit_code is not None
+        return Outcome.WRONG_RESULT if named and not signalled else Outcome.CRASHED
 
 
 def run_visit(program: Program, command: Command, folder: Path) -> SessionResult:
     """Run the process of one visit; its time limit is that of a visit."""
+    end = _run(program, command, folder)
+    if end.cause not in (Cause.FINISHED, Cause.DIED):
+        return end
+    succeeded = end.returncode == program.workload.success
+    return replace(end, cause=Cause.FINISHED if succeeded else Cause.DIED)
+
+
+def run_check(
+    program: Program, command: Command, folder: Path
+) -> tuple[SessionResult, tuple[Outcome, str] | None]:
+    """Run the check of a command: how it ended, and outcome and cause where it did not pass."""
+    end = _run(program, command, folder)
+    if end.cause is Cause.FINISHED:
+        return end, None
+    if end.cause is Cause.TIMED_OUT:
+        return end, (Outcome.TIMED_OUT, "its check did not end within the time limit")
+    printed = tail("\n".join(read_text(folder / name) for name in (STDOUT, STDERR)), lines=3)
+    how = f"its check {ending(end.returncode)}"
+    return end, (Outcome.WRONG_RESULT, f"{how}: {printed}" if printed else how)
+
+
+def _run(program: Program, command: Command, folder: Path) -> SessionResult:
     return run_session(
         command, folder=folder, limits=program.limits, journal=None, lock_file=program.lock_file
     )

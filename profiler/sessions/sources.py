@@ -53,8 +53,10 @@ def source_files(experiment: Experiment, base: Path, cell: Cell) -> tuple[Path, 
     """
     workload = experiment.workload
     if isinstance(workload, CommandWorkload):
-        argv, folder = workload.arguments(command_values(cell)), workload.folder(base)
-        return (*_program_files(argv, folder), *_depended_on(workload, base))
+        values, folder = command_values(cell), workload.folder(base)
+        commands = (workload.arguments(values), workload.check_arguments(values))
+        programs = [file for argv in commands if argv for file in _program_files(argv, folder)]
+        return (*programs, *_depended_on(workload, base))
     package = Path(runner.__file__).resolve().parent
     return (*sorted(package.glob("*.py")), *_workload_files(workload, base))
 

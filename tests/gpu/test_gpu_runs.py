@@ -184,3 +184,42 @@ def test_several_kernels_of_a_program_are_told_apart(tmp_path):
         (4194304, "16384x1x1"),
         (4194304, "264x1x1"),
     }
+
+
+def test_the_program_of_the_docs_is_compared_size_by_size(tmp_path):
+    page = (ROOT / "docs" / "own-programs.md").read_text("utf-8")
+    source, spec = tmp_path / "sgemm.cu", tmp_path / "sgemm.yaml"
+    source.write_text(page.split("```cuda\n")[1].partition("```")[0])
+    spec.write_text(page.split("```yaml\n")[1].partition("```")[0])
+    subprocess.run(["nvcc", "-O3", "-o", str(tmp_path / "sgemm"), str(source)], check=True)
+    done = run(spec)
+    assert done.returncode == 0, done.stderr
+    (path,) = tmp_path.glob("sgemm/*/summary.json")
+    cells = json.loads(path.read_text("utf-8"))["cells"]
+    sizes = {(cell["variant"], cell["problem_params"]["size"]) for cell in cells}
+    kernels = ("kernel=naive", "kernel=tiled")
+    assert sizes == {(kernel, size) for kernel in kernels for size in (256, 512, 1024)}
+    assert {cell["outcome"] for cell in cells} == {"measured"}
+    for cell in cells:
+        assert cell["metrics"]["duration_ns"]["n"] == 8
+        assert cell["metrics"]["duration_ns"]["ratio"] is not None
+
+
+def test_a_program_with_other_launches_than_its_parts_say(tmp_path):
+    source = HERE / "program.cu"
+    subprocess.run(["nvcc", "-o", str(tmp_path / "scaler"), str(source)], check=True)
+    spec = tmp_path / "program.yaml"
+    text = COMMAND_SPEC.replace("  launch_skip: 1\n  launch_count: 3\n", "  parts: PARTS\n")
+    text = text.replace("    - {name: nonsense, params: {kernel: nothing}}\n", "")
+    spec.write_text(text.replace("PARTS", "{half: [first, second], launches: 2}"))
+    done = run(spec)
+    assert done.returncode == 0, done.stderr
+    spec.write_text(text.replace("PARTS", "{third: [a, b, c], launches: 1}"))
+    done = run(spec)
+    assert done.returncode == 4, done.stderr
+    newest = max(tmp_path.glob("program/*/summary.json"))
+    cells = json.loads(newest.read_text("utf-8"))["cells"]
+    assert {cell["outcome"] for cell in cells} == {"parts_differ"}
+    assert {cell["cause"] for cell in cells} == {
+        "it should make 3 matching launches (3 parts of 1); it made at least 4"
+    }

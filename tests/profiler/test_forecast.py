@@ -1,6 +1,6 @@
 """What a plan says about its cost before it runs."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -8,10 +8,23 @@ import pytest
 from profiler.model import Environment
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
-from profiler.planning.spec import load_spec
-from profiler.run_folder.folder import AttemptRecord, RunFolder, RunRecord
+from profiler.planning.spec import CommandWorkload, load_spec
+from profiler.run_folder.folder import (
+    AttemptRecord,
+    AttemptResult,
+    RunFolder,
+    RunRecord,
+    finish_attempt,
+)
 from profiler.runner import protocol
-from profiler.sessions.forecast import START_S, first_command, forecast, visit_seconds
+from profiler.sessions.forecast import (
+    PROGRAM_S,
+    START_S,
+    VisitForecast,
+    first_command,
+    forecast,
+    visit_seconds,
+)
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 
@@ -68,3 +81,65 @@ def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(s
     timing, counters = plan.sessions[0], plan.sessions[1]
     one_pass = replace(counters, metrics=("duration_ns", "instructions"))
     assert visit_seconds(timing) < visit_seconds(one_pass) < visit_seconds(counters)
+
+
+# ---- external commands ---------------------------------------------------------------------------
+
+PARTED = {"command": "./sgemm", "parts": {"size": [1, 2], "launches": 51}}
+
+
+@pytest.mark.parametrize(
+    ("workload", "visits", "seconds", "lines"),
+    [
+        (PARTED, 4, 9.0, []),
+        (
+            PARTED,
+            17,
+            4.0,
+            ["The first visit took 4.0 s for 306 profiled launches: 16 more take about 64 s."],
+        ),
+        (
+            PARTED,
+            13,
+            95.0,
+            [
+                "The first visit took 95 s for 306 profiled launches: 12 more take about 19 min.",
+                "To shorten visits, limit the launches of each part (workload.parts.take), the "
+                "metrics (collect.metrics), or the passes (collect.blocks).",
+            ],
+        ),
+        (
+            {"command": "./sgemm"},
+            101,
+            100.0,
+            [
+                "The first visit took 2 min for 306 profiled launches: 100 more take about 2.8 h.",
+                "To shorten visits, limit the launches (workload.launch_count, workload.kernel), "
+                "the metrics (collect.metrics), or the passes (collect.blocks).",
+            ],
+        ),
+    ],
+)
+def test_the_first_visit_of_a_program_tells_what_the_rest_takes(workload, visits, seconds, lines):
+    said = []
+    forecast = VisitForecast(CommandWorkload.model_validate(workload), said.append, visits)
+    forecast.visited(seconds, 306)
+    forecast.visited(seconds, 306)
+    assert said == lines
+
+
+def test_a_plan_forecasts_a_program_by_its_newest_run(tmp_path):
+    (tmp_path / "p.yaml").write_text(
+        "name: p\nworkload: {command: ls}\nvariants: {list: [a, b]}\ncollect: {blocks: 2}\n"
+    )
+    loaded = load_spec(tmp_path / "p.yaml")
+    plan = make_plan(loaded, space_of(loaded))
+    assert forecast(plan, loaded.experiment, tmp_path)[0].seconds == pytest.approx(6 * PROGRAM_S)
+    run = RunFolder(tmp_path / "p" / "20260101-000000")
+    run.write_record(RunRecord("p", "2026-01-01T00:00:00+00:00", 1, Environment(), {}))
+    session = plan.sessions[0]
+    for visit, seconds in zip(session.visits, (10.0, 12.0), strict=False):
+        record = AttemptRecord(session.name, "ncu", "timing", (), {}, visit=asdict(visit))
+        finish_attempt(run.new_attempt(record), AttemptResult("finished", seconds))
+    first = forecast(plan, loaded.experiment, tmp_path)[0]
+    assert (first.visits, first.measured, first.seconds) == (6, 2, pytest.approx(4 * 11.0))

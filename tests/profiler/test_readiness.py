@@ -188,6 +188,13 @@ def test_a_program_that_is_not_there_is_named(ready, program, line):
     assert line in str(raised.value)
 
 
+def test_the_program_of_a_check_is_looked_for(ready):
+    text = COMMAND.replace("PROGRAM", "ls").replace("command:", "check: ./verify, command:")
+    with pytest.raises(SpecError) as caught:
+        ready(text)
+    assert "workload.check: no program './verify' that can be run in" in caught.value.message
+
+
 def test_a_program_that_is_there_is_ready(ready):
     assert ready(COMMAND.replace("PROGRAM", "ls")) == ()
     with pytest.raises(SpecError, match=r"2: workload.depends\[0\]: 'x.yml': no such file; did"):

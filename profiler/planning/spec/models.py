@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 from pydantic import (
     AfterValidator,
     BeforeValidator,
+    Discriminator,
     Field,
     GetJsonSchemaHandler,
     PlainValidator,
     Strict,
+    Tag,
     WithJsonSchema,
     model_validator,
 )
@@ -22,10 +24,12 @@ from pydantic_core import CoreSchema
 from profiler.collect.kind import Records
 from profiler.collect.registry import COLLECTORS, canonical_name, kinds_of, spellings
 from profiler.metrics import queries as metrics
+from profiler.metrics.own import OwnMetric
 from profiler.model import MARGIN_PCT
 from profiler.planning.page_kinds import PAGE_KINDS, questions_of
 from profiler.planning.questions import Question
 from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
+from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.rules import Rules
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
@@ -107,6 +111,9 @@ def _check_dtype(value: str) -> str:
 
 
 _SIZE_SCHEMA = {"type": ["string", "number"]}
+
+DEFAULT_PROBLEM = "default"
+"""Name of the only problem of a spec that names none."""
 
 _MISTYPED = 0.9
 """How much alike two words are (difflib) of which one is the other, mistyped."""
@@ -284,11 +291,25 @@ Blocks = Annotated[
     AfterValidator(_ascending),
     OrSingle(),
 ]
+
+
+def _unique_metrics(items: tuple[str | OwnFormula, ...]) -> tuple[str | OwnFormula, ...]:
+    unique(tuple(item if isinstance(item, str) else item.name for item in items))
+    return items
+
+
 Metrics = Annotated[
-    tuple[Annotated[str, AfterValidator(_check_metric)], ...],
+    tuple[
+        Annotated[
+            Annotated[str, AfterValidator(_check_metric), Tag("(name)")]
+            | Annotated[OwnFormula, Tag("(formula)")],
+            Discriminator(lambda value: "(name)" if isinstance(value, str) else "(formula)"),
+        ],
+        ...,
+    ],
     Field(min_length=1),
     BeforeValidator(as_list),
-    AfterValidator(unique),
+    AfterValidator(_unique_metrics),
     OrSingle(),
 ]
 
@@ -363,7 +384,8 @@ class Collect(SpecModel):
     warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
     metrics: Metrics = Field(
-        default=("default",), description="Metrics or groups of the catalogue, or raw ncu names."
+        default=("default",),
+        description="Metrics or groups of the catalogue, raw ncu names, or formulas of your own.",
     )
     cache_control: Literal["all", "none"] = Field(
         default="all", description="Whether ncu flushes the GPU's caches before each pass."
@@ -377,6 +399,29 @@ class Collect(SpecModel):
     time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
         default=120.0, description="Seconds that one visit may take before it counts as hung."
     )
+
+    @property
+    def own_metrics(self) -> tuple[OwnMetric, ...]:
+        """Metrics that the file defines."""
+        return tuple(item.metric for item in self.metrics if isinstance(item, OwnFormula))
+
+    @property
+    def measured_metrics(self) -> tuple[str, ...]:
+        """Metrics, groups and raw names to measure: those that are named and what formulas need."""
+        return tuple(
+            name
+            for item in self.metrics
+            for name in (item.metric.needs if isinstance(item, OwnFormula) else (item,))
+        )
+
+    @property
+    def shown_metrics(self) -> tuple[str, ...]:
+        """Metrics to show in the order of the file, groups replaced by what they hold."""
+        names = (
+            (item.name,) if isinstance(item, OwnFormula) else metrics.expand([item])
+            for item in self.metrics
+        )
+        return tuple(dict.fromkeys(name for part in names for name in part))
 
     @model_validator(mode="after")
     def _something_is_judged(self) -> Self:
@@ -460,7 +505,7 @@ class Build(SpecModel):
 
 
 def _default_problems() -> Problems:
-    return Problems(list=(Item(name="default"),))
+    return Problems(list=(Item(name=DEFAULT_PROBLEM),))
 
 
 class Experiment(SpecModel):

@@ -30,6 +30,8 @@ from profiler.planning.spec.models import (
     VariantItem,
     Variants,
 )
+from profiler.planning.spec.own_formula import OwnFormula
+from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.rules import Condition, Rule
 from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
 
@@ -39,6 +41,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     CommandWorkload,
     CudaWorkload,
     TensorArgument,
+    Parts,
     Variants,
     Problems,
     VariantItem,
@@ -46,6 +49,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     Rule,
     Condition,
     Collect,
+    OwnFormula,
     Timeline,
     Tolerance,
     Page,

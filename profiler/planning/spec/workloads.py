@@ -15,6 +15,7 @@ from pydantic import (
     Discriminator,
     Field,
     GetJsonSchemaHandler,
+    Strict,
     Tag,
     WithJsonSchema,
     model_validator,
@@ -22,6 +23,7 @@ from pydantic import (
 from pydantic_core import CoreSchema
 
 from profiler.planning.spec.cuda_file import CudaWorkload
+from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.values import (
     PARAMETER_NAME,
     Name,
@@ -126,6 +128,22 @@ class CommandWorkload(SpecModel):
     launch_count: Positive | None = Field(
         default=None, description="Launches to profile. Default: all that match."
     )
+    parts: Parts | None = Field(
+        default=None,
+        description="What tells the parts of a program apart that goes through several sizes by "
+        "itself; each part is a problem.",
+    )
+    check: _Command | None = Field(
+        default=None,
+        description="Command, with the same placeholders, that tells whether results are right: it "
+        "is run once, before anything is measured, and again when the program is another one. "
+        "Where it does not exit with 0, the outcome is `wrong_result`.",
+    )
+    exit_code: Annotated[int, Strict(), Field(ge=0, le=255)] | None = Field(
+        default=None,
+        description="Exit code of the command where it succeeds. Where it is given, another one is "
+        "a wrong result; where it is not, a crash.",
+    )
     cwd: Name | None = Field(
         default=None,
         description="Folder to run in, relative to the spec's folder. Default: the spec's folder.",
@@ -142,23 +160,40 @@ class CommandWorkload(SpecModel):
     def _split(cls, value: object) -> object:
         if not isinstance(value, dict) or "command" not in value:
             return value
-        return {**value, "command": _arguments(value["command"])}
+        commands = {key: _arguments(value[key]) for key in ("command", "check") if key in value}
+        return {**value, **commands}
 
     @model_validator(mode="after")
     def _check_placeholders(self) -> Self:
-        for part in self.command:
+        for part in (*self.command, *(self.check or ())):
             _placeholders(part)
+        return self
+
+    @model_validator(mode="after")
+    def _one_window(self) -> Self:
+        if self.parts is not None and self.parts.ranges is None and self.launch_count is not None:
+            raise wrong("launch_count follows from parts: leave it out, and limit parts.take")
         return self
 
     @property
     def placeholders(self) -> tuple[str, ...]:
         """Names of the placeholders, each once, in the order of the command line."""
-        in_command = [name for part in self.command for name in _placeholders(part)]
+        words = (*self.command, *(self.check or ()))
+        in_command = [name for part in words for name in _placeholders(part)]
         return tuple(dict.fromkeys([*in_command, *_IN_FILTER.findall(self.kernel or "")]))
 
     def arguments(self, values: Mapping[str, str]) -> tuple[str, ...]:
         """The command line with its placeholders filled; `values` by placeholder name."""
         return tuple(_fill(part, values) for part in self.command)
+
+    def check_arguments(self, values: Mapping[str, str]) -> tuple[str, ...] | None:
+        """The command line of the check with its placeholders filled; None where there is none."""
+        return None if self.check is None else tuple(_fill(part, values) for part in self.check)
+
+    @property
+    def success(self) -> int:
+        """Exit code of the command where it succeeds."""
+        return self.exit_code or 0
 
     def kernel_filter(self, values: Mapping[str, str]) -> str | None:
         """The kernel filter with its placeholders filled, None where every kernel counts."""

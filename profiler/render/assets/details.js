@@ -183,7 +183,8 @@ const whyPart = (cell) => {
 };
 const commandPart = (cell) => {
   const { variant, problem } = cellOf(cell);
-  const only = `problem=${data.problems[problem].id},variant=${data.variants[variant].id}`;
+  const which = `variant=${data.variants[variant].id}`;
+  const only = data.of_parts ? which : `problem=${data.problems[problem].id},${which}`;
   return make("p", {}, make("code", { class: "command" }, `${data.rerun} ${only}`));
 };
 const PARTS = [

@@ -15,7 +15,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.values import FINAL
 from profiler.metrics.labels import Label
-from profiler.model import Cell, CellStatus, Problem, Variant
+from profiler.model import Cell, CellStatus, Problem, Variant, cell_id
 from profiler.render.tables.rows import Datum, has_many_cells, outcome_css, with_unit
 from profiler.render.tables.samples import CellSamples
 from profiler.render.tables.verdict_cells import verdict_datum
@@ -112,9 +112,13 @@ def details(findings: Findings, samples: CellSamples) -> Details:
     )
 
 
-def rerun_command(spec_path: str, problem: Problem) -> str:
-    """Command that measures one variant of a problem again; ids are safe in a shell."""
-    return f"{rerun_start(spec_path)} problem={problem.id},variant=VARIANT"
+def rerun_command(spec_path: str, problem: Problem | None) -> str:
+    """Command that measures one variant of a problem again; ids are safe in a shell.
+
+    None: the problem is a part of a program, which goes through all of them in one process.
+    """
+    only = f"problem={problem.id},variant=VARIANT" if problem is not None else "variant=VARIANT"
+    return f"{rerun_start(spec_path)} {only}"
 
 
 def rerun_start(spec_path: str) -> str:
@@ -139,11 +143,18 @@ def _problem(
     )
     return ProblemDetails(
         name=problem.name,
-        command=rerun_command(findings.report.spec_path, problem),
+        command=rerun_command(
+            findings.report.spec_path, problem if all(map(is_planned, cells)) else None
+        ),
         facts=tuple(_facts([findings.status(cell) for cell in cells])),
         columns=columns,
         cells=rows,
     )
+
+
+def is_planned(cell: Cell) -> bool:
+    """Whether a cell was planned as it is; those of parts were made from what was measured."""
+    return cell.id == cell_id(cell.variant, cell.problem)
 
 
 def _columns(

@@ -19,6 +19,7 @@ OUTCOME_WORDS: Mapping[Outcome, str] = {
     Outcome.TIMED_OUT: "timed out",
     Outcome.FELL_BACK: "fell back",
     Outcome.NO_KERNEL: "no kernel seen",
+    Outcome.PARTS_DIFFER: "other launches",
     Outcome.IMPLAUSIBLE: "implausible",
     Outcome.NOT_MEASURED: "not measured",
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.cell_timeline import CellTimeline
-from profiler.analyse.derived import add_build_facts, add_derived, add_status_facts
+from profiler.analyse.derived import add_build_facts, add_derived, add_own, add_status_facts
 from profiler.analyse.judge import Rules
 from profiler.analyse.range_counters import range_counters
 from profiler.analyse.safe_frames import safe_frames
@@ -17,7 +17,7 @@ from profiler.analyse.summary import summarise
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect.registry import primary_timer
 from profiler.errors import ExitCode
-from profiler.metrics.queries import CATALOGUE, expand
+from profiler.metrics.queries import CATALOGUE
 from profiler.model import (
     BuildResult,
     CellStatus,
@@ -74,7 +74,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     samples = add_derived(samples, results.statuses, environment)
     samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
     samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
-    results = replace(results, statuses=_name_missing(results, samples, unmeasured))
+    own = loaded.experiment.collect.own_metrics
+    samples = add_own(samples, own, results.statuses, environment)
+    asked = (*unmeasured, *(metric.name for metric in own))
+    results = replace(results, statuses=_name_missing(results, samples, asked))
     ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
     rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
@@ -113,7 +116,8 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         },
         stages=record.stages,
         replay=replayed,
-        metrics=expand(loaded.experiment.collect.metrics),
+        metrics=loaded.experiment.collect.shown_metrics,
+        own_metrics=loaded.experiment.collect.own_metrics,
         rules=rules,
         kind=loaded.experiment.page.kind,
         parameters=loaded.experiment.page.parameters,
@@ -193,7 +197,7 @@ def _public_notice(notice: Notice, private: PrivateTexts, names: PrivateTexts) -
 
 def _unmeasured_metrics(loaded: LoadedSpec) -> tuple[str, ...]:
     """Metrics that the spec names and no session measures: derived, or from the build."""
-    names = (name for name in loaded.experiment.collect.metrics if name in CATALOGUE)
+    names = (name for name in loaded.experiment.collect.measured_metrics if name in CATALOGUE)
     return tuple(name for name in names if CATALOGUE[name].source != "ncu")
 
 

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
 import pandas as pd
 
 from profiler.analyse.clocks import measured_visits, throttled_visits
+from profiler.analyse.parts import PartSamples, part_samples
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
+    cell_of_part,
     empty_samples,
     impossible_durations,
     metric_columns,
     samples_from_command,
     samples_from_journal,
     samples_from_launches,
+    samples_of_parts,
     without_durations,
 )
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
-from profiler.model import KERNEL_SEPARATOR, SessionKind, Visit
+from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
@@ -67,6 +70,12 @@ class Loaded:
     """What a session of timelines recorded; None of others."""
     profiles: Mapping[str, CellProfile] | None = None
     """What an explain session counted, by cell id; None of others."""
+    parts: Mapping[str, Params] = field(default_factory=dict)
+    """Parameters of the parts of an external command, by the cell id of their samples."""
+    part_fault: str = ""
+    """Why the launches of a command are not those of its parts; it has no samples then."""
+    launches: int = 0
+    """Launches that ncu profiled."""
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any.
@@ -99,11 +108,17 @@ class Loaded:
         single_visit = self.attempt.record.visit
         if single_visit is not None:
             return {single_visit["cell"]} & self.current
+        if self.attempt.record.kind == SessionKind.CHECK:
+            return set(self.current)
         started = (r for r in self.records if r.get("event") == protocol.STARTED)
         return {record["cell"] for record in started}
 
     def checked(self) -> set[str]:
-        """Cells that were compared with the reference and found right."""
+        """Cells that were compared with the reference, or by a command, and found right."""
+        result = self.attempt.result
+        if self.attempt.record.kind == SessionKind.CHECK:
+            passed = result is not None and result.cause == FINISHED and not result.failed
+            return set(self.current) if passed else set()
         return {
             record["cell"]
             for record in self.records
@@ -195,7 +210,8 @@ def load_attempt(
             clocks=clocks,
             profiles=profiles,
         )
-    samples = _samples(attempt, records, table, compute_capability)
+    parts = _part_samples(attempt, table)
+    samples = _samples(attempt, records, table, compute_capability, parts)
     samples = _with_values(_of_cells(samples, attempt, current))
     impossible = impossible_durations(samples)
     return Loaded(
@@ -209,7 +225,25 @@ def load_attempt(
         clocks=clocks,
         ranges=_ranges(attempt, records, table, compute_capability, current),
         ncu_rules=_rules(attempt, table, current),
+        parts=_params_by_cell(attempt, parts),
+        part_fault=parts.fault if parts is not None else "",
+        launches=len(table.launches) if table is not None else 0,
     )
+
+
+def _part_samples(attempt: Attempt, table: NcuTable | None) -> PartSamples | None:
+    """Which launches of a visit belong to which part of its command; None where it has no parts."""
+    record = attempt.record
+    if record.parts is None or record.visit is None or table is None or table.launches.empty:
+        return None
+    return part_samples(table.launches, record.parts, counted=record.counted)
+
+
+def _params_by_cell(attempt: Attempt, parts: PartSamples | None) -> dict[str, Params]:
+    visit = attempt.record.visit
+    if parts is None or visit is None:
+        return {}
+    return {cell_of_part(visit["cell"], params): params for params in parts.params}
 
 
 def _changed_since(records: Sequence[Mapping[str, Any]], opened: Mapping[str, str]) -> bool:
@@ -302,6 +336,7 @@ def _samples(
     records: Sequence[Mapping[str, Any]],
     table: NcuTable | None,
     compute_capability: str | None,
+    parts: PartSamples | None,
 ) -> pd.DataFrame:
     record = attempt.record
     kind = COLLECTORS.get(record.collector)
@@ -312,7 +347,10 @@ def _samples(
     if table is None:
         return empty_samples()
     if record.visit is not None:
-        return samples_from_command(
+        to_samples = (
+            samples_from_command if parts is None else partial(samples_of_parts, parts=parts)
+        )
+        return to_samples(
             table.launches,
             visit=Visit(**record.visit),
             session=record.session,

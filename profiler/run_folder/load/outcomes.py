@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,7 @@ from profiler.parse.inductor import tuned_of_record
 from profiler.run_folder.folder import RESULT_FILE
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
+from profiler.run_folder.load.part_cells import cells_of_parts, planned_cell
 from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
 from profiler.runner import protocol
 
@@ -131,7 +132,7 @@ def gather(
         cell.id: _status(
             cell,
             by_variant.get(cell.variant.id),
-            facts[_planned_part(cell.id, planned)],
+            facts[planned_cell(cell.id, planned)],
             aliases.get(cell.id),
             measured=cell.id in (timed or counted),
         )
@@ -209,29 +210,24 @@ def _without_strangers(samples: pd.DataFrame, plan: Plan) -> pd.DataFrame:
     planned = {cell.id for cell in plan.cells}
     recorded = samples["kind"] == SessionKind.TIMELINE.value
     asked = set(samples.loc[~recorded, "cell"])
-    owners = {_planned_part(cell, planned) for cell in asked - planned}
+    owners = {planned_cell(cell, planned) for cell in asked - planned}
     strange = [
         cell
         for cell in set(samples.loc[recorded, "cell"]) - asked - planned
-        if _planned_part(cell, planned) in owners
+        if planned_cell(cell, planned) in owners
     ]
     return samples[~samples["cell"].isin(strange)].reset_index(drop=True) if strange else samples
-
-
-def _planned_part(cell: str, planned: Set[str]) -> str:
-    """The planned cell that a part of a command belongs to; itself where it is none."""
-    name, dots, _ = cell.rpartition("..")
-    while dots and cell not in planned and name not in planned:
-        name, dots, _ = name.rpartition("..")
-    return name if dots and cell not in planned else cell
 
 
 def _cells(plan: Plan, attempts: Sequence[Loaded], samples: pd.DataFrame) -> tuple[Cell, ...]:
     if not any(loaded.attempt.record.visit is not None for loaded in attempts):
         return plan.cells
+    parts = {cell: params for loaded in attempts for cell, params in loaded.parts.items()}
+    if parts:
+        return cells_of_parts(plan.cells, parts, set(samples["cell"]))
     seen = command_cells(samples, plan.cells)
     planned = {cell.id for cell in plan.cells}
-    owners = {_planned_part(cell.id, planned) for cell in seen}
+    owners = {planned_cell(cell.id, planned) for cell in seen}
     return (*seen, *(cell for cell in plan.cells if cell.id not in owners))
 
 

@@ -14,6 +14,7 @@ from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.judge import Rules
 from profiler.analyse.rules import empty_rules
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.metrics.own import OwnMetric
 from profiler.model import BuildResult, CellStatus, Environment, Plan
 from profiler.notices import Notice
 from profiler.planning.page_kinds import PAGE_KINDS, PageKind
@@ -65,6 +66,8 @@ class Report:
     replay: ReplayInfo | None = None
     metrics: tuple[str, ...] = ()
     """Metrics to show, most important first; empty: all of the summary, in its order."""
+    own_metrics: tuple[OwnMetric, ...] = ()
+    """Metrics that the experiment file defines."""
     primary: str = "duration_ns"
     """The metric that decides which variant is best."""
     kind: str = "versions"

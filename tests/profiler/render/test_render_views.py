@@ -273,6 +273,19 @@ def row_of(group: details.ProblemDetails, name: str) -> details.Detail:
     return next(cell for cell in group.cells if cell.variant.name == name)
 
 
+def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings: Findings) -> None:
+    plan = findings.report.plan
+    cells = tuple(dataclasses.replace(cell, id=f"{cell.id}..size=1") for cell in plan.cells)
+    statuses = {f"{cell}..size=1": status for cell, status in findings.report.statuses.items()}
+    report = dataclasses.replace(
+        findings.report, plan=dataclasses.replace(plan, cells=cells), statuses=statuses
+    )
+    for group in details_of(find(report)).problems:
+        assert group.command.endswith(" --fresh --only variant=VARIANT")
+    for group in details_of(findings).problems:
+        assert ",variant=VARIANT" in group.command
+
+
 def test_details_have_every_metric(findings: Findings) -> None:
     found = details_of(findings)
     group = found.problems[0]

@@ -1,0 +1,208 @@
+"""Launches of an external command sorted into the samples of its parts.
+
+Parts by order are told apart by the number of the launch, parts by ranges by the NVTX ranges around
+it. Launches that do not fit give no sample at all: shifted by one, they would be another part's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.combine import Codes
+from profiler.model import OrderedParts, Params, Parts, RangeParts, Scalar
+from profiler.parse.nvtx_cells import NvtxRange, RangeKind
+
+RANGE = "range"
+"""Parameter of a part by ranges whose names are not written as `size=128`."""
+
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([^=,]+)")
+_NOT_TAKEN = -1
+
+
+@dataclass(frozen=True)
+class PartSamples:
+    """Which launches of one visit are samples of which part."""
+
+    codes: Codes
+    """Number of the sample of each launch, from 0 in the order of the launches; -1: none."""
+    params: tuple[Params, ...] = ()
+    """Parameters of the part of each sample."""
+    fault: str = ""
+    """Why the launches do not fit the parts; there are no samples then."""
+
+
+@dataclass(frozen=True)
+class LaunchWindow:
+    """Matching launches that are profiled: those before and those after are only let pass."""
+
+    skip: int
+    count: int
+
+
+def launch_window(parts: OrderedParts, *, counted: bool) -> LaunchWindow:
+    """Launches from the first that is taken to the last.
+
+    `counted`: to the end of the last part and one part more, so that a command that launches
+    more than its parts say is noticed.
+    """
+    total = parts.launches * len(parts.values)
+    if counted:
+        return LaunchWindow(parts.skip, total - parts.skip + parts.launches)
+    return LaunchWindow(parts.skip, total - parts.launches + parts.take)
+
+
+def part_samples(launches: pd.DataFrame, parts: Parts, *, counted: bool) -> PartSamples:
+    """Samples of the parts of one visit, from the launches that were profiled in their order."""
+    if isinstance(parts, OrderedParts):
+        return _by_order(launches, parts, counted=counted)
+    return _by_ranges(launches, parts)
+
+
+def _none(launches: pd.DataFrame, fault: str) -> PartSamples:
+    return PartSamples(np.full(len(launches), _NOT_TAKEN, dtype=np.intp), fault=fault)
+
+
+# ---- by order ------------------------------------------------------------------------------------
+
+
+def _by_order(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> PartSamples:
+    fault = _miscounted(launches, parts, counted=counted)
+    if fault:
+        return _none(launches, fault)
+    number = np.arange(len(launches), dtype=np.intp) + parts.skip
+    place = number % parts.launches - parts.skip
+    taken = (place >= 0) & (place < parts.take)
+    codes = np.where(taken, np.cumsum(taken) - 1, _NOT_TAKEN).astype(np.intp)
+    values = [parts.values[part] for part in number[taken] // parts.launches]
+    return PartSamples(codes, tuple({parts.axis: value} for value in values))
+
+
+def _miscounted(launches: pd.DataFrame, parts: OrderedParts, *, counted: bool) -> str:
+    """Why there are not as many launches as the parts have; empty where there are."""
+    processes = launches["process_id"].nunique()
+    if processes > 1:
+        return (
+            f"its launches are of {processes} processes, which have no order among them: tell "
+            "parts apart by NVTX ranges (parts: nvtx)"
+        )
+    names = len(parts.values)
+    total = parts.launches * names
+    wanted = f"{total} matching launches ({names} parts of {parts.launches})"
+    window = launch_window(parts, counted=counted)
+    expected = total - parts.skip if counted else window.count
+    if len(launches) == expected:
+        return ""
+    if not counted:
+        return f"it should make {wanted}; of {expected} to profile it made {len(launches)}"
+    bound = "at least " if len(launches) >= window.count else ""
+    return f"it should make {wanted}; it made {bound}{len(launches) + parts.skip}"
+
+
+# ---- by ranges -----------------------------------------------------------------------------------
+
+
+def _by_ranges(launches: pd.DataFrame, parts: RangeParts) -> PartSamples:
+    paths = [_path(ranges, parts.pattern) for ranges in launches["nvtx"]]
+    codes, path_of_range = _numbered_ranges(launches, paths, parts.kernels)
+    fault = _uneven(codes, path_of_range, parts) or _too_few(path_of_range, parts)
+    if fault:
+        return _none(launches, fault)
+    sample_of_range: list[int] = []
+    params: list[Params] = []
+    seen: Counter[tuple[str, ...]] = Counter()
+    for path in path_of_range:
+        place = seen[path] - parts.skip
+        seen[path] += 1
+        taken = place >= 0 and (parts.take is None or place < parts.take)
+        sample_of_range.append(len(params) if taken else _NOT_TAKEN)
+        if taken:
+            params.append(path_params(path))
+    samples = np.array([*sample_of_range, _NOT_TAKEN], dtype=np.intp)  # -1 stands for the last
+    return PartSamples(samples[codes], tuple(params))
+
+
+def _path(ranges: Iterable[NvtxRange] | None, pattern: str) -> tuple[str, ...]:
+    """Names of the push/pop ranges around a launch that count, outermost first."""
+    domain, _, expression = pattern.rpartition("@")
+    return tuple(
+        item.name
+        for item in ranges or ()
+        if item.kind is RangeKind.PUSH_POP
+        and item.domain == domain
+        and re.fullmatch(expression, item.name)
+    )
+
+
+def _numbered_ranges(
+    launches: pd.DataFrame, paths: Sequence[tuple[str, ...]], kernels: int | None
+) -> tuple[Codes, list[tuple[str, ...]]]:
+    """Number of the range of each launch, -1 where it is in none, and the path of each range."""
+    codes = np.full(len(paths), _NOT_TAKEN, dtype=np.intp)
+    path_of_range: list[tuple[str, ...]] = []
+    before, inside = None, 0
+    for row, (path, process) in enumerate(zip(paths, launches["process_id"], strict=True)):
+        if path:
+            if (path, process) != before or inside == kernels:
+                path_of_range.append(path)
+                inside = 0
+            inside += 1
+            codes[row] = len(path_of_range) - 1
+        before = (path, process)
+    return codes, path_of_range
+
+
+def _uneven(codes: Codes, path_of_range: Sequence[tuple[str, ...]], parts: RangeParts) -> str:
+    """Why ranges do not have `kernels` launches each; empty where they do."""
+    if parts.kernels is None:
+        return ""
+    counts = np.bincount(codes[codes >= 0], minlength=len(path_of_range))
+    odd = np.flatnonzero(counts != parts.kernels)
+    if not len(odd):
+        return ""
+    name = "/".join(path_of_range[odd[0]])
+    return f"the range {name} has {counts[odd[0]]} launches at its end, not {parts.kernels}"
+
+
+def _too_few(path_of_range: Sequence[tuple[str, ...]], parts: RangeParts) -> str:
+    """Why there are not as many ranges as are left out and taken; empty where there are."""
+    wanted = parts.skip + (parts.take or 1)
+    for path, count in Counter(path_of_range).items():
+        if count < wanted:
+            return (
+                f"skip and take need {wanted} ranges of each name; {'/'.join(path)} was there "
+                f"{count} times"
+            )
+    return "" if path_of_range else f"no launch is in a range that matches {parts.pattern}"
+
+
+def path_params(path: Sequence[str]) -> Params:
+    """Parameters of a part by the names of its ranges: `size=128` gives a number.
+
+    Other names make the parameter `range`, joined by `/`.
+    """
+    params: dict[str, Scalar] = {}
+    others: list[str] = []
+    for name in path:
+        assignments = [_ASSIGNMENT.fullmatch(word.strip()) for word in name.split(",")]
+        keys = [match[1] for match in assignments if match is not None]
+        if len(keys) < len(assignments) or params.keys() & {*keys} or len({*keys}) < len(keys):
+            others.append(name)
+        else:
+            params |= {match[1]: _number(match[2]) for match in assignments if match is not None}
+    return {RANGE: "/".join(others), **params} if others else params
+
+
+def _number(text: str) -> Scalar:
+    for kind in (int, float):
+        try:
+            value = kind(text)
+        except ValueError:
+            continue
+        return value if np.isfinite(value) else text
+    return text

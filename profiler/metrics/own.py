@@ -1,0 +1,111 @@
+"""Metrics of a user: a name, a formula over the catalogue, written as text, and a unit.
+
+`parse_formula` makes of the text what the catalogue's own derived metrics have (`Formula`), so that
+one evaluator computes both. No `eval`: only what stands in `_formula` is read.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import math
+from dataclasses import dataclass
+
+from profiler.metrics.catalogue import CATALOGUE
+from profiler.metrics.formulas import (
+    Extreme,
+    Formula,
+    Number,
+    Operation,
+    Quantity,
+    metric,
+    needed_metrics,
+    stated,
+)
+
+MAX_CHARACTERS = 500
+_SIGNS: dict[type[ast.operator], str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.Pow: "**",
+}
+_EXTREMES = ("max", "min")
+
+
+class FormulaError(ValueError):
+    """A text is no formula over the catalogue; the message says why."""
+
+
+@dataclass(frozen=True)
+class OwnMetric:
+    """A metric that an experiment file defines."""
+
+    name: str
+    formula: Formula
+    unit: str = ""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of the metrics that have to be measured for it."""
+        return needed_metrics(self.formula)
+
+
+def parse_formula(text: str) -> Formula:
+    """Formula that a text says; raises FormulaError for anything else than arithmetic on metrics.
+
+    Numbers, names of the catalogue, `+ - * / **`, brackets, `min` and `max`.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise FormulaError(f"has more than {MAX_CHARACTERS} characters")
+    try:
+        root = ast.parse(text.strip(), mode="eval").body
+        formula = _formula(root)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, FormulaError):
+            raise
+        reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
+        raise FormulaError(f"is no formula: {reason}") from None
+    if next(formula.quantities(), None) is None:
+        raise FormulaError("names no metric")
+    return formula
+
+
+def _formula(node: ast.expr) -> Formula:
+    match node:
+        case ast.Constant(value=int() | float() as value) if _is_number(value):
+            return Number(float(value))
+        case ast.Name(id=name):
+            return _quantity(name)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
+            return Operation(_SIGNS[type(op)], _formula(left), _formula(right))
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return Operation("*", Number(-1.0), _formula(operand))
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _formula(operand)
+        case ast.Call(func=ast.Name(id=name), args=parts, keywords=[]) if name in _EXTREMES:
+            if len(parts) < 2:
+                raise FormulaError(f"{name} takes two values or more")
+            return Extreme(name, tuple(map(_formula, parts)))
+    raise FormulaError(
+        f"'{ast.unparse(node)}' is not arithmetic; there are numbers, metrics, + - * / **, min "
+        "and max"
+    )
+
+
+def _is_number(value: float) -> bool:
+    try:
+        return not isinstance(value, bool) and math.isfinite(float(value))
+    except OverflowError:
+        return False
+
+
+def _quantity(name: str) -> Quantity:
+    """The quantity of a name: measured, or stated by the workload."""
+    known = CATALOGUE.get(name)
+    if known is None:
+        close = difflib.get_close_matches(name, CATALOGUE, n=1)
+        hint = f"did you mean '{close[0]}'?" if close else "docs/metrics.md lists them"
+        raise FormulaError(f"there is no metric '{name}'; {hint}")
+    return stated(known.fact or name) if known.source == "runner" else metric(name)
