@@ -20,14 +20,6 @@ PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
 
 
 NO_KEY_CUT = {"fusion_grid", "fusion_two_gpus", "index"}
-NOT_YET = {
-    "details pane": ("there is no pane of details", {*PAGES} - {"index"}),
-    "key column in A4": ("tables are as wide on paper as on a screen", {*PAGES} - {"index"}),
-    "key column at 1440 px": ("names and samples push columns away", {*PAGES} - NO_KEY_CUT),
-    "equal labels": ("ticks of narrow scales are rounded to the same", {"fusion_operators"}),
-}
-"""Check → why it cannot hold yet, and on which pages."""
-
 
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
@@ -84,9 +76,6 @@ def found(request, gallery, browser, looks):
 @pytest.mark.parametrize("check", CHECKS)
 def test_nothing_is_wrong_with_a_page(found, check, request):
     name, wrong = found
-    reason, pages = NOT_YET.get(check, ("", ()))
-    if name in pages:
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
     assert wrong[check] == []
 
 
