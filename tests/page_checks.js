@@ -60,7 +60,8 @@
     [/^Idle gaps of the GPU, most time together first$/, "together", -1],
     [/^Lowest \d+ ratios of times$/, "ratio of times", 1],
     [/^Highest \d+ ratios of times$/, "ratio of times", -1],
-    [/^All cells with their metrics, by problem, best first$/, "duration", 1],
+    // Ranks go by slowdowns, which pair blocks: durations of near ties may stand in another order.
+    [/^All cells with their metrics, by problem, best first$/, "rank", 1],
   ];
   const NO_ORDER = /against the first|from the lowest to the highest|in the order of the experiment/;
   const numberOf = (cell) => (cell.dataset.value === undefined ? parseFloat(cell.textContent) : Number(cell.dataset.value));

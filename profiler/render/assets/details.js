@@ -347,7 +347,7 @@ const openBehind = (target) => {
 };
 document.addEventListener("click", (event) => {
   if (event.target.closest("a, button, summary, input, select, label, #details")) return;
-  if (!getSelection().isCollapsed) return; // text is being copied
+  if (event.detail < 2 && !getSelection().isCollapsed) return; // text was selected, to be copied
   openBehind(event.target);
 });
 document.addEventListener("keydown", (event) => {

@@ -73,11 +73,12 @@ const brushOf = ({ key, group, all: values }, value, x, y) => {
 const showParallel = () => {
   const problem = Number(parallel.querySelector("select").value);
   const holder = parallel.querySelector("figure");
+  const put = (drawing) => holder.replaceChildren(holder.querySelector("figcaption"), drawing);
   const lines = linesAt(problem);
   const axes = axesOf(lines);
   holder.dataset.problem = problem;
   if (!axes.length) {
-    holder.replaceChildren(make("p", { class: "muted" }, "No two configurations differ at this problem."));
+    put(make("p", { class: "muted" }, "No two configurations differ at this problem."));
     return;
   }
   const { end, at, points, ticks } = placesOf(lines, axes);
@@ -98,7 +99,7 @@ const showParallel = () => {
   svg.append(...axisOf("\u00f7 best", axes.length), ...ticks.map((ratio) => make("text", {
     class: "tick", x: LEFT + axes.length * GAP + 8, y: end(ratio) + 4,
   }, times(ratio))));
-  holder.replaceChildren(svg);
+  put(svg);
 };
 const within = () => LIMITS[Number(parallel.querySelector("input").value)];
 // Variants that the filter leaves out fade in all figures and heat maps.

@@ -66,7 +66,7 @@ def _ratio_ticks(axes: Axes) -> None:
     else:
         axes.xaxis.set_major_locator(LogLocator(base=2, numticks=12))
     axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}{numbers.TIMES}"))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.6g}{numbers.TIMES}"))
 
 
 def scatter(table: pd.DataFrame, axis: Axis) -> Figure:

@@ -109,7 +109,7 @@ def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Figure:
         axes.set_xlim(smallest - room, largest + room * 3)
         axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
         axes.xaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:.4g}{numbers.TIMES}")
+            FuncFormatter(lambda value, _: f"{value:.6g}{numbers.TIMES}")
         )
         axes.set_xlabel(label)
         axes.grid(visible=True, axis="x")
