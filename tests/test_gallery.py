@@ -21,6 +21,7 @@ PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
 
 NO_KEY_CUT = {"fusion_grid", "fusion_two_gpus", "index"}
 
+
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """The pages of all recordings, as they are published."""
@@ -74,8 +75,8 @@ def found(request, gallery, browser, looks):
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_nothing_is_wrong_with_a_page(found, check, request):
-    name, wrong = found
+def test_nothing_is_wrong_with_a_page(found, check):
+    _, wrong = found
     assert wrong[check] == []
 
 

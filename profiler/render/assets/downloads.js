@@ -74,7 +74,7 @@
       }),
       button("PNG", `Save as PNG: ${title}`, async () => save(fileName(title, "png"), await asPng(asSvg(figure)))),
     );
-    // A still figure of a timeline is hidden behind its picture: its buttons are not.
+    // A still figure is hidden behind its live picture: its buttons are not.
     const still = figure.closest(".still");
     if (still) still.prepend(tools); else figure.querySelector("figcaption").append(tools);
   }

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -65,11 +67,15 @@ def colour_of(role: str) -> str:
     return COLOURS.get(role, svg.OTHER)
 
 
+@cache
 def text_width_in(text: str, size: float = _FONT_SIZE) -> float:
     """Width of a text in inches, in a font that is wider than those of pages."""
-    width, _, _ = text_to_path.get_text_width_height_descent(
-        text, FontProperties(size=size), ismath=False
-    )
+    with warnings.catch_warnings():
+        # Of letters that this font lacks, and the reader's may have, it measures a box.
+        warnings.simplefilter("ignore", UserWarning)
+        width, _, _ = text_to_path.get_text_width_height_descent(
+            text, FontProperties(size=size), ismath=False
+        )
     return float(width) / _POINTS_PER_INCH
 
 

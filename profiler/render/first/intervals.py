@@ -26,6 +26,8 @@ def versions_chart(findings: Findings) -> Chart | None:
     """Variants by problem, best first; of many problems their heat map."""
     if len(findings.problems) > MOST_PROBLEMS:
         return problems_chart(findings)
+    if not findings.problems:
+        return None
     lines = interval_panels.layout(len(findings.problems)).lines
     rows = [row for problem in findings.problems for row in _rows(findings, problem, lines)]
     if not rows:

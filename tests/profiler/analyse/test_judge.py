@@ -86,7 +86,7 @@ def test_ncu_without_a_duration_leaves_the_timer_its_say() -> None:
 
 
 def test_kinds_of_sessions_do_not_mix() -> None:
-    kinds = {"timing": 1.0, "counters": 2.0, "final": 3.0, "timeline": 4.0, "explain": 5.0}
+    kinds = {kind.value: float(number) for number, kind in enumerate(SessionKind)}
     frames = [samples_of({"a..p": [time]}, kind=kind) for kind, time in kinds.items()]
     samples = pd.concat(frames, ignore_index=True)
     for kind in SessionKind:
