@@ -16,6 +16,8 @@ from difflib import get_close_matches
 Value = str | int | float | bool | None
 
 MAX_CHARACTERS = 1000
+MAX_DEPTH = 100
+"""Levels of operators and parentheses: a value takes three calls for each."""
 MAX_BITS = 256
 """Longest whole number on the way to a result: `9**9**9` would take the machine's memory."""
 
@@ -124,10 +126,7 @@ def parse(given: str | float) -> Arithmetic:
         reason = error.msg if isinstance(error, SyntaxError) else str(error)
         raise ExpressionError(f"'{text}' is no arithmetic: {reason}") from None
     names: set[str] = set()
-    try:
-        _collect(root, names)
-    except RecursionError:
-        raise ExpressionError(f"'{text}' is nested too deeply") from None
+    _collect(root, names)
     return Arithmetic(text, frozenset(names), root)
 
 
@@ -139,25 +138,24 @@ def unknown_name(name: str, known: Mapping[str, Value]) -> str:
     return f"there is no '{name}'; known: {', '.join(sorted(known)) or 'none'}"
 
 
-def _collect(node: ast.expr, names: set[str]) -> None:
+def _collect(node: ast.expr, names: set[str], depth: int = 0) -> None:
     """Names that a node uses; raises ExpressionError for what is no arithmetic."""
+    if depth > MAX_DEPTH:
+        raise ExpressionError(f"is nested deeper than {MAX_DEPTH} levels")
     if isinstance(node, ast.Name):
         names.add(node.id)
-    elif isinstance(node, ast.Call):
-        _collect_call(node, names)
-    else:
-        for part in _parts(node):
-            _collect(part, names)
+        return
+    for part in _arguments(node) if isinstance(node, ast.Call) else _parts(node):
+        _collect(part, names, depth + 1)
 
 
-def _collect_call(node: ast.Call, names: set[str]) -> None:
+def _arguments(node: ast.Call) -> list[ast.expr]:
     name = ast.unparse(node.func)
     if name not in FUNCTIONS:
         raise ExpressionError(f"no function '{name}'; there are {', '.join(sorted(FUNCTIONS))}")
     if node.keywords or not node.args:
         raise ExpressionError(f"{name} takes values in order, without names")
-    for argument in node.args:
-        _collect(argument, names)
+    return node.args
 
 
 def _parts(node: ast.expr) -> list[ast.expr]:

@@ -24,6 +24,8 @@ from profiler.metrics.formulas import (
 )
 
 MAX_CHARACTERS = 500
+MAX_LEVELS = 100
+"""Of operators and parentheses: a value takes a call or two for each."""
 _SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -61,6 +63,8 @@ def parse_formula(text: str) -> Formula:
         raise FormulaError(f"has more than {MAX_CHARACTERS} characters")
     try:
         root = ast.parse(text.strip(), mode="eval").body
+        if _levels(root) > MAX_LEVELS:
+            raise FormulaError(f"is nested deeper than {MAX_LEVELS} levels")
         formula = _formula(root)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, FormulaError):
@@ -70,6 +74,17 @@ def parse_formula(text: str) -> Formula:
     if next(formula.quantities(), None) is None:
         raise FormulaError("names no metric")
     return formula
+
+
+def _levels(root: ast.AST) -> int:
+    """Number of levels of a syntax tree."""
+    levels, level = 0, [root]
+    while level:
+        levels, level = (
+            levels + 1,
+            [child for node in level for child in ast.iter_child_nodes(node)],
+        )
+    return levels
 
 
 def _formula(node: ast.expr) -> Formula:

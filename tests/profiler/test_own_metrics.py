@@ -55,6 +55,7 @@ def test_formulas_are_arithmetic_and_what_has_no_value_is_missing(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("-" * 200 + "flops", "is nested deeper than 100 levels"),
         ("dram_read_byte / flops", "there is no metric 'dram_read_byte'; did you mean"),
         ("duration_ns +", "is no formula: "),
         ("", "is no formula: "),
