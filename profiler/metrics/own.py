@@ -80,10 +80,8 @@ def _levels(root: ast.AST) -> int:
     """Number of levels of a syntax tree."""
     levels, level = 0, [root]
     while level:
-        levels, level = (
-            levels + 1,
-            [child for node in level for child in ast.iter_child_nodes(node)],
-        )
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        levels += 1
     return levels
 
 
