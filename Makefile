@@ -28,7 +28,7 @@ test: $(VENV)/.installed-dev browser
 browser:
 	@if ! $(HAS_BROWSER) && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
 	  echo "Installing chromium for the tests of pages."; \
-	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y chromium) >/dev/null 2>&1; true; \
+	  (apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium fonts-dejavu-core) >/dev/null 2>&1; true; \
 	fi
 	@$(HAS_BROWSER) || echo "$(NO_BROWSER)" >&2
 
