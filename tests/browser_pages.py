@@ -40,12 +40,9 @@ CHECKS = (
     "key column in A4",
     "console",
     "request",
-    "axe-core, light",
-    "axe-core, dark",
-    "axe-core, print",
-    "axe-core, 390 px",
 )
-"""Keys of `findings_of`."""
+AXE_CHECKS = ("axe-core, light", "axe-core, dark", "axe-core, print", "axe-core, 390 px")
+"""Keys of `findings_of`, these where axe-core is asked."""
 ON_COLOURS = ("color-contrast", "link-in-text-block")
 """Rules of axe-core that another colour scheme can break and a narrow window cannot."""
 ON_SCROLLERS = ("scrollable-region-focusable",)
@@ -143,11 +140,11 @@ def accessibility(page: Page, **options: Any) -> list[str]:
     ]
 
 
-def findings_of(opened: Opened, known: set[int]) -> dict[str, list[str]]:
+def findings_of(opened: Opened, known: set[int] | None) -> dict[str, list[str]]:
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
     `known` are the looks of elements that axe-core has already seen on other pages; those of this
-    page are added.
+    page are added. None: axe-core is not asked.
     """
     page = opened.page
     found = {
@@ -176,6 +173,8 @@ def findings_of(opened: Opened, known: set[int]) -> dict[str, list[str]]:
     page.emulate_media(media="screen")
     page.set_viewport_size(WIDE)
     found |= {"console": [*opened.console], "request": [*opened.requests]}
+    if known is None:
+        return found
     known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(page)}
 

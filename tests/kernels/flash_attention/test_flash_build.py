@@ -35,11 +35,6 @@ ONE_FIELD = {
 }
 """Two configurations for each field that differ in this field alone."""
 
-CODE_STEPS = {
-    step: {**WIDE.params(), "step": step}
-    for step in range(tuning.FIRST_CODE_STEP, tuning.LAST_CODE_STEP + 1)
-}
-
 TILES = {
     "64,32": replace(WIDE, B_r=64, B_c=32),
     "64,64": PARTS,
@@ -47,6 +42,11 @@ TILES = {
     "128,64": WIDE,
 }
 """A configuration of the autotune space for each tile."""
+
+CODE_STEPS = {
+    step: {**TILES["64,32"].params(), "step": step}
+    for step in range(tuning.FIRST_CODE_STEP, tuning.LAST_CODE_STEP + 1)
+}
 
 MOST_REGISTERS = {"64,32": 128, "64,64": 177, "128,32": 241, "128,64": 255}
 
