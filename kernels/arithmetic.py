@@ -29,7 +29,7 @@ SIZES: Mapping[str, int] = {
 }
 """Bytes of an element, by name of the dtype in torch."""
 
-_OPERATORS: Mapping[type[ast.operator], Callable[..., Value]] = {
+OPERATORS: Mapping[type[ast.operator], Callable[..., Value]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
@@ -38,7 +38,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[..., Value]] = {
     ast.Mod: operator.mod,
     ast.Pow: operator.pow,
 }
-_COMPARISONS: Mapping[type[ast.cmpop], Callable[..., bool]] = {
+COMPARISONS: Mapping[type[ast.cmpop], Callable[..., bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
     ast.Lt: operator.lt,
@@ -46,7 +46,7 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[..., bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_UNARY: Mapping[type[ast.unaryop], Callable[..., Value]] = {
+SIGNS: Mapping[type[ast.unaryop], Callable[..., Value]] = {
     ast.UAdd: operator.pos,
     ast.USub: operator.neg,
     ast.Not: operator.not_,
@@ -163,12 +163,12 @@ def _parts(node: ast.expr) -> list[ast.expr]:
     match node:
         case ast.Constant(value=str() | int() | float()):
             return []
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
             return [left, right]
-        case ast.UnaryOp(op=op, operand=operand) if type(op) in _UNARY:
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in SIGNS:
             return [operand]
         case ast.Compare(left=left, ops=ops, comparators=others) if all(
-            type(op) in _COMPARISONS for op in ops
+            type(op) in COMPARISONS for op in ops
         ):
             return [left, *others]
         case ast.BoolOp(values=values):
@@ -198,7 +198,7 @@ def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
         case ast.BinOp(left=left, op=op, right=right):
             return _calculated(op, _value(left, values), _value(right, values))
         case ast.UnaryOp(op=op, operand=operand):
-            return _UNARY[type(op)](_value(operand, values))
+            return SIGNS[type(op)](_value(operand, values))
         case ast.Compare():
             return _compared(node, values)
         case ast.BoolOp(op=op, values=operands):
@@ -216,7 +216,7 @@ def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
         raise ExpressionError(f"cannot calculate with {left!r} and {right!r}")
     if isinstance(op, ast.Pow) and _bits(left) * abs(right) > MAX_BITS:  # type: ignore[arg-type]
         raise ExpressionError(f"{left} ** {right} is too large")
-    result = _OPERATORS[type(op)](left, right)
+    result = OPERATORS[type(op)](left, right)
     if _bits(result) > MAX_BITS or isinstance(result, complex):
         raise ExpressionError(f"a result of {left} and {right} is too large, or no number")
     return result
@@ -230,7 +230,7 @@ def _compared(node: ast.Compare, values: Mapping[str, Value]) -> bool:
     left = _value(node.left, values)
     for op, other in zip(node.ops, node.comparators, strict=True):
         right = _value(other, values)
-        if not _COMPARISONS[type(op)](left, right):
+        if not COMPARISONS[type(op)](left, right):
             return False
         left = right
     return True

@@ -13,17 +13,22 @@ SETTINGS = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "cycles"], 
 TIMES = {"FAKE_NCU_TIMES": "well=9000,second=7000,third=8000"}
 
 
-@pytest.fixture(scope="module")
-def explained(tmp_path_factory, command_line):
-    """A run of three versions at two problems: command line, spec and what it said."""
-    profiler = command_line(tmp_path_factory.mktemp("explained"))
-    spec = profiler.write_spec(
+def three_versions(profiler):
+    """Spec of three versions of one kernel, that are explained."""
+    return profiler.write_spec(
         workload=ENDINGS,
         variants={"list": [{"name": how, "params": {"how": "well", "nth": how}} for how in NAMES]},
         problems={"matrix": {"rows": [4]}},
         baseline="well",
         collect={**SETTINGS, "explain": True},
     )
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory, command_line):
+    """A run of three versions at two problems: command line, spec and what it said."""
+    profiler = command_line(tmp_path_factory.mktemp("explained"))
+    spec = three_versions(profiler)
     done = profiler.measure(spec, **TIMES)
     assert done.code == 0, done.err
     return profiler, spec, done
@@ -107,13 +112,7 @@ def test_nothing_is_explained_where_it_is_switched_off(profiler):
 
 
 def test_a_version_of_ncu_without_a_section_costs_the_why_and_nothing_else(profiler):
-    spec = profiler.write_spec(
-        workload=ENDINGS,
-        variants={"list": [{"name": how, "params": {"how": "well", "nth": how}} for how in NAMES]},
-        problems={"matrix": {"rows": [4]}},
-        baseline="well",
-        collect={**SETTINGS, "explain": True},
-    )
+    spec = three_versions(profiler)
     done = profiler.measure(spec, FAKE_NCU_NO_SECTION="WorkloadDistribution", **TIMES)
     assert done.code == 0, done.err
     assert "Not explained: ncu does not know a section" in done.err

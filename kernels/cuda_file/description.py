@@ -176,7 +176,7 @@ class CudaFile:
         return next((tensor for tensor in self.tensors if tensor.name == name), None)
 
     def at_launch(self, variant: Params) -> dict[str, Value]:
-        """What acts when the kernel of a variant is launched, and not when it is compiled."""
+        """Parameters that act when the kernel of a variant is launched, not when it is compiled."""
         parts = [*(self.expressions(variant, name) for name in ("grid", "block", "shared"))]
         arguments = [a for a in self.arguments_of(variant) if self.tensor(a) is None]
         parts.append(tuple(self.scalar(argument) for argument in arguments))

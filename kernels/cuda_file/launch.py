@@ -135,6 +135,6 @@ def _words(kind: str) -> str:
 def _packed(value: torch.Tensor | Number) -> _Argument:
     if isinstance(value, torch.Tensor):
         return _Argument(value.data_ptr(), 0.0)
-    whole = int(value)
+    integer = int(value)
     # The launcher reads a whole number of 64 bits, whatever its sign.
-    return _Argument(whole - 2**64 if whole >= 2**63 else whole, float(value))
+    return _Argument(integer - 2**64 if integer >= 2**63 else integer, float(value))

@@ -58,7 +58,7 @@ class CudaFileSpace:
         return self._description.launch_shape(variant_params, problem_params).fault()
 
     def at_launch(self, params: Params) -> Params:
-        """What acts when a variant is launched: grid, block, arguments, and their parameters."""
+        """Parameters that act at a launch, with the expressions of grid, block and arguments."""
         return {} if "torch" in params else self._description.at_launch(params)
 
 

@@ -24,8 +24,10 @@ def make_tensors(
     made = {
         tensor.name: _make(tensor, problem, generator, device) for tensor in description.tensors
     }
-    kept = (tensor.name for tensor in description.tensors if tensor.is_read and tensor.output)
-    return {**made, **{filled_name(name): made[name].clone() for name in kept}}
+    read_outputs = (
+        tensor.name for tensor in description.tensors if tensor.is_read and tensor.output
+    )
+    return {**made, **{filled_name(name): made[name].clone() for name in read_outputs}}
 
 
 def filled_name(output: str) -> str:

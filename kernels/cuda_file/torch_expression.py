@@ -9,7 +9,13 @@ from typing import Any
 
 import torch
 
-from profiler.kernels.arithmetic import ExpressionError, unknown_name
+from profiler.kernels.arithmetic import (
+    COMPARISONS,
+    OPERATORS,
+    SIGNS,
+    ExpressionError,
+    unknown_name,
+)
 from profiler.kernels.cuda_file.torch_syntax import TorchSyntax, function_named
 
 Values = Mapping[str, Any]
@@ -19,13 +25,7 @@ Evaluate = Callable[[Values], Any]
 _MODULES = {"torch": torch, "torch.nn.functional": torch.nn.functional}
 
 _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
+    **OPERATORS,
     ast.MatMult: operator.matmul,
     ast.BitAnd: operator.and_,
     ast.BitOr: operator.or_,
@@ -33,20 +33,7 @@ _BINARY: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.LShift: operator.lshift,
     ast.RShift: operator.rshift,
 }
-_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {
-    ast.USub: operator.neg,
-    ast.UAdd: operator.pos,
-    ast.Invert: operator.invert,
-    ast.Not: operator.not_,
-}
-_COMPARED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-}
+_UNARY: Mapping[type[ast.unaryop], Callable[[Any], Any]] = {**SIGNS, ast.Invert: operator.invert}
 
 
 def compiled(syntax: TorchSyntax) -> Evaluate:
@@ -85,7 +72,7 @@ def _compile_operator(node: ast.expr) -> Evaluate:
             change, inner = _UNARY[type(op)], _compile(operand)
             return lambda values: change(inner(values))
         case ast.Compare(left=left, ops=[op], comparators=[right]):
-            combine, first, second = _COMPARED[type(op)], _compile(left), _compile(right)
+            combine, first, second = COMPARISONS[type(op)], _compile(left), _compile(right)
             return lambda values: combine(first(values), second(values))
         case ast.IfExp(test=test, body=body, orelse=orelse):
             condition, then, other = _compile(test), _compile(body), _compile(orelse)

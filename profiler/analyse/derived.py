@@ -61,7 +61,7 @@ def add_own(
     has; what another session measured is the mean of the cell.
     """
     return _with_columns(
-        samples, {own.name: _own(samples, own, statuses, environment) for own in metrics}
+        samples, {metric.name: _own(samples, metric, statuses, environment) for metric in metrics}
     )
 
 

@@ -196,21 +196,38 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     kernels = [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
     sizes = zip(kernels, launches["grid_size"], launches["block_size"], strict=True)
     shapes = [part_id(visit.cell, kernel, grid, threads) for kernel, grid, threads in sizes]
-    identity = pd.DataFrame(
+    origin = (session, collector, kind)
+    identity = _command_identity(origin, visit, shapes, kernels=1, kernel_names=kernels)
+    ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
+    return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def _command_identity(
+    origin: tuple[str, str, SessionKind | str],
+    visit: Visit,
+    cells: list[str],
+    *,
+    kernels: int | Codes,
+    kernel_names: list[str],
+) -> pd.DataFrame:
+    """Where samples of a visit of a command come from; those of one cell are its repeats.
+
+    `origin`: session, collector and kind. `kernels` and `kernel_names` of each sample.
+    """
+    session, collector, kind = origin
+    return pd.DataFrame(
         {
             "session": session,
             "collector": collector,
             "kind": SessionKind(kind).value,
-            "cell": shapes,
+            "cell": cells,
             "block": visit.block,
             "arm": visit.arm,
-            "repeat": pd.Series(shapes, dtype=object).groupby(shapes).cumcount(),
-            "kernels": 1,
-            "kernel_names": kernels,
+            "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount(),
+            "kernels": kernels,
+            "kernel_names": kernel_names,
         }
     )
-    ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
-    return _with_metrics(identity, ranges, metrics, compute_capability)
 
 
 def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
@@ -235,19 +252,9 @@ def samples_of_parts(  # noqa: PLR0913 - keyword-only facts about one session
     shaped = launches.assign(kernel=_with_shapes(launches))
     ranges = Ranges(shaped, parts.codes[taken], len(parts.params))
     cells = [cell_of_part(visit.cell, params) for params in parts.params]
-    identity = pd.DataFrame(
-        {
-            "session": session,
-            "collector": collector,
-            "kind": SessionKind(kind).value,
-            "cell": cells,
-            "block": visit.block,
-            "arm": visit.arm,
-            "repeat": pd.Series(cells, dtype=object).groupby(cells).cumcount(),
-            "kernels": ranges.kernels(),
-            "kernel_names": _kernel_names(ranges),
-        }
-    )
+    origin = (session, collector, kind)
+    counts, names = ranges.kernels(), _kernel_names(ranges)
+    identity = _command_identity(origin, visit, cells, kernels=counts, kernel_names=names)
     return _with_metrics(identity, ranges, metrics, compute_capability)
 
 

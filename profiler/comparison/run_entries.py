@@ -115,8 +115,8 @@ def _state(folder: Path) -> tuple[int, ...]:
     state: list[int] = []
     for name in (RUN_FILE, SUMMARY_JSON_FILE):
         try:
-            found = (folder / name).stat()
-            state += (found.st_mtime_ns, found.st_size)
+            file_state = (folder / name).stat()
+            state += (file_state.st_mtime_ns, file_state.st_size)
         except OSError:
             state += (0, 0)
     return tuple(state)
@@ -130,10 +130,10 @@ def read_entries(
     The experiment with the newest run comes first. What cannot be read is left out, and `on_odd`
     gets a sentence on it.
     """
-    kept = _kept(out)
+    cached = _cached_entries(out)
     entries = []
     for folder, state in states.items():
-        before = kept.get(folder)
+        before = cached.get(folder)
         try:
             entry = before.entry if before and before.state == state else _read(out, folder)
         except UsageError as error:
@@ -152,17 +152,17 @@ def _place(entry: RunEntry, newest: Mapping[str, float]) -> tuple[Any, ...]:
 
 def keep_entries(out: Path, states: State, entries: tuple[RunEntry, ...]) -> None:
     """Write down what was read, for the next time."""
-    kept = {entry.folder: _Kept(states[entry.folder], entry) for entry in entries}
-    write_json(out / KEPT_FILE, asdict(_KeptFile(_VERSION, kept)))
+    cached = {entry.folder: _Kept(states[entry.folder], entry) for entry in entries}
+    write_json(out / KEPT_FILE, asdict(_KeptFile(_VERSION, cached)))
 
 
-def _kept(out: Path) -> Mapping[str, _Kept]:
+def _cached_entries(out: Path) -> Mapping[str, _Kept]:
     """What was kept; nothing where that is damaged or of another version."""
     try:
-        kept = read_dataclass(out / KEPT_FILE, _KeptFile)
+        cached = read_dataclass(out / KEPT_FILE, _KeptFile)
     except UsageError:
         return {}
-    return kept.entries if kept.version == _VERSION else {}
+    return cached.entries if cached.version == _VERSION else {}
 
 
 # ---- one run -------------------------------------------------------------------------------------

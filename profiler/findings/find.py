@@ -562,10 +562,10 @@ def _metrics(report: Report, numbers: pd.DataFrame) -> tuple[Label, ...]:
     present = dict.fromkeys(numbers["metric"])
     first = [name for name in report.metrics if name in present]
     timer = reference_collector(report.samples)
-    own = {metric.name: own_label(metric) for metric in report.own_metrics}
+    own_labels = {metric.name: own_label(metric) for metric in report.own_metrics}
     metrics = []
     for name in dict.fromkeys([*first, *present]):
-        metric = own.get(name) or label(name)
+        metric = own_labels.get(name) or label(name)
         if name == JUDGED and timer is not None:
             metric = replace(metric, definition=label(duration_metrics()[timer]).definition)
         metrics.append(metric)

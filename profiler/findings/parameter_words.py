@@ -88,7 +88,7 @@ class ParameterWords:
         return len(self.family) / 2
 
     def differing_chips(self, params: Params) -> tuple[Chip, ...]:
-        """What tells a variant from the others: values, flags that are on, usual ones that are not.
+        """Chips that tell a variant from the others: values, and flags that are set otherwise.
 
         Where flags alone tell variants apart, the one that has all of them says so.
         """
@@ -101,7 +101,7 @@ class ParameterWords:
         return chips
 
     def shared_chips(self) -> tuple[Chip, ...]:
-        """What all variants of the family have; nothing where there is only one of them."""
+        """Chips that all variants of the family have; none where there is only one of them."""
         if len(self.family) < 2:
             return ()
         params = self.family[0].params
@@ -138,9 +138,9 @@ class ParameterWords:
         return "" if value is None else _value_text(key, value)
 
     def _flag_text(self, key: str, *, on: bool) -> str:
-        said = (key,) not in self.differing or on != (key in self.usual)
+        is_named = (key,) not in self.differing or on != (key in self.usual)
         word = self.flags[key]
-        return (word if on else f"no {word}") if said else ""
+        return (word if on else f"no {word}") if is_named else ""
 
     def _key_text(self, unit: Unit) -> str:
         """`B_r\u00d7B_c`, or `Q/K/V_loads`: keys in the way in which their values are joined."""

@@ -88,7 +88,7 @@ class Names:
         return self.by_variant[variant.id].full
 
     def chips(self, variant: Variant) -> tuple[Chip, ...]:
-        """What tells a variant from the others."""
+        """Chips that tell a variant from the others."""
         return self.by_variant[variant.id].chips
 
     @cached_property
@@ -174,7 +174,7 @@ class _Labels:
 
     @cached_property
     def _pieces_of_all(self) -> frozenset[str]:
-        """What all long names of the family have, where there are several."""
+        """Pieces that all long names of the family have, where there are several."""
         if len(self._long_in_family) < 2:
             return frozenset()
         return frozenset.intersection(*(_pieces(item.name) for item in self._long_in_family))
@@ -188,8 +188,8 @@ class _Labels:
 
     def _says_parameters(self, variant: Variant) -> bool:
         """Whether all that a name has beside the other long names is in its parameters."""
-        own = _pieces(variant.name) - self._pieces_of_all
-        return all(_is_of_parameters(piece, variant.params) for piece in own)
+        pieces = _pieces(variant.name) - self._pieces_of_all
+        return all(_is_of_parameters(piece, variant.params) for piece in pieces)
 
     def _differing_words(self, name: Sequence[str]) -> str:
         """A long name without the words that all long names begin or end with."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from profiler.findings.values import FINAL, Value
 from profiler.findings.verdicts import PairVerdict, PairVerdicts
-from profiler.model import Cell, Verdict
+from profiler.model import Cell, Variant, Verdict
 
 Measured = Sequence[tuple[Cell, Value]]
 """Correct cells of one problem with the metric that decides."""
@@ -16,6 +16,16 @@ Measured = Sequence[tuple[Cell, Value]]
 _MOST_OF_THEM = 0.5
 """A cell with at most this share of the blocks of another left the race: it was shown to be slower,
 whatever its median in the fewer blocks is."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Number of problems at which one variant wins, or may."""
+
+    wins: int
+    same: int
+    """Problems at which it differs from the winner by less than the margin."""
+    not_told_apart: int
 
 
 @dataclass(frozen=True)
@@ -118,3 +128,16 @@ def intervals_overlap(value: Value, other: Value) -> bool:
         if not any(map(math.isnan, ends)):
             return bool(ends[0] <= ends[3] and ends[2] <= ends[1])
     return value.median == other.median
+
+
+def standing_of(variant: Variant, winners: Sequence[Winner]) -> Standing:
+    """Number of these problems at which a variant wins, is the same, or is not told apart."""
+    return Standing(
+        wins=sum(winner.cell.variant == variant for winner in winners),
+        same=sum(_has(winner.same, variant) for winner in winners),
+        not_told_apart=sum(_has(winner.not_told_apart, variant) for winner in winners),
+    )
+
+
+def _has(cells: Sequence[Cell], variant: Variant) -> bool:
+    return any(cell.variant == variant for cell in cells)

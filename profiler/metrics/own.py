@@ -116,9 +116,9 @@ def _is_number(value: float) -> bool:
 
 def _quantity(name: str) -> Quantity:
     """The quantity of a name: measured, or stated by the workload."""
-    known = CATALOGUE.get(name)
-    if known is None:
+    entry = CATALOGUE.get(name)
+    if entry is None:
         close = difflib.get_close_matches(name, CATALOGUE, n=1)
         hint = f"did you mean '{close[0]}'?" if close else "docs/metrics.md lists them"
         raise FormulaError(f"there is no metric '{name}'; {hint}")
-    return stated(known.fact or name) if known.source == "runner" else metric(name)
+    return stated(entry.fact or name) if entry.source == "runner" else metric(name)

@@ -95,13 +95,13 @@ class _Checks:
             return
         syntax = self._value(field, lambda: parse_torch(text), "an expression of torch")
         for problem in self._problems:
-            known = self._readable({**params, **problem.params})
+            readable = self._readable({**params, **problem.params})
             for name in sorted(syntax.names):
-                if name not in known:
-                    raise self._error(field, unknown_name(name, known))
+                if name not in readable:
+                    raise self._error(field, unknown_name(name, readable))
 
     def _readable(self, values: Params) -> Mapping[str, Any]:
-        """What an expression may name: parameters, inputs, and scalars that have a value."""
+        """Names that an expression may use: parameters, inputs, and scalars that have a value."""
         description = self._description
         scalars = {name for name, s in description.scalars.items() if s.names <= values.keys()}
         inputs = {tensor.name for tensor in description.tensors if tensor.is_read}

@@ -84,8 +84,8 @@ def read_source(path: Path) -> Source:
             complete = False
             continue
         waiting += [(file.parent / name).resolve() for name in _INCLUDE.findall(texts[file])]
-    whole = "\n".join(texts.values())
-    return Source(frozenset(_WORD.findall(whole)), tuple(_kernels(whole)), complete)
+    source = "\n".join(texts.values())
+    return Source(frozenset(_WORD.findall(source)), tuple(_kernels(source)), complete)
 
 
 def _kernels(text: str) -> Iterator[str]:

@@ -75,7 +75,7 @@ class Space:
         return recipe
 
     def at_launch(self, params: Params) -> Params | None:
-        """What acts when a variant is launched; None where that is found by trying recipes."""
+        """Parameters that act at a variant's launch; None where trying recipes finds them."""
         if not isinstance(self.module, CudaFileSpace):
             return None
         return self.module.at_launch(params)

@@ -66,7 +66,7 @@ class Run:
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What limits the answer, one sentence each."""
+        """Sentences on what limits the answer."""
         return tuple(notice.text for notice in notices.fold(self._findings.notices))
 
     def explain(

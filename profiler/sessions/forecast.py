@@ -56,8 +56,8 @@ def _session(session: SessionPlan, experiment: Experiment, newest: RunFolder | N
     if isinstance(experiment.workload, CommandWorkload):
         made = _visits_of_programs(session, newest) if newest is not None else {}
         rest = len(session.visits) - len(made)
-        each = statistics.median(made.values()) if made else PROGRAM_S
-        return Forecast(session.name, len(session.visits), len(made), rest * each)
+        visit_s = statistics.median(made.values()) if made else PROGRAM_S
+        return Forecast(session.name, len(session.visits), len(made), rest * visit_s)
     measured = _measured(session, newest) if newest is not None else 0
     rest = len(session.visits) - measured
     seconds = START_S + rest * visit_seconds(session) if rest else 0.0

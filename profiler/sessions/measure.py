@@ -107,10 +107,10 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
 
 
 def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
-    """What acts when variants are launched, by variant id: as the space has it, or by trying."""
+    """Parameters that act at launch, by variant id: as the space says, or found by trying."""
     named = {variant.id: space.at_launch(variant.params) for variant in variants}
-    known = {id_: params for id_, params in named.items() if params is not None}
-    return known if len(known) == len(named) else launch_params(variants, space.recipe)
+    from_space = {id_: params for id_, params in named.items() if params is not None}
+    return from_space if len(from_space) == len(named) else launch_params(variants, space.recipe)
 
 
 def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | None:

@@ -92,6 +92,26 @@ def fitted(text: str, room_in: float, size: float = _FONT_SIZE) -> str:
     return shorten(text, length)
 
 
+def name_rows(axes: Axes, names: Iterable[str], size: float | None = None) -> None:
+    """Write the name of each row left of the axes; an empty one is left out.
+
+    They are plain texts: as tick labels they would take most of the drawing time.
+    """
+    axes.set_yticks([])
+    for row, name in enumerate(names):
+        if name:
+            axes.annotate(
+                name,
+                (0, row),
+                xycoords=("axes fraction", "data"),
+                xytext=(-5, 0),
+                textcoords="offset points",
+                ha="right",
+                va="center_baseline",
+                fontsize=size,
+            )
+
+
 def rows_figure(
     names: Sequence[str], row_height: float = _ROW_IN, head: float = _HEAD_IN
 ) -> tuple[Figure, Axes]:
@@ -101,18 +121,7 @@ def rows_figure(
     shown = [shorten(name) for name in names]
     left = (0.2 + widest_in(shown)) / WIDTH_IN
     axes = figure.add_axes((left, _FOOT_IN / height, 0.985 - left, 1 - (head + _FOOT_IN) / height))
-    # Plain texts: as tick labels they would take most of the drawing time.
-    for row, name in enumerate(shown):
-        axes.annotate(
-            name,
-            (0, row),
-            xycoords=("axes fraction", "data"),
-            xytext=(-5, 0),
-            textcoords="offset points",
-            ha="right",
-            va="center_baseline",
-        )
-    axes.set_yticks([])
+    name_rows(axes, shown)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     return figure, axes
 

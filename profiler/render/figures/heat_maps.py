@@ -55,20 +55,20 @@ def heat_maps(
     with mpl.rc_context(svg.style()):
         rows = [maps[start : start + columns] for start in range(0, len(maps), columns)]
         width = WIDTH_IN / columns
-        left = max(_left_in(one, width) for one in maps)
-        turned = any(_turned(one, width - left) for one in maps)
-        foot = max(_foot_in(one, turned=turned) for one in maps)
-        lines = sum(max(len(one.rows) for one in row) for row in rows)
+        left = max(_left_in(heat, width) for heat in maps)
+        turned = any(_turned(heat, width - left) for heat in maps)
+        foot = max(_foot_in(heat, turned=turned) for heat in maps)
+        lines = sum(max(len(heat.rows) for heat in row) for row in rows)
         room = _HEIGHT_IN - _LEGEND_IN - len(rows) * (_TITLE_IN + foot)
         cell_in = max(min(_TALLEST_IN, room / lines), 0.17)
         total = _LEGEND_IN + len(rows) * (_TITLE_IN + foot) + lines * cell_in
         figure = Figure(figsize=(WIDTH_IN, total))
         top = total - _LEGEND_IN
         for row in rows:
-            height = max(len(one.rows) for one in row) * cell_in
-            for place, one in enumerate(row):
-                wide = min(width - left - _GAP_IN, _WIDEST_IN * len(one.columns))
-                high = len(one.rows) * cell_in
+            height = max(len(heat.rows) for heat in row) * cell_in
+            for place, heat in enumerate(row):
+                wide = min(width - left - _GAP_IN, _WIDEST_IN * len(heat.columns))
+                high = len(heat.rows) * cell_in
                 axes = figure.add_axes(
                     (
                         (place * width + left) / WIDTH_IN,
@@ -77,11 +77,11 @@ def heat_maps(
                         high / total,
                     )
                 )
-                _draw(axes, one, turned=turned, left_in=left)
+                _draw(axes, heat, turned=turned, left_in=left)
                 figure.text(
                     (place * width + 0.02) / WIDTH_IN,
                     (top - 0.05) / total,
-                    fitted(one.title, width - _GAP_IN),
+                    fitted(heat.title, width - _GAP_IN),
                     va="top",
                     fontweight="bold",
                 )
@@ -93,35 +93,35 @@ def heat_maps(
 def columns_for(maps: Sequence[HeatMap]) -> int:
     """Number of maps beside each other: as many as have room for the numbers in their cells."""
     least = max(
-        len(one.columns) * _NARROWEST_IN + _left_in(one, WIDTH_IN) + _GAP_IN for one in maps
+        len(heat.columns) * _NARROWEST_IN + _left_in(heat, WIDTH_IN) + _GAP_IN for heat in maps
     )
     return max(1, min(len(maps), int(WIDTH_IN / least), 4))
 
 
-def _left_in(one: HeatMap, width: float) -> float:
-    return min(widest_in(one.rows, _SMALL) + 0.12, 0.4 * width)
+def _left_in(heat: HeatMap, width: float) -> float:
+    return min(widest_in(heat.rows, _SMALL) + 0.12, 0.4 * width)
 
 
-def _turned(one: HeatMap, room_in: float) -> bool:
+def _turned(heat: HeatMap, room_in: float) -> bool:
     """Whether labels of columns are too wide to stand upright."""
-    return widest_in(one.columns, _SMALL) + 0.06 > min(room_in / len(one.columns), _WIDEST_IN)
+    return widest_in(heat.columns, _SMALL) + 0.06 > min(room_in / len(heat.columns), _WIDEST_IN)
 
 
-def _foot_in(one: HeatMap, *, turned: bool) -> float:
-    wide = widest_in(one.columns, _SMALL) if turned else 0.0
+def _foot_in(heat: HeatMap, *, turned: bool) -> float:
+    wide = widest_in(heat.columns, _SMALL) if turned else 0.0
     return 0.26 + wide * math.sin(math.radians(_TURN_DEGREES))
 
 
-def _draw(axes: Axes, one: HeatMap, *, turned: bool, left_in: float) -> None:
-    axes.set_xlim(-0.5, len(one.columns) - 0.5)
-    axes.set_ylim(len(one.rows) - 0.5, -0.5)
+def _draw(axes: Axes, heat: HeatMap, *, turned: bool, left_in: float) -> None:
+    axes.set_xlim(-0.5, len(heat.columns) - 0.5)
+    axes.set_ylim(len(heat.rows) - 0.5, -0.5)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    boxes = [_box(cell) for cell in one.cells]
-    colours = ["none" if cell.step is None else svg.HEAT[cell.step] for cell in one.cells]
+    boxes = [_box(cell) for cell in heat.cells]
+    colours = ["none" if cell.step is None else svg.HEAT[cell.step] for cell in heat.cells]
     edges = [
         svg.GRID if cell.step is None else colour
-        for cell, colour in zip(one.cells, colours, strict=True)
+        for cell, colour in zip(heat.cells, colours, strict=True)
     ]
     axes.add_collection(
         PolyCollection(
@@ -129,12 +129,12 @@ def _draw(axes: Axes, one: HeatMap, *, turned: bool, left_in: float) -> None:
             facecolors=colours,
             edgecolors=edges,
             linewidths=0.5,
-            gid=svg.marks([cell.mark for cell in one.cells], [cell.cell for cell in one.cells]),
+            gid=svg.marks([cell.mark for cell in heat.cells], [cell.cell for cell in heat.cells]),
         ),
         autolim=False,
     )
-    wide = axes.get_position().width * WIDTH_IN / len(one.columns)
-    for cell in one.cells:
+    wide = axes.get_position().width * WIDTH_IN / len(heat.columns)
+    for cell in heat.cells:
         size = _CELL if text_width_in(cell.text, _CELL) <= wide else _CELL - 1.5
         axes.text(
             cell.column,
@@ -145,13 +145,13 @@ def _draw(axes: Axes, one: HeatMap, *, turned: bool, left_in: float) -> None:
             fontsize=size,
             color=svg.MUTED if cell.step is None else svg.HEAT_INK[cell.step],
         )
-    axes.set_xticks(range(len(one.columns)), one.columns)
+    axes.set_xticks(range(len(heat.columns)), heat.columns)
     anchor = {"rotation": _TURN_DEGREES, "ha": "right", "rotation_mode": "anchor"} if turned else {}
     axes.tick_params(axis="both", labelsize=_SMALL, pad=2)
     for label in axes.get_xticklabels():
         label.set(**anchor)
     axes.set_yticks(
-        range(len(one.rows)), [fitted(name, left_in - 0.1, _SMALL) for name in one.rows]
+        range(len(heat.rows)), [fitted(name, left_in - 0.1, _SMALL) for name in heat.rows]
     )
 
 

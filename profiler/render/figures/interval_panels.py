@@ -13,7 +13,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import WIDTH_IN, colour_of, fitted, text_width_in, widest_in
+from profiler.render.figures.canvas import (
+    WIDTH_IN,
+    colour_of,
+    fitted,
+    name_rows,
+    text_width_in,
+    widest_in,
+)
 from profiler.render.figures.strips import ratio_ticks
 from profiler.render.words import numbers
 
@@ -79,7 +86,8 @@ def interval_panels(table: pd.DataFrame, label: str, *, same_rows: bool = False)
             )
             axes.set_ylim(most - 0.5, -0.5)
             _draw(axes, rows, ends if not same_rows else _ends(rows))
-            _annotate_names(axes, rows, left - column * width)
+            room = left - column * width - 0.1
+            name_rows(axes, [fitted(str(name), room, _SMALL) for name in rows["name"]], _SMALL)
             title = fitted(str(panel), width - _GAP_IN)
             figure.text(
                 (column * width + 0.02) / WIDTH_IN,
@@ -138,18 +146,3 @@ def _draw(axes: Axes, rows: pd.DataFrame, ends: tuple[float, float]) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}{numbers.TIMES}"))
     axes.tick_params(axis="x", labelsize=_SMALL, pad=2)
     axes.grid(visible=True, axis="x")
-
-
-def _annotate_names(axes: Axes, rows: pd.DataFrame, room_in: float) -> None:
-    axes.set_yticks([])
-    for place, name in enumerate(rows["name"]):
-        axes.annotate(
-            fitted(str(name), room_in - 0.1, _SMALL),
-            (0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(-5, 0),
-            textcoords="offset points",
-            ha="right",
-            va="center_baseline",
-            fontsize=_SMALL,
-        )

@@ -35,7 +35,7 @@ def grid_chart(findings: Findings, pairs: GridPairs) -> Chart | None:
     cells = [cell for pair, grid in drawn for cell in pairs.of(pair, grid)]
     scale = scale_of(cell.verdict.ratio for cell in cells)
     maps = [_grid_map(findings, pairs, pair, grid, scale) for pair, grid in drawn]
-    if not any(cell.step is not None for one in maps for cell in one.cells):
+    if not any(cell.step is not None for heat in maps for cell in heat.cells):
         return None
     left_out = _all(pairs) - len(drawn)
     reading = f"{_axes_words([grid for _, grid in drawn])} {_KEY}".strip()
@@ -150,7 +150,7 @@ def problems_chart(findings: Findings) -> Chart | None:
         return None
     lower = findings.primary.better != "higher"
     against = findings.baseline.name if findings.baseline else "the best"
-    one = HeatMap(
+    heat = HeatMap(
         title=f"{findings.primary.label} \u00f7 that of {against}",
         rows=tuple(variant.name for variant, _ in rows),
         columns=tuple(problem.name for problem in problems),
@@ -161,7 +161,7 @@ def problems_chart(findings: Findings) -> Chart | None:
     reading = _KEY if lower else f"{_KEY} Higher is better."
     reading += _left_out(findings, problems, len(ranks))
     ends = f"; {scale.clipped}" if scale.clipped else ""
-    figure = heat_maps.heat_maps([one], 1, scale.legend, ends)
+    figure = heat_maps.heat_maps([heat], 1, scale.legend, ends)
     return make_chart("first", "All variants at all problems", reading, figure)
 
 

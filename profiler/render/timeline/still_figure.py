@@ -14,7 +14,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import WIDTH_IN
+from profiler.render.figures.canvas import WIDTH_IN, name_rows
 from profiler.render.timeline.picture import PictureRow
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -101,18 +101,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     start, end = panel.window
     axes.set_xlim(start, end)
     axes.set_ylim(max(len(panel.rows), 1) - 0.5, -0.5)
-    axes.set_yticks([])
-    for place, row in enumerate(panel.rows):
-        if row.label:
-            axes.annotate(
-                shorten(row.label, 26),
-                (0, place),
-                xycoords=("axes fraction", "data"),
-                xytext=(-5, 0),
-                textcoords="offset points",
-                ha="right",
-                va="center_baseline",
-            )
+    name_rows(axes, (shorten(row.label or "", 26) for row in panel.rows))
     _draw_bars(axes, panel)
     _title(axes, panel.title)
     _time_axis(axes, panel.window, start)

@@ -70,8 +70,8 @@ def sentences(findings: Findings) -> tuple[Sentence, ...]:
     else:
         general.append(everywhere_sentence(findings, findings.leader))
     general.append(_timer_sentence(findings))
-    said = [sentence for sentence in (fastest, *general) if sentence]
-    return (*said, coverage_sentence(findings))
+    texts = [sentence for sentence in (fastest, *general) if sentence]
+    return (*texts, coverage_sentence(findings))
 
 
 def answer_of(findings: Findings) -> tuple[Sentence, ...]:

@@ -12,11 +12,12 @@ from profiler.findings.kinds.grid_pairs import DRAM
 from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
 from profiler.findings.ranking import VariantRank
 from profiler.findings.verdicts import PairVerdict
+from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.answer import Card, where
 from profiler.render.words.headline import lead_words
-from profiler.render.words.ranks import ties_words, worst_slowdown_words
+from profiler.render.words.ranks import planned_winners, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
 from profiler.render.words.timer_cards import timer_cards
 from profiler.render.words.verdicts import (
@@ -68,24 +69,16 @@ def _best_card(findings: Findings) -> Card:
 def _wins_words(findings: Findings, row: VariantRank) -> str:
     """At how many problems it wins, is the same as the winner, or is not told apart from it."""
     total = len(row.planned)
-    winners = [
-        findings.deciding_winners[problem]
-        for problem in row.planned
-        if problem in findings.deciding_winners
-    ]
+    winners = planned_winners(findings, row)
     of_all = f"of {total} problem{'s' if total > 1 else ''}"
     if not all(winner.judged for winner in winners):
         first = len(findings.contenders.get(row.variant.id, ()))
         return f"first, or its interval overlaps the first one's, at {first} {of_all}"
-    wins = sum(winner.cell.variant == row.variant for winner in winners)
-    same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in winners)
-    unclear = sum(
-        any(cell.variant == row.variant for cell in winner.not_told_apart) for winner in winners
-    )
+    standing = standing_of(row.variant, winners)
     which = "highest" if findings.primary.better == "higher" else "lowest"
-    parts = [f"{which} at {wins} {of_all}"]
-    parts += [f"same at {same}"] if same else []
-    parts += [f"not told apart at {unclear}"] if unclear else []
+    parts = [f"{which} at {standing.wins} {of_all}"]
+    parts += [f"same at {standing.same}"] if standing.same else []
+    parts += [f"not told apart at {standing.not_told_apart}"] if standing.not_told_apart else []
     return ", ".join(parts)
 
 
@@ -266,7 +259,7 @@ def _why_card(findings: Findings) -> Card:
     problem, row = findings.largest_problem, findings.leader
     if problem is None or row is None:
         return Card("Why", "not known", "nothing was measured")
-    known = (
+    card = (
         _account_card(findings)
         or _busy_card(findings, row.variant)
         or _tail_card(findings)
@@ -274,7 +267,7 @@ def _why_card(findings: Findings) -> Card:
         or _traffic_card(findings)
         or _bandwidth_card(findings, row.variant, problem)
     )
-    return known or Card(
+    return card or Card(
         "Why", "not explained", "a new run with explain counts it (docs/explain.md)"
     )
 

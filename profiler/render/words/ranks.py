@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from profiler.findings.findings import Findings
 from profiler.findings.ranking import VariantRank
-from profiler.findings.winners import Winner
+from profiler.findings.winners import Winner, standing_of
 from profiler.model import Cell
 from profiler.render.words import numbers
 
@@ -50,28 +50,26 @@ def best_word(findings: Findings) -> str:
     return "best" if all(sole) else "leader"
 
 
+def planned_winners(findings: Findings, row: VariantRank) -> list[Winner]:
+    """Winners of the problems that a variant is planned for."""
+    winners = findings.deciding_winners
+    return [winners[problem] for problem in row.planned if problem in winners]
+
+
 def contender_words(findings: Findings, row: VariantRank) -> str:
     """Clause on the number of problems at which a variant wins or is not shown to be worse."""
     total = len(row.planned)
-    winners = [
-        findings.deciding_winners[problem]
-        for problem in row.planned
-        if problem in findings.deciding_winners
-    ]
+    winners = planned_winners(findings, row)
     problems = f"{total} problem{'s' if total > 1 else ''}"
     if not all(winner.judged for winner in winners):
         first = len(findings.contenders.get(row.variant.id, ()))
         return f"first, or with an interval that overlaps the first one's, at {first} of {problems}"
-    wins = sum(winner.cell.variant == row.variant for winner in winners)
-    same = sum(any(cell.variant == row.variant for cell in winner.same) for winner in winners)
-    not_told_apart = sum(
-        any(cell.variant == row.variant for cell in winner.not_told_apart) for winner in winners
-    )
-    parts = [f"has the lowest number at {wins} of {problems}"]
-    if same:
-        parts.append(f"the same as the winner at {same}")
-    if not_told_apart:
-        parts.append(f"not told apart from it at {not_told_apart}")
+    standing = standing_of(row.variant, winners)
+    parts = [f"has the lowest number at {standing.wins} of {problems}"]
+    if standing.same:
+        parts.append(f"the same as the winner at {standing.same}")
+    if standing.not_told_apart:
+        parts.append(f"not told apart from it at {standing.not_told_apart}")
     return ", ".join(parts)
 
 

@@ -74,9 +74,9 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     samples = add_derived(samples, results.statuses, environment)
     samples = add_build_facts(samples, _build_of(results, builds), _of_source("ptxas", unmeasured))
     samples = add_status_facts(samples, results.statuses, _of_source("runner", unmeasured))
-    own = loaded.experiment.collect.own_metrics
-    samples = add_own(samples, own, results.statuses, environment)
-    asked = (*unmeasured, *(metric.name for metric in own))
+    own_metrics = loaded.experiment.collect.own_metrics
+    samples = add_own(samples, own_metrics, results.statuses, environment)
+    asked = (*unmeasured, *(metric.name for metric in own_metrics))
     results = replace(results, statuses=_name_missing(results, samples, asked))
     ranked = {cell for cell, status in results.statuses.items() if status.outcome.correct}
     rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
