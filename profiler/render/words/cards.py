@@ -280,7 +280,9 @@ def _account_card(findings: Findings) -> Card | None:
     account = pair.account
     along = [part for part in account.parts if part.ns * account.difference_ns > 0]
     limit = limit_kind_words(pair.first)
-    against = f"against {pair.against.variant.name}; limited by {limit}"
+    # One problem is explained, which need not be of the type that the best of all is of.
+    place = f" at {pair.cell.problem.name}" if len(findings.problems) > 1 else ""
+    against = f"against {pair.against.variant.name}{place}; limited by {limit}"
     if pair.roof_account is not None:
         return Card("Why", roof_words(pair.roof_account.name), against)
     largest = along[0] if along else account.parts[0]
