@@ -13,10 +13,12 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, sync_playwright
+
+if TYPE_CHECKING:  # where only kernels are tested, no browser need be installed
+    from playwright.sync_api import Browser, Page
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 INSTALL = "install it with `apt-get install chromium`"
@@ -68,6 +70,11 @@ class _Shared:
         path = next((path for name in NAMES if (path := shutil.which(name))), None)
         if path is None:
             self._why_not = f"no Chromium on PATH: {INSTALL}"
+            return
+        try:
+            from playwright.sync_api import Error, sync_playwright
+        except ImportError as error:
+            self._why_not = f"{error}: install the extra `dev`"
             return
         playwright = self._closing.enter_context(sync_playwright())
         try:
