@@ -359,8 +359,14 @@ def in_one_line(folded: Sequence[FoldedNotice]) -> str:
     counted = ", ".join(
         f"{count} {_COUNTED[kind]}{'s' if count > 1 else ''}" for kind, count in counts.items()
     )
-    clauses = "; ".join(_CLAUSE_END.split(notice.text, maxsplit=1)[0] for notice in ordered)
+    clauses = "; ".join(_first_clause(notice.text) for notice in ordered)
     return f"{counted} (in full with --verbose, and in the page): {clauses.rstrip('.')}."
+
+
+def _first_clause(sentence: str) -> str:
+    """Text before the first end of a clause; the name of a session or file alone is no clause."""
+    first, *rest = _CLAUSE_END.split(sentence, maxsplit=1)
+    return f"{first}: {_first_clause(rest[0])}" if rest and " " not in first else first
 
 
 def severity(notice: Notice) -> Severity:

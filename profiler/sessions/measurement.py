@@ -332,7 +332,7 @@ class Measurement:
             seed=collect.seed,
             journal="",
             cells=tuple(
-                _job_cell(cell, libraries, check=cell.id not in checked, recheck=self._rechecks)
+                _job_cell(cell, libraries, check=cell.id not in checked, recheck=collect.recheck)
                 for cell in self.plan.cells
             ),
             visits=(),
@@ -352,12 +352,6 @@ class Measurement:
             },
             unwatched=tuple(map(str, self._result_folders())),
         )
-
-    @property
-    def _rechecks(self) -> bool:
-        """Whether variants are checked again on new inputs after their last visit."""
-        asked = self.loaded.experiment.collect.recheck
-        return asked == "always" or (asked == "auto" and self.machine.device == "cpu")
 
     def _result_folders(self) -> tuple[Path, ...]:
         """Where runs of this experiment and built libraries are written."""

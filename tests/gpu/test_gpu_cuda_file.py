@@ -35,7 +35,7 @@ def test_kernels_of_a_file_are_launched_checked_and_measured(tmp_path, collector
     spec = tmp_path / "transpose.yaml"
     text = spec.read_text().replace("problems:", f"{WRONG}problems:")
     spec.write_text(text.replace("rows: [4096, 16384], columns: [4096]", "rows: 1000, columns: 70"))
-    flags = ("--set", f"collect.collectors={collector}", "--set", "collect.recheck=always")
+    flags = ("--set", f"collect.collectors={collector}")
     done, cells = measured(spec, "--blocks", "6", *flags)
     assert done.returncode == 4, done.stderr
     assert {cell["variant"]: cell["outcome"] for cell in cells} == {

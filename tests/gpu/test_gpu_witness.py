@@ -40,7 +40,6 @@ def outcomes_of(folder: Path, collector: str, hows: tuple[str, ...]) -> dict[str
             "blocks": 6,
             "final_blocks": 0,
             "explain": False,
-            "recheck": "always",
             "metrics": ["default"] if collector == "ncu" else ["duration_ns"],
         },
     }

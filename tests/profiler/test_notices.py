@@ -111,6 +111,12 @@ def test_several_notices_in_one_line_begin_with_the_worst() -> None:
     )
 
 
+def test_the_name_of_a_session_is_not_the_whole_clause_of_a_notice() -> None:
+    shared = Notice(NoticeKind.GPU_SHARED, {"session": "ncu-timing", "processes": "process 7"})
+    clause = "ncu-timing: other processes had the GPU open while it was measured."
+    assert in_one_line(fold([shared])).endswith(f"): {clause}")
+
+
 def test_remarks_on_the_clocks_are_one_line_and_lose_nothing() -> None:
     clocks = [
         Notice(NoticeKind.UNLOCKED_CLOCKS, {"clock_control": "none"}),

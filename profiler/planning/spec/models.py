@@ -375,11 +375,10 @@ class Collect(SpecModel):
         description="Whether ncu counts all that tells why, once, of a few cells: the best, the "
         "baseline and the best reference; of a ladder every step. See docs/explain.md.",
     )
-    recheck: Literal["auto", "always", "never"] = Field(
-        default="auto",
+    recheck: Annotated[bool, Strict()] = Field(
+        default=True,
         description="Whether each variant is checked again after its last visit, on inputs that "
-        "are overwritten in place. `auto`: on a CPU only; on a GPU it is new. See "
-        "docs/plausibility.md.",
+        "are overwritten in place. See docs/plausibility.md.",
     )
     warmups: Natural = Field(default=3, description="Launches before the first that is measured.")
     repeats: Positive = Field(default=20, description="Launches per visit under the timer.")
