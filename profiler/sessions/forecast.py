@@ -12,6 +12,7 @@ from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.metrics.queries import ncu_names, several_passes
 from profiler.model import Plan, SessionKind, SessionPlan, Visit
+from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.run_folder.folder import RunFolder, runs
 from profiler.sessions.attempt import JOB, journal_visits
@@ -153,10 +154,13 @@ def duration_words(seconds: float) -> str:
 
 
 def first_command(plan: Plan, experiment: Experiment) -> str:
-    """The command line of the first session, with RUN for the folder that is not there yet."""
+    """The command line of the first session, with RUN for the folder that is not there yet.
+
+    Of an external command, what ncu starts for the first cell.
+    """
     session = plan.sessions[0]
     if isinstance(experiment.workload, CommandWorkload):
-        return " ".join(experiment.workload.command)
+        return shlex.join(experiment.workload.arguments(command_values(plan.cells[0])))
     folder = Path("RUN") / "raw" / f"{session.name}.001"
     collect = experiment.collect
     tools = Tools(

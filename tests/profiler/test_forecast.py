@@ -130,10 +130,12 @@ def test_the_first_visit_of_a_program_tells_what_the_rest_takes(workload, visits
 
 def test_a_plan_forecasts_a_program_by_its_newest_run(tmp_path):
     (tmp_path / "p.yaml").write_text(
-        "name: p\nworkload: {command: ls}\nvariants: {list: [a, b]}\ncollect: {blocks: 2}\n"
+        "name: p\nworkload: {command: 'ls {variant}'}\nvariants: {list: [a, b]}\n"
+        "collect: {blocks: 2}\n"
     )
     loaded = load_spec(tmp_path / "p.yaml")
     plan = make_plan(loaded, space_of(loaded))
+    assert first_command(plan, loaded.experiment) in ("ls a", "ls b")
     assert forecast(plan, loaded.experiment, tmp_path)[0].seconds == pytest.approx(6 * PROGRAM_S)
     run = RunFolder(tmp_path / "p" / "20260101-000000")
     run.write_record(RunRecord("p", "2026-01-01T00:00:00+00:00", 1, Environment(), {}))
