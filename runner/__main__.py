@@ -24,6 +24,7 @@ from profiler.runner import protocol
 from profiler.runner.journal import Journal
 from profiler.runner.opened import OpenedFiles
 from profiler.runner.protocol import Job
+from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
 
 GRACE_S = 3.0
 """For threads that a workload left, and what it registered for the end of the process."""
@@ -49,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
     with stream:
-        return _run(job, Journal(stream, opened))
+        return _run(job, Journal(stream, opened), path)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -62,16 +63,21 @@ def _terminate(_signal: int, _frame: object) -> None:
     raise TerminatedError
 
 
-def _run(job: Job, journal: Journal) -> int:
+def _run(job: Job, journal: Journal, path: Path) -> int:
     try:
-        return _run_session(job, journal)
+        return _run_session(job, journal, path)
     except KeyboardInterrupt:
         return protocol.EXIT_INTERRUPTED
     except TerminatedError:
         return protocol.EXIT_TERMINATED
+    except NotWantedError:
+        return 0
+    except ContextAtImportError as error:
+        _tell(str(error))
+        return protocol.EXIT_CONTEXT_AT_IMPORT
 
 
-def _run_session(job: Job, journal: Journal) -> int:
+def _run_session(job: Job, journal: Journal, path: Path) -> int:
     try:
         import torch  # noqa: F401, PLC0415 - takes seconds, which --help need not wait for
     except ImportError as error:
@@ -79,7 +85,7 @@ def _run_session(job: Job, journal: Journal) -> int:
     from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
 
     try:
-        opened = session.open_session(job, journal)
+        opened = session.open_session(job, journal, Turn(path, job.waits))
     except (workload.WorkloadError, ValueError) as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import platform
 from abc import ABC, abstractmethod
@@ -101,3 +102,33 @@ def open_device(name: str) -> Device:
     if name == "cpu":
         return CpuDevice()
     raise DeviceMissingError(f"no such kind of device: {name!r}; known are cuda and cpu")
+
+
+def has_context(name: str) -> bool:
+    """Whether this process has a context on the kind of device of a job; creates none.
+
+    A context is seen that torch or the runtime made (the primary one of a GPU), or that is current
+    on this thread.
+    """
+    initialized = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]  # torch's own
+    return name == "cuda" and (initialized or _driver_has_context())
+
+
+def _driver_has_context() -> bool:
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    gpus = ctypes.c_int()
+    if driver.cuDeviceGetCount(ctypes.byref(gpus)) != 0:  # nobody has initialised the driver
+        return False
+    current = ctypes.c_void_p()
+    if driver.cuCtxGetCurrent(ctypes.byref(current)) == 0 and current.value:
+        return True
+    return any(_has_primary_context(driver, gpu) for gpu in range(gpus.value))
+
+
+def _has_primary_context(driver: ctypes.CDLL, gpu: int) -> bool:
+    flags, active = ctypes.c_uint(), ctypes.c_int()
+    code = driver.cuDevicePrimaryCtxGetState(gpu, ctypes.byref(flags), ctypes.byref(active))
+    return code == 0 and bool(active.value)

@@ -18,13 +18,24 @@ class Journal:
     def __init__(self, stream: TextIO, opened: OpenedFiles | None = None) -> None:
         self._stream = stream
         self._opened = opened
+        self._noted: list[tuple[str, str]] = []
+
+    def note_opened(self) -> None:
+        """Take down what was opened so far, with its content of now, for the next record.
+
+        Before a wait: what is edited meanwhile was read in its earlier state.
+        """
+        if self._opened is not None:
+            self._noted += self._opened.drain()
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one record with its event and the time in seconds since the epoch."""
         # The first record says who we are: whoever ends a session looks for it there.
         if self._opened is not None and event != protocol.SESSION_STARTED:
-            for file, digest in self._opened.drain():
+            self.note_opened()
+            for file, digest in self._noted:
                 self._append(protocol.OPENED, file=file, digest=digest)
+            self._noted.clear()
         self._append(event, **fields)
 
     def _append(self, event: str, **fields: Any) -> None:

@@ -31,10 +31,25 @@ EXIT_BAD_JOB = 2
 """The job or the workload could not be read; the journal says why in `session_failed`."""
 EXIT_NO_DEVICE = 3
 """torch or the device that the job asks for is not there; so does `session_failed`."""
+EXIT_CONTEXT_AT_IMPORT = 74
+"""A session that waits left, because importing the workload created a CUDA context."""
 EXIT_CONTEXT_LOST = 75
 """The runner left on purpose because the CUDA context is unusable; the journal says which cell."""
 EXIT_INTERRUPTED = 130
 EXIT_TERMINATED = 143
+
+GATES_FOLDER = "gates"
+"""Beside the job of a session that waits. Each gate is a file in it, which the orchestrator holds
+locked (flock). It is open when the lock is gone and the file says GATE_OPEN; where the lock alone
+is gone, the orchestrator is, or nobody wants the session any more."""
+IMPORT_GATE = "import"
+"""Before the workload is imported: a session of the run has told that this creates no context."""
+DEVICE_GATE = "device"
+"""Before a context is created: the last launch of the session before is done."""
+VISITS_GATE = "visits"
+"""Before the first visit: the job has been written anew, with its cells and visits."""
+GATES = (IMPORT_GATE, DEVICE_GATE, VISITS_GATE)
+GATE_OPEN = b"open"
 
 Params = Mapping[str, str | int | float | bool | None]
 
@@ -108,13 +123,17 @@ class Job:
     description: Mapping[str, Any] | None = None
     """What the function `described` of the workload makes a workload of; None where there is none
     and the module is the workload."""
+    waits: bool = False
+    """Whether the session is started before its turn: it stops at each of GATES. Its cells and
+    visits are in the job that stands in the same file when VISITS_GATE is open."""
     version: int = PROTOCOL_VERSION
 
 
 # Journal events, in the order in which a cell meets them. Every record has `event` and `time`
 # (seconds since the epoch); those about a cell have `cell`, those about a visit `block`, and `arm`
 # where it is not 0.
-SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens)
+SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens),
+# context_at_import (whether importing the workload created a CUDA context)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),

@@ -17,13 +17,14 @@ import torch
 
 from profiler.runner import check, protocol, ranges
 from profiler.runner.check import Tensors, WrongResultError
-from profiler.runner.device import Device, DeviceMissingError, open_device
+from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.journal import Journal
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
 from profiler.runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
 from profiler.runner.timing import Launch
+from profiler.runner.turn import Turn
 from profiler.runner.visits import Visits, make_visits
 from profiler.runner.workload import Workload, load_workload
 
@@ -48,8 +49,10 @@ class Session:
         visits: Visits,
         journal: Journal,
         seal: Seal,
+        context_at_import: bool = False,
     ) -> None:
         self._job = job
+        self._context_at_import = context_at_import
         self._workload = workload
         self._device = device
         self._visits = visits
@@ -62,7 +65,11 @@ class Session:
 
     def run(self) -> None:
         """Visit everything; raises ContextLostError where this process cannot go on."""
-        self._journal.write(protocol.SESSION_STARTED, **_circumstances(self._job, self._device))
+        self._journal.write(
+            protocol.SESSION_STARTED,
+            **_circumstances(self._job, self._device),
+            context_at_import=self._context_at_import,
+        )
         # Backward passes stay on this thread, and so inside the range that this thread pushed.
         with torch.no_grad(), torch.autograd.set_multithreading_enabled(False):
             self._run_problems()
@@ -347,20 +354,32 @@ class Session:
         return failure, self._device.trouble() is not None
 
 
-def open_session(job: Job, journal: Journal) -> Session:
-    """Load the workload and open the device of a job.
+def open_session(job: Job, journal: Journal, turn: Turn) -> Session:
+    """Load the workload and open the device of a job, each when it is its turn.
 
-    Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector.
+    Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector; of a session
+    that waits NotWantedError and ContextAtImportError as well.
     """
+    turn.before_import()
     seal = Seal()
     workload = load_workload(job.workload, job.description)
+    journal.note_opened()
+    context_at_import = has_context(job.device)
+    turn.before_device(has_context=context_at_import)
     try:
         device = open_device(job.device)
+        job = turn.job_with_visits(job)
         visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
     return Session(
-        job=job, workload=workload, device=device, visits=visits, journal=journal, seal=seal
+        job=job,
+        workload=workload,
+        device=device,
+        visits=visits,
+        journal=journal,
+        seal=seal,
+        context_at_import=context_at_import,
     )
 
 

@@ -61,9 +61,13 @@ class GpuProcesses:
                 self._first.add(pid)
         self._bytes[pid] = max(filter(None, (memory, self._bytes.get(pid))), default=None)
 
+    def of_next_session(self) -> GpuProcesses:
+        """Collector for a session that may have opened the GPU before its first look."""
+        return GpuProcesses(self.is_ours, _first=set(self._first), _looks=max(1, self._looks))
+
     def others(self) -> dict[str, int | None]:
         """Process id → most device memory in bytes, of processes that are not ours."""
-        sure = self._bytes if self._ours else self._first
+        sure = self._bytes if self._ours else self._first & self._bytes.keys()
         return {str(pid): self._bytes[pid] for pid in sorted(sure)}
 
 

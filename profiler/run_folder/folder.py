@@ -307,13 +307,22 @@ class RunFolder:
 
     def new_attempt(self, record: AttemptRecord) -> Path:
         """Make the folder of a new attempt and write its session.json."""
+        folder = self.reserve_attempt(record.session)
+        self.begin_attempt(folder, record)
+        return folder
+
+    def reserve_attempt(self, session: str) -> Path:
+        """Make a folder that is no attempt yet: it has no session.json."""
         raw = self.path / "raw"
         raw.mkdir(parents=True, exist_ok=True)
-        number = 1 + max((_age(folder)[1] for folder in raw.glob(f"{record.session}.*")), default=0)
-        folder = raw / f"{record.session}.{number:03d}"
+        number = 1 + max((_age(folder)[1] for folder in raw.glob(f"{session}.*")), default=0)
+        folder = raw / f"{session}.{number:03d}"
         folder.mkdir()
-        write_json(folder / SESSION_FILE, asdict(record))
         return folder
+
+    def begin_attempt(self, folder: Path, record: AttemptRecord) -> None:
+        """Make an attempt of a reserved folder."""
+        write_json(folder / SESSION_FILE, asdict(record))
 
     def write_command(self, folder: Path, command: str) -> None:
         """Write the exact command line of an attempt."""

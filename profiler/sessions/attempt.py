@@ -14,7 +14,8 @@ from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
 from profiler.runner import protocol
-from profiler.sessions.process import SessionResult, ignore, run_session
+from profiler.sessions.process import SessionResult, ignore, run_session, start
+from profiler.sessions.waiting import Gates, Waiting
 from profiler.sessions.watchdog import Limits, Record
 
 JOB = "job.json"
@@ -48,21 +49,26 @@ class Session:
         return replace(command, env={**command.env, **caches})
 
 
-def run_attempt(
+def run_attempt(  # noqa: PLR0913 - the last two by keyword
     session: Session,
     visits: Sequence[Visit],
     folder: Path,
     on_record: Callable[[Record], None] = ignore,
+    *,
+    waiting: Waiting | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> SessionResult:
     """Run one process that makes these visits, and save what it left if its tool was killed.
 
     Writes `job.json`; the runner writes `journal.jsonl`; the tool and the console output add their
-    files. Raises Interrupted on Ctrl-C.
+    files. `waiting`: the process, where it was started before its turn. `on_start` is called when
+    it has been started. Raises Interrupted on Ctrl-C.
     """
     folder.mkdir(parents=True, exist_ok=True)
     journal = folder / JOURNAL
-    with naming(folder / JOB):
-        protocol.write_job(_job(session.job, visits, journal), folder / JOB)
+    write_job(_job(session.job, visits, journal), folder / JOB)
+    if waiting is not None:
+        waiting.open(*protocol.GATES)
     try:
         return run_session(
             session.command(folder),
@@ -71,9 +77,43 @@ def run_attempt(
             journal=journal,
             on_record=on_record,
             lock_file=session.lock_file,
+            process=None if waiting is None else waiting.process,
+            on_start=on_start,
         )
     finally:
+        if waiting is not None:
+            waiting.clear()
         recover(session.collector, folder)
+
+
+def start_waiting(session: Session, folder: Path) -> Waiting:
+    """Start a process for a session before its turn: it stops at its gates.
+
+    Raises OSError where the file system of the folder has no locks, or the process cannot start.
+    """
+    journal = folder / JOURNAL
+    write_job(replace(_job(session.job, (), journal), waits=True), folder / JOB)
+    gates = Gates(folder / protocol.GATES_FOLDER)
+    try:
+        process = start(
+            session.command(folder),
+            folder=folder,
+            limits=session.limits,
+            journal=journal,
+            lock_file=session.lock_file,
+        )
+    except BaseException:
+        gates.let_go()
+        raise
+    return Waiting(session.job.session, folder, process, gates)
+
+
+def write_job(job: protocol.Job, path: Path) -> None:
+    """Write a job; a process that waits may be reading the one that stands there."""
+    partial = path.with_suffix(".partial")
+    with naming(path):
+        protocol.write_job(job, partial)
+        partial.replace(path)
 
 
 def recover(collector: Collector, folder: Path) -> bool:

@@ -54,7 +54,8 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     lock = () if options.lock is None else (options.lock,)
     for descriptor in lock:  # it is released when the last process that has it open is gone
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Shared, because sessions of one run overlap; another run waits until all have gone.
+        fcntl.flock(descriptor, fcntl.LOCK_SH if options.shared else fcntl.LOCK_EX)
     if _told_to_stop():  # killed while we waited: another run measures what is missing
         return CANNOT_START
     try:
@@ -92,6 +93,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--grace", type=float, required=True, help="seconds for the tool to end")
     parser.add_argument("--linger", type=float, default=0.0, help="seconds for what a runner left")
     parser.add_argument("--lock", type=int, help="descriptor of a file to lock until the end")
+    parser.add_argument("--shared", action="store_true", help="beside others that share the lock")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     options.command = options.command[1:] if options.command[:1] == ["--"] else options.command

@@ -53,14 +53,19 @@ def final_session(
         if (cell.problem.id, cell.variant.id) in finalists
         or (cell.problem.id in problems and cell.variant.id in references)
     ]
-    final = SessionPlan(
+    final = empty_final(session)
+    return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
+
+
+def empty_final(session: SessionPlan) -> SessionPlan:
+    """The session of `final_session` for a timing session, without its visits."""
+    return SessionPlan(
         name=f"{COLLECTORS[session.collector].session_name}-final",
         collector=session.collector,
         kind=SessionKind.FINAL,
         metrics=session.metrics,
         visits=(),
     )
-    return _with_visits(plan, final, _comparable(cells), range(plan.final_blocks))
 
 
 def timeline_cells(plan: Plan, samples: pd.DataFrame, *, delta: float = DELTA) -> tuple[Cell, ...]:

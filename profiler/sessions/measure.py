@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+
 from profiler.analyse.judge import is_judged
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.kernels.recipe import Recipe
@@ -22,6 +24,7 @@ from profiler.planning.spec import CommandWorkload, Experiment, LoadedSpec
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
+from profiler.sessions.agenda import Step, after_look, foreseen, steps
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import (
@@ -31,12 +34,7 @@ from profiler.sessions.explain_cells import (
     many_kernels,
 )
 from profiler.sessions.launch_params import launch_params
-from profiler.sessions.looks import (
-    final_session,
-    has_final,
-    later_session,
-    timeline_cells,
-)
+from profiler.sessions.looks import final_session, has_final, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
@@ -163,12 +161,13 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             opened=record.opened,
             earlier=frozenset(attempt.folder for attempt in run.attempts()),
         )
-        with _deletion_named(run):
+        with _deletion_named(run), measurement:
             measurement.save_what_was_left()
             measurement.check_kernels_of_what_was_left()
-            for session in request.plan.sessions:
+            agenda = steps(request.plan)
+            for place, step in enumerate(agenda, start=1):
                 with _record_updated(measurement, record, watch):
-                    _measure_session(request, measurement, session, watch)
+                    _measure_step(request, measurement, step, agenda[place:], watch)
             if _explains(request):
                 with _record_updated(measurement, record, watch):
                     _measure_explained(request, measurement, reporter, watch)
@@ -258,25 +257,30 @@ def _measure_explained(
     watch: Stopwatch,
 ) -> None:
     """Count all that tells why, of the cells that the answer is about or that are asked for."""
-    if request.explain is None:
-        samples = measurement.samples()
-        cells = explain_cells(request.plan, samples)
-        if many := many_kernels(samples):
-            reporter.say(
-                f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
-                "--explain CELL does it."
-            )
-    else:
-        cells = asked_cells(request.plan, request.explain)
-    capability = request.machine.environment.compute_capability
-    session = explain_session(request.loaded.experiment, cells, explain_metrics(capability))
-    if not cells:
+    samples = measurement.samples()
+    if request.explain is None and (many := many_kernels(samples)):
+        reporter.say(
+            f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
+            "--explain CELL does it."
+        )
+    session = _explain_session(request, samples)
+    if not session.visits:
         return
     try:
         with watch.stage(session.name):
             measurement.measure(session, f"{session.name}, why")
     except EnvironmentUnusable as problem:  # an older ncu may lack a section
         reporter.warn(f"Not explained: {problem.message}")
+
+
+def _explain_session(request: MeasureRequest, samples: pd.DataFrame) -> SessionPlan:
+    """Session that explains the cells that are asked for, or those that samples point to."""
+    if request.explain is None:
+        cells = explain_cells(request.plan, samples)
+    else:
+        cells = asked_cells(request.plan, request.explain)
+    capability = request.machine.environment.compute_capability
+    return explain_session(request.loaded.experiment, cells, explain_metrics(capability))
 
 
 def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
@@ -291,25 +295,58 @@ def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: 
         measurement.measure(session, f"{session.name}, timeline of the finalists")
 
 
-def _measure_session(
-    request: MeasureRequest, measurement: Measurement, session: SessionPlan, watch: Stopwatch
+def _measure_step(
+    request: MeasureRequest,
+    measurement: Measurement,
+    step: Step,
+    following: Sequence[Step],
+    watch: Stopwatch,
 ) -> None:
-    """Measure a session and, of a timing session, the looks and the final that follow."""
+    """Measure a session of the plan; or the looks and the confirmation that follow one."""
+    session = step.session
+    if step.later:
+        _measure_later(request, measurement, session, following, watch)
+        return
+    upcoming = _upcoming(request, measurement, following)
     with watch.stage(session.name):
-        measurement.measure(session, _look_title(request.plan, session, 0))
-        if not is_judged(request.plan, session):
-            return
-        delta = request.loaded.experiment.margin_pct / 100
-        for look in range(1, len(request.plan.looks)):
+        measurement.measure(session, _look_title(request.plan, session, 0), upcoming)
+
+
+def _measure_later(
+    request: MeasureRequest,
+    measurement: Measurement,
+    session: SessionPlan,
+    following: Sequence[Step],
+    watch: Stopwatch,
+) -> None:
+    """Measure what a timing session leaves open, and confirm those that may be the best."""
+    plan, delta = request.plan, request.loaded.experiment.margin_pct / 100
+    with watch.stage(session.name):
+        for look in range(1, len(plan.looks)):
             samples = measurement.samples()
-            later = later_session(request.plan, session, samples, look, delta=delta)
+            later = later_session(plan, session, samples, look, delta=delta)
             if later.visits:
-                measurement.measure(later, _look_title(request.plan, session, look))
-    if has_final(request.plan):
-        final = final_session(request.plan, session, measurement.samples(), delta=delta)
-        with watch.stage(final.name):
-            if final.visits:
-                measurement.measure(final)
+                upcoming = after_look(plan, session, samples, look, delta=delta)
+                measurement.measure(later, _look_title(plan, session, look), upcoming)
+    if not has_final(plan):
+        return
+    final = final_session(plan, session, measurement.samples(), delta=delta)
+    with watch.stage(final.name):
+        if final.visits:
+            measurement.measure(final, upcoming=_upcoming(request, measurement, following))
+
+
+def _upcoming(
+    request: MeasureRequest, measurement: Measurement, following: Sequence[Step]
+) -> list[SessionPlan]:
+    """Sessions that follow, as far as they can be foreseen."""
+    delta = request.loaded.experiment.margin_pct / 100
+    samples = measurement.samples()
+    upcoming = list(foreseen(request.plan, following, samples, delta=delta))
+    if _explains(request):
+        explained = _explain_session(request, samples)
+        upcoming.append(explained if len(samples) else replace(explained, visits=()))
+    return upcoming
 
 
 def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shlex
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
+from itertools import takewhile
 from pathlib import Path
+from typing import Self
 
 import pandas as pd
 
 from profiler.analyse.clocks import MAX_REPEATS
 from profiler.collect import Collector, Command
-from profiler.collect.kind import Need
+from profiler.collect.kind import Need, Records
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
 from profiler.collect.registry import COLLECTORS, needed
@@ -51,7 +54,7 @@ from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.runner import protocol
-from profiler.sessions.attempt import Session, recover, run_attempt
+from profiler.sessions.attempt import Session, recover, run_attempt, start_waiting
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
@@ -61,7 +64,17 @@ from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
-from profiler.sessions.watchdog import Limits
+from profiler.sessions.waiting import Waiting, WaitingRoom, clear_abandoned
+from profiler.sessions.watchdog import Limits, Record
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What is missing of a session, and whose processes may wait while it is measured."""
+
+    session: SessionPlan
+    missing: Sequence[Visit]
+    expected: Sequence[SessionPlan]
 
 
 @dataclass
@@ -84,12 +97,26 @@ class Measurement:
     """Files that earlier sessions opened, as RunRecord.opened has them of today."""
     earlier: Set[Path] = frozenset()
     """Folders of the attempts that earlier executions made."""
+    _waiting_room: WaitingRoom = field(init=False)
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
     """Folder of an attempt → AttemptResult.gpu_processes."""
+    _processes: GpuProcesses = field(default_factory=GpuProcesses)
+    """Those of the newest attempt."""
+
+    def __post_init__(self) -> None:
+        self._waiting_room = WaitingRoom(self._start_waiting, self.reporter.say)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the processes that wait for sessions which do not come."""
+        self._waiting_room.__exit__()
 
     def save_what_was_left(self) -> None:
         """Recover results of tools that were killed together with an earlier profiler."""
+        clear_abandoned(self.run.path / "raw")
         for attempt in self.run.attempts():
             if attempt.record.collector not in COLLECTORS:  # damaged, or of a newer version
                 continue
@@ -135,10 +162,14 @@ class Measurement:
         failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
         return results.samples[~results.samples["cell"].isin(failed)]
 
-    def measure(self, session: SessionPlan, title: str = "") -> None:
+    def measure(
+        self, session: SessionPlan, title: str = "", upcoming: Sequence[SessionPlan] = ()
+    ) -> None:
         """Make the missing visits of a session; `title` is its name on the console.
 
         Blocks in which the GPU was throttled are missing as well, as long as they may be repeated.
+        `upcoming`: the sessions that follow, as far as they are known; without visits where these
+        are not.
         """
         title = title or session.name
         for round_ in range(1 + MAX_REPEATS):
@@ -150,17 +181,14 @@ class Measurement:
                 return
             if missing:
                 suffix = " (repeating throttled blocks)" if repeats else ""
-                self._make(session, missing, earlier, f"{title}{suffix}")
+                expected = self._expected(session, upcoming, earlier)
+                work = _Work(session, missing, expected)
+                self._make(work, earlier, f"{title}{suffix}")
             else:
                 self.reporter.say(f"{title}: nothing is missing.")
 
-    def _make(
-        self,
-        session: SessionPlan,
-        missing: Sequence[Visit],
-        earlier: Sequence[Loaded],
-        title: str,
-    ) -> None:
+    def _make(self, work: _Work, earlier: Sequence[Loaded], title: str) -> None:
+        session, missing = work.session, work.missing
         cells = {cell.id: cell for cell in self.plan.cells}
         counts = Counter(visit.cell for visit in missing)
         self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
@@ -174,7 +202,26 @@ class Measurement:
             else:
                 checked = {cell for attempt in earlier for cell in attempt.checked()}
                 job = self._job(session, workload, checked)
-                self._run_runner(job, session, missing, progress, has_samples)
+                self._run_runner(job, work, progress, has_samples)
+
+    def _expected(
+        self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]
+    ) -> list[SessionPlan]:
+        """Sessions whose processes may wait while one measures, in the order of their turns.
+
+        Only where ncu measures, and for ncu: it times a kernel alone on the GPU, while to a timer
+        the start of another process is a disturbance.
+        """
+        if isinstance(self.loaded.experiment.workload, CommandWorkload):
+            return []
+        if not _overlaps(session):
+            return []
+        following = takewhile(_overlaps, upcoming)
+        return [
+            later
+            for later in following
+            if not later.visits or self._missing(later, earlier, frozenset())
+        ]
 
     def _missing(
         self, session: SessionPlan, earlier: Sequence[Loaded], throttled: Set[Visit]
@@ -235,27 +282,32 @@ class Measurement:
     # ---- a workload in Python: one process makes many visits ----
 
     def _run_runner(
-        self,
-        job: protocol.Job,
-        session: SessionPlan,
-        missing: Sequence[Visit],
-        progress: VisitProgress,
-        has_samples: bool,
+        self, job: protocol.Job, work: _Work, progress: VisitProgress, has_samples: bool
     ) -> None:
-        template = Session(
-            job=job,
-            collector=self._collector(session),
-            metrics=self._tool_metrics(session),
-            limits=self._limits(),
-            lock_file=self.lock_file,
-            compiled=self.run.path.resolve() / COMPILED_FOLDER,
-        )
+        session, missing = work.session, work.missing
+        template = self._template(session, job)
+        room = self._waiting_room
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
-            folder = self._new_attempt(session, self._attempt_record(session, visits))
+            waiting = room.take(session.name)
+            record = self._attempt_record(session, visits)
+            folder = self._new_attempt(session, record, waiting)
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
-            with self._clocks(folder):
-                result = run_attempt(template, visits, folder, progress.record)
+            last = visits[-1] == missing[-1]
+
+            def on_record(record: Record) -> None:
+                progress.record(record)
+                room.saw(record, last=last)
+
+            with self._clocks(folder, waiting):
+                result = run_attempt(
+                    template,
+                    visits,
+                    folder,
+                    on_record,
+                    waiting=waiting,
+                    on_start=lambda: room.expect(work.expected),
+                )
             self._keep_files(session, folder, result)
             return folder, result
 
@@ -279,6 +331,29 @@ class Measurement:
             )
             has_samples = has_samples or bool(recovered.measured)
 
+    def _template(self, session: SessionPlan, job: protocol.Job) -> Session:
+        return Session(
+            job=job,
+            collector=self._collector(session),
+            metrics=self._tool_metrics(session),
+            limits=self._limits(),
+            lock_file=self.lock_file,
+            compiled=self.run.path.resolve() / COMPILED_FOLDER,
+        )
+
+    def _start_waiting(self, session: SessionPlan) -> Waiting:
+        """Start the process of a session that comes later."""
+        workload = self.loaded.experiment.workload
+        if isinstance(workload, CommandWorkload):
+            raise TypeError("the session of an external command does not wait")
+        template = self._template(session, self._job(session, workload, frozenset()))
+        folder = self.run.reserve_attempt(session.name)
+        try:
+            return start_waiting(template, folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+
     def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
         """Visits that a process may make together."""
         recorded = COLLECTORS[session.collector].report_file is not None
@@ -286,7 +361,12 @@ class Measurement:
             return [(visit,) for visit in missing]
         return [missing]
 
-    def _new_attempt(self, session: SessionPlan, record: AttemptRecord) -> Path:
+    def _new_attempt(
+        self, session: SessionPlan, record: AttemptRecord, waiting: Waiting | None = None
+    ) -> Path:
+        if waiting is not None:
+            self.run.begin_attempt(waiting.folder, record)
+            return waiting.folder
         folder = self.run.new_attempt(record)
         if session.kind is SessionKind.TIMELINE:
             self._timelines.prepare(folder)
@@ -301,9 +381,14 @@ class Measurement:
             keep_pages(self._ncu(), folder)
 
     @contextmanager
-    def _clocks(self, folder: Path) -> Iterator[None]:
-        """Sample the GPU's clocks into the folder of an attempt while it runs; see who uses it."""
-        processes = GpuProcesses()
+    def _clocks(self, folder: Path, waiting: Waiting | None = None) -> Iterator[None]:
+        """Sample the GPU's clocks into the folder of an attempt while it runs; see who uses it.
+
+        A process that waited may have opened the GPU already, so that the first look has no meaning
+        any more: the one before the first session of the row stands for it.
+        """
+        processes = GpuProcesses() if waiting is None else self._processes.of_next_session()
+        self._processes = processes
         try:
             with ClockSampler(folder, self.machine.environment.gpu_uuid, processes=processes):
                 yield
@@ -498,6 +583,11 @@ MAX_TIMELINE_VISITS = 300
 
 def _most_visits(session: SessionPlan) -> int:
     return MAX_TIMELINE_VISITS if session.kind is SessionKind.TIMELINE else MAX_VISITS_PER_SESSION
+
+
+def _overlaps(session: SessionPlan) -> bool:
+    """Whether starts of sessions may overlap with this one, and its start with others."""
+    return COLLECTORS[session.collector].records is Records.COUNTERS
 
 
 def _tells(loaded: Loaded, session: SessionPlan) -> bool:

@@ -73,17 +73,19 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
     on_record: Callable[[Record], None] = ignore,
     clock: Callable[[], float] = time.monotonic,
     lock_file: Path | None = None,
+    process: subprocess.Popen[bytes] | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> SessionResult:
     """Run a command to its end and return how it ended; none of its processes is left.
 
     stdout and stderr go to files in `folder`. `on_record` is called for each record of the journal
     as it comes. A session whose journal stands still for too long is ended from the inside out (see
     `guard`). `lock_file` is locked for as long as anything of the session lives, also when
-    this process is killed.
+    this process is killed. `process`: what `start` gave for this very command, earlier. `on_start`
+    is called when it has been started.
 
     Raises Interrupted on Ctrl-C, after the session was ended in the same way.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     watchdog = Watchdog(limits, clock, has_journal=journal is not None)
     tail = JournalTail(journal) if journal is not None else None
     started = time.monotonic()
@@ -93,8 +95,11 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
             watchdog.saw(record)
             on_record(record)
 
-    with _started(command, folder, limits, journal, lock_file) as process:
+    if process is None:
+        process = start(command, folder=folder, limits=limits, journal=journal, lock_file=lock_file)
+    with stopped_on_leaving(process, limits.grace_s):
         try:
+            on_start()
             timed_out = _wait(process, follow, watchdog)
         except KeyboardInterrupt:
             _stop(process, limits.grace_s)
@@ -143,18 +148,21 @@ def _cause(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bo
     return Cause.FINISHED if said_so and returncode == 0 else Cause.DIED
 
 
-@contextlib.contextmanager
-def _started(
-    command: Command, folder: Path, limits: Limits, journal: Path | None, lock_file: Path | None
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command behind its guard, in a process group of its own; end the group on leaving."""
+def start(
+    command: Command, *, folder: Path, limits: Limits, journal: Path | None, lock_file: Path | None
+) -> subprocess.Popen[bytes]:
+    """Start a command behind its guard, in a process group of its own, and return the guard.
+
+    It ends when its stdin is closed.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
     with (
         (folder / STDOUT).open("wb") as stdout,
         (folder / STDERR).open("wb") as stderr,
         contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
     ):
-        process = subprocess.Popen(
-            guarded(command.argv, limits, journal=journal, lock=lock),
+        return subprocess.Popen(
+            guarded(command.argv, limits, journal=journal, lock=lock, shared=True),
             stdin=subprocess.PIPE,  # the guard's; the session itself reads nothing
             stdout=stdout,
             stderr=stderr,
@@ -163,19 +171,25 @@ def _started(
             start_new_session=True,
             pass_fds=() if lock is None else (lock,),
         )
-    with stopped_on_leaving(process, limits.grace_s):
-        yield process
 
 
 def guarded(
-    argv: Sequence[str], limits: Limits, *, journal: Path | None = None, lock: int | None = None
+    argv: Sequence[str],
+    limits: Limits,
+    *,
+    journal: Path | None = None,
+    lock: int | None = None,
+    shared: bool = False,
 ) -> list[str]:
-    """Command line of a command behind its guard; `lock` is a descriptor that it inherits."""
+    """Command line of a command behind its guard; `lock` is a descriptor that it inherits.
+
+    `shared`: it is locked together with others of the same run, not alone.
+    """
     guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
     if journal is not None:
         guard += ["--journal", str(journal), "--linger", str(limits.linger_s)]
     if lock is not None:
-        guard += ["--lock", str(lock)]
+        guard += ["--lock", str(lock), *(["--shared"] if shared else [])]
     return [*guard, "--", *argv]
 
 
@@ -189,7 +203,7 @@ def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterat
             _stop(process, grace_s)
         if process.stdin is not None:
             process.stdin.close()
-        _kill_group(process.pid)
+        kill_group(process.pid)
 
 
 def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog: Watchdog) -> bool:
@@ -213,11 +227,11 @@ def _stop(process: subprocess.Popen[Any], grace_s: float) -> None:
     try:
         process.wait(timeout=grace_s + _HARD_STOP_S)
     except (subprocess.TimeoutExpired, KeyboardInterrupt):
-        _kill_group(process.pid)
+        kill_group(process.pid)
         process.wait()
 
 
-def _kill_group(group: int) -> None:
+def kill_group(group: int) -> None:
     """Kill whatever is left of a process group, and wait until it is gone.
 
     Not for ever: a process that hangs in the driver outlives even SIGKILL.

@@ -1,0 +1,226 @@
+"""Sessions that were started before their turn, and wait for it without a CUDA context.
+
+A process that waits has its tool, Python, torch and the workload loaded. It stops at gates
+(`GATES` of `runner/protocol.py`): files that this process holds locked, and opens one after another
+as the session before gets on. Whatever ends this process lets them go unopened, and the session
+leaves; its guard ends it as well. Whatever ends the session is seen when its turn comes: another is
+started in its place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+from profiler.errors import UsageError
+from profiler.model import SessionPlan
+from profiler.run_folder.folder import SESSION_FILE
+from profiler.runner import protocol
+from profiler.sessions.process import kill_group
+from profiler.sessions.watchdog import Record
+
+MOST_WAITING = 2
+"""Each holds the memory of Python with torch, about 1 GB."""
+
+_CORES_FOR_TWO = 4
+"""Three processes that import torch at once take longer each where there are fewer."""
+
+_GONE_S = 10.0
+"""For a session that is not wanted any more; it has nothing to keep."""
+
+
+class Gates:
+    """The gates of one session, held locked until each is opened or let go."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._held: dict[str, int] = {}
+        folder.mkdir(parents=True)
+        try:
+            for name in protocol.GATES:
+                self._held[name] = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
+                fcntl.flock(self._held[name], fcntl.LOCK_EX)
+        except OSError:
+            self.let_go()
+            raise
+
+    def open(self, name: str) -> None:
+        """Open one gate; again is nothing."""
+        descriptor = self._held.pop(name, None)
+        if descriptor is not None:
+            os.pwrite(descriptor, protocol.GATE_OPEN, 0)
+            _let_go(descriptor)
+
+    def is_open(self, name: str) -> bool:
+        """Whether a gate was opened."""
+        return name not in self._held
+
+    def let_go(self) -> None:
+        """Let the gates go that are not open: who waits there leaves."""
+        for descriptor in self._held.values():
+            _let_go(descriptor)
+        self._held.clear()
+
+
+def _let_go(descriptor: int) -> None:
+    # Not by closing it alone: a process that is being started may have a copy for a moment.
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A session that waits."""
+
+    session: str
+    """Name of the session."""
+    folder: Path
+    """Of the attempt that it will be."""
+    process: subprocess.Popen[bytes]
+    """Its guard."""
+    gates: Gates
+
+    def open(self, *names: str) -> None:
+        """Open gates, in this order."""
+        for name in names:
+            self.gates.open(name)
+
+    @property
+    def lives(self) -> bool:
+        """Whether it can still go on."""
+        return self.process.poll() is None
+
+    @property
+    def may_have_context(self) -> bool:
+        """Whether it was let through to the device."""
+        return self.gates.is_open(protocol.DEVICE_GATE)
+
+    def clear(self) -> None:
+        """Take the gates away: the session has ended."""
+        self.gates.let_go()
+        shutil.rmtree(self.gates.folder, ignore_errors=True)
+
+    def dismiss(self) -> None:
+        """Tell it to end, and do not wait for that."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()
+        self.gates.let_go()
+
+    def end(self) -> None:
+        """End it, and take away its folder, which holds no results."""
+        self.dismiss()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(timeout=_GONE_S)
+        kill_group(self.process.pid)
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def clear_abandoned(raw: Path) -> None:
+    """Take away what sessions left that waited when the orchestrator was killed."""
+    for gates in raw.glob(f"*/{protocol.GATES_FOLDER}"):
+        folder = gates.parent
+        if not folder.is_symlink():
+            begun = (folder / SESSION_FILE).exists()
+            shutil.rmtree(gates if begun else folder, ignore_errors=True)
+
+
+def places() -> int:
+    """How many sessions may wait on this machine."""
+    cores = len(os.sched_getaffinity(0))
+    return MOST_WAITING if cores >= _CORES_FOR_TWO else min(1, cores - 1)
+
+
+@dataclass
+class WaitingRoom:
+    """Sessions that wait for their turn while another measures; empty on leaving."""
+
+    start: Callable[[SessionPlan], Waiting]
+    say: Callable[[str], None]
+    places: int = field(default_factory=places)
+    _waiting: dict[str, Waiting] = field(default_factory=dict)
+    """By name of the session, in the order of their turns."""
+    _ready: set[str] = field(default_factory=set)
+    """Names of those whose visits are known to come."""
+    _dismissed: list[Waiting] = field(default_factory=list)
+    _import_is_safe: bool = False
+    """Whether a session has told that importing the workload creates no context."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._dismiss(tuple(self._waiting))
+        for waiting in self._dismissed:
+            waiting.end()
+
+    def expect(self, sessions: Sequence[SessionPlan]) -> None:
+        """Have processes wait for the first of these sessions, and none for others."""
+        expected = {session.name: session for session in sessions[: self.places]}
+        self._dismiss([name for name in self._waiting if name not in expected])
+        self._ready = {name for name, session in expected.items() if session.visits}
+        earlier, self._waiting = self._waiting, {}
+        for name, session in expected.items():
+            waiting = earlier.get(name) or self._started(session)
+            if waiting is not None:
+                self._waiting[name] = waiting
+
+    def _started(self, session: SessionPlan) -> Waiting | None:
+        try:
+            waiting = self.start(session)
+        except (OSError, UsageError):  # the session will say what is wrong when it is its turn
+            return None
+        if self._import_is_safe:
+            waiting.open(protocol.IMPORT_GATE)
+        return waiting
+
+    def take(self, session: str) -> Waiting | None:
+        """The process that waits for a session, to be let through; None where it is to be started.
+
+        No other has a context when this returns.
+        """
+        for name in [name for name, other in self._waiting.items() if name != session]:
+            if self._waiting[name].may_have_context:
+                self._waiting.pop(name).end()
+        waiting = self._waiting.pop(session, None)
+        if waiting is None or waiting.lives:
+            return waiting
+        self.say(f"{session}: a process that waited for its turn has ended; another is started.")
+        waiting.end()
+        return None
+
+    def saw(self, record: Record, *, last: bool) -> None:
+        """Take a record of the session that measures; `last`: no other attempt of it is planned."""
+        event = record.get("event")
+        if event == protocol.SESSION_STARTED and not self._import_is_safe:
+            self._import_may_begin(context_at_import=bool(record.get("context_at_import", True)))
+        elif event == protocol.SESSION_FINISHED and last and self._waiting:
+            name, waiting = next(iter(self._waiting.items()))
+            if name in self._ready and self._import_is_safe:
+                waiting.open(protocol.DEVICE_GATE)
+
+    def _import_may_begin(self, *, context_at_import: bool) -> None:
+        if context_at_import:
+            self.say(
+                "Importing the workload creates a CUDA context: sessions start one after the "
+                "other, which takes longer."
+            )
+            self.places = 0
+            self._dismiss(tuple(self._waiting))
+            return
+        self._import_is_safe = True
+        for waiting in self._waiting.values():
+            waiting.open(protocol.IMPORT_GATE)
+
+    def _dismiss(self, names: Sequence[str]) -> None:
+        for name in names:
+            waiting = self._waiting.pop(name)
+            waiting.dismiss()
+            self._dismissed.append(waiting)

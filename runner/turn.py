@@ -1,0 +1,58 @@
+"""The turn of a session that was started early: it waits at gates until the session before is done.
+
+Whatever ends the orchestrator lets all gates go without opening them, and the session ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.runner import protocol
+from profiler.runner.protocol import Job
+
+
+class NotWantedError(Exception):
+    """The orchestrator is gone, or needs this session no more."""
+
+
+class ContextAtImportError(Exception):
+    """Importing the workload created a CUDA context, beside that of the session that measures."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """Gates between the steps of a session; a session that does not wait passes them all."""
+
+    job_file: Path
+    waits: bool
+
+    def before_import(self) -> None:
+        """Wait until the workload may be imported."""
+        self._pass(protocol.IMPORT_GATE)
+
+    def before_device(self, *, has_context: bool) -> None:
+        """Wait until a context may be created; raises ContextAtImportError where there is one."""
+        if self.waits and has_context:
+            raise ContextAtImportError("importing the workload created a CUDA context")
+        self._pass(protocol.DEVICE_GATE)
+
+    def job_with_visits(self, job: Job) -> Job:
+        """The job as it stands when the visits are known."""
+        self._pass(protocol.VISITS_GATE)
+        return protocol.read_job(self.job_file) if self.waits else job
+
+    def _pass(self, name: str) -> None:
+        """Wait at a gate; raises NotWantedError where it is let go without being opened."""
+        if not self.waits:
+            return
+        gate = self.job_file.parent / protocol.GATES_FOLDER / name
+        try:
+            with gate.open("rb") as stream:
+                fcntl.flock(stream, fcntl.LOCK_SH)
+                opened = stream.read() == protocol.GATE_OPEN
+        except OSError as error:
+            raise NotWantedError(f"{name}: {error}") from error
+        if not opened:
+            raise NotWantedError(name)
