@@ -14,8 +14,8 @@ from profiler.collect.ncu import LOG, has_rows
 from profiler.errors import naming
 from profiler.model import Visit
 from profiler.runner import protocol
+from profiler.sessions.overlap.waiting import Gates, Waiting
 from profiler.sessions.process import SessionResult, ignore, run_session, start
-from profiler.sessions.waiting import Gates, Waiting
 from profiler.sessions.watchdog import Limits, Record
 
 JOB = "job.json"

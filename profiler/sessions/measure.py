@@ -24,7 +24,6 @@ from profiler.planning.spec import CommandWorkload, Experiment, LoadedSpec
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
-from profiler.sessions.agenda import Step, after_look, foreseen, steps
 from profiler.sessions.build import build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import (
@@ -36,6 +35,7 @@ from profiler.sessions.explain_cells import (
 from profiler.sessions.launch_params import launch_params
 from profiler.sessions.looks import final_session, has_final, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
+from profiler.sessions.overlap.agenda import Step, after_look, foreseen, steps
 from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders

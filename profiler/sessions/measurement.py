@@ -58,13 +58,13 @@ from profiler.sessions.attempt import Session, recover, run_attempt, start_waiti
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, clear_abandoned
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_check, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
 from profiler.sessions.sources import watched_folders
 from profiler.sessions.timeline_tools import TimelineTools
-from profiler.sessions.waiting import Waiting, WaitingRoom, clear_abandoned
 from profiler.sessions.watchdog import Limits, Record
 
 

@@ -1,0 +1,1 @@
+"""Sessions whose starts overlap: which come next, and the processes that wait for their turn."""
