@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +37,7 @@ class TerminatedError(BaseException):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one job; the exit codes are those of `profiler.runner.protocol`."""
+    begun = time.monotonic()
     path = _parser().parse_args(arguments).job
     faulthandler.enable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -47,10 +49,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _tell(f"cannot read the job or open its journal: {error}")
         return protocol.EXIT_BAD_JOB
     os.environ[protocol.RUNNER_VARIABLE] = str(os.getpid())
+    turn = Turn(path, job.waits, {protocol.PYTHON_BEGUN: begun})
     opened = OpenedFiles(job.watched, job.unwatched)
     opened.install()
     with stream:
-        return _run(job, Journal(stream, opened), path)
+        return _run(job, Journal(stream, opened), turn)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,9 +66,9 @@ def _terminate(_signal: int, _frame: object) -> None:
     raise TerminatedError
 
 
-def _run(job: Job, journal: Journal, path: Path) -> int:
+def _run(job: Job, journal: Journal, turn: Turn) -> int:
     try:
-        return _run_session(job, journal, path)
+        return _run_session(job, journal, turn)
     except KeyboardInterrupt:
         return protocol.EXIT_INTERRUPTED
     except TerminatedError:
@@ -77,15 +80,16 @@ def _run(job: Job, journal: Journal, path: Path) -> int:
         return protocol.EXIT_CONTEXT_AT_IMPORT
 
 
-def _run_session(job: Job, journal: Journal, path: Path) -> int:
+def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
     try:
         import torch  # noqa: F401, PLC0415 - takes seconds, which --help need not wait for
     except ImportError as error:
         return _refuse(journal, protocol.EXIT_NO_DEVICE, f"torch cannot be imported: {error}")
+    turn.stamp(protocol.TORCH_IMPORTED)
     from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
 
     try:
-        opened = session.open_session(job, journal, Turn(path, job.waits))
+        opened = session.open_session(job, journal, turn)
     except (workload.WorkloadError, ValueError) as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)

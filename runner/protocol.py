@@ -133,16 +133,27 @@ class Job:
 # (seconds since the epoch); those about a cell have `cell`, those about a visit `block`, and `arm`
 # where it is not 0.
 SESSION_STARTED = "session_started"  # pid, torch, cuda, device (name), python, nvtx (tool listens),
-# context_at_import (whether importing the workload created a CUDA context)
+# context_at_import (whether importing the workload created a CUDA context), stamps (when each of
+# STAMPS was reached, in seconds of the system's monotonic clock)
 SESSION_FAILED = "session_failed"  # cause: nothing could be run; never after session_started
 STARTED = "started"  # cell, phase, block, arm
 FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (list, timer only),
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
-SESSION_FINISHED = "session_finished"
+SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
 OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
 # empty where the session itself wrote the file later
+
+PYTHON_BEGUN = "python"
+TORCH_IMPORTED = "torch"
+LOADED = "loaded"
+ITS_TURN = "turn"
+DEVICE_OPEN = "device"
+VISITS_KNOWN = "visits"
+STAMPS = (PYTHON_BEGUN, TORCH_IMPORTED, LOADED, ITS_TURN, DEVICE_OPEN, VISITS_KNOWN)
+"""Steps of the start of a session: the runner's first line, torch imported, the workload imported,
+the device may be opened, a context is there, the visits are known."""
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
 # max_abs_error, max_rel_error and result_bytes, and the errors stand in its FAILED record after a
@@ -449,4 +460,6 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)
     ),
     **dict.fromkeys(LAUNCH_FACTS, _is_number),
+    "monotonic": _is_number,
+    "stamps": lambda value: isinstance(value, dict) and all(map(_is_number, value.values())),
 }

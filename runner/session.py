@@ -6,6 +6,7 @@ import gc
 import os
 import platform
 import sys
+import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -49,10 +50,11 @@ class Session:
         visits: Visits,
         journal: Journal,
         seal: Seal,
-        context_at_import: bool = False,
+        start: Mapping[str, Any],
     ) -> None:
         self._job = job
-        self._context_at_import = context_at_import
+        self._start = start
+        """What the journal learns of how the session started."""
         self._workload = workload
         self._device = device
         self._visits = visits
@@ -68,12 +70,12 @@ class Session:
         self._journal.write(
             protocol.SESSION_STARTED,
             **_circumstances(self._job, self._device),
-            context_at_import=self._context_at_import,
+            **self._start,
         )
         # Backward passes stay on this thread, and so inside the range that this thread pushed.
         with torch.no_grad(), torch.autograd.set_multithreading_enabled(False):
             self._run_problems()
-        self._journal.write(protocol.SESSION_FINISHED)
+        self._journal.write(protocol.SESSION_FINISHED, monotonic=time.monotonic())
 
     def _run_problems(self) -> None:
         try:
@@ -379,7 +381,7 @@ def open_session(job: Job, journal: Journal, turn: Turn) -> Session:
         visits=visits,
         journal=journal,
         seal=seal,
-        context_at_import=context_at_import,
+        start={"context_at_import": context_at_import, "stamps": turn.stamps},
     )
 
 

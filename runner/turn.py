@@ -6,7 +6,8 @@ Whatever ends the orchestrator lets all gates go without opening them, and the s
 from __future__ import annotations
 
 import fcntl
-from dataclasses import dataclass
+import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from profiler.runner import protocol
@@ -27,6 +28,12 @@ class Turn:
 
     job_file: Path
     waits: bool
+    stamps: dict[str, float] = field(default_factory=dict)
+    """When each of `STAMPS` was reached, in seconds of the system's monotonic clock."""
+
+    def stamp(self, name: str) -> None:
+        """Take down that a step has been reached."""
+        self.stamps[name] = time.monotonic()
 
     def before_import(self) -> None:
         """Wait until the workload may be imported."""
@@ -36,11 +43,15 @@ class Turn:
         """Wait until a context may be created; raises ContextAtImportError where there is one."""
         if self.waits and has_context:
             raise ContextAtImportError("importing the workload created a CUDA context")
+        self.stamp(protocol.LOADED)
         self._pass(protocol.DEVICE_GATE)
+        self.stamp(protocol.ITS_TURN)
 
     def job_with_visits(self, job: Job) -> Job:
         """The job as it stands when the visits are known."""
+        self.stamp(protocol.DEVICE_OPEN)
         self._pass(protocol.VISITS_GATE)
+        self.stamp(protocol.VISITS_KNOWN)
         return protocol.read_job(self.job_file) if self.waits else job
 
     def _pass(self, name: str) -> None:

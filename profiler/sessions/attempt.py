@@ -150,6 +150,12 @@ def recover(collector: Collector, folder: Path) -> bool:
     return True
 
 
+def has_started(folder: Path) -> bool:
+    """Whether the runner of an attempt came as far as its first visit."""
+    records = protocol.read_journal(folder / JOURNAL)
+    return any(record["event"] == protocol.SESSION_STARTED for record in records)
+
+
 def journal_visits(folder: Path) -> frozenset[Visit]:
     """Visits that were measured to their end, by the journal of an attempt."""
     return frozenset(

@@ -54,7 +54,13 @@ from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.runner import protocol
-from profiler.sessions.attempt import Session, recover, run_attempt, start_waiting
+from profiler.sessions.attempt import (
+    Session,
+    has_started,
+    recover,
+    run_attempt,
+    start_waiting,
+)
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
@@ -290,6 +296,13 @@ class Measurement:
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
             waiting = room.take(session.name)
+            folder, result = run(visits, waiting)
+            if waiting is not None and not has_started(folder):
+                room.discard(waiting)
+                return run(visits, None)
+            return folder, result
+
+        def run(visits: Sequence[Visit], waiting: Waiting | None) -> tuple[Path, SessionResult]:
             record = self._attempt_record(session, visits)
             folder = self._new_attempt(session, record, waiting)
             self.run.write_command(folder, shlex.join(template.command(folder).argv))

@@ -192,26 +192,32 @@ class WaitingRoom:
         waiting = self._waiting.pop(session, None)
         if waiting is None or waiting.lives:
             return waiting
-        self.say(f"{session}: a process that waited for its turn has ended; another is started.")
-        waiting.end()
+        self.discard(waiting)
         return None
+
+    def discard(self, waiting: Waiting) -> None:
+        """End a process that waited and did not come to its first visit, and say so."""
+        self.say(f"{waiting.session}: what waited for its turn has ended; another is started.")
+        waiting.end()
 
     def saw(self, record: Record, *, last: bool) -> None:
         """Take a record of the session that measures; `last`: no other attempt of it is planned."""
         event = record.get("event")
         if event == protocol.SESSION_STARTED and not self._import_is_safe:
-            self._import_may_begin(context_at_import=bool(record.get("context_at_import", True)))
+            self._imported(context_at_import=record.get("context_at_import") is not False)
         elif event == protocol.SESSION_FINISHED and last and self._waiting:
             name, waiting = next(iter(self._waiting.items()))
             if name in self._ready and self._import_is_safe:
                 waiting.open(protocol.DEVICE_GATE)
 
-    def _import_may_begin(self, *, context_at_import: bool) -> None:
+    def _imported(self, *, context_at_import: bool) -> None:
+        """Let the others import the workload where that creates no context; else end them."""
         if context_at_import:
-            self.say(
-                "Importing the workload creates a CUDA context: sessions start one after the "
-                "other, which takes longer."
-            )
+            if self._waiting:
+                self.say(
+                    "Importing the workload creates a CUDA context: sessions start one after the "
+                    "other, which takes longer."
+                )
             self.places = 0
             self._dismiss(tuple(self._waiting))
             return

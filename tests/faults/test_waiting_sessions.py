@@ -1,0 +1,153 @@
+"""Sessions that wait for their turn: used in time, and killed on every side."""
+
+import json
+from pathlib import Path
+
+import psutil
+import pytest
+from whole_runs import TESTS, CommandLine, attempts, finish, visits_of, wait_for
+
+from profiler.runner import protocol
+
+ENDINGS = TESTS / "workloads/endings.py"
+FAILS_ONCE = """\
+from pathlib import Path
+
+TIMES = Path(__file__).with_name("times")
+TIMES.write_text(TIMES.read_text() + "x" if TIMES.exists() else "x")
+if TIMES.read_text() == "xx":
+    raise OSError("the network was away")
+"""
+"""Head of a workload whose second import fails."""
+
+
+def write_spec(profiler, workload=ENDINGS):
+    """Spec with a session of times and one of counters, in which two variants are compared."""
+    return profiler.write_spec(
+        workload=str(workload),
+        variants={"list": [{"name": name, "params": {"how": name}} for name in ("one", "other")]},
+        problems={"matrix": {"rows": [4]}},
+        collect={
+            "device": "cpu",
+            "blocks": 2,
+            "final_blocks": 0,
+            "warmups": 0,
+            "metrics": ["cycles", "l2_hit_pct"],
+        },
+    )
+
+
+class Paused:
+    """A run whose first session stands still in a launch, while the next one waits."""
+
+    def __init__(self, folder):
+        self.profiler = CommandLine(folder)
+        self.go = folder / "go"
+        self.spec = write_spec(self.profiler)
+        self.process = self.profiler.start(
+            self.spec, "--no-report", ENDINGS_STOP_AFTER=3, ENDINGS_GO=self.go
+        )
+
+    def wait(self):
+        self.run = wait_for(self._stands_still)
+        self.folder = self.run / "raw/ncu-counters.001"
+
+    def _stands_still(self):
+        """The run folder, once the first session is in its pause and the next one has begun."""
+        for journal in self.profiler.folder.glob("reports/mine/*/raw/ncu-timing.001/journal.jsonl"):
+            run = journal.parents[2]
+            waits = (run / "raw/ncu-counters.001/journal.jsonl").exists()
+            if waits and protocol.SESSION_STARTED in journal.read_text():
+                return run
+        return None
+
+    def runner(self, session):
+        """The innermost process of a session."""
+        job = str(self.run / "raw" / session / "job.json")
+        below = psutil.Process(self.process.pid).children(recursive=True)
+        with_job = [process for process in below if process.cmdline()[-1:] == [job]]
+        return max(with_job, key=lambda process: len(process.parents()))
+
+    def finish(self):
+        self.go.touch()
+        return finish(self.process)
+
+
+@pytest.fixture
+def paused(tmp_path):
+    run = Paused(tmp_path)
+    try:
+        run.wait()
+        yield run
+    finally:
+        run.go.touch()
+        run.process.kill()
+        run.process.communicate()
+
+
+def records(run, session):
+    text = (run / "raw" / session / "journal.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def assert_complete(run):
+    """Every visit was measured once, and nothing is left of what waited."""
+    visits = [visit for attempt in attempts(run) for visit in map(str, visits_of(attempt))]
+    assert len(visits) == 6 + 2 + 2  # the baseline twice a block, two sessions of counters
+    assert not list(run.glob("raw/*/gates"))
+    assert len(list(run.glob("raw/*"))) == len(list(run.glob("raw/*/session.json")))
+
+
+def test_a_waiting_runner_that_is_killed_is_replaced(paused):
+    paused.runner("ncu-counters.001").kill()
+    guard = next(
+        process
+        for process in psutil.Process(paused.process.pid).children()
+        if str(paused.folder / "journal.jsonl") in process.cmdline()
+    )
+    wait_for(lambda: not guard.is_running() or guard.status() == psutil.STATUS_ZOMBIE)
+    code, _, err = paused.finish()
+    assert code == 0, err
+    assert "ncu-counters: what waited for its turn has ended; another is started." in err
+    assert_complete(paused.run)
+
+
+def test_the_next_session_waits_also_when_the_measuring_runner_is_killed(paused):
+    assert not (paused.folder / "session.json").exists()  # it is no attempt yet
+    waiting = paused.runner("ncu-counters.001")
+    paused.runner("ncu-timing.001").kill()
+    code, _, err = paused.finish()
+    assert code == 0, err
+    assert "another is started" not in err
+    assert_complete(paused.run)
+    finished, started = (
+        records(paused.run, "ncu-timing.002")[-1],
+        records(paused.run, "ncu-counters.001")[0],
+    )
+    assert started["pid"] == waiting.pid
+    stamps = started["stamps"]
+    assert list(stamps) == list(protocol.STAMPS)
+    assert list(stamps.values()) == sorted(stamps.values())
+    assert stamps[protocol.PYTHON_BEGUN] < finished["monotonic"] <= stamps[protocol.ITS_TURN]
+
+
+def test_nothing_waits_any_more_when_the_profiler_is_gone(paused):
+    below = psutil.Process(paused.process.pid).children(recursive=True)
+    paused.process.kill()
+    paused.process.wait(timeout=60)
+    _, alive = psutil.wait_procs(below, timeout=20)
+    assert not alive
+    paused.go.touch()
+    done = paused.profiler.interpret(paused.spec, "--no-report")
+    assert done.code == 0, done.err
+    assert_complete(paused.run)
+
+
+def test_a_waiting_session_that_fails_to_import_is_started_again(profiler):
+    workload = Path(profiler.folder, "workload.py")
+    workload.write_text(FAILS_ONCE + ENDINGS.read_text())
+    done = profiler.measure(write_spec(profiler, workload), ENDINGS_GO=profiler.folder)
+    assert done.code == 0, done.err
+    (run,) = profiler.runs()
+    assert_complete(run)
+    assert (profiler.folder / "times").read_text() == "x" * 4  # three sessions, one of them twice

@@ -1,0 +1,144 @@
+"""The room in which sessions wait: whom it starts, lets through, and ends."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiler.model import SessionKind, SessionPlan, Visit
+from profiler.runner import protocol
+from profiler.sessions.overlap.waiting import Gates, Waiting, WaitingRoom, clear_abandoned
+
+CLEAN = {"event": protocol.SESSION_STARTED, "context_at_import": False}
+DIRTY = {"event": protocol.SESSION_STARTED, "context_at_import": True}
+FINISHED = {"event": protocol.SESSION_FINISHED}
+ENDS_WITH_STDIN = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
+
+
+def planned(name, visits=1):
+    metrics = ("cycles",)
+    cells = tuple(Visit(f"cell{number}", 0) for number in range(visits))
+    return SessionPlan(name, "ncu", SessionKind.COUNTERS, metrics, cells)
+
+
+class Bench:
+    """A room over processes that do nothing, and what it says."""
+
+    def __init__(self, folder):
+        self.folder, self.said, self.started = folder, [], {}
+        self.room = WaitingRoom(self.start, self.said.append, places=2)
+
+    def start(self, session):
+        folder = self.folder / session.name
+        gates = Gates(folder / protocol.GATES_FOLDER)
+        process = subprocess.Popen(ENDS_WITH_STDIN, stdin=subprocess.PIPE, start_new_session=True)
+        self.started[session.name] = Waiting(session.name, folder, process, gates)
+        return self.started[session.name]
+
+    def open_gates(self, name):
+        folder = self.folder / name / protocol.GATES_FOLDER
+        return [gate for gate in protocol.GATES if (folder / gate).read_bytes()]
+
+
+@pytest.fixture
+def bench(tmp_path):
+    made = Bench(tmp_path)
+    with made.room:
+        yield made
+    for waiting in made.started.values():
+        assert not waiting.lives
+
+
+def test_two_wait_at_most_and_each_is_started_once(bench):
+    sessions = [planned("a"), planned("b"), planned("c")]
+    bench.room.expect(sessions)
+    bench.room.expect(sessions)
+    assert list(bench.started) == ["a", "b"]
+    assert bench.room.take("c") is None
+
+
+def test_what_is_not_expected_any_more_is_ended_and_its_folder_goes(bench):
+    bench.room.expect([planned("a"), planned("b")])
+    bench.room.expect([planned("b")])
+    assert bench.started["a"].process.wait(timeout=20) == 0
+    with bench.room:
+        pass
+    assert not list(bench.folder.iterdir())
+
+
+def test_nobody_imports_the_workload_before_a_session_did_without_a_context(bench):
+    bench.room.expect([planned("a")])
+    assert bench.open_gates("a") == []
+    bench.room.saw(CLEAN, last=True)
+    assert bench.open_gates("a") == ["import"]
+    bench.room.expect([planned("a"), planned("b")])
+    assert bench.open_gates("b") == ["import"]
+
+
+def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(bench):
+    bench.room.expect([planned("a")])
+    bench.room.saw(DIRTY, last=True)
+    assert bench.room.take("a") is None
+    assert "creates a CUDA context" in bench.said[0]
+    bench.room.expect([planned("b")])
+    assert list(bench.started) == ["a"]
+
+
+def test_after_the_last_launch_only_the_next_session_may_open_the_device(bench):
+    bench.room.expect([planned("a"), planned("b")])
+    bench.room.saw(CLEAN, last=True)
+    bench.room.saw(FINISHED, last=False)  # another attempt of the same session is to come
+    assert bench.open_gates("a") == ["import"]
+    bench.room.saw(FINISHED, last=True)
+    assert bench.open_gates("a") == ["import", "device"]
+    assert bench.open_gates("b") == ["import"]
+
+
+def test_a_session_whose_visits_are_open_waits_without_the_device(bench):
+    bench.room.expect([planned("a", visits=0)])
+    bench.room.saw(CLEAN, last=True)
+    bench.room.saw(FINISHED, last=True)
+    assert bench.open_gates("a") == ["import"]
+
+
+def test_whoever_has_a_context_is_gone_before_another_session_begins(bench):
+    bench.room.expect([planned("a"), planned("b")])
+    bench.room.saw(CLEAN, last=True)
+    bench.room.saw(FINISHED, last=True)
+    taken = bench.room.take("b")
+    assert taken is bench.started["b"]
+    assert not bench.started["a"].lives
+    taken.end()
+
+
+def test_one_that_has_died_is_not_taken(bench):
+    bench.room.expect([planned("a")])
+    bench.started["a"].process.kill()
+    bench.started["a"].process.wait(timeout=20)
+    assert bench.room.take("a") is None
+    assert bench.said == ["a: what waited for its turn has ended; another is started."]
+    assert not (bench.folder / "a").exists()
+
+
+def test_a_folder_without_locks_means_that_nobody_waits(tmp_path):
+    def refuse(session):
+        raise OSError("no locks available")
+
+    with WaitingRoom(refuse, pytest.fail, places=2) as room:
+        room.expect([planned("a")])
+        assert room.take("a") is None
+
+
+def test_what_an_orchestrator_left_that_was_killed_is_cleared(tmp_path):
+    for name in ("waited.001", "measured.001", "other.001"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "job.json").touch()
+    for name in ("waited.001", "measured.001"):
+        (tmp_path / name / protocol.GATES_FOLDER).mkdir()
+    (tmp_path / "measured.001" / "session.json").touch()
+    clear_abandoned(tmp_path)
+    left = sorted(os.fspath(path.relative_to(tmp_path)) for path in Path(tmp_path).rglob("*.*"))
+    assert left == ["measured.001", "measured.001/job.json", "measured.001/session.json",
+                    "other.001", "other.001/job.json"]  # fmt: skip
