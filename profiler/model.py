@@ -368,3 +368,28 @@ class Environment:
     git_commit: str | None = None
     git_dirty: bool | None = None
     profiler_version: str | None = None
+
+
+class SessionStep(StrEnum):
+    """What the process of a session does, one after the other."""
+
+    STARTS = "starts"
+    """Loads the tool, Python, torch and the workload."""
+    WAITS = "waits"
+    """For its turn, or for its visits."""
+    CONTEXT = "creates its context"
+    MEASURES = "measures"
+    """From its first visit to its last launch."""
+    ENDS = "ends"
+
+
+@dataclass(frozen=True)
+class Span:
+    """What one process did for a while, in seconds since the execution of a run began."""
+
+    row: str
+    """Folder of the attempt, or the profiler itself."""
+    step: str
+    """A SessionStep, or words for what the profiler did."""
+    begin_s: float
+    end_s: float

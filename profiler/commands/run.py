@@ -6,8 +6,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
+from profiler.commands.import_ahead import import_ahead
 from profiler.commands.index import write_index
 from profiler.commands.output import (
     notice_lines,
@@ -34,9 +36,11 @@ from profiler.run_folder.folder import RunFolder, create_run, require_folder
 from profiler.run_folder.load.assemble import Finished, assemble, tool_words
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import find_recording
+from profiler.run_folder.seconds import Seconds
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.explain_cells import asked_cells
 from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 _SHOWN_SETTINGS = ("collect.metrics",)
@@ -129,17 +133,22 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
 
 def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     """Plan, measure or replay, and write what was found; prints nothing of it."""
-    planned = _plan(request, request.overrides)
+    seconds = SecondsRecorder()
+    with seconds.step("plans"):
+        planned = _plan(request, request.overrides)
     if request.explain is not None:
         asked_cells(planned.plan, request.explain)  # says now what no cell is called
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
-        results = _measure(request, planned, source, reporter)
+        results = _measure(request, planned, source, reporter, seconds)
     else:
         results = _replay(request, source)
-    findings = find(results.report)
-    page = write_results(findings, results.folder, page=request.page)
+    with seconds.step("finds and draws"):
+        findings = find(results.report)
+        page = write_results(findings, results.folder, page=request.page)
+    if isinstance(source, Machine):
+        _write_seconds(RunFolder(results.folder), seconds)
     write_index(request.out, reporter.warn)
     return WrittenRun(
         findings=findings,
@@ -202,8 +211,18 @@ def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
 # ---- measuring -----------------------------------------------------------------------------------
 
 
+def _write_seconds(run: RunFolder, seconds: SecondsRecorder) -> None:
+    """Write the spans of this execution again, with what came after its sessions."""
+    earlier = Seconds(run.seconds().executions[:-1])
+    run.write_seconds(earlier, seconds.spans)
+
+
 def _measure(
-    request: RunRequest, planned: _Planned, machine: Machine, reporter: ProgressReporter
+    request: RunRequest,
+    planned: _Planned,
+    machine: Machine,
+    reporter: ProgressReporter,
+    seconds: SecondsRecorder,
 ) -> _Results:
     """Build and measure what is missing, and read the run folder."""
     capability = machine.environment.compute_capability
@@ -220,6 +239,8 @@ def _measure(
         created=request.created,
         timeline=request.timeline,
         explain=request.explain,
+        seconds=seconds,
+        meanwhile=partial(import_ahead, page=request.page),
     )
     run = measure(to_measure, reporter, watch)
     finished = assemble(run, planned.loaded, planned.plan)

@@ -30,6 +30,7 @@ from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tables.tuning_tables import HEADS
 from profiler.render.tables.why import why
+from profiler.render.timeline.run_figure import run_chart
 from profiler.render.words.answer import answer_of
 from profiler.render.words.baselines import baseline_label
 from profiler.render.words.cards import cards, evidence
@@ -89,6 +90,7 @@ def render_page(findings: Findings) -> str:
         "banner": _banner(findings),
         "notice_rows": notice_rows(_beside_banner(findings)),
         "method": method(findings),
+        "run_chart": run_chart(findings),
         "why": why(findings),
         "explained": explained(findings),
         "timers": timer_table(findings),

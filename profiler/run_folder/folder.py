@@ -44,10 +44,17 @@ from profiler.model import (
     Plan,
     RangeParts,
     SessionKind,
+    Span,
 )
 from profiler.parse.bounded_files import read_plain
 from profiler.run_folder.documents import read_dataclass, read_json, refuse_link
 from profiler.run_folder.redact import MACHINE_FILE, machine_texts, public_environment
+from profiler.run_folder.seconds import (
+    SECONDS_FILE,
+    Seconds,
+    read_seconds,
+    seconds_document,
+)
 
 RUN_FILE = "run.json"
 SPEC_FILE = "spec.yaml"
@@ -304,6 +311,14 @@ class RunFolder:
         if not path.exists():
             return ()
         return read_dataclass(path, _Builds).builds
+
+    def seconds(self) -> Seconds:
+        """Where the seconds of each execution went."""
+        return read_seconds(self.path)
+
+    def write_seconds(self, earlier: Seconds, spans: Sequence[Span]) -> None:
+        """Write seconds.json: what earlier executions took, and the spans of this one."""
+        write_json(self.path / SECONDS_FILE, seconds_document(earlier, spans))
 
     def new_attempt(self, record: AttemptRecord) -> Path:
         """Make the folder of a new attempt and write its session.json."""

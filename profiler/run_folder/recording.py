@@ -35,6 +35,7 @@ from profiler.run_folder.redact import (
     without_names_in_errors,
     without_private,
 )
+from profiler.run_folder.seconds import SECONDS_FILE
 
 
 def find_recording(spec: Path, experiment: str) -> Path | None:
@@ -124,7 +125,7 @@ class _Redaction:
 
 
 def _write_recorded(run: RunFolder, target: Path, redaction: _Redaction) -> None:
-    for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE):
+    for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE, SECONDS_FILE):
         _copy_text(run.path / name, target / name, redaction)
     compress(target / PLAN_FILE, level=9)
     recording = RunFolder(target)

@@ -36,6 +36,7 @@ from profiler.sessions.launch_params import launch_params
 from profiler.sessions.looks import final_session, has_final, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.overlap.agenda import Step, after_look, foreseen, steps
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
@@ -78,6 +79,10 @@ class MeasureRequest:
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
     explain: str | None = None
     """Cells to explain, as `--explain` names them; None: those that the answer is about."""
+    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
+    """Where the seconds of this execution go."""
+    meanwhile: Callable[[], None] | None = None
+    """What is done once, beside the start of the first session, in a thread of its own."""
 
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword
@@ -121,7 +126,7 @@ def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | 
 def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch) -> RunFolder:
     """Build and measure; returns the run folder, which holds everything also when this raises."""
     experiment = request.loaded.experiment
-    with watch.stage("build"):
+    with watch.stage("build"), request.seconds.step("builds"):
         builds = build_plan(
             experiment,
             request.plan.variants,
@@ -159,6 +164,9 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             reporter=reporter,
             space=request.space,
             opened=record.opened,
+            seconds=request.seconds,
+            meanwhile=request.meanwhile,
+            took=run.seconds(),
             earlier=frozenset(attempt.folder for attempt in run.attempts()),
         )
         with _deletion_named(run), measurement:
@@ -202,6 +210,8 @@ def _record_updated(
         if measurement.run.exists():  # one that was deleted meanwhile is not begun anew by halves
             opened = {**record.opened, **_opened_meanwhile(measurement)}
             measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
+            run, seconds = measurement.run, measurement.seconds
+            run.write_seconds(measurement.took, seconds.spans)
 
 
 def _opened_meanwhile(measurement: Measurement) -> dict[str, str]:

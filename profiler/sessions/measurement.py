@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import shlex
 import shutil
+import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
@@ -42,6 +44,7 @@ from profiler.planning.spec import CommandWorkload, CudaWorkload, LoadedSpec, Mo
 from profiler.run_folder.folder import (
     COMPILED_FOLDER,
     CSV_FILE,
+    JOURNAL_FILE,
     Attempt,
     AttemptRecord,
     AttemptResult,
@@ -53,6 +56,7 @@ from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
 from profiler.run_folder.load.throttling import throttled_again
+from profiler.run_folder.seconds import Seconds
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
     Session,
@@ -64,6 +68,7 @@ from profiler.sessions.attempt import (
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, clear_abandoned
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_check, run_visit
@@ -103,6 +108,12 @@ class Measurement:
     """Files that earlier sessions opened, as RunRecord.opened has them of today."""
     earlier: Set[Path] = frozenset()
     """Folders of the attempts that earlier executions made."""
+    seconds: SecondsRecorder = field(default_factory=SecondsRecorder)
+    """Where the seconds of this execution go."""
+    took: Seconds = field(default_factory=Seconds)
+    """The same of earlier executions."""
+    meanwhile: Callable[[], None] | None = None
+    """What is done once, beside the start of the first session, in a thread of its own."""
     _waiting_room: WaitingRoom = field(init=False)
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
@@ -312,6 +323,7 @@ class Measurement:
                 progress.record(record)
                 room.saw(record, last=last)
 
+            began = time.monotonic() if waiting is None else waiting.began
             with self._clocks(folder, waiting):
                 result = run_attempt(
                     template,
@@ -319,8 +331,10 @@ class Measurement:
                     folder,
                     on_record,
                     waiting=waiting,
-                    on_start=lambda: room.expect(work.expected),
+                    on_start=lambda: self._session_started(work.expected),
                 )
+            journal = protocol.read_journal(folder / JOURNAL_FILE)
+            self.seconds.session(folder.name, began, journal)
             self._keep_files(session, folder, result)
             return folder, result
 
@@ -343,6 +357,12 @@ class Measurement:
                 limit=_most_visits(session),
             )
             has_samples = has_samples or bool(recovered.measured)
+
+    def _session_started(self, expected: Sequence[SessionPlan]) -> None:
+        self._waiting_room.expect(expected)
+        if self.meanwhile is not None:
+            threading.Thread(target=self.meanwhile, name="meanwhile", daemon=True).start()
+            self.meanwhile = None
 
     def _template(self, session: SessionPlan, job: protocol.Job) -> Session:
         return Session(
@@ -520,8 +540,10 @@ class Measurement:
             folder = self._new_attempt(session, record)
             command = program.command(cells[visit.cell], folder, counted=record.counted)
             self.run.write_command(folder, shlex.join(command.argv))
+            began = time.monotonic()
             with self._clocks(folder):
                 end = run_visit(program, command, folder)
+            self.seconds.session(folder.name, began, ())
             self._keep_files(session, folder, end)
             loaded = self._load(self.run.attempt(folder))
             fault, measured = loaded.part_fault, bool(loaded.visits())

@@ -40,6 +40,7 @@ from profiler.run_folder.redact import (
     without_names,
     without_private,
 )
+from profiler.run_folder.seconds import session_seconds
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +116,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
             for session, command in _commands(attempts).items()
         },
         stages=record.stages,
+        seconds=session_seconds(run.seconds()),
         replay=replayed,
         metrics=loaded.experiment.collect.shown_metrics,
         own_metrics=loaded.experiment.collect.own_metrics,

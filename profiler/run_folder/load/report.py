@@ -15,7 +15,7 @@ from profiler.analyse.judge import Rules
 from profiler.analyse.rules import empty_rules
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.metrics.own import OwnMetric
-from profiler.model import BuildResult, CellStatus, Environment, Plan
+from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
 from profiler.notices import Notice
 from profiler.planning.page_kinds import PAGE_KINDS, PageKind
 
@@ -63,6 +63,8 @@ class Report:
     """The exact command of each session."""
     stages: Mapping[str, float] = field(default_factory=dict)
     """Seconds per stage."""
+    seconds: tuple[Span, ...] = ()
+    """Where the seconds of the newest execution with sessions went."""
     replay: ReplayInfo | None = None
     metrics: tuple[str, ...] = ()
     """Metrics to show, most important first; empty: all of the summary, in its order."""

@@ -14,6 +14,7 @@ import fcntl
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +87,8 @@ class Waiting:
     process: subprocess.Popen[bytes]
     """Its guard."""
     gates: Gates
+    began: float = field(default_factory=time.monotonic)
+    """When it was started, by the system's monotonic clock."""
 
     def open(self, *names: str) -> None:
         """Open gates, in this order."""

@@ -1,0 +1,71 @@
+"""Takes down where the seconds of an execution go."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from profiler.model import SessionStep, Span
+from profiler.runner import protocol
+from profiler.sessions.watchdog import Record
+
+PROFILER = "profiler"
+"""Row of what the orchestrator does itself."""
+
+_STEPS = (
+    (SessionStep.STARTS, protocol.LOADED),
+    (SessionStep.WAITS, protocol.ITS_TURN),
+    (SessionStep.CONTEXT, protocol.DEVICE_OPEN),
+    (SessionStep.WAITS, protocol.VISITS_KNOWN),
+)
+"""Steps of the start of a session, and the stamp that ends each."""
+
+
+@dataclass
+class SecondsRecorder:
+    """Spans of one execution, in seconds of the system's monotonic clock since it began."""
+
+    began: float = field(default_factory=time.monotonic)
+    spans: list[Span] = field(default_factory=list)
+
+    @contextmanager
+    def step(self, step: str) -> Iterator[None]:
+        """Take down what the orchestrator does inside, whatever ends it."""
+        begin = time.monotonic()
+        try:
+            yield
+        finally:
+            self._add(PROFILER, step, begin, time.monotonic())
+
+    def session(self, row: str, begin: float, records: Iterable[Record]) -> None:
+        """Take down the steps of a session that has just ended, by the stamps of its journal."""
+        stamps: dict[str, float] = {}
+        last_launch: float | None = None
+        for record in records:
+            if record["event"] == protocol.SESSION_STARTED:
+                stamps = dict(record.get("stamps", {}))
+            elif record["event"] == protocol.SESSION_FINISHED:
+                last_launch = record.get("monotonic")
+        at = begin
+        for step, stamp in _STEPS:
+            if stamp in stamps:
+                self._add(row, step, at, stamps[stamp])
+                at = stamps[stamp]
+        if last_launch is not None:
+            self._add(row, SessionStep.MEASURES, at, last_launch)
+            at = last_launch
+        ending = (
+            SessionStep.ENDS
+            if last_launch is not None
+            else SessionStep.MEASURES
+            if stamps
+            else SessionStep.STARTS
+        )
+        self._add(row, ending, at, time.monotonic())
+
+    def _add(self, row: str, step: str, begin: float, end: float) -> None:
+        self.spans.append(
+            Span(row, step, round(begin - self.began, 3), round(max(begin, end) - self.began, 3))
+        )
