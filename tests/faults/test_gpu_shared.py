@@ -56,6 +56,18 @@ def test_where_nvml_numbers_processes_otherwise_only_those_before_the_session_co
     assert seen([], [session_elsewhere]) == {}
 
 
+def test_a_session_that_waited_is_no_other_though_it_has_the_gpu_before_its_first_look():
+    waited = (LATER, GIB)  # numbered otherwise than we do
+    first, nvml = GpuProcesses(), Nvml([(OTHER, GIB)], [(OTHER, GIB), waited])
+    first.look(nvml, "handle")
+    following = first.of_next_session()
+    following.look(nvml, "handle")
+    assert following.others() == {str(OTHER): GIB}
+    gone = following.of_next_session()
+    gone.look(Nvml([waited]), "handle")
+    assert gone.others() == {}
+
+
 @pytest.mark.parametrize("lists", [[None], [[]], [[(OTHER, GIB)], None]])
 def test_an_nvml_that_does_not_know_adds_nothing(lists):
     assert seen(*lists) == ({} if not lists[0] else {str(OTHER): GIB})

@@ -2,6 +2,9 @@
 
 import ctypes
 import fcntl
+import io
+import json
+import os
 import threading
 from dataclasses import replace
 
@@ -10,7 +13,9 @@ import torch
 
 from profiler.runner import protocol
 from profiler.runner.device import has_context
-from profiler.runner.protocol import write_job
+from profiler.runner.journal import Journal
+from profiler.runner.opened import OpenedFiles
+from profiler.runner.protocol import file_digest, write_job
 from profiler.runner.turn import ContextAtImportError, NotWantedError, Turn
 
 
@@ -69,6 +74,23 @@ def test_a_context_that_the_import_made_is_refused_before_the_gate(waiting):
     with pytest.raises(ContextAtImportError):
         waiting.before_device(has_context=True)
     waiting.before_device(has_context=False)
+
+
+def test_a_file_that_is_edited_during_the_wait_was_opened_as_it_was_before(tmp_path):
+    path = tmp_path / "table.txt"
+    path.write_text("before")
+    os.utime(path, (1, 1))
+    opened = OpenedFiles({"spec": str(tmp_path)}, ())
+    opened.install()
+    path.read_text()
+    stream = io.StringIO()
+    journal = Journal(stream, opened)
+    before = file_digest(path)
+    journal.note_opened()
+    path.write_text("edited")
+    journal.write(protocol.SESSION_FINISHED)
+    record = json.loads(stream.getvalue().splitlines()[0])
+    assert (record["event"], record["digest"]) == (protocol.OPENED, before)
 
 
 class Driver:

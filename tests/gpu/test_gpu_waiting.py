@@ -1,0 +1,72 @@
+"""Starts that overlap, under the real ncu; `python -m pytest -m gpu`."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOFTMAX = ROOT / "benchmarks/speed/softmax.py"
+AT_IMPORT = "torch.zeros(1, device='cuda')\n"
+
+pytestmark = pytest.mark.gpu
+
+
+def run(folder: Path, workload: Path) -> tuple[str, dict[str, list[dict]]]:
+    """What a run with three sessions said, and the journal of each."""
+    spec = {
+        "name": "overlap",
+        "workload": str(workload),
+        "variants": {"list": [{"name": n, "params": {"result": n}} for n in ("half", "float")]},
+        "problems": {"matrix": {"rows": [4096], "columns": [2048, 4096]}},
+        "collect": {
+            "blocks": 6,
+            "final_blocks": 6,
+            "explain": False,
+            "metrics": ["duration_ns", "cycles", "dram_read_bytes"],
+        },
+    }
+    path = folder / "overlap.yaml"
+    path.write_text(json.dumps(spec))
+    command = [sys.executable, "-m", "profiler", str(path), "--live", "--out", str(folder)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    journals = {
+        file.parent.name: [json.loads(line) for line in file.read_text().splitlines()]
+        for file in folder.glob("overlap/*/raw/*/journal.jsonl")
+    }
+    (summary,) = folder.glob("overlap/*/summary.json")
+    cells = json.loads(summary.read_text("utf-8"))["cells"]
+    assert {cell["outcome"] for cell in cells} == {"measured"}
+    return done.stderr, journals
+
+
+def in_order(journals: dict[str, list[dict]]) -> list[tuple[dict[str, float], float]]:
+    """Stamps of each session, and its last launch, in the order of their first visits."""
+    sessions = [(r[0]["stamps"], r[-1]["monotonic"]) for r in journals.values()]
+    return sorted(sessions, key=lambda session: session[0]["visits"])
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_no_context_is_created_before_the_last_launch_of_the_session_before(tmp_path, attempt):
+    _, journals = run(tmp_path, SOFTMAX)
+    sessions = in_order(journals)
+    assert len(sessions) >= 3
+    pairs = list(pairwise(sessions))
+    assert all(last_launch <= stamps["turn"] for (_, last_launch), (stamps, _) in pairs)
+    assert any(stamps["python"] < last_launch for (_, last_launch), (stamps, _) in pairs)
+
+
+def test_a_workload_that_creates_a_context_at_import_runs_without_overlap(tmp_path):
+    workload = tmp_path / "workload.py"
+    workload.write_text(SOFTMAX.read_text().replace("RESULTS =", f"{AT_IMPORT}RESULTS =", 1))
+    said, journals = run(tmp_path, workload)
+    assert "Importing the workload creates a CUDA context" in said
+    assert all(records[0]["context_at_import"] for records in journals.values())
