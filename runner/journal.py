@@ -28,6 +28,11 @@ class Journal:
         if self._opened is not None:
             self._noted += self._opened.drain()
 
+    def end_wait(self) -> None:
+        """Count files that were edited during a wait like those that were before."""
+        if self._opened is not None:
+            self._opened.begin_again()
+
     def write(self, event: str, **fields: Any) -> None:
         """Append one record with its event and the time in seconds since the epoch."""
         # The first record says who we are: whoever ends a session looks for it there.

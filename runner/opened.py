@@ -41,6 +41,10 @@ class OpenedFiles:
         if self._watched:
             sys.addaudithook(self._hook)
 
+    def begin_again(self) -> None:
+        """Count what was changed until now, too: this process waited while it was."""
+        self._began = time.time()
+
     def drain(self) -> Iterator[tuple[str, str]]:
         """Name (label, colon, path in its folder) and digest of each file that is new.
 

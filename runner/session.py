@@ -371,6 +371,8 @@ def open_session(job: Job, journal: Journal, turn: Turn) -> Session:
     try:
         device = open_device(job.device)
         job = turn.job_with_visits(job)
+        if turn.waits:
+            journal.end_wait()
         visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error

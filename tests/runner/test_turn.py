@@ -5,6 +5,7 @@ import fcntl
 import io
 import json
 import os
+import subprocess
 import threading
 from dataclasses import replace
 
@@ -76,21 +77,28 @@ def test_a_context_that_the_import_made_is_refused_before_the_gate(waiting):
     waiting.before_device(has_context=False)
 
 
-def test_a_file_that_is_edited_during_the_wait_was_opened_as_it_was_before(tmp_path):
-    path = tmp_path / "table.txt"
-    path.write_text("before")
-    os.utime(path, (1, 1))
+def test_of_files_that_are_edited_during_the_wait_the_content_counts_that_was_read(tmp_path):
+    imported, read_later = tmp_path / "imported.txt", tmp_path / "read_later.txt"
+    for path in (imported, read_later):
+        path.write_text("before")
+        os.utime(path, (1, 1))
     opened = OpenedFiles({"spec": str(tmp_path)}, ())
     opened.install()
-    path.read_text()
+    imported.read_text()
     stream = io.StringIO()
     journal = Journal(stream, opened)
-    before = file_digest(path)
+    before = file_digest(imported)
     journal.note_opened()
-    path.write_text("edited")
+    subprocess.run(["sh", "-c", 'echo edited | tee "$@"', "-", imported, read_later], check=True)
+    journal.end_wait()
+    read_later.read_text()
     journal.write(protocol.SESSION_FINISHED)
-    record = json.loads(stream.getvalue().splitlines()[0])
-    assert (record["event"], record["digest"]) == (protocol.OPENED, before)
+    records = [json.loads(line) for line in stream.getvalue().splitlines()]
+    digests = {r["file"]: r["digest"] for r in records if r["event"] == protocol.OPENED}
+    assert digests == {
+        "spec:imported.txt": before,
+        "spec:read_later.txt": file_digest(read_later),
+    }
 
 
 class Driver:
