@@ -55,6 +55,7 @@ from profiler.sessions.attempt import Session, recover, run_attempt
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
+from profiler.sessions.practical_roofs import missing_roofs
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_check, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
@@ -252,10 +253,13 @@ class Measurement:
         )
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
+            earlier = [self._load(attempt) for attempt in self.run.attempts()]
+            roofs = missing_roofs(session.metrics, earlier)
+            with_roofs = replace(template, job=replace(job, practical_roofs=roofs))
             folder = self._new_attempt(session, self._attempt_record(session, visits))
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
             with self._clocks(folder):
-                result = run_attempt(template, visits, folder, progress.record)
+                result = run_attempt(with_roofs, visits, folder, progress.record)
             self._keep_files(session, folder, result)
             return folder, result
 

@@ -131,6 +131,16 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         ncu_rules=results.ncu_rules,
         timelines=_timelines(plan, results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
+        practical_roofs={
+            roof: share
+            for attempt in loaded_attempts
+            for roof, share in attempt.practical_roofs.items()
+        },
+        practical_roof_faults={
+            roof: without_names(without_private(cause, private), names)
+            for attempt in loaded_attempts
+            for roof, cause in attempt.roof_faults().items()
+        },
     )
     return Finished(safe_frames(report), _exit_code(results))
 
