@@ -71,7 +71,7 @@ class Session:
         self._journal.write(protocol.SESSION_FINISHED)
 
     def _measure_practical_roofs(self) -> None:
-        """First of all, while all memory is free; one that fails is journalled and costs no cell."""
+        """First of all, while all memory is free; a failure is journalled and costs no cell."""
         for roof in self._job.practical_roofs:
             self._journal.write(protocol.ROOF_STARTED, roof=roof)
             try:

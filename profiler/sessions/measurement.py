@@ -49,13 +49,13 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
+from profiler.run_folder.load.practical_roofs import missing_roofs
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.runner import protocol
 from profiler.sessions.attempt import Session, recover, run_attempt
 from profiler.sessions.explain_files import keep_pages
 from profiler.sessions.forecast import VisitForecast
 from profiler.sessions.kernel_checks import check_kernels
-from profiler.sessions.practical_roofs import missing_roofs
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_check, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress

@@ -30,6 +30,7 @@ from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
+from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import ReplayInfo, Report
 from profiler.run_folder.load.throttling import counting_timelines
 from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
@@ -131,15 +132,10 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         ncu_rules=results.ncu_rules,
         timelines=_timelines(plan, results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
-        practical_roofs={
-            roof: share
-            for attempt in loaded_attempts
-            for roof, share in attempt.practical_roofs.items()
-        },
+        practical_roofs=measured_roofs(loaded_attempts),
         practical_roof_faults={
             roof: without_names(without_private(cause, private), names)
-            for attempt in loaded_attempts
-            for roof, cause in attempt.roof_faults().items()
+            for roof, cause in roof_faults(loaded_attempts).items()
         },
     )
     return Finished(safe_frames(report), _exit_code(results))

@@ -1,4 +1,4 @@
-"""Which practical roofs a session still has to measure: each once in a run."""
+"""Practical roofs of a run, from its attempts: what was measured, what failed, what is missing."""
 
 from __future__ import annotations
 
@@ -29,3 +29,15 @@ def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[st
         for roof in roofs_countable(metrics)
         if roof not in settled and tries[roof] < _MOST_TRIES
     )
+
+
+def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:
+    """What plain kernels reached, as shares of the hardware's roofs, by roof; the latest."""
+    return {roof: share for loaded in attempts for roof, share in loaded.practical_roofs.items()}
+
+
+def roof_faults(attempts: Sequence[Loaded]) -> dict[str, str]:
+    """Why a practical roof was not measured, by roof; of those that no attempt measured."""
+    measured = measured_roofs(attempts)
+    faults = {roof: why for loaded in attempts for roof, why in loaded.roof_faults().items()}
+    return {roof: why for roof, why in faults.items() if roof not in measured}
