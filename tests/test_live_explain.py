@@ -86,6 +86,26 @@ def test_going_on_explains_nothing_twice_and_adds_what_is_asked_for(explained):
     assert "no cell and no problem is called 'fourth'" in wrong.err
 
 
+def test_a_profiler_that_was_killed_after_ncu_prints_the_pages_when_it_goes_on(explained):
+    profiler, spec, _ = explained
+    (run,) = profiler.runs()
+    folder = explain_folders(run)[0]
+    pages = {name: (folder / name).read_bytes() for name in PAGES}
+    # What lies there when ncu has ended and nothing else was done.
+    (folder / "result.json").unlink()
+    for name in ("ncu.csv", "report.ncu-rep"):
+        packed = folder / f"{name}.gz"
+        (folder / name).write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    for name in PAGES:
+        (folder / name).unlink()
+    done = profiler.measure(spec, **TIMES)
+    assert done.code == 0, done.err
+    assert "ncu-explain, why: nothing is missing" in done.err
+    assert {name: (folder / name).read_bytes() for name in PAGES} == pages
+    assert "reduce.cu:10" in profiler("explain", run, "--variant", "well").out
+
+
 def test_a_recording_has_the_pages_and_explains_the_same(explained):
     profiler, _, _ = explained
     (run,) = profiler.runs()

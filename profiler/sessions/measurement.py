@@ -104,6 +104,8 @@ class Measurement:
                     attempt.folder,
                 )
                 compress(log)
+            if attempt.result is None and attempt.record.kind == SessionKind.EXPLAIN:
+                keep_pages(self._ncu(), attempt.folder)
 
     def check_kernels_of_what_was_left(self) -> None:
         """Check the kernels of attempts whose profiler was stopped before it did."""
