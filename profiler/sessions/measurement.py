@@ -20,7 +20,7 @@ from profiler.collect.registry import COLLECTORS, needed
 from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
-from profiler.metrics.explain import SECTIONS
+from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
 from profiler.model import (
     BuildResult,
@@ -217,7 +217,8 @@ class Measurement:
 
     def _collector(self, session: SessionPlan) -> Collector:
         if session.kind is SessionKind.EXPLAIN:
-            return self._ncu().explaining(SECTIONS)
+            capability = self.machine.environment.compute_capability
+            return self._ncu().explaining(explain_sections(capability))
         return self._tool(session.collector)
 
     def _tool(self, collector: str) -> Collector:

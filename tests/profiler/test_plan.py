@@ -698,5 +698,5 @@ def test_rules_trust_variants_of_a_matrix_and_items_speak_for_themselves(plan) -
 def test_a_rule_of_trust_needs_a_reason_and_a_parameter_that_variants_have(plan) -> None:
     with pytest.raises(SpecError, match="needs a reason"):
         plan((TRUST % "method: blocked").replace("skips blocks of zeros", "''"))
-    with pytest.raises(SpecError, match="no such parameter here.*did you mean 'method'"):
+    with pytest.raises(SpecError, match=r"no such parameter here.*did you mean 'method'"):
         plan(TRUST % "methods: blocked")
