@@ -120,6 +120,8 @@ class Job:
     """Label → folder: files in them that the workload opens to read stand in the journal."""
     unwatched: tuple[str, ...] = ()
     """Folders inside those that hold results."""
+    practical_roofs: tuple[str, ...] = ()
+    """Of PRACTICAL_ROOFS: those that the session measures before its first problem."""
     description: Mapping[str, Any] | None = None
     """What the function `described` of the workload makes a workload of; None where there is none
     and the module is the workload."""
@@ -142,6 +144,9 @@ FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (l
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
 SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
+ROOF_STARTED = "roof_started"  # roof: one of PRACTICAL_ROOFS; of no cell, and no cell's failure
+ROOF_FINISHED = "roof_finished"  # roof, launches: ranges `roof_range_name` that were made
+ROOF_FAILED = "roof_failed"  # roof, cause: why there is none
 OPENED = "opened"  # file (label, colon, path in the folder of `Job.watched`), digest: its content;
 # empty where the session itself wrote the file later
 
@@ -184,6 +189,12 @@ OUTCOMES = frozenset(
 )
 """Values of `profiler.model.Outcome`, which the runner must not import."""
 
+
+PRACTICAL_ROOFS = ("dram", "tensor_bf16", "tensor_fp16", "tensor_tf32", "tensor_fp64", "fp32")
+"""Roofs under which a session measures what a plain kernel reaches: one that copies, a matrix
+product of torch for each type."""
+
+_ROOF_RANGE_NAME = re.compile(r"roof=(?P<roof>\w+);launch=(?P<launch>\d+)", re.ASCII)
 
 _RANGE_NAME = re.compile(r"cell=(?P<cell>.*);block=(?P<block>\d+)(?:;arm=(?P<arm>\d+))?", re.ASCII)
 
@@ -240,6 +251,17 @@ def parse_launch_range_name(name: str) -> int | None:
     return int(match["launch"]) if match else None
 
 
+def roof_range_name(roof: str, launch: int) -> str:
+    """Name of the range of one launch for a practical roof: `roof=<name>;launch=<n>`."""
+    return f"roof={roof};launch={launch}"
+
+
+def parse_roof_range_name(name: str) -> tuple[str, int] | None:
+    """Roof and number of the launch of a range name, or None when it is not the range of a roof."""
+    match = _ROOF_RANGE_NAME.fullmatch(name)
+    return (match["roof"], int(match["launch"])) if match else None
+
+
 def write_job(job: Job, path: Path) -> None:
     """Write a job as JSON."""
     path.write_text(json.dumps(asdict(job), indent=1), encoding="utf-8")
@@ -268,6 +290,7 @@ def _job(data: dict[str, Any]) -> Job:
             "cells": tuple(JobCell(**cell) for cell in data["cells"]),
             "visits": tuple(JobVisit(**visit) for visit in data["visits"]),
             "unwatched": tuple(data.get("unwatched", ())),
+            "practical_roofs": tuple(data.get("practical_roofs", ())),
             "tolerances": {key: Tolerance(**value) for key, value in data["tolerances"].items()},
         }
     )
@@ -440,6 +463,9 @@ _NEEDED: Mapping[str, tuple[str, ...]] = {
     FAILED: ("cell", "outcome"),
     NOT_RECHECKED: ("cell", "cause"),
     OPENED: ("file", "digest"),
+    ROOF_STARTED: ("roof",),
+    ROOF_FINISHED: ("roof",),
+    ROOF_FAILED: ("roof", "cause"),
 }
 _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "time": _is_number,
@@ -450,6 +476,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "outcome": lambda value: isinstance(value, str) and value in OUTCOMES,
     "durations_ns": lambda value: value is None or _is_list_of(_is_number)(value),
     "trace": _is_text,
+    "roof": _is_text,
     "file": _is_text,
     "digest": _is_text,
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),

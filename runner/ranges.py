@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 import nvtx
 
 from profiler.kernels.marks import annotated_range
-from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name
+from profiler.runner.protocol import NVTX_DOMAIN, launch_range_name, range_name, roof_range_name
 
 
 def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[None]:
@@ -24,6 +24,11 @@ def visit_range(cell: str, block: int, arm: int = 0) -> AbstractContextManager[N
 def launch_range(number: int) -> AbstractContextManager[None]:
     """Mark one launch of a visit, inside the range of the visit."""
     return annotated_range(NVTX_DOMAIN, launch_range_name(number))
+
+
+def roof_range(roof: str, launch: int) -> AbstractContextManager[None]:
+    """Mark one launch for a practical roof, which is a visit of no cell."""
+    return annotated_range(NVTX_DOMAIN, roof_range_name(roof, launch))
 
 
 def tool_listens() -> bool:

@@ -21,6 +21,7 @@ from profiler.runner.check import Tensors, WrongResultError
 from profiler.runner.device import Device, DeviceMissingError, has_context, open_device
 from profiler.runner.failures import OUT_OF_MEMORY, Failure, diagnose
 from profiler.runner.journal import Journal
+from profiler.runner.practical_roofs import launch_for_roof
 from profiler.runner.protocol import Job, JobCell, JobVisit, Tolerance
 from profiler.runner.renewal import NotRenewableError, Renewal, Sample, other_seed, require_same
 from profiler.runner.seal import ImplausibleError, Seal, refuse_replaced
@@ -74,8 +75,24 @@ class Session:
         )
         # Backward passes stay on this thread, and so inside the range that this thread pushed.
         with torch.no_grad(), torch.autograd.set_multithreading_enabled(False):
+            self._measure_practical_roofs()
             self._run_problems()
         self._journal.write(protocol.SESSION_FINISHED, monotonic=time.monotonic())
+
+    def _measure_practical_roofs(self) -> None:
+        """First of all, while all memory is free; a failure is journalled and costs no cell."""
+        for roof in self._job.practical_roofs:
+            self._journal.write(protocol.ROOF_STARTED, roof=roof)
+            try:
+                launches = launch_for_roof(roof, self._device)
+            except Exception as error:  # whatever it is, it is no cell's
+                failure, lost = self._diagnose(error)
+                self._journal.write(protocol.ROOF_FAILED, roof=roof, cause=failure.cause)
+                if lost:
+                    raise ContextLostError(failure.cause) from None
+            else:
+                self._journal.write(protocol.ROOF_FINISHED, roof=roof, launches=launches)
+            self._device.release()
 
     def _run_problems(self) -> None:
         try:

@@ -6,6 +6,8 @@ import json
 import pytest
 from whole_runs import TESTS, attempts, visits_of
 
+from profiler.runner.protocol import read_journal
+
 ENDINGS = str(TESTS / "workloads/endings.py")
 NAMES = ("well", "second", "third")
 PAGES = {"rules.csv.gz", "sass.csv.gz", "source.csv.gz"}
@@ -13,14 +15,14 @@ SETTINGS = {"device": "cpu", "blocks": 2, "metrics": ["duration_ns", "cycles"], 
 TIMES = {"FAKE_NCU_TIMES": "well=9000,second=7000,third=8000"}
 
 
-def three_versions(profiler):
+def three_versions(profiler, **settings):
     """Spec of three versions of one kernel, that are explained."""
     return profiler.write_spec(
         workload=ENDINGS,
         variants={"list": [{"name": how, "params": {"how": "well", "nth": how}} for how in NAMES]},
         problems={"matrix": {"rows": [4]}},
         baseline="well",
-        collect={**SETTINGS, "explain": True},
+        collect={**SETTINGS, "explain": True, **settings},
     )
 
 
@@ -84,6 +86,26 @@ def test_going_on_explains_nothing_twice_and_adds_what_is_asked_for(explained):
     assert "no cell and no problem is called 'fourth'" in wrong.err
 
 
+def test_a_profiler_that_was_killed_after_ncu_prints_the_pages_when_it_goes_on(explained):
+    profiler, spec, _ = explained
+    (run,) = profiler.runs()
+    folder = explain_folders(run)[0]
+    pages = {name: (folder / name).read_bytes() for name in PAGES}
+    # What lies there when ncu has ended and nothing else was done.
+    (folder / "result.json").unlink()
+    for name in ("ncu.csv", "report.ncu-rep"):
+        packed = folder / f"{name}.gz"
+        (folder / name).write_bytes(gzip.decompress(packed.read_bytes()))
+        packed.unlink()
+    for name in PAGES:
+        (folder / name).unlink()
+    done = profiler.measure(spec, **TIMES)
+    assert done.code == 0, done.err
+    assert "ncu-explain, why: nothing is missing" in done.err
+    assert {name: (folder / name).read_bytes() for name in PAGES} == pages
+    assert "reduce.cu:10" in profiler("explain", run, "--variant", "well").out
+
+
 def test_a_recording_has_the_pages_and_explains_the_same(explained):
     profiler, _, _ = explained
     (run,) = profiler.runs()
@@ -109,6 +131,42 @@ def test_nothing_is_explained_where_it_is_switched_off(profiler):
     done = profiler("explain", run)
     assert done.code == 2
     assert "nothing was explained in this run" in done.err
+
+
+def roof_records(run):
+    """Events and roofs of the journals of a run, in their order."""
+    records = [
+        record for folder in attempts(run) for record in read_journal(folder / "journal.jsonl")
+    ]
+    return [
+        (record["event"], record["roof"])
+        for record in records
+        if record["event"].startswith("roof_")
+    ]
+
+
+def test_practical_roofs_are_measured_once_in_a_run_beside_its_cells(profiler):
+    spec = three_versions(profiler, metrics=["duration_ns", "cycles", "roofline"])
+    assert profiler.measure(spec, "--only", "variant=well", **TIMES).code == 0
+    (run,) = profiler.runs()
+    roofs = ["dram", "tensor_bf16", "tensor_fp16", "tensor_tf32", "fp32"]
+    first = [(event, roof) for roof in roofs for event in ("roof_started", "roof_finished")]
+    assert roof_records(run) == first
+    done = profiler.measure(spec, **TIMES)
+    assert done.code == 0, done.err
+    assert profiler.runs() == [run]
+    assert roof_records(run) == first, "what another attempt measured is not measured again"
+    summary = json.loads((run / "summary.json").read_text())
+    assert [roof["name"] for roof in summary["practical_roofs"]] == roofs
+    assert {cell["variant"] for cell in summary["cells"]} == set(NAMES)
+    practical = {roof["name"]: roof["share_pct"] for roof in summary["practical_roofs"]}
+    tree = profiler("explain", run, "--json", "-").json["tree"]
+    near = [roof for roof in tree["roofs"] if roof["name"] in practical]
+    assert near
+    for roof in near:
+        share = 100 * roof["share_pct"] / practical[roof["name"]]
+        assert roof["practical_pct"] == pytest.approx(share, rel=1e-3)
+    assert "of what a matrix product of torch reached" in profiler("explain", run).out
 
 
 def test_a_version_of_ncu_without_a_section_costs_the_why_and_nothing_else(profiler):

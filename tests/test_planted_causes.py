@@ -1,5 +1,6 @@
 """The pairs of benchmarks/why: its files name the same cases; what its score counts as right."""
 
+import dataclasses
 import importlib
 import re
 import sys
@@ -7,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS
-from profiler.analyse.why.causes import CAUSES
+from profiler.analyse.why.account import IMBALANCE, INSTRUCTIONS, STALL, WARPS, kernel_time
+from profiler.analyse.why.causes import CAUSES, causes
+from profiler.analyse.why.roofs import roofs
 from profiler.commands.report import read_run
 from profiler.findings.find import find
 from profiler.findings.why.document import explain_document
 from profiler.findings.why.find import pair_why
 from profiler.metrics.catalogue import STALL_CAUSES
+from profiler.metrics.explain import TABLES, explain_metrics, explain_sections
 from profiler.planning.matrix import expand
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
@@ -55,8 +58,8 @@ def test_every_case_has_its_problem_its_kernel_its_right_result_and_its_expectat
 
 def test_the_causes_and_parts_that_are_expected_exist(modules):
     expected = modules["expected"].EXPECTED.values()
-    causes = {cause for row in expected for cause in row.causes}
-    assert causes <= set(CAUSES)
+    named = {cause for row in expected for cause in row.causes}
+    assert named <= set(CAUSES)
     parts = {part for row in expected for part in row.parts}
     stalls = {part.removeprefix(STALL) for part in parts if part.startswith(STALL)}
     assert stalls <= set(STALL_CAUSES)
@@ -99,6 +102,38 @@ def test_the_recording_names_every_planted_cause_first(modules):
         assert scored.cause_right, (case, scored.cause)
         assert scored.part_right, (case, scored.part)
         assert pair.account.residual < 0.05, case
+
+
+OF_OTHER_SECTIONS = {
+    "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    "sm__maximum_warps_per_active_cycle_pct",
+    "sm__throughput.avg.pct_of_peak_sustained_elapsed",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active",
+    "smsp__thread_inst_executed_per_inst_executed.ratio",
+}
+"""Counters of SpeedOfLight, Occupancy, SchedulerStats and WarpStateStats (ncu 2025.3.1) that causes
+read; those that begin with launch__ and sass__ are of LaunchStats, Occupancy and SourceCounters."""
+
+
+def test_without_the_section_of_tables_every_cause_is_the_same():
+    report = read_run(RunFolder(FOLDER / "recording")).report
+    capability = report.environment.compute_capability
+    assert TABLES not in explain_sections(capability)
+    assert TABLES in explain_sections("8.0")
+    asked = {*explain_metrics(capability), *OF_OTHER_SECTIONS}
+    kernels = [kernel for profile in report.profiles.values() for kernel in profile.kernels]
+    assert len(kernels) >= 36
+    for kernel in kernels:
+        values = {
+            name: value
+            for name, value in kernel.values.items()
+            if name in asked or name.startswith(("launch__", "sass__"))
+        }
+        assert len(values) < len(kernel.values) / 2
+        asked_for = dataclasses.replace(kernel, values=values)
+        assert causes(asked_for) == causes(kernel)
+        assert roofs(asked_for, capability) == roofs(kernel, capability)
+        assert kernel_time(asked_for) == kernel_time(kernel)
 
 
 def test_a_score_counts_the_first_cause_and_the_part_that_adds_most(modules):

@@ -67,8 +67,13 @@ def explained_pair(findings: Findings, request: ExplainRequest) -> tuple[Cell, P
     cells = _cells_of_problem(findings, request.problem, variant, against)
     cell = _named(cells, variant) if variant else _default(findings, cells, against)
     other = _named(cells, against) if against else _other(findings, cells, cell)
-    if other is None or other.id == cell.id:
+    if other is None:
         return cell, None
+    if other.id == cell.id:
+        raise UsageError(
+            f"'{findings.names.full(cell.variant)}' would be compared with itself.",
+            remedy="Name two variants that were explained, or leave --against out.",
+        )
     return cell, pair_why(findings, findings.why.cells, cell, other)
 
 

@@ -25,10 +25,27 @@ _NUMBERS = tuple(name for name in NUMBER_COLUMNS if name not in _IDENTITY)
 
 
 def findings_document(findings: Findings) -> Document:
-    """Part of a run's JSON that findings give: `answer`, and that of its kind of page."""
+    """Part of a run's JSON that findings give: answer, practical roofs, that of its page."""
     kind = findings.report.page_kind
     kind_document: Document = load_part(kind.document)(findings) if kind.document else {}
-    return {"answer": answer_document(findings), **kind_document}
+    return {
+        "answer": answer_document(findings),
+        "practical_roofs": _practical_roofs(findings),
+        **kind_document,
+    }
+
+
+def _practical_roofs(findings: Findings) -> list[Document]:
+    """What plain kernels reached of each roof, and why one has no number."""
+    measured, faults = findings.report.practical_roofs, findings.report.practical_roof_faults
+    return [
+        {
+            "name": roof,
+            "share_pct": 100 * measured[roof] if roof in measured else None,
+            "fault": faults.get(roof),
+        }
+        for roof in (*measured, *faults)
+    ]
 
 
 # ---- the answer ----------------------------------------------------------------------------------

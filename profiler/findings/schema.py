@@ -241,6 +241,14 @@ class Waves(_Part):
     grids: list[dict[str, Any]]
 
 
+class PracticalRoof(_Part):
+    """What a plain kernel reached in this run: a copy, a matrix product of torch."""
+
+    name: str = Field(description="dram, tensor_TYPE, fp32")
+    share_pct: Number = Field(description="of the hardware's roof at the clock of the launch")
+    fault: str | None = Field(description="why it could not be measured")
+
+
 class Summary(_Part):
     """`summary.json` of a run: raw numbers, units in the keys, missing is null."""
 
@@ -257,6 +265,7 @@ class Summary(_Part):
     notices: list[dict[str, Any]]
     builds: list[dict[str, Any]]
     answer: AnswerPart
+    practical_roofs: list[PracticalRoof] = Field(description="empty where none was tried")
     cells: list[Cell]
     ladder: list[Rung] | None = None
     grids: list[Grid] | None = None

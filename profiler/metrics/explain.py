@@ -16,7 +16,6 @@ SECTIONS = (
     "WarpStateStats",
     "SchedulerStats",
     "MemoryWorkloadAnalysis",
-    "MemoryWorkloadAnalysis_Tables",
     "Occupancy",
     "LaunchStats",
     "InstructionStats",
@@ -25,6 +24,34 @@ SECTIONS = (
 )
 """Sections of ncu (2025.3.1, `ncu --list-sections`) with what is told of a kernel, and whose rules
 advise on it."""
+
+TABLES = "MemoryWorkloadAnalysis_Tables"
+"""Half of the time of an explain session (H200: 10.8 s of a process that takes 4.5 s without it):
+asked for only where the names of what the tree reads of it are not known."""
+_LOCAL_OUTPUT = (
+    "l1tex__t_output_wavefronts_pipe_lsu_mem_local_op_{}.sum.pct_of_peak_sustained_elapsed"
+)
+_OF_TABLES: Mapping[str, tuple[str, ...]] = {
+    "9.0": (
+        "gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum",
+        "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum.pct_of_peak_sustained_elapsed",
+        "l1tex__lsuin_requests.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__m_l1tex2xbar_req_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "l1tex__m_xbar2l1tex_read_sectors.avg.pct_of_peak_sustained_elapsed",
+        _LOCAL_OUTPUT.format("ld"),
+        _LOCAL_OUTPUT.format("st"),
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_ld_lookup_miss.sum",
+        "l1tex__t_sectors_pipe_lsu_mem_local_op_st_lookup_miss.sum",
+        "lts__d_atomic_input_cycles_active.avg.pct_of_peak_sustained_elapsed",
+        "lts__d_atomic_input_cycles_active.max.pct_of_peak_sustained_elapsed",
+        "lts__t_sectors.avg.pct_of_peak_sustained_elapsed",
+        "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_elapsed",
+    )
+}
+"""By compute capability: counters of memory that causes and roofs read, whichever section has them.
+Each stands in a raw page of an H200."""
 
 _ACCOUNT = (
     "gpu__time_duration.sum",
@@ -62,6 +89,11 @@ def operations(values: Mapping[str, float], precision: str) -> float:
     return 2 * fma + add + mul
 
 
+def explain_sections(compute_capability: str | None) -> tuple[str, ...]:
+    """Sections of an explain session on an architecture."""
+    return SECTIONS if compute_capability in _OF_TABLES else (*SECTIONS, TABLES)
+
+
 def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
     """Raw names that an explain session asks for beside its sections, on an architecture."""
     tensor = ncu_names(
@@ -74,4 +106,6 @@ def explain_metrics(compute_capability: str | None) -> tuple[str, ...]:
         if ncu_name(f"{STALL_PREFIX}{reason}", compute_capability) is not None
     ]
     peaks = [f"{name}.peak_sustained" for name in _BYTES]
-    return (*_ACCOUNT, *stalls, *_BYTES, *peaks, *tensor, FMA_PEAK, *_CLOCKS, *_ARITHMETIC, *_PIPES)
+    memory = _OF_TABLES.get(compute_capability or "", ())
+    arithmetic = (*tensor, FMA_PEAK, *_CLOCKS, *_ARITHMETIC, *_PIPES)
+    return (*_ACCOUNT, *stalls, *_BYTES, *peaks, *memory, *arithmetic)

@@ -106,6 +106,8 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
     kept_variants = variants.run(list(_variant_candidates(loaded, space)))
     kept_problems = problems.run(list(_problem_candidates(loaded)))
     _refuse_shared_parameters(loaded, kept_variants, kept_problems)
+    keys = {"variant", *(key for _, candidate in kept_variants for key in candidate.params)}
+    check_rule_keys(loaded, ("variants", "trust"), experiment.variants.trust, keys)
     return Expanded(
         variants=tuple(
             Variant(
@@ -113,7 +115,7 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
                 name=name,
                 params=candidate.params,
                 note=candidate.note,
-                trust=candidate.trust,
+                trust=candidate.trust or _trust(experiment.variants.trust, name, candidate.params),
             )
             for name, candidate in kept_variants
         ),
@@ -125,6 +127,12 @@ def expand(loaded: LoadedSpec, space: Space) -> Expanded:
         aliases=variants.aliases,
         left_out=variants.left_out,
     )
+
+
+def _trust(rules: Sequence[Rule], name: str, params: Params) -> str:
+    """Reason of the first rule that trusts a variant; empty where none does."""
+    rule = first_match(rules, {**params, "variant": name})
+    return rule.reason if rule is not None else ""
 
 
 Value = str | int | float | bool | None

@@ -14,7 +14,7 @@ from profiler.planning.questions import Question
 ALL = "all"
 MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
-them 34 times, and takes 1 to 6 s for it on an H200."""
+them up to 34 times, and takes 1 to 6 s for it on an H200."""
 
 
 def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:

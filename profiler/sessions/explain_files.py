@@ -1,4 +1,4 @@
-"""Pages of the report of an explain session, printed right after it and kept beside it.
+"""Pages of the report of an explain session, kept beside it: printed right after it, or on resume.
 
 ncu prints the counters itself; its rules and the source pages only from the report, which is too
 large to keep in a recording.
@@ -37,7 +37,10 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
             continue
         content = _KEEP[name](printed) if code == 0 else ""
         if content:
-            target.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
+            # In one step: a page that was cut off by a kill would not be printed again.
+            partial = target.with_suffix(".partial")
+            partial.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
+            partial.replace(target)
 
 
 def _rules(printed: str) -> str:

@@ -25,7 +25,7 @@ from profiler.collect.registry import COLLECTORS, needed
 from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
-from profiler.metrics.explain import SECTIONS
+from profiler.metrics.explain import explain_sections
 from profiler.metrics.queries import ncu_names
 from profiler.model import (
     BuildResult,
@@ -55,6 +55,7 @@ from profiler.run_folder.folder import (
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import failures, gather
+from profiler.run_folder.load.practical_roofs import missing_roofs
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.runner import protocol
@@ -147,6 +148,8 @@ class Measurement:
                     attempt.folder,
                 )
                 compress(log)
+            if attempt.result is None and attempt.record.kind == SessionKind.EXPLAIN:
+                keep_pages(self._ncu(), attempt.folder)
 
     def check_kernels_of_what_was_left(self) -> None:
         """Check the kernels of attempts whose profiler was stopped before it did."""
@@ -278,7 +281,8 @@ class Measurement:
 
     def _collector(self, session: SessionPlan) -> Collector:
         if session.kind is SessionKind.EXPLAIN:
-            return self._ncu().explaining(SECTIONS)
+            capability = self.machine.environment.compute_capability
+            return self._ncu().explaining(explain_sections(capability))
         return self._tool(session.collector)
 
     def _tool(self, collector: str) -> Collector:
@@ -315,6 +319,7 @@ class Measurement:
 
         def run(visits: Sequence[Visit], waiting: Waiting | None) -> tuple[Path, SessionResult]:
             record = self._attempt_record(session, visits)
+            with_roofs = replace(template, job=replace(job, practical_roofs=self._roofs(session)))
             folder = self._new_attempt(session, record, waiting)
             self.run.write_command(folder, shlex.join(template.command(folder).argv))
             last = visits[-1] == missing[-1]
@@ -326,7 +331,7 @@ class Measurement:
             began = time.monotonic() if waiting is None else waiting.began
             with self._clocks(folder, waiting):
                 result = run_attempt(
-                    template,
+                    with_roofs,
                     visits,
                     folder,
                     on_record,
@@ -475,6 +480,11 @@ class Measurement:
         """Where runs of this experiment and built libraries are written."""
         runs = self.run.path.resolve().parent
         return runs, runs.parent / ".build"
+
+    def _roofs(self, session: SessionPlan) -> tuple[str, ...]:
+        """Practical roofs that a session is to measure: those that no earlier attempt has."""
+        earlier = [self._load(attempt) for attempt in self.run.attempts()]
+        return missing_roofs(session.metrics, earlier)
 
     def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
         recorded = session.kind is SessionKind.TIMELINE

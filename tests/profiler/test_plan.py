@@ -670,3 +670,33 @@ def test_ten_thousand_cells(plan) -> None:
     )
     assert len({cell.id for cell in result.cells}) == 10_000
     assert len(result.sessions[0].visits) == 8 * (10_000 + 100)  # the baseline twice
+
+
+# ---- trusted variants ----------------------------------------------------------------------------
+
+TRUST = """\
+variants:
+  list: [{name: own, params: {method: blocked, block: 8}, trust: true, reason: its own}]
+  matrix: {method: [dense, blocked], block: [32, 64]}
+  trust:
+    - {name: sparse, when: {%s}, reason: skips blocks of zeros}
+problems: {matrix: {n: [1]}}
+"""
+
+
+def test_rules_trust_variants_of_a_matrix_and_items_speak_for_themselves(plan) -> None:
+    trusted = {v.name: v.trust for v in plan(TRUST % "method: blocked, block: {min: 8}").variants}
+    assert trusted == {
+        "own": "its own",
+        "method=dense,block=32": "",
+        "method=dense,block=64": "",
+        "method=blocked,block=32": "skips blocks of zeros",
+        "method=blocked,block=64": "skips blocks of zeros",
+    }
+
+
+def test_a_rule_of_trust_needs_a_reason_and_a_parameter_that_variants_have(plan) -> None:
+    with pytest.raises(SpecError, match="needs a reason"):
+        plan((TRUST % "method: blocked").replace("skips blocks of zeros", "''"))
+    with pytest.raises(SpecError, match=r"no such parameter here.*did you mean 'method'"):
+        plan(TRUST % "methods: blocked")

@@ -10,8 +10,9 @@ be so on other GPUs with sparse tensor cores (8.0 and later), which was not meas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from profiler.analyse.why.kernel_profiles import DURATION, KernelProfile
 from profiler.metrics.catalogue import CATALOGUE, TENSOR_TYPES
@@ -25,6 +26,7 @@ _MEMORY = (
 )
 _SM_CLOCK = "sm__cycles_elapsed.avg.per_second"
 BYTES, OPERATIONS = "byte", "op"
+NO_PRACTICAL: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -41,17 +43,33 @@ class Roof:
     """Amount per second."""
     ceiling: float
     """Most per second at the clocks of this launch."""
+    practical: float = math.nan
+    """What a plain kernel reached under it in the same run, as a share of the ceiling; NaN where
+    none was measured."""
 
     @property
     def share(self) -> float:
         """Rate ÷ ceiling."""
         return self.rate / self.ceiling
 
+    @property
+    def practical_share(self) -> float:
+        """Rate ÷ what a plain kernel reaches; NaN where that was not measured."""
+        return self.share / self.practical
 
-def roofs(profile: KernelProfile, compute_capability: str | None) -> tuple[Roof, ...]:
-    """Roofs of a launch of which everything was counted, nearest first."""
+
+def roofs(
+    profile: KernelProfile,
+    compute_capability: str | None,
+    practical: Mapping[str, float] = NO_PRACTICAL,
+) -> tuple[Roof, ...]:
+    """Roofs of a launch of which everything was counted, nearest first.
+
+    `practical`: what plain kernels reached, as shares of the hardware's roofs, by roof.
+    """
     counted = [*_memory_roofs(profile), *_arithmetic_roofs(profile, compute_capability)]
-    return tuple(sorted(counted, key=lambda roof: -roof.share))
+    complete = [replace(roof, practical=practical.get(roof.name, math.nan)) for roof in counted]
+    return tuple(sorted(complete, key=lambda roof: -roof.share))
 
 
 def _memory_roofs(profile: KernelProfile) -> Iterator[Roof]:

@@ -28,7 +28,7 @@ MOST_PAIRS = 400_000_000
 CONTEXT = 3
 """Common instructions around a change."""
 
-_TARGETS = ("BRA", "BSSY", "CALL", "JMP", "BRX", "RET", "LEPC", "WARPSYNC.COLLECTIVE")
+_TARGETS = ("BRA", "BSSY", "CALL", "JMP", "JMX", "BRX", "RET", "LEPC", "WARPSYNC.COLLECTIVE")
 """Opcodes with the address of an instruction among their operands."""
 # The bank itself stays: `c[0x3][0x10]` is no parameter, as `c[0x0][0x210]` is.
 _BRACKETS = re.compile(r"(?<!\bc)\[([^\[\]]*)\]")
@@ -36,7 +36,12 @@ _NUMBER = re.compile(r"[-+]?(?<![\w.])0x[0-9a-f]+")
 # Not `R4.B1`, which is a byte of a register.
 _NUMBERED = re.compile(r"(?<![.\w])(UR|R|UP|P|SB|B)\d+\b")
 _HINT = re.compile(r"\.reuse\b")
-_RETURN_ADDRESS = re.compile(r"MOV R\d+, (0x[0-9a-f]+)")
+_MOVED = re.compile(
+    r"(?P<to>(?:@!?U?P\d+ )?(?:U?MOV|IMAD\.MOV\.U32) U?R\d+, (?:U?RZ, U?RZ, )?)"
+    r"(?P<number>0x[0-9a-f]+)"
+)
+"""A number that is put into a register, in each of the ways of compilers."""
+_ABSOLUTE = re.compile(r"(?<![\w.])0x[0-9a-f]{6,}")
 _LABEL = "label"
 _INSTRUCTION_BYTES = 16
 """From Volta on."""
@@ -134,9 +139,9 @@ class _Code:
     def of(cls, listing: Listing) -> _Code:
         sass = listing.instructions[SASS].tolist()
         size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
-        returns = _return_offsets(listing)
+        places = _Places.of(listing)
         return cls(
-            keys=[_key(text, returns) for text in sass[:size]],
+            keys=[_key(text, places) for text in sass[:size]],
             sass=sass[:size],
             classes=instruction_classes(listing).tolist()[:size],
             executed=listing.instructions[EXECUTED].tolist()[:size],
@@ -162,18 +167,50 @@ def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
     return size
 
 
-def _return_offsets(listing: Listing) -> set[int]:
-    """Where calls return to, from the first instruction: a program keeps it in a register."""
-    instructions = listing.instructions
-    calls = instructions.loc[instructions[OPCODE].str.startswith("CALL"), ADDRESS]
-    return {int(address - instructions[ADDRESS].iloc[0]) + _INSTRUCTION_BYTES for address in calls}
+@dataclass(frozen=True)
+class _Places:
+    """Numbers that are addresses of a listing: where it was loaded, and where its calls return."""
+
+    addresses: range
+    returns: frozenset[int]
+    """Offsets from the first instruction: a program keeps them in a register."""
+
+    @classmethod
+    def of(cls, listing: Listing) -> _Places:
+        addresses = listing.instructions[ADDRESS]
+        if addresses.empty:
+            return cls(range(0), frozenset())
+        first, last = int(addresses.iloc[0]), int(addresses.max())
+        calls = addresses[listing.instructions[OPCODE].str.startswith("CALL")]
+        returns = frozenset(int(address) - first + _INSTRUCTION_BYTES for address in calls)
+        return cls(range(first, last + _INSTRUCTION_BYTES + 1), returns)
+
+    def is_address(self, number: int) -> bool:
+        """Whether a number is an address of the loaded code."""
+        return self.addresses.start >= _LOADED and number in self.addresses
+
+    def is_moved_address(self, number: int) -> bool:
+        """Whether a number in a register is an address, either half of one, or a return offset."""
+        start, stop = self.addresses.start, self.addresses.stop
+        if number in self.returns or self.is_address(number):
+            return True
+        low = range(start % 2**32, start % 2**32 + (stop - start))
+        return start >= 2**32 and (number in low or number == start >> 32)
 
 
-def _key(sass: str, returns: set[int]) -> str:
-    match = _RETURN_ADDRESS.fullmatch(sass)
-    if match and int(match[1], 16) in returns:
-        return f"MOV R, {_LABEL}"
-    return normalised(sass)
+_LOADED = 2**20
+"""Addresses of code on a GPU are beyond; a disassembly that begins at 0 has offsets."""
+
+
+def _key(sass: str, places: _Places) -> str:
+    moved = _MOVED.fullmatch(sass)
+    if moved and places.is_moved_address(int(moved["number"], 16)):
+        return normalised(moved["to"]) + _LABEL
+    return normalised(_ABSOLUTE.sub(lambda match: _without(match[0], places), sass))
+
+
+def _without(number: str, places: _Places) -> str:
+    return _LABEL if places.is_address(int(number, 16)) else number
 
 
 # Alignment

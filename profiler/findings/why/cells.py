@@ -11,7 +11,7 @@ import pandas as pd
 from profiler.analyse.why.account import KernelTime, kernel_time
 from profiler.analyse.why.causes import Cause, causes
 from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
-from profiler.analyse.why.roofs import Roof, roofs
+from profiler.analyse.why.roofs import NO_PRACTICAL, Roof, roofs
 from profiler.findings.limits import NOT_WAITING
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 
@@ -86,22 +86,30 @@ class CellWhy:
 
 
 def cell_why(
-    profile: CellProfile, *, compute_capability: str | None, least_bytes: float | None
+    profile: CellProfile,
+    *,
+    compute_capability: str | None,
+    least_bytes: float | None,
+    practical: Mapping[str, float] = NO_PRACTICAL,
 ) -> CellWhy:
-    """The why of a cell; `least_bytes` is what the workload states of the whole launch."""
+    """The why of a cell; `least_bytes` is what the workload states of the whole launch.
+
+    `practical`: what plain kernels reached, as shares of the hardware's roofs, by roof.
+    """
     alone = len(profile.kernels) == 1
     stated = math.nan if least_bytes is None or not alone else least_bytes
-    kernels = [_kernel_why(kernel, compute_capability, stated) for kernel in profile.kernels]
+    kernels = [
+        _kernel_why(kernel, roofs(kernel, compute_capability, practical), stated)
+        for kernel in profile.kernels
+    ]
     in_order = sorted(kernels, key=lambda kernel: -kernel.duration_ns)
     return CellWhy(profile.cell, tuple(in_order))
 
 
-def _kernel_why(
-    profile: KernelProfile, compute_capability: str | None, least_bytes: float
-) -> KernelWhy:
+def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: float) -> KernelWhy:
     return KernelWhy(
         profile=profile,
-        roofs=roofs(profile, compute_capability),
+        roofs=roofs,
         waits=_waits(profile.stalls()),
         causes=causes(profile, least_bytes),
         lines=hot_lines(profile.instructions, MOST_LINES),

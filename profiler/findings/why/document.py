@@ -158,6 +158,7 @@ def _tree(why: CellWhy, most: int) -> Document | None:
             {
                 "name": roof.name,
                 "share_pct": _rounded(100 * roof.share),
+                "practical_pct": _rounded(100 * roof.practical_share),
                 "per_second": _rounded(roof.rate),
                 "unit": f"{roof.unit}/s",
             }

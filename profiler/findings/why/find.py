@@ -54,6 +54,7 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
         profile,
         compute_capability=findings.report.environment.compute_capability,
         least_bytes=findings.status(cell).bytes,
+        practical=findings.report.practical_roofs,
     )
 
 

@@ -100,6 +100,10 @@ class RoofShare(_Part):
 
     name: str = Field(description="dram, l2, l1, tensor_TYPE, fp32")
     share_pct: Number
+    practical_pct: Number = Field(
+        description="of what a copy (dram) or a matrix product of torch reached in the same run; "
+        "null where that was not measured"
+    )
     per_second: Number
     unit: Literal["byte/s", "op/s"]
 

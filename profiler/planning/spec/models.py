@@ -186,6 +186,9 @@ class Item(SpecModel):
         return schema
 
 
+_NO_REASON = "needs a reason: why its numbers are right although they look wrong"
+
+
 class VariantItem(Item):
     """One variant: a name, its parameters, or both, and whether its numbers are trusted."""
 
@@ -204,7 +207,7 @@ class VariantItem(Item):
     @model_validator(mode="after")
     def _trust_has_a_reason(self) -> Self:
         if self.trust and not self.reason.strip():
-            raise wrong("trust: needs a reason: why its numbers are right although they look wrong")
+            raise wrong(f"trust: {_NO_REASON}")
         if self.reason and not self.trust:
             raise wrong("reason: is that of `trust: true`, which is missing")
         return self
@@ -213,6 +216,13 @@ class VariantItem(Item):
 Items = Annotated[tuple[Item, ...], Field(min_length=1)]
 VariantItems = Annotated[tuple[VariantItem, ...], Field(min_length=1)]
 Matrix = Annotated[tuple[Grid, ...], Field(min_length=1), BeforeValidator(as_list), OrSingle()]
+
+
+def _all_have_reasons(rules: Rules) -> Rules:
+    for rule in rules:
+        if not rule.reason.strip():
+            raise wrong(f"{rule.name}: {_NO_REASON}")
+    return rules
 
 
 class Variants(SpecModel):
@@ -229,6 +239,11 @@ class Variants(SpecModel):
     )
     exclude: Rules = Field(
         default=(), description="Combinations to leave out; the first rule counts."
+    )
+    trust: Annotated[Rules, AfterValidator(_all_have_reasons)] = Field(
+        default=(),
+        description="Variants that are ranked although their numbers look implausible "
+        "(docs/plausibility.md), wherever they come from; each rule needs a `reason`.",
     )
 
     @model_validator(mode="after")

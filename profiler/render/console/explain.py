@@ -18,7 +18,9 @@ from profiler.render.words.why import (
     cause_time,
     cause_words,
     limit_of_cell,
+    no_practical_words,
     part_words,
+    practical_words,
     roof_words,
     signed_share,
     signed_time,
@@ -72,7 +74,7 @@ def explain_text(
             lines += [*_changes(pair)]
     for kernel in why.kernels[:1]:
         lines += ["", _Prose(f"What limits {cell.variant.name}")]
-        lines += [_Prose(limit_of_cell(why), "  "), *_tree(kernel)]
+        lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(kernel)]
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
@@ -122,13 +124,22 @@ def _changes(pair: PairWhy) -> Iterator[str | _Prose]:
         )
 
 
-def _tree(kernel: KernelWhy) -> Iterator[str | _Prose]:
+def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
+    """Shares of the hardware's roofs and of the practical ones."""
     roofs = ", ".join(
         f"{roof_words(roof.name)} {numbers.show(100 * roof.share, '%')}"
+        f"{practical_words(roof.name, roof.practical_share)}"
         for roof in kernel.roofs[:4]
     )
     if roofs:
         yield _Prose(f"shares of the roofs: {roofs}", "  ")
+    report = findings.report
+    missing = no_practical_words(report.practical_roofs, report.practical_roof_faults)
+    if roofs and missing:
+        yield _Prose(missing, "  ")
+
+
+def _tree(kernel: KernelWhy) -> Iterator[str | _Prose]:
     waits = ", ".join(
         f"{WAITS.get(wait.reason, wait.reason)} {numbers.show(100 * wait.share, '%')}"
         for wait in kernel.waits[:_MOST_WAITS]

@@ -27,7 +27,6 @@ from profiler.render.figures.canvas import (
     LOG_FROM,
     MARKERS,
     PANEL_COLUMNS,
-    ROOM,
     WIDTH_IN,
     Axis,
     colour_of,
@@ -42,9 +41,6 @@ from profiler.render.figures.canvas import (
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
-_ROOFLINE_IN = (10.0, 4.0)
-_LABEL_POINTS = 11.0
-"""Least distance of two labels that stand above each other."""
 _ENDS = ("value", "low", "high")
 _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
@@ -137,71 +133,6 @@ def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
         handles = [Line2D([], [], color=COLOURS[role], linewidth=6) for role in values]
         legend(figure, handles, [shorten(name) for name in names])
     return figure
-
-
-def roofline(table: pd.DataFrame, terabytes_per_s: float) -> Figure:
-    """Rates under the roof of the memory, both axes logarithmic; roof and named dots are labelled.
-
-    Columns `name intensity rate role mark`: FLOP per byte and TFLOP/s, all above 0.
-    """
-    with mpl.rc_context(svg.style()):
-        figure = Figure(figsize=_ROOFLINE_IN)
-        axes = figure.add_axes((0.09, 0.14, 0.89, 0.83))
-        x, y = (table[name].to_numpy(dtype=float) for name in ("intensity", "rate"))
-        left, right = float(x.min()) / ROOM, float(x.max()) * ROOM
-        roof = [left * terabytes_per_s, right * terabytes_per_s]
-        axes.plot([left, right], roof, color=svg.INK, linewidth=1.4)
-        order = np.argsort(
-            (table["role"] != "other").to_numpy(), kind="stable"
-        )  # the named ones on top
-        colours = [colour_of(role) for role in table["role"].iloc[order]]
-        points = axes.scatter(x[order], y[order], c=colours, s=34, zorder=3)
-        points.set_gid(svg.marks(table["mark"].iloc[order]))
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlim(left, right)
-        axes.set_ylim(min(y.min(), roof[0]) / ROOM, max(y.max(), roof[1]) * ROOM)
-        log_ticks(axes.xaxis, axes.get_xlim())
-        log_ticks(axes.yaxis, axes.get_ylim())
-        axes.set_xlabel("Arithmetic intensity (FLOP per byte of DRAM traffic)")
-        axes.set_ylabel("Rate (TFLOP/s)")
-        axes.grid(visible=True)
-        middle = math.sqrt(left * right)
-        axes.annotate(
-            f"DRAM roof, {terabytes_per_s:.3g} TB/s",
-            (middle, middle * terabytes_per_s),
-            xytext=(-8, 4),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-        )
-        _name_dots(axes, table[table["role"] != "other"])
-    return figure
-
-
-def _name_dots(axes: Axes, table: pd.DataFrame) -> None:
-    """Name dots beside them, below each other where they are close, on the side that has room."""
-    ends = [math.log(end) for end in axes.get_xlim()]
-    places = [
-        (math.log(row["intensity"]), row) for row in table.sort_values("rate").to_dict("records")
-    ]
-    height = axes.get_position().height * _ROOFLINE_IN[1] * 72
-    low, high = (math.log(end) for end in axes.get_ylim())
-    before = -math.inf
-    for x, row in places:
-        at = (math.log(row["rate"]) - low) / (high - low) * height
-        level = max(at, before + _LABEL_POINTS)
-        before = level
-        on_left = x > sum(ends) / 2
-        axes.annotate(
-            shorten(str(row["name"])),
-            (row["intensity"], row["rate"]),
-            xytext=(-9 if on_left else 9, level - at),
-            textcoords="offset points",
-            ha="right" if on_left else "left",
-            va="center_baseline",
-            fontsize=8,
-        )
 
 
 def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:

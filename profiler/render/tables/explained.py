@@ -18,6 +18,7 @@ from profiler.render.words.why import (
     cause_words,
     limit_of_cell,
     part_words,
+    plain_kernel_words,
     roof_words,
     share_of_slower,
     signed_share,
@@ -66,7 +67,7 @@ class Tree:
     """Id of the cell."""
     limit: str
     roofs: tuple[TextRow, ...]
-    """Amount, rate, ceiling, share."""
+    """Amount, rate, ceiling, share, share of the practical roof."""
     waits: tuple[TextRow, ...]
     lines: tuple[TextRow, ...]
     causes: tuple[TextRow, ...]
@@ -233,7 +234,9 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
                     Datum.quantity(roof.rate, f"{roof.unit}/s", "not counted"),
                     Datum.quantity(roof.ceiling, f"{roof.unit}/s", "not counted"),
                     _percent(roof.share),
+                    Datum.quantity(100 * roof.practical_share, "%", "not measured"),
                 ),
+                f"Practical roof: what {plain_kernel_words(roof.name)} reached in the same run.",
             )
             for roof in kernel.roofs
         ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -28,7 +29,13 @@ from profiler.render.words.verdicts import (
     word,
     word_of,
 )
-from profiler.render.words.why import limit_kind_words, part_words, roof_words, signed_time
+from profiler.render.words.why import (
+    limit_kind_words,
+    part_words,
+    practical_words,
+    roof_words,
+    signed_time,
+)
 
 _BUSIER = 0.05
 """Share of the time by which a device must be busier, for that to tell why."""
@@ -318,12 +325,23 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
     if limit is None or limit.kind is LimitKind.UNKNOWN:
         if roof is None:
             return None
-        share = numbers.show(roof[1], "%")
-        return Card("Why", f"near {roof_words(roof[0])}", f"{share} of its roof at {problem.name}")
-    parts = [_peaks(limit), f"{roof_words(roof[0])} {numbers.show(roof[1], '%')}" if roof else ""]
+        share = f"{numbers.show(roof[1], '%')} of its roof{_practical(findings, *roof)}"
+        return Card("Why", f"near {roof_words(roof[0])}", f"{share} at {problem.name}")
+    nearest = (
+        ""
+        if roof is None
+        else (f"{roof_words(roof[0])} {numbers.show(roof[1], '%')}{_practical(findings, *roof)}")
+    )
+    parts = [_peaks(limit), nearest]
     if limit.stalls:
         parts.append(f"warps wait for {stall_words(limit.stalls[0].reason)}")
     return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))
+
+
+def _practical(findings: Findings, roof: str, percent: float) -> str:
+    """Percent of a roof as share of what a plain kernel reached; nothing without one."""
+    share = findings.report.practical_roofs.get(roof, math.nan)
+    return practical_words(roof, percent / 100 / share)
 
 
 _LIMITED = {

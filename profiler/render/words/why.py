@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from profiler.findings.why import accounts
 from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
@@ -227,7 +227,9 @@ def limit_words(kernel: KernelWhy) -> str:
     """Limit of a kernel in words: the nearest roof, or latency with the longest wait."""
     nearest = kernel.roofs[0] if kernel.roofs else None
     if kernel.limit != LATENCY and nearest is not None:
-        return f"{roof_words(nearest.name)}, {numbers.show(100 * nearest.share, '%')} of its roof"
+        share = numbers.show(100 * nearest.share, "%")
+        practical = practical_words(nearest.name, nearest.practical_share)
+        return f"{roof_words(nearest.name)}, {share} of its roof{practical}"
     words = "latency"
     if kernel.waits:
         wait = kernel.waits[0]
@@ -246,6 +248,26 @@ def roof_words(name: str) -> str:
     if name.startswith("tensor_"):
         return f"tensor cores ({name.removeprefix('tensor_').upper()})"
     return _LIMITS.get(name, name)
+
+
+def plain_kernel_words(roof: str) -> str:
+    """What a practical roof was measured with."""
+    return "a copy" if roof == "dram" else "a matrix product of torch"
+
+
+def practical_words(roof: str, share: float) -> str:
+    """Share of what a plain kernel reached, in brackets; nothing where that was not measured."""
+    if numbers.is_missing(share):
+        return ""
+    return f" ({numbers.show(100 * share, '%')} of what {plain_kernel_words(roof)} reached)"
+
+
+def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> str:
+    """Sentence on practical roofs that were not measured, and why; nothing where none failed."""
+    if faults:
+        named = "; ".join(f"{roof_words(roof)}: {cause}" for roof, cause in faults.items())
+        return f"Practical roofs that could not be measured: {named}."
+    return "" if measured else "No copy and no matrix product were measured as practical roofs."
 
 
 def cause_time(ns: float) -> str:

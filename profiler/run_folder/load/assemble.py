@@ -30,6 +30,7 @@ from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
+from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import ReplayInfo, Report
 from profiler.run_folder.load.throttling import counting_timelines
 from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
@@ -133,6 +134,11 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         ncu_rules=results.ncu_rules,
         timelines=_timelines(plan, results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
+        practical_roofs=measured_roofs(loaded_attempts),
+        practical_roof_faults={
+            roof: without_names(without_private(cause, private), names)
+            for roof, cause in roof_faults(loaded_attempts).items()
+        },
     )
     return Finished(safe_frames(report), _exit_code(results))
 

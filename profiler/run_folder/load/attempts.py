@@ -26,6 +26,7 @@ from profiler.analyse.samples import (
     without_durations,
 )
 from profiler.analyse.why.kernel_profiles import CellProfile
+from profiler.analyse.why.practical_roofs import practical_shares
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, Visit
@@ -76,6 +77,8 @@ class Loaded:
     """Why the launches of a command are not those of its parts; it has no samples then."""
     launches: int = 0
     """Launches that ncu profiled."""
+    practical_roofs: Mapping[str, float] = field(default_factory=dict)
+    """What plain kernels reached, as shares of the hardware's roofs, by roof."""
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any.
@@ -155,6 +158,11 @@ class Loaded:
         check = self.attempt.kernel_check
         return set() if check is None else set(check.no_kernel) & self.current
 
+    def roof_faults(self) -> dict[str, str]:
+        """Why a practical roof could not be measured, by roof."""
+        failed = (r for r in self.records if r.get("event") == protocol.ROOF_FAILED)
+        return {record["roof"]: str(record["cause"]) for record in failed}
+
     def finished_without_kernel(self) -> set[str]:
         """Cells that finished a visit in a session that ended well, and have no sample here."""
         result = self.attempt.result
@@ -228,7 +236,16 @@ def load_attempt(
         parts=_params_by_cell(attempt, parts),
         part_fault=parts.fault if parts is not None else "",
         launches=len(table.launches) if table is not None else 0,
+        practical_roofs=_practical_roofs(records, table, compute_capability) if current else {},
     )
+
+
+def _practical_roofs(
+    records: Sequence[Mapping[str, Any]], table: NcuTable | None, compute_capability: str | None
+) -> dict[str, float]:
+    finished = [str(r["roof"]) for r in records if r.get("event") == protocol.ROOF_FINISHED]
+    named = [roof for roof in finished if roof in protocol.PRACTICAL_ROOFS]
+    return {} if table is None else practical_shares(table.launches, named, compute_capability)
 
 
 def _part_samples(attempt: Attempt, table: NcuTable | None) -> PartSamples | None:

@@ -90,6 +90,11 @@ class Report:
     where ncu printed its raw page only."""
     profiles: Mapping[str, CellProfile] = field(default_factory=dict)
     """What explain sessions counted, by cell id; cells that were not explained are not in it."""
+    practical_roofs: Mapping[str, float] = field(default_factory=dict)
+    """What plain kernels reached (a copy, matrix products), as shares of the hardware's roofs, by
+    roof; roofs without one are not in it."""
+    practical_roof_faults: Mapping[str, str] = field(default_factory=dict)
+    """Why a practical roof could not be measured, by roof."""
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
     and a column per metric; empty where the counters were not collected by range."""

@@ -117,6 +117,57 @@ def test_a_return_address_moves_with_the_code():
     assert diff.by_class["removed"].sum() == 0
 
 
+LOADED = 0x7F8E077A5000
+
+
+@pytest.mark.parametrize(
+    "at",
+    [
+        lambda start: f"IMAD.MOV.U32 R20, RZ, RZ, {(start + 32) % 2**32:#x}",
+        lambda start: f"@P0 MOV R21, {start >> 32:#x}",
+        lambda start: f"UMOV UR4, {start % 2**32 + 16:#x}",
+        lambda start: f"LEPC R20, {start + 16:#x}",
+        lambda start: f"IADD3 R20, P1, R2, {start + 32:#x}, RZ",
+        lambda start: f"JMX R20, {start:#x}",
+    ],
+)
+def test_the_same_code_at_another_address_has_an_empty_diff(at):
+    programs = [
+        listing("S2R R0, SR_TID.X", at(start), "FADD R1, R2, R3", "EXIT", start=start)
+        for start in (LOADED, 0x7E12345A0000)
+    ]
+    assert diff_sass(*programs).is_empty
+
+
+@pytest.mark.parametrize(
+    "at", [lambda n: f"MOV R20, {n:#x}", lambda n: f"LOP3.LUT R2, R2, {n:#x}, RZ, 0xc0, !PT"]
+)
+def test_a_number_that_is_no_address_is_a_difference(at):
+    first, second = (listing(at(number), "EXIT", start=LOADED) for number in (0x7FFFFF, 0x3FFFFF))
+    assert not diff_sass(first, second).is_empty
+
+
+@pytest.mark.parametrize("page", ["torch_sass.csv.gz"])
+def test_every_listing_of_a_page_is_itself_wherever_it_is_loaded(page):
+    def moved(text, start, end):
+        return re.sub(
+            r"0x[0-9a-f]{6,}",
+            lambda match: (
+                hex(number + 0x40000) if start <= (number := int(match[0], 16)) <= end else match[0]
+            ),
+            text,
+        )
+
+    for kernel in parse_source_page(PAGES / page):
+        frame = kernel.instructions
+        ends = int(frame["address"].min()), int(frame["address"].max()) + 16
+        shifted = frame.assign(
+            address=frame["address"] + 0x40000, sass=[moved(text, *ends) for text in frame["sass"]]
+        )
+        assert not shifted["sass"].equals(frame["sass"])
+        assert diff_sass(kernel, Listing(kernel.kernel, shifted)).is_empty
+
+
 def test_changes_are_counted_by_class_and_by_work():
     second = [
         *PROGRAM[:5],

@@ -161,6 +161,7 @@ def test_the_command_explains_the_answer_or_the_cells_that_are_named(
         ({"variant": "torch-naive"}, "'torch-naive' was not explained at this problem"),
         ({"variant": "vector-b256-r1-v5"}, "did you mean 'vector-b256-r1-v4'"),
         ({"variant": "nothing"}, "at this problem; known: [^:]*\\.\n"),
+        ({"variant": "torch", "against": "torch"}, "'torch' would be compared with itself"),
         ({"problem": "small"}, "No cell of problem 'small' was explained; known: 16384 "),
     ],
 )

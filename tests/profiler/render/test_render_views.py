@@ -12,11 +12,12 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 from profiler.analyse.verdicts import Reason
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
+from profiler.findings.roof_lines import level_bytes, roof_lines
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import distinct, problem_key, varying
 from profiler.render.figures.charts import colours
-from profiler.render.figures.roofline import roofline
+from profiler.render.figures.roofline import roofline, roofline_table
 from profiler.render.tables import details, main_table
 from profiler.render.tables import rows as tables
 from profiler.render.tables.samples import CellSamples
@@ -245,10 +246,76 @@ def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings: Fi
     found = roofline(findings, problem)
     assert found is not None
     assert len(found.rows) == 31, "one failed to compile, one is wrong, one is another's name"
-    intensity, rate, allowed, share = (float(datum.raw or "nan") for datum in found.rows[0].data)
+    raw = [float(datum.raw or "nan") for datum in found.rows[0].data]
+    intensity, rate, counted, allowed, share = raw
+    assert math.isnan(counted)
     assert allowed == pytest.approx(intensity * 4.8, rel=1e-4)
     assert share == pytest.approx(100 * rate / allowed, rel=1e-4)
     assert "not drawn" in found.chart.reading
+
+
+ROOFLINE = {
+    "l2_bytes": 4e9,
+    "l1_bytes": 8e9,
+    "dram_peak": 1504.0,
+    "l2_peak": 5120.0,
+    "l1_peak": 16896.0,
+    "dram_clock_hz": 3.2e9,
+    "lts_clock_hz": 1.6e9,
+    "sm_clock_hz": 1.8e9,
+    "tensor_bf16_ops": 1e12,
+    "tensor_bf16_peak": 540672.0,
+    "tensor_fp16_ops": 0.0,
+    "tensor_fp16_peak": 540672.0,
+}
+
+
+def counted_roofline(report: Report, **changes: object) -> Report:
+    """The report with counters of the roofline in every measured cell."""
+    durations = report.summary[report.summary["metric"] == "duration_ns"]
+    rows = [
+        durations.assign(
+            metric=name, median=value, mean=value, low=value, high=value, min=value, max=value
+        )
+        for name, value in ROOFLINE.items()
+    ]
+    kept = report.summary[~report.summary["metric"].isin(list(ROOFLINE))]
+    return dataclasses.replace(report, summary=pd.concat([kept, *rows]), **changes)
+
+
+def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
+    findings: Findings,
+) -> None:
+    practical = {"dram": 0.9, "tensor_bf16": 0.7}
+    faults = {"fp32": "out of memory"}
+    report = counted_roofline(
+        findings.report, practical_roofs=practical, practical_roof_faults=faults
+    )
+    counted = find(report)
+    problem = counted.largest_problem
+    assert problem is not None
+    lines = {line.name: line for line in roof_lines(counted, problem)}
+    assert set(lines) == {"dram", "l2", "l1", "tensor_bf16"}, "no tensor core works on fp16"
+    assert lines["l2"].ceiling == pytest.approx(5120 * 1.6e9)
+    table = roofline_table(counted, problem)
+    best = table[table["mark"] == counted.marks[counted.best.id]].set_index("level")
+    moved = level_bytes(counted, counted.cells[(counted.best.id, problem.id)])
+    assert set(best.index) == {"dram", "l2", "l1"}
+    assert best.loc["l1", "intensity"] == pytest.approx(best.loc["l2", "intensity"] / 2)
+    assert best.loc["l2", "intensity"] * 4e9 == pytest.approx(
+        best.loc["dram", "intensity"] * moved["dram"]
+    )
+    assert set(table.loc[table["role"] == "other", "level"]) == {"dram"}
+    found = roofline(counted, problem)
+    assert found is not None
+    for label in (
+        "DRAM 4.81 TB/s (copy 4.33)",
+        "L2 8.19 TB/s",
+        "L1 30.4 TB/s",
+        "tensor cores BF16 973 TFLOP/s (product 681)",
+    ):
+        assert label in found.chart.drawing
+    assert "FP32 arithmetic: out of memory" in found.chart.reading
 
 
 def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:

@@ -1,0 +1,86 @@
+"""What plain kernels reached under the roofs of the hardware, in the sessions that counted them.
+
+A copy for device memory, a matrix product of torch for each type of arithmetic (the runner launches
+them in ranges of their own). What is kept is their share of the hardware's roof at the clock of the
+same launch: so it is compared with cells whose clock was another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from profiler.analyse.combine import Ranges, combine_metric
+from profiler.analyse.derived import evaluate
+from profiler.metrics.catalogue import ROOF_PREFIX
+from profiler.metrics.formulas import Formula, Quantity, needed_metrics
+from profiler.metrics.queries import CATALOGUE
+from profiler.parse.ncu_csv import NvtxRange
+from profiler.runner import protocol
+
+
+def roofs_countable(metrics: Collection[str]) -> tuple[str, ...]:
+    """Practical roofs of which a session collects every counter that their share needs."""
+    collected = set(metrics)
+    return tuple(
+        roof
+        for roof in protocol.PRACTICAL_ROOFS
+        if collected.issuperset(needed_metrics(_share_formula(roof)))
+    )
+
+
+def practical_shares(
+    launches: pd.DataFrame, finished: Collection[str], compute_capability: str | None
+) -> dict[str, float]:
+    """Best share of the hardware's roof over the launches for it, by roof of those `finished`.
+
+    `launches` is a table of ncu; a roof without all of its counters is left out.
+    """
+    if launches.empty or not finished:
+        return {}
+    ranges = [_roof_range(nvtx) for nvtx in launches["nvtx"]]
+    shares: dict[str, float] = {}
+    for roof in finished:
+        rows = np.array([found is not None and found[0] == roof for found in ranges], dtype=bool)
+        numbers = [found[1] for found in ranges if found is not None and found[0] == roof]
+        codes, distinct = pd.factorize(np.array(numbers, dtype=np.intp))
+        of_roof = Ranges(launches[rows].reset_index(drop=True), codes, len(distinct))
+        best = _best(_values(_share_formula(roof), of_roof, compute_capability))
+        if best > 0:
+            shares[roof] = best
+    return shares
+
+
+def _share_formula(roof: str) -> Formula:
+    formula = CATALOGUE[f"{ROOF_PREFIX}{roof}_pct"].formula
+    if formula is None:
+        raise TypeError(f"the metric of the roof {roof} has no formula")
+    return formula
+
+
+def _values(formula: Formula, ranges: Ranges, compute_capability: str | None) -> pd.Series[Any]:
+    """Percent of the hardware's roof that each range reached."""
+
+    def lookup(quantity: Quantity) -> pd.Series[Any]:
+        return pd.Series(combine_metric(ranges, quantity.name, compute_capability))
+
+    return evaluate(formula, lookup)
+
+
+def _best(percents: Sequence[float] | pd.Series[Any]) -> float:
+    """Largest as a share; NaN without any."""
+    return max((float(value) / 100 for value in percents if math.isfinite(value)), default=math.nan)
+
+
+def _roof_range(ranges: Iterable[NvtxRange] | None) -> tuple[str, int] | None:
+    """Roof and launch of the innermost range that the runner opened for one."""
+    for nvtx_range in reversed(tuple(ranges or ())):
+        if nvtx_range.domain == protocol.NVTX_DOMAIN:
+            found = protocol.parse_roof_range_name(nvtx_range.name)
+            if found is not None:
+                return found
+    return None

@@ -1,0 +1,54 @@
+"""Shares of the hardware's roofs that plain kernels reached, from rows of ncu."""
+
+from __future__ import annotations
+
+import pandas as pd
+import pytest
+
+from profiler.analyse.why.kernel_profiles import KernelProfile
+from profiler.analyse.why.practical_roofs import practical_shares, roofs_countable
+from profiler.analyse.why.roofs import roofs
+from profiler.metrics.queries import expand, ncu_names, of_types, split_by_pass
+from profiler.parse.ncu_csv import NvtxRange
+
+COPY = {
+    "dram__bytes_read.sum": 1.0e9,
+    "dram__bytes_write.sum": 1.0e9,
+    "dram__bytes.sum": 2.0e9,
+    "dram__bytes.sum.peak_sustained": 1504.0,
+    "dram__cycles_elapsed.avg.per_second": 3.2e9,
+}
+PEAK = 1504.0 * 3.2e9
+
+
+def row(name: str, duration_ns: float, **changes: float) -> dict[str, object]:
+    ranges = (NvtxRange("profiler", name, "push/pop", "1"),)
+    duration = {"gpu__time_duration.sum": duration_ns}
+    return {"kernel": "neg", "nvtx": ranges, **duration, **COPY, **changes}
+
+
+def test_the_best_launch_of_a_finished_roof_counts() -> None:
+    rows = [
+        row("roof=dram;launch=0", 500_000.0),
+        row("roof=dram;launch=1", 480_000.0),
+        row("cell=a..p;block=0", 100_000.0),
+        row("roof=fp32;launch=0", 100_000.0),
+    ]
+    shares = practical_shares(pd.DataFrame(rows), ["dram", "fp32"], "9.0")
+    assert shares == {"dram": pytest.approx(2.0e9 / 480e-6 / PEAK)}
+    assert practical_shares(pd.DataFrame(rows), [], "9.0") == {}
+
+
+def test_a_kernel_has_its_share_of_the_practical_roof_beside_that_of_the_hardware() -> None:
+    profile = KernelProfile("kernel", {**COPY, "gpu__time_duration.sum": 500_000.0})
+    (roof,) = roofs(profile, "9.0", {"dram": 0.9})
+    assert roof.practical_share == pytest.approx(roof.share / 0.9)
+    (bare,) = roofs(profile, "9.0")
+    assert bare.practical_share != bare.practical_share, "missing is NaN"
+
+
+def test_a_session_tells_the_roofs_of_which_it_has_every_counter() -> None:
+    timing, (counters,) = split_by_pass(of_types(expand(["roofline"]), ["bf16"]))
+    assert roofs_countable(counters) == ("dram", "tensor_bf16", "fp32")
+    assert roofs_countable(timing) == ()
+    assert set(COPY) - {"dram__bytes.sum"} <= set(ncu_names(counters, "9.0"))

@@ -1,0 +1,47 @@
+"""Which practical roofs a session that goes on has still to measure."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from profiler.metrics.queries import expand, of_types, split_by_pass
+from profiler.run_folder.load.practical_roofs import missing_roofs, roof_faults
+
+_, (COUNTERS,) = split_by_pass(of_types(expand(["roofline"]), ["bf16"]))
+ALL = ("dram", "tensor_bf16", "fp32")
+
+
+def attempt(*started: str, measured: dict[str, float], faults: dict[str, str]) -> SimpleNamespace:
+    records = [{"event": "roof_started", "roof": roof} for roof in started]
+    return SimpleNamespace(
+        records=records, practical_roofs=measured, roof_faults=lambda: dict(faults)
+    )
+
+
+KILLED = attempt("dram", measured={}, faults={})
+
+
+@pytest.mark.parametrize(
+    ("earlier", "missing"),
+    [
+        ([], ALL),
+        ([KILLED], ALL),
+        ([KILLED, KILLED], ALL[1:]),
+        ([attempt(*ALL, measured={"dram": 0.9}, faults={"fp32": "out of memory"})], ALL[1:2]),
+    ],
+    ids=["none yet", "killed meanwhile", "killed twice", "measured, and given up"],
+)
+def test_what_is_measured_or_given_up_is_not_missing(earlier, missing) -> None:
+    assert missing_roofs(COUNTERS, earlier) == missing
+
+
+def test_a_session_that_does_not_count_the_roofline_measures_none() -> None:
+    assert missing_roofs(("duration_ns", "cycles"), []) == ()
+
+
+def test_a_fault_is_told_only_of_what_no_attempt_measured() -> None:
+    failed = attempt(measured={}, faults={"dram": "out of memory", "fp32": "out of memory"})
+    later = attempt(measured={"dram": 0.9}, faults={})
+    assert roof_faults([failed, later]) == {"fp32": "out of memory"}
