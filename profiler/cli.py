@@ -159,6 +159,10 @@ Explain = Annotated[
         help="Count all that tells why of these cells; default: those that the answer is about.",
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", metavar="cuda:N|cpu", help="Where to measure; collect.device."),
+]
 Timer = Annotated[
     bool,
     typer.Option("--timer", help="Judge by CUDA events, without ncu; collect.collectors=timer."),
@@ -181,6 +185,7 @@ def _overrides(
     timeout: float | None,
     explain: bool = True,
     timer: bool = False,
+    device: str | None = None,
 ) -> tuple[str, ...]:
     """`key=value` texts of --set, and of the flags that are short for one."""
     short_forms = {
@@ -189,6 +194,7 @@ def _overrides(
         "collect.time_limit_s": timeout,
         "collect.explain": None if explain else "false",
         "collect.collectors": "timer" if timer else None,
+        "collect.device": device,
     }
     flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
     return (*(settings or ()), *flags)
@@ -249,6 +255,7 @@ def run(
     timeout: Timeout = None,
     fail_on: FailOn = None,
     timer: Timer = False,
+    device: Device = None,
     timeline: Timeline = False,
     explain: Explain = None,
     no_explain: NoExplain = False,
@@ -270,6 +277,7 @@ def run(
             timeout=timeout,
             explain=not no_explain,
             timer=timer,
+            device=device,
         ),
         only=only,
         fresh=fresh,
@@ -296,6 +304,7 @@ def plan(
     set_: Set = None,
     baseline: Baseline = None,
     timer: Timer = False,
+    device: Device = None,
     out: Out = DEFAULT_OUT,
     json_: Json = None,
     color: Color = "auto",
@@ -306,7 +315,9 @@ def plan(
     request = PlanRequest(
         spec=spec,
         out=out,
-        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=None, timer=timer),
+        overrides=_overrides(
+            set_, blocks=blocks, baseline=baseline, timeout=None, timer=timer, device=device
+        ),
         only=only,
         json_target=json_,
         color=color,

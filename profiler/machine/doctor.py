@@ -223,7 +223,7 @@ def check_processes(gpu: Gpu | None) -> Check:
         "other processes",
         Status.WARNING,
         f"{len(gpu.compute_processes)} on the GPU (process {pids})",
-        "Their work changes the numbers: end them or choose another GPU with CUDA_VISIBLE_DEVICES.",
+        "Their work changes the numbers: end them or choose another GPU: --device cuda:1.",
     )
 
 

@@ -249,6 +249,7 @@ class Measurement:
             limits=self._limits(),
             lock_file=self.lock_file,
             compiled=self.run.path.resolve() / COMPILED_FOLDER,
+            variables=self.machine.variables,
         )
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
@@ -408,6 +409,7 @@ class Measurement:
             metrics=self._tool_metrics(session),
             limits=self._limits(),
             lock_file=self.lock_file,
+            variables=self.machine.variables,
         )
         cells = {cell.id: cell for cell in self.plan.cells}
         visited = {visit.cell for visit in missing}

@@ -347,8 +347,11 @@ class Collect(SpecModel):
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."
     )
-    device: Literal["auto", "cuda", "cpu"] = Field(
-        default="auto", description="Where the workload runs; `auto`: a GPU if there is one."
+    device: Annotated[str, Strict(), Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")] = Field(
+        default="auto",
+        description="Where the workload runs: `auto` (a GPU if there is one), `cpu`, `cuda`, or "
+        "`cuda:1`, the GPU that nvidia-smi gives this number, of those that CUDA_VISIBLE_DEVICES "
+        "leaves. Sessions see no other.",
     )
     blocks: Blocks = Field(
         default=(8, 16, 32),
@@ -398,6 +401,12 @@ class Collect(SpecModel):
     time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
         default=120.0, description="Seconds that one visit may take before it counts as hung."
     )
+
+    @property
+    def gpu_index(self) -> int | None:
+        """Number of the GPU that is asked for; None: the first."""
+        _, colon, number = self.device.partition(":")
+        return int(number) if colon else None
 
     @property
     def own_metrics(self) -> tuple[OwnMetric, ...]:
