@@ -395,6 +395,12 @@ class Collect(SpecModel):
     clock_control: Literal["none", "base", "boost"] = Field(
         default="none", description="Whether ncu locks the clocks; needs permission."
     )
+    replay_mode: Literal["kernel", "range", "application"] = Field(
+        default="kernel",
+        description="How ncu repeats what needs several passes. `kernel`: each kernel alone. "
+        "`range`: all of a visit, its kernels beside each other, for kernels that wait for one "
+        "another. `application`: a program of yours as a whole. See docs/workloads.md.",
+    )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
         default=DEFAULT_SEED, description="Of the inputs and of the random orders."
     )
@@ -583,6 +589,21 @@ class Experiment(SpecModel):
     def asked(self) -> tuple[Question, ...]:
         """Questions of the experiment, those of its kind of page where it names none."""
         return questions_of(self.questions, self.page.kind)
+
+    @model_validator(mode="after")
+    def _replay_mode_fits(self) -> Self:
+        collect, is_program = self.collect, isinstance(self.workload, CommandWorkload)
+        if collect.replay_mode == "range" and is_program:
+            raise wrong(
+                "collect.replay_mode: range replays visits, which an external command does not "
+                "have; use application"
+            )
+        if collect.replay_mode == "application" and not is_program:
+            raise wrong(
+                "collect.replay_mode: application starts the whole process once per pass, with all "
+                "visits in it: it is for external commands; use range"
+            )
+        return self
 
     @model_validator(mode="after")
     def _command_needs_ncu(self) -> Self:
