@@ -92,6 +92,17 @@ Spec = Annotated[
         metavar="SPEC", help="The experiment: a YAML file, or Python with a profiler.Experiment."
     ),
 ]
+Run = Annotated[
+    Path,
+    typer.Argument(
+        metavar="RUN",
+        help="A run folder, a recording, or the name of an experiment (its newest run, else its "
+        "recording; NAME~1 is the run before).",
+    ),
+]
+Reports = Annotated[
+    Path, typer.Option("--reports", metavar="DIR", help="Where runs are looked for by name.")
+]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where runs are written.")]
 Json = Annotated[
     str | None, typer.Option("--json", metavar="PATH|-", help="Also write JSON; - is stdout.")
@@ -148,6 +159,10 @@ Explain = Annotated[
         help="Count all that tells why of these cells; default: those that the answer is about.",
     ),
 ]
+Device = Annotated[
+    str | None,
+    typer.Option("--device", metavar="cuda:N|cpu", help="Where to measure; collect.device."),
+]
 Timer = Annotated[
     bool,
     typer.Option("--timer", help="Judge by CUDA events, without ncu; collect.collectors=timer."),
@@ -170,6 +185,7 @@ def _overrides(
     timeout: float | None,
     explain: bool = True,
     timer: bool = False,
+    device: str | None = None,
 ) -> tuple[str, ...]:
     """`key=value` texts of --set, and of the flags that are short for one."""
     short_forms = {
@@ -178,6 +194,7 @@ def _overrides(
         "collect.time_limit_s": timeout,
         "collect.explain": None if explain else "false",
         "collect.collectors": "timer" if timer else None,
+        "collect.device": device,
     }
     flags = (f"{key}={value}" for key, value in short_forms.items() if value is not None)
     return (*(settings or ()), *flags)
@@ -238,6 +255,7 @@ def run(
     timeout: Timeout = None,
     fail_on: FailOn = None,
     timer: Timer = False,
+    device: Device = None,
     timeline: Timeline = False,
     explain: Explain = None,
     no_explain: NoExplain = False,
@@ -259,6 +277,7 @@ def run(
             timeout=timeout,
             explain=not no_explain,
             timer=timer,
+            device=device,
         ),
         only=only,
         fresh=fresh,
@@ -285,6 +304,7 @@ def plan(
     set_: Set = None,
     baseline: Baseline = None,
     timer: Timer = False,
+    device: Device = None,
     out: Out = DEFAULT_OUT,
     json_: Json = None,
     color: Color = "auto",
@@ -295,7 +315,9 @@ def plan(
     request = PlanRequest(
         spec=spec,
         out=out,
-        overrides=_overrides(set_, blocks=blocks, baseline=baseline, timeout=None, timer=timer),
+        overrides=_overrides(
+            set_, blocks=blocks, baseline=baseline, timeout=None, timer=timer, device=device
+        ),
         only=only,
         json_target=json_,
         color=color,
@@ -334,15 +356,14 @@ def build(
 
 @app.command()
 def report(
-    run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run folder, or a recording.")
-    ],
+    run_folder: Run,
     out: Annotated[
         Path,
         typer.Option(
             "--out", metavar="DIR", help="Where the page of a recording or read-only run goes."
         ),
     ] = DEFAULT_OUT,
+    reports: Reports = DEFAULT_OUT,
     json_: Json = None,
     markdown: Markdown = None,
     verbose: Verbose = False,
@@ -353,6 +374,7 @@ def report(
 
     request = ReportRequest(
         run_folder=run_folder,
+        reports=reports,
         out=out,
         json_target=json_,
         markdown_target=markdown,
@@ -364,9 +386,7 @@ def report(
 
 @app.command()
 def explain(
-    run_folder: Annotated[
-        Path, typer.Argument(metavar="RUN", help="A run folder, or a recording.")
-    ],
+    run_folder: Run,
     variant: Annotated[
         str | None, typer.Option("--variant", metavar="NAME", help="Default: the best.")
     ] = None,
@@ -376,6 +396,7 @@ def explain(
     problem: Annotated[
         str | None, typer.Option("--problem", metavar="NAME", help="Default: the largest.")
     ] = None,
+    reports: Reports = DEFAULT_OUT,
     json_: Json = None,
 ) -> None:
     """Tell why: what two kernels differ by, what limits one, and where; needs no GPU."""
@@ -383,7 +404,12 @@ def explain(
     from profiler.commands.explain import explain as explain_run
 
     request = ExplainRequest(
-        run=run_folder, variant=variant, against=against, problem=problem, json_target=json_
+        run=run_folder,
+        reports=reports,
+        variant=variant,
+        against=against,
+        problem=problem,
+        json_target=json_,
     )
     raise typer.Exit(explain_run(request))
 
@@ -408,9 +434,7 @@ def compare(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="PAGE", help="Where the page is written.")
     ] = None,
-    reports: Annotated[
-        Path, typer.Option("--reports", metavar="DIR", help="Where runs are looked for by name.")
-    ] = DEFAULT_OUT,
+    reports: Reports = DEFAULT_OUT,
     no_report: NoReport = False,
     color: Color = "auto",
 ) -> None:
@@ -475,24 +499,38 @@ def doctor(json_: Json = None, color: Color = "auto") -> None:
 
 
 @app.command("list")
-def list_(out: Out = DEFAULT_OUT, json_: Json = None, color: Color = "auto") -> None:
-    """List the runs that are in the reports folder."""
+def list_(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME…]",
+            help="Only these: experiments, NAME~1, run folders, recordings. Default: all.",
+        ),
+    ] = None,
+    out: Out = DEFAULT_OUT,
+    json_: Json = None,
+    color: Color = "auto",
+) -> None:
+    """List the runs and replays that are in the reports folder, and the recordings beside it."""
     from profiler.commands.list_runs import ListRequest, list_runs
 
-    raise typer.Exit(list_runs(ListRequest(out=out, json_target=json_, color=color)))
+    request = ListRequest(names=tuple(names or ()), out=out, json_target=json_, color=color)
+    raise typer.Exit(list_runs(request))
 
 
 @app.command()
 def record(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")],
+    run_folder: Run,
     target: Annotated[
         Path, typer.Argument(metavar="DIR", help="e.g. experiments/recordings/NAME.")
     ],
+    reports: Reports = DEFAULT_OUT,
 ) -> None:
     """Make a recording of a run: its raw numbers, without paths, names and tool reports."""
     from profiler.commands.record import RecordRequest, make_recording
 
-    raise typer.Exit(make_recording(RecordRequest(run_folder=run_folder, target=target)))
+    request = RecordRequest(run_folder=run_folder, target=target, reports=reports)
+    raise typer.Exit(make_recording(request))
 
 
 @app.command(hidden=True)

@@ -193,7 +193,7 @@ MAY_START_PROCESSES = {
     "profiler.machine.compilers": "asks nvcc what it can build",
     "profiler.machine.tool_output": "asks tools for their versions, exports what nsys recorded",
     "profiler.machine.environment": "asks tools for their versions",
-    "profiler.machine.doctor": "asks torch and nsys what they are and can do, in other processes",
+    "profiler.machine.torch_install": "asks torch what it is and can do, in another process",
 }
 
 

@@ -64,8 +64,8 @@ def write_small(profiler, **collect):
         (["run", "mine.yaml", "--out", "file"], "file is not a folder"),
         (["run", "mine.yaml", "--out", "/proc/reports"], "/proc cannot be written to"),
         (["build", "mine.yaml", "--arch", "sm_90", "--out", "file/x"], "file is not a folder"),
-        (["report", "nowhere"], "not a run folder"),
-        (["record", "nowhere", "there"], "not a run folder"),
+        (["report", "nowhere"], "neither a run folder nor"),
+        (["record", "nowhere", "there"], "neither a run folder nor"),
         (["import", "nowhere.csv"], "nowhere.csv"),
         (["import", "."], "."),
         (["import", "file"], "file"),
@@ -89,6 +89,18 @@ def test_commands_without_statistics_do_not_load_them():
         "sys.exit('scipy.stats' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+def test_commands_that_answer_at_once_load_nothing_heavy():
+    modules = ("commands.list_runs", "commands.doctor", "commands.schema", "render.console.lists")
+    code = (
+        f"import sys, {', '.join('profiler.' + name for name in (*modules, 'machine.doctor'))}\n"
+        "sys.exit(', '.join({'matplotlib', 'scipy', 'pandas', 'torch'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, check=False, capture_output=True, text=True
+    )
+    assert done.stderr.strip() == ""
 
 
 def test_a_failed_command_leaves_no_run_behind(ready):

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import threading
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,18 @@ from lxml import html
 from profiler.commands import index as index_module
 from profiler.commands.index import write_index
 from profiler.commands.list_runs import ListRequest, list_runs
+from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import KEPT_FILE, read_entries, run_states
+from profiler.errors import UsageError
 from profiler.findings.runs.history import best_over_time, changes, point_of
-from profiler.model import Verdict
+from profiler.model import Environment, Verdict
 from profiler.render.figures.small_line import small_line
+from profiler.run_folder.folder import RunRecord
 
 GPU = {"gpu": "NVIDIA H200", "git_commit": "0123456789abcdef", "git_dirty": True}
+RECORD = asdict(
+    RunRecord("sums", "2026-03-04T10:00:00+00:00", seed=0, environment=Environment(), keys={})
+)
 EVIL = "<script>alert(1)</script>\"' onload=x &amp;"
 
 
@@ -254,7 +261,8 @@ def test_nothing_from_outside_is_markup(tmp_path):
     assert EVIL in document.xpath("//*[local-name()='svg']/@aria-label")[0]
 
 
-def test_list_prints_the_same(tmp_path, capsys):
+def test_list_prints_the_same(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # away from the recordings of this project
     put(tmp_path, summary({"a": 0.5}, hour=1))
     put(tmp_path, summary({"a": 0.6}, hour=2))
     list_runs(ListRequest(tmp_path, json_target="-"))
@@ -281,3 +289,47 @@ def test_a_line_of_equal_numbers_lies_inside_its_box():
     for dot in drawing.xpath(".//circle"):
         assert 0 < float(dot.get("cx")) < width
         assert 0 < float(dot.get("cy")) < height
+
+
+def listed(tmp_path, *names):
+    """Rows of `profiler list NAME… --json`."""
+    target = tmp_path / "list.json"
+    list_runs(ListRequest(out=tmp_path / "reports", names=names, json_target=str(target)))
+    return json.loads(target.read_text())["runs"]
+
+
+def test_list_takes_names_and_sees_replays_and_recordings(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for hour, experiment in ((10, "sums"), (11, "sums"), (12, "other")):
+        folder = put(tmp_path / "reports", summary({"a": 0.5}, hour=hour, experiment=experiment))
+        record = RECORD | {"experiment": experiment, "number": hour}
+        (tmp_path / "reports" / folder / "run.json").write_text(json.dumps(record))
+    replay = summary({"a": 0.5}, hour=13, experiment="sums", replayed={"gpu": "H100"})
+    put(tmp_path / "reports", replay)
+    recording = tmp_path / "experiments/recordings/kept"
+    recording.mkdir(parents=True)
+    (recording / "run.json").write_text(json.dumps(RECORD | {"experiment": "kept"}))
+
+    assert {row["experiment"] for row in listed(tmp_path)} == {"sums", "other", "kept"}
+    sums = listed(tmp_path, "sums")
+    assert [row["replayed"] for row in sums] == [False, False, True]
+    assert [Path(row["run"]).name for row in listed(tmp_path, "sums~1")] == ["20260304-100000"]
+    (row,) = listed(tmp_path, "kept")
+    assert (row["recording"], row["run"]) == (True, "experiments/recordings/kept")
+    assert listed(tmp_path, "experiments/recordings/kept") == [row]
+    with pytest.raises(UsageError, match="neither a run folder"):
+        listed(tmp_path, "nothing")
+    shown = capsys.readouterr().out
+    assert "replay" in shown
+    assert "recording" in shown
+
+
+def test_a_name_without_runs_is_its_recording(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    recording = tmp_path / "recordings/sums"
+    recording.mkdir(parents=True)
+    (recording / "run.json").write_text(json.dumps(RECORD))
+    put(tmp_path / "reports", summary({"a": 0.5}, replayed={"gpu": "H100"}))  # no raw files
+    assert find_run("sums", Path("reports")) == Path("recordings/sums")
+    with pytest.raises(UsageError):
+        find_run("sums~1", Path("reports"))

@@ -40,6 +40,7 @@ class Tools:
     """None where no session of the run needs it."""
     cache_control: str = "all"
     clock_control: str = "none"
+    replay_mode: str = "kernel"
     nsys_window: Window | None = None
     """Part of the program that nsys records; None: all of it."""
     python: str | None = None

@@ -32,6 +32,12 @@ MINIMUM_VERSION = (2025, 1)
 """Oldest release whose `ncu --help` was seen to list `--rename-kernels` (2025.1.1). Without
 `--rename-kernels off`, a file in the user's home can change kernel names; so older is refused."""
 
+KERNEL_REPLAY = "kernel"
+"""ncu's default in every release."""
+
+RANGE_ROW = "range"
+"""What ncu 2025.3.1 writes for the kernel in the row of a range that it replayed."""
+
 NVTX_INCLUDE = "regex:profiler@.*/"
 """All push/pop ranges of the domain `profiler` (`profiler.runner.protocol.NVTX_DOMAIN`); the slash
 is what makes it a push/pop filter."""
@@ -75,6 +81,8 @@ class Ncu:
     cache_control: str = "all"
     clock_control: str = "none"
     python: str | None = None
+    replay_mode: str = KERNEL_REPLAY
+    """How passes are repeated: `kernel`, `range` (our NVTX ranges) or `application`."""
     sections: tuple[str, ...] = ()
     """Sections to collect beside the metrics, with the source of the kernels."""
     name: str = "ncu"
@@ -153,6 +161,7 @@ class Ncu:
             report=report,
             cache_control=self.cache_control,
             clock_control=self.clock_control,
+            replay_mode=self.replay_mode,
             nvtx=nvtx,
             launches=launches,
             sections=self.sections,
@@ -171,6 +180,7 @@ def _create(tools: Tools) -> Ncu:
         tools.ncu,
         cache_control=tools.cache_control,
         clock_control=tools.clock_control,
+        replay_mode=tools.replay_mode,
         python=tools.python,
     )
 
@@ -189,7 +199,7 @@ KIND: CollectorKind = CollectorKind(
     needs=frozenset({Need.NCU, Need.GPU}),
     settings=(
         *("metrics", "counter_samples", "ncu_timing", "explain"),
-        *("cache_control", "clock_control"),
+        *("cache_control", "clock_control", "replay_mode"),
     ),
     measures_commands=True,
 )
@@ -271,6 +281,7 @@ def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
     report: Path,
     cache_control: str,
     clock_control: str,
+    replay_mode: str = KERNEL_REPLAY,
     nvtx: bool = True,
     launches: LaunchFilter | None = None,
     sections: Sequence[str] = (),
@@ -297,6 +308,8 @@ def command(  # noqa: PLR0913 - each is one option of ncu, all by keyword
         *("-f", "-o", str(report)),
         "--nvtx",
     ]
+    if replay_mode != KERNEL_REPLAY:
+        arguments += ["--replay-mode", replay_mode]
     if sections:
         arguments += [word for section in sections for word in ("--section", section)]
         arguments += ["--import-source", "yes"]

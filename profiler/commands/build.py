@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from profiler.commands.output import write_json_target
+from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
-from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
 from profiler.planning.spec import LoadedSpec
@@ -41,7 +41,7 @@ def show_build(request: BuildRequest) -> ExitCode:
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
     loaded = load_experiment(request.spec, overrides=(*request.overrides, *arch_override))
     space = space_of(loaded)
-    plan = make_plan(loaded, space, only=request.only)
+    plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space)
     require_folder(request.out)
     arch = _architecture(loaded)

@@ -26,7 +26,7 @@ def show_doctor(request: DoctorRequest) -> ExitCode:
     document = {"schema_version": SCHEMA_VERSION, "checks": [asdict(check) for check in checks]}
     write_json_target(document, request.json_target)
     if request.json_target != "-":
-        from profiler.render.console.tables import doctor_table
+        from profiler.render.console.lists import doctor_table
 
         make_console(request.color).print(doctor_table(checks))
     return ExitCode.ENVIRONMENT if essential_missing(checks) else ExitCode.COMPLETE

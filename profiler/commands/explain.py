@@ -8,6 +8,7 @@ from pathlib import Path
 from profiler.commands.output import write_json_target
 from profiler.commands.report import read_run
 from profiler.commands.targets import write_stdout
+from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
@@ -34,11 +35,13 @@ class ExplainRequest:
     against: str | None = None
     problem: str | None = None
     json_target: str | None = None
+    reports: Path = Path("reports")
+    """Where runs are looked for by name."""
 
 
 def explain(request: ExplainRequest) -> ExitCode:
     """Print the why of the pair that the answer is about, or of the cells that are named."""
-    findings = find(read_run(RunFolder(request.run)).report)
+    findings = find(read_run(RunFolder(find_run(str(request.run), request.reports))).report)
     cell, pair = explained_pair(findings, request)
     why = findings.why.cells[cell.id]
     if request.json_target != "-":

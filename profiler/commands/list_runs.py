@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from profiler.commands.output import write_json_target
-from profiler.comparison.run_entries import RunEntry, read_entries, run_states
+from profiler.comparison.find_run import find_run
+from profiler.comparison.run_entries import RunEntry, read_entries, read_recordings, run_states
 from profiler.errors import ExitCode
 from profiler.findings.runs.history import BestChange, changes, point_of
 from profiler.model import SCHEMA_VERSION
+from profiler.run_folder.folder import recordings_here
 from profiler.sessions.progress import make_console
 
 
@@ -22,6 +24,8 @@ class ListRequest:
     """Flags of `profiler list`."""
 
     out: Path
+    names: tuple[str, ...] = ()
+    """Experiments or runs; empty: all, and the recordings of the folder here."""
     json_target: str | None = None
     color: str = "auto"
 
@@ -29,13 +33,31 @@ class ListRequest:
 def list_runs(request: ListRequest) -> ExitCode:
     """Print the runs by experiment, the newest first, each with its answer and its verdict."""
     entries = read_entries(request.out, run_states(request.out), _say)
+    entries += read_recordings(recordings_here().values(), _say)
     rows = list(_rows(request.out, entries))
+    if request.names:
+        shown = {folder for name in request.names for folder in _named(name, entries, request.out)}
+        entries = tuple(entry for entry in entries if _path(request.out, entry) in shown)
+        rows = [row for row in rows if Path(row["run"]) in shown]
     write_json_target({"schema_version": SCHEMA_VERSION, "runs": rows}, request.json_target)
     if request.json_target != "-":
-        from profiler.render.console.tables import runs_table
+        from profiler.render.console.lists import runs_table
 
         make_console(request.color).print(runs_table(entries))
     return ExitCode.COMPLETE
+
+
+def _named(name: str, entries: Sequence[RunEntry], out: Path) -> set[Path]:
+    """Folders of the runs that a name stands for; raises UsageError where there are none."""
+    of_experiment = {_path(out, entry) for entry in entries if name == entry.experiment}
+    if of_experiment:
+        return of_experiment
+    folder = find_run(name, out).resolve()
+    return {path for entry in entries if (path := _path(out, entry)).resolve() == folder}
+
+
+def _path(out: Path, entry: RunEntry) -> Path:
+    return Path(entry.folder) if entry.recording else out / entry.folder
 
 
 def _say(text: str) -> None:
@@ -53,10 +75,11 @@ def _rows(out: Path, entries: Sequence[RunEntry]) -> Iterator[dict[str, Any]]:
 def _row(out: Path, run: RunEntry, change: BestChange | None) -> dict[str, Any]:
     point = point_of(run) if run.best else None
     return {
-        "run": str(out / run.folder),
+        "run": str(_path(out, run)),
         "experiment": run.experiment,
         "created": run.created,
         "replayed": run.replayed,
+        "recording": run.recording,
         "gpu": run.gpu or None,
         "commit": run.commit or None,
         "cells": run.cells,

@@ -15,7 +15,6 @@ from profiler.errors import UsageError
 from profiler.model import SCHEMA_VERSION, CellStatus
 from profiler.notices import Notice, fold, in_one_line, remedy, severity, text
 from profiler.outside_text import safe
-from profiler.planning.plan import plan_document
 from profiler.run_folder.folder import PAGE_FILE, SUMMARY_JSON_FILE, write_atomic
 from profiler.sessions.progress import make_console
 
@@ -89,6 +88,7 @@ def notice_lines(notices: Sequence[Notice], *, verbose: bool) -> tuple[str, ...]
 def report_document(findings: Findings) -> dict[str, Any]:
     """The findings as one JSON document: raw numbers, units in the keys, missing is null."""
     from profiler.findings.document import findings_document
+    from profiler.planning.plan import plan_document
     from profiler.render.words.headline import headline_text
 
     report = findings.report

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import write_json_target
+from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
 from profiler.machine.environment import capability_of
 from profiler.model import Plan
-from profiler.planning.plan import make_plan, plan_document
+from profiler.planning.plan import plan_document
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
 from profiler.sessions.experiment_files import load_experiment
@@ -40,7 +41,7 @@ def show_plan(request: PlanRequest) -> ExitCode:
 
     loaded = load_experiment(request.spec, overrides=request.overrides)
     space = space_of(loaded)
-    plan = make_plan(loaded, space, only=request.only)
+    plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
     for note in notes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.recording import write_recording
@@ -18,11 +19,13 @@ class RecordRequest:
 
     run_folder: Path
     target: Path
+    reports: Path = Path("reports")
+    """Where runs are looked for by name."""
 
 
 def make_recording(request: RecordRequest) -> ExitCode:
     """Write the recording; raises UsageError where the target holds anything but an older one."""
-    folder = request.run_folder
+    folder = find_run(str(request.run_folder), request.reports)
     write_recording(RunFolder(folder), request.target, private_texts(folder), private_names(folder))
     make_console("auto").print(f"Recording: {request.target}", markup=False, soft_wrap=True)
     return ExitCode.COMPLETE

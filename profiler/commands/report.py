@@ -16,6 +16,7 @@ from profiler.commands.output import (
     write_results,
 )
 from profiler.commands.stages import Stages
+from profiler.comparison.find_run import find_run
 from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.planning.spec import load_spec
@@ -36,12 +37,14 @@ class ReportRequest:
     verbose: bool = False
     color: str = "auto"
     markdown_target: str | None = None
+    reports: Path = Path("reports")
+    """Where runs are looked for by name."""
 
 
 def rebuild_report(request: ReportRequest) -> ExitCode:
     """Write the results of a run again; those of a recording into a new folder under `out`."""
     require_one_stdout(request.json_target, request.markdown_target)
-    run = RunFolder(request.run_folder)
+    run = RunFolder(find_run(str(request.run_folder), request.reports))
     stages = Stages(request.color)
     with stages.stage(f"Reading {run.path}"):
         finished = read_run(run)

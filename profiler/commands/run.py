@@ -19,6 +19,7 @@ from profiler.commands.output import (
     write_markdown_target,
     write_results,
 )
+from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.findings.document import judged_table
 from profiler.findings.find import find
@@ -27,7 +28,6 @@ from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, t
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
-from profiler.planning.plan import make_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
@@ -162,7 +162,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
 def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
     loaded = load_experiment(request.spec, overrides=overrides)
     space = space_of(loaded)
-    return _Planned(loaded, space, make_plan(loaded, space, only=request.only))
+    return _Planned(loaded, space, selected_plan(loaded, space, request.only))
 
 
 # ---- this machine, or a recording ----------------------------------------------------------------

@@ -7,8 +7,8 @@ is kept beside the runs, and is read again only where a file has changed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from profiler.run_folder.folder import (
 )
 
 KEPT_FILE = ".index.json"
-_VERSION = 1
+_VERSION = 2
 """Of the content of an entry: those that were kept by another version are read again."""
 _SHORT_COMMIT = 8
 _NO_NUMBER = float("nan")
@@ -69,6 +69,8 @@ class RunEntry:
     answer: str
     """One sentence; empty of a run that has not ended."""
     best: tuple[ProblemBest, ...]
+    recording: bool = False
+    """Whether it is a recording, whose answer is found when it is reported."""
 
     @property
     def when(self) -> float:
@@ -150,6 +152,22 @@ def _place(entry: RunEntry, newest: Mapping[str, float]) -> tuple[Any, ...]:
     return newest[entry.experiment], entry.experiment, entry.number, entry.when, entry.folder
 
 
+def read_recordings(
+    folders: Iterable[Path], on_odd: Callable[[str], None] = lambda _: None
+) -> tuple[RunEntry, ...]:
+    """Entries of recordings, in their order; what cannot be read is left out, and said."""
+    entries = []
+    for folder in folders:
+        try:
+            record = read_json(folder / RUN_FILE)
+            entry = _checked_entry(record, folder.as_posix(), folder, page=False)
+        except UsageError as error:
+            on_odd(f"left out: {error}")
+            continue
+        entries.append(replace(entry, recording=True))
+    return tuple(entries)
+
+
 def keep_entries(out: Path, states: State, entries: tuple[RunEntry, ...]) -> None:
     """Write down what was read, for the next time."""
     cached = {entry.folder: _Kept(states[entry.folder], entry) for entry in entries}
@@ -179,11 +197,19 @@ def _read(out: Path, folder: str) -> RunEntry:
             raise
         summary = {}
     document: Mapping[str, Any] = asdict(record) | summary if record else summary
+    page = (run.path / PAGE_FILE).is_file()
+    number = 0 if record is None else record.number
+    return _checked_entry(document, folder, run.path, page=page, number=number)
+
+
+def _checked_entry(
+    document: Mapping[str, Any], folder: str, path: Path, *, page: bool, number: int = 0
+) -> RunEntry:
+    """Raises UsageError, which names `path`, where a document is none of this program."""
     try:
-        page = (run.path / PAGE_FILE).is_file()
-        return _entry(document, folder, 0 if record is None else record.number, page=page)
+        return _entry(document, folder, number, page=page)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"{run.path}: damaged, or none of this program: {error!r}") from error
+        raise UsageError(f"{path}: damaged, or none of this program: {error!r}") from error
 
 
 def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool) -> RunEntry:

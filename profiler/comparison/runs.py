@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from profiler.comparison.find_run import find_run
 from profiler.errors import UsageError
 from profiler.model import Cell, Outcome
 from profiler.outside_text import safe, safe_values
 from profiler.planning.cell_filter import select_cells
 from profiler.planning.spec import CommandWorkload, did_you_mean, load_spec
-from profiler.run_folder.folder import RunFolder, RunRecord, runs
+from profiler.run_folder.folder import RunFolder, RunRecord
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.planned import plan_of
 from profiler.run_folder.load.report import Report
 
-_NAME = re.compile(r"(?P<experiment>[^/~]+)(?:~(?P<back>\d+))?")
 _FEWEST_RUNS = 2
 
 
@@ -63,38 +62,6 @@ def find_runs(wanted: Sequence[str], out: Path) -> tuple[Path, ...]:
             )
         texts[folder] = text
     return tuple(texts)
-
-
-def find_run(text: str, out: Path) -> Path:
-    """Folder of the run that a text names, as in `find_runs`; raises UsageError for none."""
-    path = Path(text)
-    if RunFolder(path).exists():
-        return path
-    name = _NAME.fullmatch(text)
-    if name is not None:
-        recorded = runs(out, name["experiment"])
-        back = int(name["back"] or 0)
-        if back < len(recorded):
-            return recorded[-1 - back].path
-        if recorded:
-            raise UsageError(f"{text}: {name['experiment']} has only {len(recorded)} runs in {out}")
-    if path.is_dir():
-        return _newest_in(path, text)
-    raise UsageError(
-        f"{text}: neither a run folder nor an experiment with runs in {out}",
-        remedy="`profiler list` shows the runs that there are.",
-    )
-
-
-def _newest_in(folder: Path, text: str) -> Path:
-    """The newest run of a folder of runs, such as `reports/softmax`."""
-    recorded = runs(folder.resolve().parent, folder.resolve().name)
-    if recorded:
-        return recorded[-1].path
-    raise UsageError(
-        f"{text}: not a run folder (no run.json), and no runs in it",
-        remedy="The folder of a replay holds no raw files: name its recording instead.",
-    )
 
 
 def read_runs(

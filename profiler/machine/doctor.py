@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -26,17 +26,13 @@ from profiler.machine.environment import (
     package_version,
 )
 from profiler.machine.gpu_lock import is_free
-from profiler.machine.lock_files import FOLDER_VARIABLE
+from profiler.machine.lock_files import FOLDER_VARIABLE, own_cache_folder
 from profiler.machine.nsys_install import importer_fault, nsys_version
+from profiler.machine.torch_install import ask_torch
 
 _ENOUGH_DISK_BYTES = 2 * 1024**3
 """A report of ncu 2025.3.1 had 6 MB and 17 kB more for each launch with one-pass metrics; a large
 run has some ten thousand launches, and cached builds beside them."""
-
-_TORCH_TIMEOUT_S = 120.0
-_TORCH_PROBE = (
-    "import torch; print(torch.__version__, torch.version.cuda, torch.cuda.is_available())"
-)
 
 _CAP_SYS_ADMIN = 21  # linux/capability.h
 _CAP_PERFMON = 38
@@ -74,6 +70,8 @@ class Machine:
     out: Path = field(default_factory=Path.cwd)
     """Folder that runs are written to."""
     lock_folder: Path | None = None
+    cache: Path | None = None
+    """File in which the answer of torch is kept; None: one in the user's cache folder."""
 
     def which(self, name: str) -> Path | None:
         """Program on PATH."""
@@ -85,22 +83,27 @@ def examine(machine: Machine | None = None, gpu: Gpu | None = None) -> tuple[Che
     """Run all checks, in the order in which things are needed. `gpu` None: look for one."""
     machine = machine or Machine()
     gpu = gpu or find_gpu(machine.environ)
-    torch, own_nsys = check_torch(machine), check_nsys(machine)
+    # Each of these starts programs: together they take as long as the slowest.
+    with ThreadPoolExecutor() as pool:
+        torch, ncu, nvcc, own_nsys = (
+            pool.submit(check_torch, machine, gpu),
+            *(pool.submit(check, machine) for check in (check_ncu, check_nvcc, check_nsys)),
+        )
     return (
         check_gpu(gpu),
-        check_ncu(machine),
+        ncu.result(),
         check_counters(machine, gpu),
         check_clocks(gpu),
         check_lock(machine, gpu),
         check_processes(gpu),
-        check_nvcc(machine),
+        nvcc.result(),
         check_host_compiler(machine),
         check_ninja(machine),
-        torch,
+        torch.result(),
         check_nvtx(),
         check_disk(machine),
-        own_nsys,
-        check_timelines(nsys_check=own_nsys, torch_check=torch),
+        own_nsys.result(),
+        check_timelines(nsys_check=own_nsys.result(), torch_check=torch.result()),
     )
 
 
@@ -220,7 +223,7 @@ def check_processes(gpu: Gpu | None) -> Check:
         "other processes",
         Status.WARNING,
         f"{len(gpu.compute_processes)} on the GPU (process {pids})",
-        "Their work changes the numbers: end them or choose another GPU with CUDA_VISIBLE_DEVICES.",
+        "Their work changes the numbers: end them or choose another GPU: --device cuda:1.",
     )
 
 
@@ -258,29 +261,18 @@ def check_ninja(machine: Machine) -> Check:
     return Check("ninja", Status.OK, version or "on PATH")
 
 
-def check_torch(machine: Machine) -> Check:
-    """Import torch in a process of its own, so that this one stays without it."""
+def check_torch(machine: Machine, gpu: Gpu | None = None) -> Check:
+    """Ask torch in a process of its own, or read what it said when last imported."""
     remedy = "pip install 'kernel-profiler[torch]', with a CUDA build of torch."
-    try:
-        done = subprocess.run(
-            [machine.python, "-c", _TORCH_PROBE],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TORCH_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return Check("torch", Status.MISSING, f"cannot be checked: {error}", remedy, essential=True)
-    if done.returncode != 0:
-        error_lines = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
-        return Check("torch", Status.MISSING, error_lines[0], remedy, essential=True)
-    version, cuda, available = done.stdout.split()[-3:]
-    if cuda == "None" or available != "True":
-        why = "has no CUDA support" if cuda == "None" else "sees no GPU"
-        return Check("torch", Status.MISSING, f"{version} {why}", remedy, essential=True)
-    return Check("torch", Status.OK, f"{version}, CUDA {cuda}", essential=True)
+    described = () if gpu is None else (gpu.uuid, gpu.driver)
+    kept_file = machine.cache or own_cache_folder(machine.environ) / "torch.json"
+    torch = ask_torch(machine.python, machine.environ, described, kept_file)
+    if torch.error:
+        return Check("torch", Status.MISSING, torch.error, remedy, essential=True)
+    if torch.cuda is None or not torch.sees_gpu:
+        why = "has no CUDA support" if torch.cuda is None else "sees no GPU"
+        return Check("torch", Status.MISSING, f"{torch.version} {why}", remedy, essential=True)
+    return Check("torch", Status.OK, f"{torch.version}, CUDA {torch.cuda}", essential=True)
 
 
 def check_nvtx() -> Check:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.metadata
+import itertools
 import os
 import platform
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,8 @@ from typing import Any
 import profiler
 from profiler.model import Environment
 
+VISIBLE_VARIABLE = "CUDA_VISIBLE_DEVICES"
+"""Environment variable that says which GPUs a CUDA program sees, by index or UUID."""
 _COMMIT_VARIABLE = "PROFILER_GIT_COMMIT"
 _TOOL_TIMEOUT_S = 30.0
 _BITS_PER_BYTE = 8
@@ -73,8 +76,33 @@ def find_gpu(
     CUDA may count them by speed, unless CUDA_DEVICE_ORDER=PCI_BUS_ID is set. `nvml` is pynvml.
     """
     environ = os.environ if environ is None else environ
-    with open_gpu(environ.get("CUDA_VISIBLE_DEVICES"), nvml) as opened:
+    with open_gpu(environ.get(VISIBLE_VARIABLE), nvml) as opened:
         return None if opened is None else _describe(*opened)
+
+
+def visible_gpus(
+    environ: Mapping[str, str] | None = None, nvml: ModuleType | None = None
+) -> tuple[Gpu, ...]:
+    """Every GPU that CUDA_VISIBLE_DEVICES leaves, in its order or that of the PCI bus."""
+    environ = os.environ if environ is None else environ
+    nvml = _nvml() if nvml is None else nvml
+    if nvml is None:
+        return ()
+    with _session(nvml) as works:
+        names = _visible_names(nvml, environ.get(VISIBLE_VARIABLE)) if works else ()
+        handles = (_first_visible(nvml, name) for name in names)
+        # Like CUDA, which ignores what stands behind the first name that is none.
+        known = itertools.takewhile(lambda handle: handle is not None, handles)
+        return tuple(_describe(nvml, handle) for handle in known)
+
+
+def _visible_names(nvml: Any, visible: str | None) -> Sequence[str]:
+    if visible is not None:
+        return visible.split(",")
+    try:
+        return [str(index) for index in range(nvml.nvmlDeviceGetCount())]
+    except nvml.NVMLError:
+        return ()
 
 
 @contextlib.contextmanager

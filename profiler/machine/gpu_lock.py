@@ -126,8 +126,7 @@ class _Waiting:
             if now >= self._deadline:
                 raise EnvironmentUnusable(
                     f"{self._holder()} holds {self._gpu} (waited {self._timeout_s:.0f} s).",
-                    remedy="Wait for it or end it; or choose another GPU with "
-                    "CUDA_VISIBLE_DEVICES.",
+                    remedy="Wait for it or end it; or choose another GPU: --device cuda:1.",
                 )
             if now >= self._speak_at and not self._spoken:
                 self._spoken = True

@@ -38,11 +38,16 @@ def lock_folder(environ: Mapping[str, str] | None = None) -> Path:
 
 def own_lock_folder(environ: Mapping[str, str] | None = None) -> Path:
     """Folder of the locks of this user alone, for where the shared ones cannot be used."""
+    return own_cache_folder(environ) / "locks"
+
+
+def own_cache_folder(environ: Mapping[str, str] | None = None) -> Path:
+    """Folder for what this user's runs may keep, and lose, between them."""
     environ = os.environ if environ is None else environ
     home = environ.get("HOME")
     cache = environ.get("XDG_CACHE_HOME") or (f"{home}/.cache" if home else None)
     folder = Path(cache) if cache else _SHARED_FOLDERS[-1] / f"kernel-profiler-{os.getuid()}"
-    return folder / "kernel-profiler" / "locks"
+    return folder / "kernel-profiler"
 
 
 @contextmanager

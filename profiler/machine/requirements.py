@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -11,9 +12,16 @@ from profiler.collect.ncu import WITHOUT_NCU, find_ncu, ncu_version, require_ver
 from profiler.collect.nsys import Nsys, find_nsys
 from profiler.collect.nsys import require_version as require_nsys_version
 from profiler.collect.registry import needed
-from profiler.errors import EnvironmentUnusable
+from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.compilers import find_nvcc
-from profiler.machine.environment import Gpu, architecture_of, find_gpu, probe_environment
+from profiler.machine.environment import (
+    VISIBLE_VARIABLE,
+    Gpu,
+    architecture_of,
+    find_gpu,
+    probe_environment,
+    visible_gpus,
+)
 from profiler.machine.nsys_install import importer_fault, nsys_version
 from profiler.model import Environment
 from profiler.planning.spec import CommandWorkload, Experiment
@@ -28,6 +36,8 @@ class Machine:
     """`cuda` or `cpu`."""
     ncu: Path | None
     nsys: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables of every session: the GPU that it sees, where one was asked for."""
 
     def architecture(self, wanted: str) -> str:
         """Architecture to compile for: the one asked for, or that of the GPU here."""
@@ -44,7 +54,7 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
     whatever the experiment's collectors.
     """
     collect = experiment.collect
-    gpu = find_gpu()
+    gpu = _asked_gpu(collect.gpu_index)
     device = _device(experiment, gpu)
     _require_torch(experiment)
     ncu, version = None, None
@@ -63,7 +73,22 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
         cache_control=collect.cache_control if ncu else None,
         clock_control=collect.clock_control if ncu else None,
     )
-    return Machine(environment, device, ncu, nsys)
+    only = {VISIBLE_VARIABLE: gpu.uuid} if gpu and gpu.uuid and ":" in collect.device else {}
+    return Machine(environment, device, ncu, nsys, only)
+
+
+def _asked_gpu(index: int | None) -> Gpu | None:
+    """The GPU of this number, the first for None; UsageError where there are only others."""
+    if index is None:
+        return find_gpu()
+    gpus = visible_gpus()
+    if gpus and index >= len(gpus):
+        there = ", ".join(f"cuda:{place} ({gpu.name})" for place, gpu in enumerate(gpus))
+        raise UsageError(
+            f"collect.device: there is no cuda:{index} on this machine.",
+            remedy=f"There is {there}.",
+        )
+    return gpus[index] if gpus else None
 
 
 def _usable_ncu(experiment: Experiment) -> tuple[Path, str]:

@@ -148,6 +148,29 @@ _TIMING = (
         better="lower",
     ),
     Metric(
+        name="power_w",
+        label="Power",
+        unit="W",
+        pass_class=PassClass.STATIC,
+        definition="Mean power of the GPU while CUDA events timed a visit, by NVML, which averages "
+        "over a second on most GPUs. Only of visits that last longer than that and that their "
+        "launches fill to 90 %: raise collect.repeats until they do. Of the whole board, with "
+        "what it takes when idle.",
+        source="timer",
+        decimals=1,
+    ),
+    Metric(
+        name="energy_j",
+        label="Energy per launch",
+        unit="J",
+        pass_class=PassClass.STATIC,
+        definition="Mean power of the visit times the duration of the launch by CUDA events. There "
+        "where the power is.",
+        source="timer",
+        better="lower",
+        decimals=4,
+    ),
+    Metric(
         name="profiler_duration_ns",
         label="Duration (torch.profiler)",
         unit="ns",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from profiler.errors import UsageError
 from profiler.model import Cell, Params
@@ -13,6 +14,7 @@ from profiler.planning.spec.source import parse_value
 from profiler.planning.spec.values import did_you_mean
 
 MAX_SHOWN_VALUES = 12
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 _IDENTITIES: dict[str, Callable[[Cell], tuple[str, ...]]] = {
     "variant": lambda cell: (cell.variant.name, cell.variant.id),
@@ -26,25 +28,32 @@ class _Term:
     key: str
     wanted: tuple[str, ...]
 
-    def holds(self, cell: Cell) -> bool:
+    def holds(self, cell: Cell, labels: Mapping[str, str]) -> bool:
+        if self.key == "variant" and labels.get(cell.variant.id) in self.wanted:
+            return True
         if self.key in _IDENTITIES:
             return any(name in self.wanted for name in _IDENTITIES[self.key](cell))
         params = _params(cell)
         return self.key in params and any(_fits(value, params[self.key]) for value in self.wanted)
 
 
-def select_cells(cells: Sequence[Cell], only: str, baseline: str | None) -> tuple[Cell, ...]:
+def select_cells(
+    cells: Sequence[Cell],
+    only: str,
+    baseline: str | None,
+    labels: Mapping[str, str] = NO_LABELS,
+) -> tuple[Cell, ...]:
     """The cells that a filter names, and the baseline's on the same problems.
 
     `a=1,b=2` asks for both, `a=1|2` for either. Keys are parameters, `variant` and `problem` (name
-    or id), and `cell` (id). Raises `UsageError` for a key that does not exist, and where nothing
-    matches.
+    or id), and `cell` (id). `labels`: what pages call a variant, by its id; `variant` takes them
+    too. Raises `UsageError` for a key that does not exist, and where nothing matches.
     """
     terms = [_parse(term, only) for term in only.split(",")]
     _check_keys(terms, cells, only)
-    matching = {cell.id for cell in cells if all(term.holds(cell) for term in terms)}
+    matching = {cell.id for cell in cells if all(term.holds(cell, labels) for term in terms)}
     if not matching:
-        raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms))
+        raise UsageError(f"--only {only}: no cell matches", remedy=_remedy(cells, terms, labels))
     problems = {cell.problem.id for cell in cells if cell.id in matching}
     return tuple(
         cell
@@ -82,10 +91,10 @@ def _fits(wanted: str, value: str | int | float | bool | None) -> bool:
         return False
 
 
-def _remedy(cells: Sequence[Cell], terms: Sequence[_Term]) -> str:
+def _remedy(cells: Sequence[Cell], terms: Sequence[_Term], labels: Mapping[str, str]) -> str:
     """Values of the first key that nothing matches, or a hint that only the combination fails."""
     for term in terms:
-        if not any(term.holds(cell) for cell in cells):
+        if not any(term.holds(cell, labels) for cell in cells):
             values = dict.fromkeys(text for cell in cells for text in _texts(term.key, cell))
             shown = [*list(values)[:MAX_SHOWN_VALUES], *["…"][: len(values) > MAX_SHOWN_VALUES]]
             return f"{term.key} is one of: {', '.join(shown)}"

@@ -28,7 +28,7 @@ from profiler.model import (
     Visit,
     cell_id,
 )
-from profiler.planning.cell_filter import select_cells
+from profiler.planning.cell_filter import NO_LABELS, select_cells
 from profiler.planning.cuda_file import check_cuda_file
 from profiler.planning.matrix import (
     MAX_COMBINATIONS,
@@ -58,7 +58,13 @@ MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
 
 
-def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> Plan:
+def make_plan(
+    loaded: LoadedSpec,
+    space: Space,
+    *,
+    only: str | None = None,
+    labels: Mapping[str, str] = NO_LABELS,
+) -> Plan:
     """Plan an experiment; `only` keeps the cells that a filter names (see `select_cells`).
 
     Cells are in the order of the spec, problem by problem. Raises `SpecError` where the spec leaves
@@ -79,7 +85,7 @@ def make_plan(loaded: LoadedSpec, space: Space, *, only: str | None = None) -> P
     _check_page_parameters(loaded, expanded)
     _check_page_grid(loaded, expanded)
     if only is not None:
-        cells = select_cells(cells, only, baseline.id)
+        cells = select_cells(cells, only, baseline.id, labels)
     plan = Plan(
         experiment=experiment.name,
         seed=experiment.collect.seed,

@@ -11,7 +11,7 @@ from profiler import notices
 from profiler.commands.explain import ExplainRequest, explained_pair
 from profiler.commands.output import report_document
 from profiler.commands.report import read_run
-from profiler.comparison.runs import find_run
+from profiler.comparison.find_run import find_run
 from profiler.findings.document import cell_table, summary_table
 from profiler.findings.find import find
 from profiler.findings.findings import Findings

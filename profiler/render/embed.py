@@ -33,7 +33,8 @@ from profiler.render.tables.main_table import Facet
 from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
 from profiler.render.words.baselines import baseline_label, why_no_verdict
-from profiler.render.words.verdicts import CSS, ORDER, details, word
+from profiler.render.words.verdict_words import CSS, ORDER, word
+from profiler.render.words.verdicts import details
 
 SUMMARY_FIELDS = (
     "n",

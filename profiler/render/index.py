@@ -12,8 +12,9 @@ from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import BestChange, BestPoint, best_over_time, changes
 from profiler.render.figures.small_line import small_line
 from profiler.render.page import render
-from profiler.render.words import numbers, verdicts
+from profiler.render.words import numbers
 from profiler.render.words.history import best_words, change_words
+from profiler.render.words.verdict_words import CSS
 
 INDEX_FILE = "index.html"
 
@@ -123,7 +124,7 @@ def _entry(run: RunEntry, change: BestChange | None) -> IndexEntry:
         dates=(run.created,),
         answer=run.answer or "No results yet: the run goes on, or was stopped.",
         facts=tuple(filter(None, facts)),
-        mark=Mark(verdicts.CSS[change.verdict], change_words(change)) if change else None,
+        mark=Mark(CSS[change.verdict], change_words(change)) if change else None,
     )
 
 

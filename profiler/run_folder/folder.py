@@ -549,6 +549,15 @@ def runs(out: Path, experiment: str | None = None) -> tuple[RunFolder, ...]:
     return tuple(RunFolder(folder) for folder in sorted(folders, key=_order))
 
 
+def recordings_here(folder: Path = Path()) -> dict[str, Path]:
+    """Recordings in a project, by the name of their folder: in `recordings/` or `experiments/`."""
+    return {
+        file.parent.name: file.parent
+        for beside in ("recordings", "experiments/recordings")
+        for file in sorted(folder.glob(f"{beside}/*/{RUN_FILE}"))
+    }
+
+
 def next_number(out: Path, experiment: str) -> int:
     """RunRecord.number of a new run."""
     return 1 + max((_order(run.path)[0] for run in runs(out, experiment)), default=0)

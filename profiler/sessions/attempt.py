@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import subprocess
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from profiler.collect import Collector, Command, read_text
@@ -39,14 +39,16 @@ class Session:
     """Lock file that is held while anything of a session lives (`GpuLock.session_file`)."""
     compiled: Path | None = None
     """Folder for what torch and Triton compile; None: their own, which other runs have filled."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables (`Machine.variables`)."""
 
     def command(self, folder: Path) -> Command:
         """Command of an attempt whose files go to `folder`."""
         command = self.collector.session_command(folder / JOB, folder, self.metrics)
-        if self.compiled is None:
-            return command
-        caches = {name: str(self.compiled / tool) for name, tool in _COMPILER_CACHES.items()}
-        return replace(command, env={**command.env, **caches})
+        variables = dict(self.variables)
+        if self.compiled is not None:
+            variables |= {n: str(self.compiled / tool) for n, tool in _COMPILER_CACHES.items()}
+        return replace(command, env={**command.env, **variables})
 
 
 def run_attempt(  # noqa: PLR0913 - the last two by keyword

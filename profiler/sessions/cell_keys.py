@@ -53,6 +53,8 @@ def cell_keys(
                 "timeline",
                 "explain",
                 "recheck",
+                # Only where it is not what it was before it could be chosen.
+                *(["replay_mode"] if collect.replay_mode == "kernel" else []),
             },
         )
         | metrics

@@ -168,6 +168,7 @@ def first_command(plan: Plan, experiment: Experiment) -> str:
         nsys=Path("nsys"),
         cache_control=collect.cache_control,
         clock_control=collect.clock_control,
+        replay_mode=collect.replay_mode,
         python="python",
     )
     collector = COLLECTORS[session.collector].create(tools)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from profiler.collect.ncu import RANGE_ROW
 from profiler.model import Cell, Plan
 from profiler.planning.space import Space
 from profiler.run_folder.folder import KERNELS_FILE, KernelCheck
@@ -43,6 +44,8 @@ def _fell_back(
     for cell, lists in kernels.items():
         variant, problem = planned[cell].variant.params, planned[cell].problem.params
         for names in lists:
+            if RANGE_ROW in names:  # of a range that was replayed, ncu names no kernel
+                continue
             reason = space.check_kernels(variant, problem, names)
             if reason is not None:
                 reasons.setdefault(cell, reason)

@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from profiler.analyse.judge import is_judged
+from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
@@ -252,12 +253,14 @@ def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -
 def _explains(request: MeasureRequest) -> bool:
     """Whether ncu explains cells: where it counts those of a workload in Python.
 
-    Not of external commands.
+    Not of external commands, and not where kernels wait for one another: what tells why is
+    counted kernel by kernel, and such a kernel alone would hang.
     """
     experiment = request.loaded.experiment
     asked = experiment.collect.explain or request.explain is not None
     by_ncu = EXPLAINS in experiment.collect.collectors
-    return asked and by_ncu and not isinstance(experiment.workload, CommandWorkload)
+    alone = experiment.collect.replay_mode == KERNEL_REPLAY
+    return asked and by_ncu and alone and not isinstance(experiment.workload, CommandWorkload)
 
 
 def _measure_explained(

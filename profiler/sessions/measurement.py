@@ -377,6 +377,7 @@ class Measurement:
             limits=self._limits(),
             lock_file=self.lock_file,
             compiled=self.run.path.resolve() / COMPILED_FOLDER,
+            variables=self.machine.variables,
         )
 
     def _start_waiting(self, session: SessionPlan) -> Waiting:
@@ -536,6 +537,7 @@ class Measurement:
             metrics=self._tool_metrics(session),
             limits=self._limits(),
             lock_file=self.lock_file,
+            variables=self.machine.variables,
         )
         cells = {cell.id: cell for cell in self.plan.cells}
         visited = {visit.cell for visit in missing}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from profiler.analyse.parts import launch_window
@@ -31,6 +31,8 @@ class Program:
     """Names of the tool."""
     limits: Limits
     lock_file: Path | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Environment variables (`Machine.variables`)."""
 
     def command(self, cell: Cell, folder: Path, *, counted: bool = False) -> Command:
         """Command of one visit; its files go to `folder`.
@@ -131,6 +133,7 @@ def run_check(
 
 
 def _run(program: Program, command: Command, folder: Path) -> SessionResult:
+    command = replace(command, env={**command.env, **program.variables})
     return run_session(
         command, folder=folder, limits=program.limits, journal=None, lock_file=program.lock_file
     )

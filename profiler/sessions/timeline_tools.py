@@ -39,6 +39,7 @@ class TimelineTools:
             nsys=self.machine.nsys,
             cache_control=collect.cache_control,
             clock_control=collect.clock_control,
+            replay_mode=collect.replay_mode,
             nsys_window=self.nsys_window(),
         )
 

@@ -1,6 +1,7 @@
 """The doctor's checks on made-up machines."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def machine(tmp_path):
         python=str(python),
         out=tmp_path / "reports/not/yet/there",
         lock_folder=tmp_path / "locks",
+        cache=tmp_path / "cache/torch.json",
     )
 
 
@@ -80,7 +82,11 @@ def test_a_machine_with_everything(machine):
 def test_names_are_unique_and_everything_missing_has_a_remedy(tmp_path, monkeypatch):
     monkeypatch.setattr(doctor, "find_gpu", lambda environ: None)
     bare = Machine(
-        environ={"PATH": ""}, root=tmp_path, python=str(tmp_path / "none"), lock_folder=tmp_path
+        environ={"PATH": ""},
+        root=tmp_path,
+        python=str(tmp_path / "none"),
+        lock_folder=tmp_path,
+        cache=tmp_path / "torch.json",
     )
     checks = examine(bare)
     assert len(by_name(checks)) == len(checks)
@@ -146,6 +152,25 @@ def test_torch_that_cannot_measure_is_missing(machine, body, words):
     check = doctor.check_torch(machine)
     assert (check.status, check.essential) == (Status.MISSING, True)
     assert words in check.detail
+
+
+def test_torch_is_imported_again_only_where_something_changed(machine):
+    counter = machine.root / "imports"
+    program(Path(machine.python), f"echo x >> {counter}; echo '2.13.0 13.0 True'")
+    for _ in range(2):
+        assert doctor.check_torch(machine, H200).detail == "2.13.0, CUDA 13.0"
+    assert len(counter.read_text().split()) == 1
+    assert doctor.check_torch(machine, replace(H200, driver="590.1")).status is Status.OK
+    assert len(counter.read_text().split()) == 2
+    assert str(machine.root) not in machine.cache.read_text()
+
+
+def test_torch_that_does_not_see_the_gpu_is_asked_again(machine):
+    program(Path(machine.python), "echo '2.13.0 13.0 False'")
+    assert doctor.check_torch(machine, H200).status is Status.MISSING
+    assert not machine.cache.exists()
+    assert doctor.check_torch(machine).status is Status.MISSING  # no GPU: nothing to wait for
+    assert machine.cache.exists()
 
 
 def test_torch_is_not_imported_here():

@@ -11,6 +11,7 @@ from profiler.machine.environment import (
     nvcc_version,
     package_version,
     probe_environment,
+    visible_gpus,
 )
 
 
@@ -102,6 +103,24 @@ def test_first_visible_device(visible, uuid):
     gpu = find_gpu(environ, FakeNvml())
     assert (gpu.uuid if gpu else None) == uuid
     assert (find_gpu(environ, FakeNvml()) is not None) is (uuid is not None)
+
+
+@pytest.mark.parametrize(
+    ("visible", "uuids"),
+    [
+        (None, ["GPU-aaaa-1", "GPU-bbbb-2"]),
+        ("1,0", ["GPU-bbbb-2", "GPU-aaaa-1"]),
+        ("GPU-bbbb", ["GPU-bbbb-2"]),
+        ("1,-1,0", ["GPU-bbbb-2"]),
+        ("", []),
+    ],
+)
+def test_gpus_are_numbered_as_cuda_numbers_what_is_visible(visible, uuids):
+    environ = {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}
+    nvml = FakeNvml()
+    assert [gpu.uuid for gpu in visible_gpus(environ, nvml)] == uuids
+    assert nvml.open == 0
+    assert visible_gpus(environ, FakeNvml(driver=False)) == ()
 
 
 def test_mig_instance_is_found_by_its_uuid():

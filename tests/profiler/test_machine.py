@@ -5,7 +5,7 @@ from run_folders import FAKE_NCU, SPEC
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.errors import EnvironmentUnusable, ExitCode
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
 from profiler.machine import requirements as machine_module
 from profiler.machine.environment import Gpu, architecture_of
 from profiler.machine.requirements import Machine, find_machine
@@ -19,8 +19,9 @@ H200 = Gpu(name="NVIDIA H200", uuid="GPU-1", compute_capability="9.0", driver="5
 def find(tmp_path, monkeypatch):
     """Look for a machine with this GPU; ncu is the stand-in unless `ncu` says something else."""
 
-    def search(collect="", *, gpu=None, ncu=str(FAKE_NCU), **environment):
+    def search(collect="", *, gpu=None, gpus=(), ncu=str(FAKE_NCU), **environment):
         monkeypatch.setattr(machine_module, "find_gpu", lambda: gpu)
+        monkeypatch.setattr(machine_module, "visible_gpus", lambda: gpus)
         monkeypatch.setenv("PROFILER_NCU", ncu)
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
@@ -52,6 +53,25 @@ def test_device(find, collect, gpu, device):
     assert (machine.ncu is not None) == ("ncu" in collect)
     # A GPU that the run does not use is no part of what could change a number.
     assert machine.environment.gpu == (gpu.name if device == "cuda" else None)
+
+
+H100 = Gpu(name="NVIDIA H100", uuid="GPU-2", compute_capability="9.0", driver="580.1")
+
+
+def test_the_gpu_that_is_asked_for_is_the_only_one_that_sessions_see(find):
+    machine = find("device: 'cuda:1',", gpu=H200, gpus=(H200, H100))
+    assert (machine.device, machine.environment.gpu) == ("cuda", "NVIDIA H100")
+    assert machine.environment.gpu_uuid == "GPU-2"  # what lock and clock sampler go by
+    assert machine.variables == {"CUDA_VISIBLE_DEVICES": "GPU-2"}
+    assert find("device: cuda,", gpu=H200, gpus=(H200, H100)).variables == {}
+
+
+def test_a_gpu_that_is_not_there_is_answered_with_those_that_are(find):
+    with pytest.raises(UsageError, match="no cuda:2") as error:
+        find("device: 'cuda:2',", gpu=H200, gpus=(H200, H100))
+    assert "cuda:0 (NVIDIA H200), cuda:1 (NVIDIA H100)" in error.value.remedy
+    with pytest.raises(EnvironmentUnusable, match="No NVIDIA GPU"):
+        find("device: 'cuda:0',", gpu=None)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.analyse.judge import is_judged
+from profiler.commands.selected_plan import selected_plan
 from profiler.errors import SpecError, UsageError
+from profiler.findings.variant_names import find_names
 from profiler.model import Cell, Plan, Problem, SessionKind, Variant, cell_id
 from profiler.planning.matrix import default_name, identify
 from profiler.planning.plan import block_visits, command_values, make_plan, plan_document
@@ -543,6 +545,19 @@ def test_blocks_are_ordered_whatever_else_is_asked_for(first: int, last: int, se
     whole = list(block_visits(cells, "s", range(10), seed=seed, twice="c"))
     part = list(block_visits(cells[::-1], "s", range(first, last), seed=seed, twice="c"))
     assert part == [visit for visit in whole if first <= visit.block < last]
+
+
+def test_only_takes_the_labels_of_the_page() -> None:
+    """The names of these variants hold commas, which `--only` reads as another condition."""
+    loaded = load_spec(SOFTMAX.with_name("autotune.yaml"))
+    space = space_of(loaded)
+    whole = selected_plan(loaded, space, None)
+    names = find_names(whole.variants, references={whole.baseline or "", *whole.references})
+    variant = next(item for item in whole.variants if names.label(item) != item.name)
+    picked = selected_plan(loaded, space, f"variant={names.label(variant)}")
+    assert {item.id for item in picked.variants} == {whole.baseline, variant.id}
+    with pytest.raises(UsageError, match="no cell matches"):
+        selected_plan(loaded, space, "variant=nothing")
 
 
 # ---- --only --------------------------------------------------------------------------------------

@@ -413,6 +413,16 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
             "a timer needs a workload in Python",
         ),
         (
+            "name: x\nworkload: {command: ./a}\ncollect: {replay_mode: range}\n" + VARIANTS,
+            "spec.yaml:1: collect.replay_mode: range replays visits, which an external command "
+            "does not have; use application",
+        ),
+        (
+            f"name: x\nworkload: kernels.x\n{VARIANTS}collect: {{replay_mode: application}}\n",
+            "spec.yaml:1: collect.replay_mode: application starts the whole process once per pass, "
+            "with all visits in it: it is for external commands; use range",
+        ),
+        (
             f"name: x\nworkload: kernels.x\n{VARIANTS}"
             "collect: {collectors: [ncu, nsys], ncu_timing: false}\n",
             "spec.yaml:4: collect: ncu_timing: false leaves nothing that is judged; add "

@@ -1,16 +1,21 @@
 """The reference page and the JSON Schema say what the models say."""
 
+import json
+import re
 from pathlib import Path
 
 import pydantic
 import pytest
 import yaml
 
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 from profiler.planning.spec.reference import MODELS, fill_tables, schema_text, write
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "spec.md").read_text(encoding="utf-8")
+ROOT = DOCS.parent
 REMEDY = "out of step: python -m profiler.planning.spec.reference docs"
 
 pytestmark = pytest.mark.skipif(
@@ -60,3 +65,15 @@ def test_every_example_of_the_page_is_valid(text: str, tmp_path: Path) -> None:
 
 def test_the_page_has_both_kinds_of_workload_as_examples() -> None:
     assert len(_examples()) == 2
+
+
+def test_the_twelve_lines_of_the_readme_are_cells_of_the_recording_that_it_names(tmp_path):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (lines,) = re.findall(r"## Twelve lines\n\n```yaml\n(.*?)\n```", text, re.DOTALL)
+    assert len(lines.splitlines()) == 12
+    spec = tmp_path / "twelve.yaml"
+    spec.write_text(lines, encoding="utf-8")
+    loaded = load_spec(spec)
+    cells = make_plan(loaded, space_of(loaded)).cells
+    record = json.loads((ROOT / "experiments/recordings/softmax/run.json").read_text("utf-8"))
+    assert {cell.id for cell in cells} <= record["keys"].keys()

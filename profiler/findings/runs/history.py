@@ -10,9 +10,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.analyse.verdicts import DELTA
 from profiler.comparison.run_entries import ProblemBest, RunEntry
-from profiler.model import Verdict
+from profiler.model import MARGIN_PCT, Verdict
 
 
 @dataclass(frozen=True)
@@ -93,7 +92,7 @@ def _verdict(older: ProblemBest, newer: ProblemBest) -> Verdict:
     independent errors are. Intervals that must not touch ask for more than a test would.
     """
     floors = math.hypot(math.log1p(older.noise_floor), math.log1p(newer.noise_floor))
-    margin = math.exp(max(math.log1p(DELTA), floors))
+    margin = math.exp(max(math.log1p(MARGIN_PCT / 100), floors))
     low, high = newer.low / older.high, newer.high / older.low
     if low > margin:
         return Verdict.SLOWER

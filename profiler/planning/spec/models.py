@@ -362,8 +362,11 @@ class Collect(SpecModel):
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."
     )
-    device: Literal["auto", "cuda", "cpu"] = Field(
-        default="auto", description="Where the workload runs; `auto`: a GPU if there is one."
+    device: Annotated[str, Strict(), Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")] = Field(
+        default="auto",
+        description="Where the workload runs: `auto` (a GPU if there is one), `cpu`, `cuda`, or "
+        "`cuda:1`, the GPU that nvidia-smi gives this number, of those that CUDA_VISIBLE_DEVICES "
+        "leaves. Sessions see no other.",
     )
     blocks: Blocks = Field(
         default=(8, 16, 32),
@@ -407,12 +410,24 @@ class Collect(SpecModel):
     clock_control: Literal["none", "base", "boost"] = Field(
         default="none", description="Whether ncu locks the clocks; needs permission."
     )
+    replay_mode: Literal["kernel", "range", "application"] = Field(
+        default="kernel",
+        description="How ncu repeats what needs several passes. `kernel`: each kernel alone. "
+        "`range`: all of a visit, its kernels beside each other, for kernels that wait for one "
+        "another. `application`: a program of yours as a whole. See docs/workloads.md.",
+    )
     seed: Annotated[int, Strict(), Field(ge=0, le=LARGEST_INTEGER)] = Field(
         default=DEFAULT_SEED, description="Of the inputs and of the random orders."
     )
     time_limit_s: Annotated[float, Strict(), Field(gt=0, allow_inf_nan=False)] = Field(
         default=120.0, description="Seconds that one visit may take before it counts as hung."
     )
+
+    @property
+    def gpu_index(self) -> int | None:
+        """Number of the GPU that is asked for; None: the first."""
+        _, colon, number = self.device.partition(":")
+        return int(number) if colon else None
 
     @property
     def own_metrics(self) -> tuple[OwnMetric, ...]:
@@ -589,6 +604,21 @@ class Experiment(SpecModel):
     def asked(self) -> tuple[Question, ...]:
         """Questions of the experiment, those of its kind of page where it names none."""
         return questions_of(self.questions, self.page.kind)
+
+    @model_validator(mode="after")
+    def _replay_mode_fits(self) -> Self:
+        collect, is_program = self.collect, isinstance(self.workload, CommandWorkload)
+        if collect.replay_mode == "range" and is_program:
+            raise wrong(
+                "collect.replay_mode: range replays visits, which an external command does not "
+                "have; use application"
+            )
+        if collect.replay_mode == "application" and not is_program:
+            raise wrong(
+                "collect.replay_mode: application starts the whole process once per pass, with all "
+                "visits in it: it is for external commands; use range"
+            )
+        return self
 
     @model_validator(mode="after")
     def _command_needs_ncu(self) -> Self:

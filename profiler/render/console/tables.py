@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import groupby
 from typing import Protocol
 
 import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from profiler.comparison.run_entries import RunEntry
 from profiler.findings.findings import Findings
-from profiler.findings.runs.history import changes
 from profiler.metrics.labels import label
 from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
 from profiler.planning.problem_names import distinct
@@ -30,7 +27,6 @@ from profiler.render.tables.launches import group_launches
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
-from profiler.render.words.history import best_range, change_words
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
 
@@ -40,7 +36,6 @@ _MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
 _LONGEST_KERNEL = 60
-_STATUS_STYLES = {"ok": "green", "warning": "yellow", "missing": "red"}
 
 
 class LaunchCount(Protocol):
@@ -52,19 +47,6 @@ class LaunchCount(Protocol):
     def expected(self) -> int: ...  # noqa: D102
     @property
     def most(self) -> int: ...  # noqa: D102
-
-
-class DoctorCheck(Protocol):
-    """One row of the doctor's table."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def detail(self) -> str: ...  # noqa: D102
-    @property
-    def remedy(self) -> str: ...  # noqa: D102
 
 
 def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
@@ -194,54 +176,6 @@ def _values_of(problems: Sequence[Problem]) -> str:
     return "; ".join(
         f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
     )
-
-
-def doctor_table(checks: Iterable[DoctorCheck]) -> RenderableType:
-    """Show everything that a run needs, and what to do about what is not there."""
-    table = _table("Doctor")
-    _columns(table, "what")
-    _columns(table, "state", fixed=True)
-    _columns(table, "found", "what to do")
-    for check in checks:
-        state = str(check.status)
-        table.add_row(
-            _plain(check.name),
-            Text(state, style=_STATUS_STYLES.get(state, "")),
-            _plain(check.detail),
-            _plain(check.remedy),
-        )
-    return table
-
-
-def runs_table(runs: Sequence[RunEntry]) -> RenderableType:
-    """Show runs as their index does: `runs` stand by experiment, the newest first."""
-    if not runs:
-        return Text("No runs here yet.")
-    table = _table("Runs")
-    _columns(table, "run", name=True)
-    _columns(table, "created", fixed=True, drop=4)
-    _columns(table, "GPU", drop=5)
-    _columns(table, "commit", fixed=True, drop=3)
-    _columns(table, "cells", right=True, drop=2)
-    _columns(table, "best \u00f7 baseline", right=True, drop=1)
-    _columns(table, "against the run before")
-    _columns(table, "answer", drop=6)
-    for _, of_experiment in groupby(runs, lambda run: run.experiment):
-        entries = tuple(of_experiment)
-        changed = changes(entries)
-        for run in entries:
-            change = changed.get(run.folder)
-            table.add_row(
-                *(_plain(text or numbers.MISSING) for text in (run.folder, run.created, run.gpu)),
-                _plain(run.commit or numbers.MISSING),
-                str(run.cells),
-                best_range(run),
-                Text(change_words(change), style="red" if change.slower else "")
-                if change
-                else Text(numbers.MISSING),
-                _plain(run.answer or numbers.MISSING),
-            )
-    return table
 
 
 def import_table(launches: pd.DataFrame) -> RenderableType:

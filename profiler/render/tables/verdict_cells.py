@@ -8,14 +8,12 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.model import Verdict
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
+from profiler.render.words.verdict_words import CSS, ORDER, word
 from profiler.render.words.verdicts import (
-    CSS,
-    ORDER,
     counted,
     counts,
     details,
     reason_and_blocks,
-    word,
     word_of,
 )
 

@@ -21,12 +21,11 @@ from profiler.render.words.headline import lead_words
 from profiler.render.words.ranks import planned_winners, ties_words, worst_slowdown_words
 from profiler.render.words.steps import noun
 from profiler.render.words.timer_cards import timer_cards
+from profiler.render.words.verdict_words import CSS, word
 from profiler.render.words.verdicts import (
-    CSS,
     all_problems,
     percent,
     reason_and_blocks,
-    word,
     word_of,
 )
 from profiler.render.words.why import (

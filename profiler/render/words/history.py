@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from profiler.comparison.run_entries import RunEntry
 from profiler.findings.runs.history import BestChange, BestPoint, point_of
-from profiler.render.words import numbers, verdicts
+from profiler.render.words import numbers
+from profiler.render.words.verdict_words import word
 
 
 def change_words(change: BestChange) -> str:
     """Verdict on a run against the one before it, with the number of problems and the worst."""
-    text = verdicts.word(change.verdict)
+    text = word(change.verdict)
     if change.slower:
         count = len(change.verdicts)
         places = f" at {change.slower} of {count} problems" if count > 1 else ""

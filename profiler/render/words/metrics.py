@@ -22,10 +22,16 @@ _MOST_TELLING = (
 )
 
 
+_SAMPLED = ("energy_j", "power_w")
+"""What NVML said while the timer ran."""
+
+
 def shown_metrics(findings: Findings) -> tuple[Label, ...]:
     """Metrics for figures and the main table: the primary one, the most telling, the rest."""
     measured = {metric.name: metric for metric in findings.metrics}
     wanted = findings.report.metrics or tuple(measured)
     telling = [name for name in _MOST_TELLING if name in wanted or name in measured]
-    names = dict.fromkeys([findings.report.primary, *telling, *wanted])
+    # Nobody asks for these: they are there where visits last long enough.
+    sampled = [name for name in _SAMPLED if name in measured]
+    names = dict.fromkeys([findings.report.primary, *telling, *wanted, *sampled])
     return tuple(measured.get(name) or label(name) for name in names)

@@ -12,6 +12,7 @@ import pandas as pd
 
 from profiler.analyse.clocks import measured_visits, throttled_visits
 from profiler.analyse.parts import PartSamples, part_samples
+from profiler.analyse.power import add_power
 from profiler.analyse.range_counters import empty_range_visits, range_visits
 from profiler.analyse.rules import cell_rules, empty_rules
 from profiler.analyse.samples import (
@@ -27,6 +28,7 @@ from profiler.analyse.samples import (
 )
 from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.analyse.why.practical_roofs import practical_shares
+from profiler.collect import cuda_events
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import ParseError
 from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, Visit
@@ -221,6 +223,8 @@ def load_attempt(
     parts = _part_samples(attempt, table)
     samples = _samples(attempt, records, table, compute_capability, parts)
     samples = _with_values(_of_cells(samples, attempt, current))
+    if record.collector == cuda_events.KIND.name:
+        samples = add_power(samples, measured_visits(records), clocks)
     impossible = impossible_durations(samples)
     return Loaded(
         attempt=attempt,

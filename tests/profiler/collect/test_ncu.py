@@ -157,6 +157,12 @@ class TestCommand:
         assert made.files == {"log": tmp_path / LOG, "report": tmp_path / REPORT}
         assert made.argv[made.argv.index("--cache-control") + 1] == "none"
 
+    def test_replay_mode_is_passed_where_it_is_not_that_of_kernels(self, tmp_path):
+        ranges = Ncu(FAKE_NCU, replay_mode="range").session_command(tmp_path, tmp_path, ["m"])
+        assert ranges.argv[ranges.argv.index("--replay-mode") + 1] == "range"
+        assert NVTX_INCLUDE in ranges.argv  # the ranges that are replayed
+        assert "--replay-mode" not in Ncu(FAKE_NCU).session_command(tmp_path, tmp_path, []).argv
+
     def test_recovery_needs_a_report_and_a_log_without_rows(self, tmp_path):
         ncu = Ncu(FAKE_NCU)
         assert ncu.recover_command(tmp_path) is None

@@ -31,7 +31,7 @@ from profiler.render.embed import payload
 from profiler.render.tables.main_table import facets, main_table
 from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
-from profiler.render.words.verdicts import ORDER
+from profiler.render.words.verdict_words import ORDER
 from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]

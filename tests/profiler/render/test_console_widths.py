@@ -25,6 +25,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.importers.timelines import read_timelines
 from profiler.model import BuildResult, KernelFacts, Plan, TunedConfig, Variant
+from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import columns, table
@@ -102,7 +103,7 @@ class Check:
 
 def doctor() -> Printed:
     names = ("GPU", "counters", "ncu", "nsys", "disk")
-    return Printed(console.doctor_table([Check(name) for name in names]), names)
+    return Printed(lists.doctor_table([Check(name) for name in names]), names)
 
 
 def listed() -> Printed:
@@ -126,7 +127,7 @@ def listed() -> Printed:
         )
         for number, name in enumerate(names, start=1)
     ]
-    return Printed(console.runs_table(runs), names)
+    return Printed(lists.runs_table(runs), names)
 
 
 LONG_KERNELS = tuple(

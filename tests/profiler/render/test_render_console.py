@@ -11,6 +11,7 @@ from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, witho
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
+from profiler.render.console import lists
 from profiler.render.console import tables as console
 from profiler.render.console.terminal import plain
 from profiler.render.words import numbers
@@ -90,17 +91,17 @@ class Check:
 
 
 def test_doctor_table_shows_state_and_remedy() -> None:
-    text = shown(console.doctor_table([Check("ncu", "missing", "not [found]", "install it")]))
+    text = shown(lists.doctor_table([Check("ncu", "missing", "not [found]", "install it")]))
     for part in ("ncu", "missing", "not [found]", "install it"):
         assert part in text
 
 
 def test_without_runs_the_list_says_so() -> None:
-    assert "No runs here yet." in shown(console.runs_table([]))
+    assert "No runs here yet." in shown(lists.runs_table([]))
 
 
 def test_control_characters_never_reach_the_terminal() -> None:
-    text = shown(console.doctor_table([Check("a\x1b[31mred", "ok", "b\x07")]))
+    text = shown(lists.doctor_table([Check("a\x1b[31mred", "ok", "b\x07")]))
     assert "\x1b" not in text
     assert "\x07" not in text
 

@@ -36,9 +36,8 @@ from profiler.render.words.answer import sentences
 from profiler.render.words.baselines import baseline_label, why_no_verdict
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.ranks import best_word, ties_words
+from profiler.render.words.verdict_words import SYMBOLS, WORDS
 from profiler.render.words.verdicts import (
-    SYMBOLS,
-    WORDS,
     counts,
     reason_and_blocks,
     symbol,

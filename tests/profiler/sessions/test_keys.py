@@ -98,6 +98,7 @@ def test_other_cells_change_nothing(keys):
         SPEC.replace("blocks: 2", "blocks: 2, warmups: 0"),
         SPEC.replace("blocks: 2", "blocks: 2, cache_control: none"),
         SPEC.replace("blocks: 2", "blocks: 2, clock_control: base"),
+        SPEC.replace("blocks: 2", "blocks: 2, replay_mode: range"),
         SPEC.replace("blocks: 2", "blocks: 2, collectors: [ncu, timer]"),
         SPEC + "tolerance: {float32: {absolute: 1.0e-3}}\n",
     ],

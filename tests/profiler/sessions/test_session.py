@@ -8,10 +8,14 @@ from dataclasses import replace
 
 import pytest
 
+from profiler.collect import Command
 from profiler.collect.ncu import LOG, REPORT
 from profiler.model import Visit
+from profiler.planning.spec import CommandWorkload
 from profiler.sessions.attempt import journal_visits, recover, run_attempt
 from profiler.sessions.process import Cause
+from profiler.sessions.program import Program, run_check
+from profiler.sessions.watchdog import Limits
 
 CELLS = ("a..p", "b..p")
 VISITS = tuple(Visit(cell, block) for block in range(3) for cell in CELLS)
@@ -57,6 +61,24 @@ def test_what_is_compiled_is_kept_in_a_folder_of_the_run(make_session, ncu, time
             "TRITON_CACHE_DIR": str(tmp_path / "compiled" / "triton"),
         }
         assert (command.argv, command.files) == (plain.argv, plain.files)
+
+
+def test_a_session_sees_the_gpu_that_was_asked_for(make_session, ncu, tmp_path):
+    session = replace(make_session(ncu, CELLS), variables={"CUDA_VISIBLE_DEVICES": "GPU-2"})
+    assert session.command(tmp_path).env["CUDA_VISIBLE_DEVICES"] == "GPU-2"
+
+
+def test_a_program_sees_the_gpu_that_was_asked_for(ncu, tmp_path):
+    program = Program(
+        CommandWorkload(command=("sh",), check=["sh", "-c", "true"]),
+        base=tmp_path,
+        tool=ncu,
+        metrics=(),
+        limits=Limits(step_s=60, startup_s=60, grace_s=5),
+        variables={"CUDA_VISIBLE_DEVICES": "GPU-2"},
+    )
+    run_check(program, Command(("sh", "-c", "echo $CUDA_VISIBLE_DEVICES")), tmp_path)
+    assert (tmp_path / "stdout.txt").read_text() == "GPU-2\n"
 
 
 def test_rows_before_a_crash_are_kept(make_session, ncu, tmp_path):
