@@ -193,7 +193,7 @@ const countedPart = (cell) => {
   return make("div", {},
     make("p", {}, found.join(" ") || "None of its counters tells what limits it."),
     data.of_parts ? null : make("p", { class: "muted" }, "Counted in full by ",
-      make("code", { class: "command explain" }, `${data.explain} ${cellOf(cell).id}`)));
+      make("code", { class: "explain" }, `${data.explain} ${cellOf(cell).id}`)));
 };
 const whyPart = (cell) => {
   const { id, outcome } = cellOf(cell);

@@ -217,9 +217,7 @@ def with_unit(metric: Label, unit: str) -> str:
     return metric.label if has_unit else f"{metric.label} ({unit})"
 
 
-def metric_column(
-    findings: Findings, cells: Sequence[Cell | None], metric: Label
-) -> MetricColumn:
+def metric_column(findings: Findings, cells: Sequence[Cell | None], metric: Label) -> MetricColumn:
     """Medians of cells in one unit."""
     medians = [
         math.nan if cell is None else findings.value(cell, metric.name).median for cell in cells
