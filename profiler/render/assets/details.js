@@ -187,8 +187,8 @@ const countedPart = (cell) => {
   const [peak, near] = percent(cellOf(cell).nearest_peak);
   const [, efficiency] = percent("memory_efficiency_pct");
   const found = [
-    near === null ? "" : `Nearest to its peak of what was counted: ${peak}, ${show(near, "%")}.`,
-    efficiency ? `Device memory moved ${times(100 / efficiency)} the least traffic that the workload states.` : "",
+    near === null ? "" : `Nearest peak of those counted: ${peak}, ${show(near, "%")}.`,
+    efficiency ? `Traffic to device memory: ${times(100 / efficiency)} the least that the workload states.` : "",
   ].filter(Boolean);
   return make("div", {},
     make("p", {}, found.join(" ") || "None of its counters tells what limits it."),

@@ -445,7 +445,7 @@ def test_details_have_what_no_table_says(tmp_path: Path) -> None:
     assert f"{shown} in the {count} timing blocks" in said
     for fact in problem_facts(findings, findings.problems[0]):
         assert " ".join(fact.split()) in said
-    assert "Nearest to its peak of what was counted: " in said
+    assert "Nearest peak of those counted: " in said
     assert said.count(f"--explain {confirmed.id}") == 1
     failed = next(cell for cell in cells.values() if findings.status(cell).cause)
     said = pane(failed)
