@@ -376,6 +376,17 @@ def test_a_link_to_a_cell_opens_its_details(file: Path, findings: Findings) -> N
     assert title == f"{cell.variant.name}, {cell.problem.name}"
 
 
+def test_tables_far_from_the_window_are_not_laid_out_at_the_start(file: Path, plain: Any) -> None:
+    assert not plain.xpath("//style[@id='stuck']"), "it measures the columns of the main table"
+    with shared_browser().new_context() as context:
+        page = context.new_page()
+        page.goto(f"{file.as_uri()}#table")
+        page.wait_for_selector("#stuck", state="attached")
+        assert "#main-table" in page.inner_html("#stuck")
+        top = page.locator("#table").bounding_box() or {"y": math.inf}
+        assert 0 <= top["y"] < 100, "a link leads to its section"
+
+
 def test_the_table_of_a_metric_is_made_when_it_is_opened(
     findings: Findings, plain: Any, result: Any
 ) -> None:
