@@ -22,6 +22,7 @@ AS_ANOTHER = frozenset(
     {"fusion", "fusion_attention", "hopper", "layouts", "softmax_forms", "timing_methods"}
 )
 """Pages of a kind of which another page is shown to axe-core: it takes longer than all else."""
+MOST_BYTES = 2_500_000
 SHOWN_TO_AXE = frozenset(PAGES) - (frozenset() if "ALL_PAGES" in os.environ else AS_ANOTHER)
 
 
@@ -38,6 +39,11 @@ def test_every_recording_and_every_comparison_has_a_page(gallery):
     for name in RUNS:
         assert "Replayed recording: measured on" in (gallery / f"{name}.html").read_text()
     assert "Comparison of 2 runs" in (gallery / "fusion_two_gpus.html").read_text()
+
+
+def test_no_page_is_too_heavy_to_be_sent(gallery):
+    sizes = {file.name: file.stat().st_size for file in gallery.iterdir()}
+    assert {name: size for name, size in sizes.items() if size > MOST_BYTES} == {}
 
 
 def test_the_index_lists_them_with_machine_date_and_answer(gallery):

@@ -15,7 +15,7 @@ from profiler.findings.ranking import geometric_mean
 from profiler.findings.values import NAN
 from profiler.metrics.catalogue import ROOF_PREFIX, STALL_PREFIX
 from profiler.metrics.labels import Label, labels
-from profiler.model import Problem, Variant
+from profiler.model import Cell, Problem, Variant
 
 __all__ = [
     "STILL_UNDER",
@@ -34,6 +34,7 @@ __all__ = [
     "move_size",
     "moved_counters",
     "movement",
+    "nearest_peak",
     "nearest_roof",
 ]
 
@@ -48,6 +49,14 @@ _POINTS = 50.0
 """As many points of a percentage count as much as a factor of e in a counter."""
 _STALLED_WARPS = 1.0
 """As many warps per issue more or less that wait for one reason do too."""
+
+_SHARES_OF_PEAKS = (
+    "compute_throughput_pct",
+    "memory_throughput_pct",
+    "dram_throughput_pct",
+    "peak_dram_pct",
+    "tensor_pipe_pct",
+)
 
 
 @dataclass(frozen=True)
@@ -196,6 +205,19 @@ def nearest_roof(
         return None
     name = max(measured, key=measured.__getitem__)
     return name.removeprefix(ROOF_PREFIX).removesuffix("_pct"), measured[name]
+
+
+def nearest_peak(findings: Findings, cell: Cell) -> str | None:
+    """Metric by which a correct cell is nearest to a peak: a roof, without roofs another share."""
+    if not findings.correct(cell):
+        return None
+    roofs = [metric.name for metric in findings.metrics if metric.name.startswith(ROOF_PREFIX)]
+    for names in (roofs, _SHARES_OF_PEAKS):
+        percents = {name: findings.value(cell, name).median for name in names}
+        measured = [name for name, percent in percents.items() if math.isfinite(percent)]
+        if measured:
+            return max(measured, key=percents.__getitem__)
+    return None
 
 
 def _or_zero(value: float) -> float:

@@ -24,15 +24,24 @@ from typing import Any
 import pandas as pd
 from markupsafe import Markup
 
+from profiler.findings.counters import nearest_peak
 from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.metrics.labels import Label
-from profiler.model import SCHEMA_VERSION
-from profiler.render.tables.details import is_planned, rerun_start
+from profiler.model import SCHEMA_VERSION, Cell
+from profiler.render.tables.details import (
+    explain_start,
+    is_planned,
+    problem_facts,
+    rerun_start,
+    timing_blocks,
+)
 from profiler.render.tables.main_table import Facet
 from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
 from profiler.render.words.baselines import baseline_label, why_no_verdict
+from profiler.render.words.outcomes import OUTCOME_WORDS
+from profiler.render.words.ranks import best_word
 from profiler.render.words.verdict_words import CSS, ORDER, word
 from profiler.render.words.verdicts import details
 
@@ -82,15 +91,32 @@ def payload(
                 "label": variant.name,
                 "params": dict(variant.params),
             }
+            | ({"also": list(aliases)} if (aliases := findings.aliases.get(variant.id)) else {})
             for variant in findings.variants
         ],
         "problems": [
-            {"id": problem.id, "name": problem.name, "params": dict(problem.params)}
+            {
+                "id": problem.id,
+                "name": problem.name,
+                "params": dict(problem.params),
+                "facts": list(problem_facts(findings, problem)),
+            }
             for problem in findings.problems
         ],
+        "order": [findings.marks[rank.variant.id] for rank in findings.ranks],
+        "tags": {
+            findings.marks[variant.id]: [role, best_word(findings) if role == "best" else role]
+            for variant in findings.variants
+            if (role := findings.role(variant)) in ("best", "baseline")
+        },
+        "outcomes": {
+            str(outcome): [OUTCOME_WORDS[outcome], outcome.correct]
+            for outcome in findings.outcome_counts()
+        },
         "largest": findings.largest_problem
         and findings.problem_numbers[findings.largest_problem.id],
         "rerun": rerun_start(report.spec_path),
+        "explain": explain_start(report.spec_path),
         "of_parts": not all(map(is_planned, findings.distinct_cells)),
         "kernels": list(samples.kernel_names),
         "scales": {
@@ -144,9 +170,16 @@ def _cells(findings: Findings, samples: CellSamples) -> dict[str, Any]:
                 _number(findings.slowdowns.get((cell.variant.id, cell.problem.id), math.nan))
                 for cell in cells
             ],
+            "blocks": [_blocks(findings, cell) for cell in cells],
+            "nearest_peak": [nearest_peak(findings, cell) for cell in cells],
             "kernels": [list(samples.kernel_numbers(cell)) for cell in cells],
         }
     )
+
+
+def _blocks(findings: Findings, cell: Cell) -> list[Any] | None:
+    blocks = timing_blocks(findings, cell)
+    return None if blocks is None else [_number(blocks[0]), blocks[1]]
 
 
 def _summary(findings: Findings, metric: Label) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from profiler.planning.problem_names import problem_key
 from profiler.render import embed
 from profiler.render.kinds.timeline import timeline_parts
 from profiler.render.kinds.versions import View
-from profiler.render.tables import details, main_table
+from profiler.render.tables import main_table
 from profiler.render.tables import rows as tables
 from profiler.render.tables.explained import explained
 from profiler.render.tables.samples import CellSamples
@@ -40,7 +40,17 @@ from profiler.render.words.names import key_to_names
 from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import verdict_choices
 
-SHARED = ("data", "state", "tables", "details", "walk", "export", "parallel", "page")
+SHARED = (
+    "data",
+    "state",
+    "tables",
+    "details",
+    "walk",
+    "metric_tables",
+    "export",
+    "parallel",
+    "page",
+)
 """Files of the page's script that share one scope, in the order in which they need each other."""
 SCRIPTS = ("names", "downloads", "reach")
 """Files with a scope of their own."""
@@ -102,7 +112,7 @@ def render_page(findings: Findings) -> str:
         "view": view,
         "timeline_first": TIMELINES in report.page_kind.finds,
         **view.parts,
-        **_tables(findings, view),
+        **_tables(findings),
     }
     return render("page.html", parts)
 
@@ -165,10 +175,9 @@ def notice_rows(unfolded: Sequence[Notice]) -> tuple[NoticeRow, ...]:
     )
 
 
-def _tables(findings: Findings, view: View) -> dict[str, Any]:
+def _tables(findings: Findings) -> dict[str, Any]:
     baselines = findings.baselines
     facets = main_table.facets(findings)
-    samples = CellSamples(findings)
     return {
         "table": main_table.main_table(findings, baselines[0]),
         "fewest_blocks": FEWEST_BLOCKS,
@@ -181,16 +190,8 @@ def _tables(findings: Findings, view: View) -> dict[str, Any]:
         "builds": tables.builds_of(findings),
         "build_heads": tables.BUILD_HEADS,
         "code_groups": _code_groups(findings),
-        "data": embed.dump(embed.payload(findings, facets, samples)),
-        **_details(findings, view, samples),
+        "data": embed.dump(embed.payload(findings, facets, CellSamples(findings))),
     }
-
-
-def _details(findings: Findings, view: View, samples: CellSamples) -> dict[str, Any]:
-    """Every cell in full, where the page has a place for that."""
-    if view.cells_template != "cells.html":
-        return {}
-    return {"details": details.details(findings, samples)}
 
 
 def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:

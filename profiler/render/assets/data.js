@@ -58,6 +58,12 @@ const samplesOf = (metric, index) => {
 };
 
 // ---- numbers: as words/numbers.py writes them ----------------------------------------------------
+// As Python rounds: a number in the middle between two goes to the even one.
+const fixed = (value, digits) => {
+  const below = Math.floor(value * 10 ** digits);
+  const isMiddle = value * 10 ** digits - below === 0.5 && Number.isInteger(value * 2 ** (digits + 1));
+  return isMiddle ? ((below + (below % 2 ? 1 : 0)) / 10 ** digits).toFixed(digits) : value.toFixed(digits);
+};
 const significant = (value, digits = 4) => {
   const rounded = Number(value.toPrecision(digits));
   const size = Math.abs(rounded);
@@ -80,7 +86,7 @@ const show = (value, unit) => {
   if (!scales) return count(value);
   const rounded = Math.abs(Number(value.toPrecision(4)));
   const [divisor, name] = scales.find(([divisor]) => rounded >= divisor) ?? scales.at(-1);
-  if (name === "%") return `${value.toFixed(1)}\u202f%`;
+  if (name === "%") return `${fixed(value, 1)}\u202f%`;
   const whole = divisor === 1 && Number.isInteger(value);
   return `${whole ? value : significant(value / divisor)}\u202f${name}`;
 };

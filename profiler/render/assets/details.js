@@ -123,13 +123,16 @@ const label = (cell) => nameOf(column(data.cells, "variant")[cell]);
 const durationPart = (cell) => {
   const { name: full, label: short } = data.variants[cellOf(cell).variant];
   const metric = data.metrics.find(({ name }) => name === data.primary);
-  const { outcome, cause, missing_metrics: missing } = cellOf(cell);
+  const { outcome, cause, missing_metrics: missing, duplicate_of: owner, blocks } = cellOf(cell);
+  const { also = [] } = data.variants[cellOf(cell).variant];
   const { n, median, low, high, min, max, rank, source: from } = metric ? fieldsOf(metric, cell) : { n: null };
   const written = (value) => show(value, metric.unit);
   const facts = [
     n === null ? "" : `${n} samples${from === "final" ? " of the confirmation" : ""}, from ${written(min)} to ${written(max)}`,
+    blocks ? `${written(blocks[0])} in the ${blocks[1]} timing blocks` : "",
     rank ? `rank ${rank} at this problem` : "",
-    outcome === "measured" ? "" : outcome.replaceAll("_", " "),
+    outcome === "measured" ? "" : data.outcomes[outcome][0] + (numberOf(owner) < 0 ? "" : ` as ${label(numberOf(owner))}`),
+    also.length ? `also called ${also.join(", ")}` : "",
     missing?.length ? `asked for, but not delivered: ${missing.join(", ")}` : "",
   ];
   return make("div", {},
@@ -171,10 +174,31 @@ const buildPart = (cell) => {
     return make("li", {}, make("span", { class: "code" }, values.at(-1).textContent), make("span", { class: "reason" }, facts.filter(Boolean).join(", ")));
   }));
 };
+const problemPart = (cell) => {
+  const { facts } = data.problems[cellOf(cell).problem];
+  return make("p", { class: "muted" }, facts.join(" ") || "The workload states no operations and no traffic.");
+};
+// What the counters of every cell tell, where no explain session counted more.
+const countedPart = (cell) => {
+  const percent = (name) => {
+    const metric = data.metrics.find((one) => one.name === name);
+    return metric ? [metric.label, column(metric.summary, "median")[cell]] : ["", null];
+  };
+  const [peak, near] = percent(cellOf(cell).nearest_peak);
+  const [, efficiency] = percent("memory_efficiency_pct");
+  const found = [
+    near === null ? "" : `Nearest peak of those counted: ${peak}, ${show(near, "%")}.`,
+    efficiency ? `Traffic to device memory: ${times(100 / efficiency)} the least that the workload states.` : "",
+  ].filter(Boolean);
+  return make("div", {},
+    make("p", {}, found.join(" ") || "None of its counters tells what limits it."),
+    data.of_parts ? null : make("p", { class: "muted" }, "Counted in full by ",
+      make("code", { class: "explain" }, `${data.explain} ${cellOf(cell).id}`)));
+};
 const whyPart = (cell) => {
-  const { id } = cellOf(cell);
+  const { id, outcome } = cellOf(cell);
   const parts = all("[data-explains]").filter((part) => part.dataset.explains.split(" ").includes(id));
-  if (!parts.length) return make("p", { class: "muted" }, "Not explained: an explain session counts the best, the baseline and the best reference.");
+  if (!parts.length) return data.outcomes[outcome][1] ? countedPart(cell) : make("p", { class: "muted" }, "It has no result to explain.");
   return make("div", { class: "why" }, ...parts.map((part) => {
     const copy = copyOf(part);
     if (copy.matches("details")) copy.open = true;
@@ -191,6 +215,7 @@ const PARTS = [
   ["", durationPart],
   ["Verdicts", verdictsPart],
   ["Why", whyPart],
+  ["Problem", problemPart],
   ["Kernels", kernelsPart],
   ["Build", buildPart],
   ["Measure it again", commandPart],
@@ -205,7 +230,8 @@ const countersPart = () => {
     const most = metric.unit === "%" ? 100 : Math.max(...fields.map(({ median }) => median ?? 0));
     return make("tr", {}, make("th", { scope: "row" }, metric.label), ...fields.map(({ n, median, low, high, min, max }) => {
       const written = (value) => show(value, metric.unit);
-      const spread = n === null || min === max ? "" : interval(low, high, written) || `${written(min)} to ${written(max)}`;
+      const range = n === null || min === max ? "" : interval(low, high, written) || `${written(min)} to ${written(max)}`;
+      const spread = [range, n === null ? "" : `${n} ${n === 1 ? "sample" : "samples"}`].filter(Boolean).join(", ");
       const step = most > 0 && median > 0 ? Math.min(20, Math.max(1, Math.round((20 * median) / most))) : 0;
       return make("td", { class: step ? `w${step}` : null }, written(median), " ", make("small", {}, spread));
     }));

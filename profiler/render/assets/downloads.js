@@ -91,12 +91,14 @@
     const lines = [...heads, ...rows.map((row) => spread([...row.cells], raw))];
     return `${lines.map((line) => line.map(quoted).join(",")).join("\n")}\n`;
   };
-  for (const table of all("main table")) {
+  const offer = (table) => {
     const title = table.caption?.textContent.trim() || "table";
     const tools = make("div", { class: "save" });
     tools.append(button("CSV", `Save as CSV: ${title}`, () => {
       save(fileName(title, "csv"), new Blob([asCsv(table)], { type: "text/csv" }));
     }));
     (table.closest(".scroll") ?? table).after(tools);
-  }
+  };
+  all("main table").forEach(offer);
+  document.addEventListener("made", ({ target }) => offer(target)); // tables that the page's script makes
 })();

@@ -30,7 +30,10 @@ const asCsv = () => {
   return lines.join("\n") + "\n";
 };
 const asJson = () => {
-  const { facets: groups, comparisons, cells: columns, verdicts, samples, scales, kernels, largest, rerun, ...rest } = data;
+  const {
+    facets: groups, comparisons, cells: columns, verdicts, samples, scales, kernels, largest, rerun, explain, order, tags, outcomes,
+    ...rest
+  } = data;
   const metrics = data.metrics.map(({ summary, ...metric }) => metric);
   const cells = Array.from({ length: size }, (_, index) => {
     const { kernels: numbers, ...cell } = cellOf(index);

@@ -1,4 +1,5 @@
-// Full names of variants: shown on hover, and copied by the button beside a short one.
+// Full names of variants: shown on hover, and copied by the button beside a short one, whose
+// icon the style sheet draws while it is empty.
 (() => {
   "use strict";
   const fullOf = (target) => target.parentElement.querySelector(".variant")?.dataset.full ?? "";
@@ -23,7 +24,7 @@
     const button = event.target.closest?.("button.copy");
     if (!button) return;
     button.textContent = (await copy(fullOf(button))) ? "\u2713" : "\u2715";
-    setTimeout(() => { button.textContent = "\u29c9"; }, 1500);
+    setTimeout(() => { button.textContent = ""; }, 1500);
   });
   document.addEventListener("mouseover", (event) => {
     const name = event.target.closest?.(".variant");

@@ -46,7 +46,10 @@ $("theme")?.addEventListener("click", () => {
 });
 const reveal = () => {
   if (location.hash.length < 2 || location.hash.startsWith("#?")) return;
-  const target = $(decodeURIComponent(location.hash.slice(1)));
+  const id = decodeURIComponent(location.hash.slice(1));
+  const target = $(id);
+  const cell = target || !id.startsWith("cell-") ? -1 : numberOf(id.slice("cell-".length));
+  if (cell >= 0) openCell(cell);
   for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
   target?.scrollIntoView();
 };
@@ -61,7 +64,10 @@ const restoreTable = () => {
   const hidden = new Set((state.get("columns") ?? "").split("_"));
   columnBoxes.forEach((box) => { box.checked = !hidden.has(box.dataset.column); });
   chooseColumns();
-  if ($("find")) { $("find").value = state.get("find") ?? ""; filter(); }
+  if ($("find")) {
+    $("find").value = state.get("find") ?? "";
+    if (["find", "off", "verdicts", "within"].some((key) => state.has(key))) filter(); else announce(rows.length);
+  }
   const baseline = $("baseline");
   if (baseline && [...baseline.options].some((option) => option.value === state.get("baseline"))) {
     baseline.value = state.get("baseline");
@@ -94,5 +100,4 @@ makeStops();
 restoring = false;
 reveal();
 shade();
-// Widths of columns ask for the layout of all: after the first picture.
-requestAnimationFrame(() => setTimeout(stick));
+watchSticky();

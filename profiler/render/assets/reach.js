@@ -10,4 +10,5 @@
   };
   const observer = new ResizeObserver((entries) => entries.forEach(({ target }) => check(target)));
   document.querySelectorAll(".scroll, .chart, .grid-map").forEach((box) => observer.observe(box));
+  document.addEventListener("made", ({ target }) => observer.observe(target.closest(".scroll")));
 })();

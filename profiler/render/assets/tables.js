@@ -9,9 +9,10 @@ const sortValue = (cell) => {
   const text = cell.textContent.trim();
   return text !== "" && Number.isFinite(Number(text)) ? Number(text) : text;
 };
+const collator = new Intl.Collator("en", { numeric: true });
 const compareValues = (a, b) => {
   if (typeof a === "number" && typeof b === "number") return a - b;
-  return String(a).localeCompare(String(b), "en", { numeric: true });
+  return collator.compare(String(a), String(b));
 };
 const sortBy = (table, place, direction) => {
   const heads = all("thead th", table);
@@ -47,6 +48,10 @@ const verdictBoxes = all("input[data-verdict]");
 const facets = data?.facets?.cells.map((_, group) => column(data.facets.cells, group)) ?? [];
 const conditions = []; // further ones that a cell must pass
 const filtered = []; // called with the set of cells that pass, after each change
+const announce = (shown) => {
+  $("count").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
+  $("empty").hidden = shown > 0 || rows.length === 0;
+};
 const filter = () => {
   const words = $("find").value.toLowerCase().split(/\s+/).filter(Boolean);
   const off = new Set(boxes.filter((box) => !box.checked).map((box) => box.dataset.group + "." + box.dataset.index));
@@ -61,8 +66,7 @@ const filter = () => {
     if (!row.hidden) passing.add(cell);
   }
   const shown = passing.size;
-  $("count").textContent = shown === rows.length ? `${rows.length} rows` : `${shown} of ${rows.length} rows`;
-  $("empty").hidden = shown > 0 || rows.length === 0;
+  announce(shown);
   keep("find", $("find").value);
   keep("off", [...off].join("_"));
   keep("verdicts", [...unwanted].join("_"));
@@ -133,9 +137,10 @@ const stuckHeads = (table) => {
   const always = stuck.filter((head) => !head.classList.contains("of-problem"));
   return [stuck, always].find((heads) => widthOf(heads) <= room) ?? stuck.slice(0, 1);
 };
+const sticky = new Set(); // tables that came near the window: to measure others would lay them out
 const stick = () => {
   const rules = [];
-  for (const table of all("table[data-sticky]")) {
+  for (const table of sticky) {
     const heads = stuckHeads(table);
     heads.forEach((head, place) => {
       const left = widthOf(heads.slice(0, place));
@@ -144,6 +149,19 @@ const stick = () => {
     });
   }
   sheet("stuck").textContent = `@media screen { ${rules.join("\n")} }`;
+};
+
+const nearWindow = new IntersectionObserver((entries) => {
+  const near = entries.filter((entry) => entry.isIntersecting).map((entry) => entry.target);
+  if (!near.length) return;
+  for (const table of near) {
+    sticky.add(table);
+    nearWindow.unobserve(table);
+  }
+  stick();
+}, { rootMargin: "50%" });
+const watchSticky = () => {
+  for (const table of all("table[data-sticky]")) nearWindow.observe(table);
 };
 
 // ---- columns that are chosen ---------------------------------------------------------------------

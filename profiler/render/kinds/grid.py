@@ -27,7 +27,6 @@ from profiler.render.figures.canvas import Axis
 from profiler.render.figures.charts import MOST_PANELS, Chart, make_chart
 from profiler.render.first.maps import grid_chart
 from profiler.render.kinds.versions import View
-from profiler.render.tables.grid_cells import Kernels, grid_cells
 from profiler.render.tables.grid_heats import (
     MetricHeats,
     PairHeat,
@@ -36,6 +35,7 @@ from profiler.render.tables.grid_heats import (
     pair_heat,
     short_ratio,
 )
+from profiler.render.tables.grid_kernels import Kernels, grid_kernels
 from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.tables.rows import Datum
 from profiler.render.tables.verdict_cells import verdict_datum
@@ -46,8 +46,6 @@ from profiler.render.words.verdicts import counts, word_with_margin
 MOST_EXTREME = 10
 MOST_DRAWN = 16
 """Grids of which slices and scatters are drawn: more would cost a minute and a megabyte."""
-MOST_CELLS_IN_FULL = 300
-"""Cells up to which a page writes out every sample; a grid of more says where they are."""
 MOST_CELLS_EVERY_METRIC = 1200
 """Cells up to which every one of the nine metrics has heat maps."""
 MOST_SENTENCES = 4
@@ -108,7 +106,6 @@ def grid_view(findings: Findings) -> View:
         )
         for number, grid in enumerate(grids)
     )
-    compact = len(report.plan.cells) > MOST_CELLS_IN_FULL
     parts: dict[str, Any] = {
         "grid_blocks": blocks,
         "grid_switch": ", ".join(_switch_keys(grids, report.split)),
@@ -120,11 +117,10 @@ def grid_view(findings: Findings) -> View:
         "overview": overview(findings),
         "extremes": extremes(findings),
         "extreme_heads": EXTREME_HEADS,
-        "grid_cells": tuple(grid_cells(findings, kernels, grid) for grid in grids),
+        "grid_kernels": tuple(grid_kernels(findings, kernels, grid) for grid in grids),
     }
-    template = "grid_cells.html" if compact else "cells.html"
     first = grid_chart(findings, pairs)
-    return View("grid.html", "Every shape", parts, first=first, cells_template=template)
+    return View("grid.html", "Every shape", parts, first=first)
 
 
 def grid_pairs_of(findings: Findings) -> GridPairs:

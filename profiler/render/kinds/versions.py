@@ -25,18 +25,14 @@ class View:
     parts: Mapping[str, Any]
     first: Chart | None
     """The figure of the first screen; None where nothing can be drawn."""
-    cells_template: str = "cells.html"
-    """Shows every cell; a kind with more cells than that has room for brings its own."""
 
 
 @dataclass(frozen=True)
 class MetricBlock:
-    """One metric: its figures and their table."""
+    """One metric and its figures; the page's script makes their table."""
 
     label: Label
     charts: tuple[Chart, ...]
-    table: tables.MetricTable | None
-    """Of many cells, those of the primary metric alone have a table."""
 
 
 def versions_view(findings: Findings) -> View:
@@ -85,7 +81,4 @@ def _metric_block(findings: Findings, metric: Label) -> MetricBlock:
     drawn = [charts.line_chart(findings, metric)]
     if problem is not None:
         drawn.insert(0, charts.bar_chart(findings, metric, problem))
-    present = tuple(chart for chart in drawn if chart is not None)
-    written = metric == findings.primary or not tables.has_many_cells(findings)
-    table = tables.metric_table(findings, metric) if written else None
-    return MetricBlock(metric, present, table)
+    return MetricBlock(metric, tuple(chart for chart in drawn if chart is not None))

@@ -1,4 +1,4 @@
-"""The tables of the page as plain rows: heat map, one metric, builds."""
+"""The tables of the page as plain rows: heat map, columns of metrics, builds."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from profiler.render.words.outcomes import why_missing
 from profiler.render.words.verdicts import after_number, heat_mark
 
 MANY_CELLS = 2_000
-"""From here on a page says once what it says twice for fewer: hovers that repeat what a number has
-beside it, tables beside figures, and all metrics of cells that are far behind."""
+"""From here on a page says once what it says twice for fewer, in hovers that repeat what a number
+has beside it."""
 
 
 @dataclass(frozen=True)
@@ -217,15 +217,10 @@ def with_unit(metric: Label, unit: str) -> str:
     return metric.label if has_unit else f"{metric.label} ({unit})"
 
 
-def metric_column(
-    findings: Findings, cells: Sequence[Cell | None], metric: Label, *, correct: bool = False
-) -> MetricColumn:
-    """Medians of cells in one unit; with `correct`, those of correct results only."""
+def metric_column(findings: Findings, cells: Sequence[Cell | None], metric: Label) -> MetricColumn:
+    """Medians of cells in one unit."""
     medians = [
-        findings.value(cell, metric.name).median
-        if cell is not None and (findings.correct(cell) or not correct)
-        else math.nan
-        for cell in cells
+        math.nan if cell is None else findings.value(cell, metric.name).median for cell in cells
     ]
     return value_column(findings, cells, metric, medians)
 
@@ -249,40 +244,6 @@ def outcome_css(outcome: Outcome) -> str:
     if outcome.failed:
         return "bad"
     return {Outcome.MEASURED: "good", Outcome.DUPLICATE: "same"}.get(outcome, "absent")
-
-
-@dataclass(frozen=True)
-class MetricTable:
-    """One metric of all variants at all problems, each problem in the unit that suits it."""
-
-    heads: tuple[str, ...]
-    """Problem and unit."""
-    rows: tuple[Row, ...]
-
-
-def metric_table(findings: Findings, metric: Label) -> MetricTable:
-    """One metric as a table of variants by problems: the twin of that metric's figures."""
-    columns = []
-    for problem in findings.problems:
-        cells = [
-            findings.cells.get((variant.id, problem.id))
-            for variant in [row.variant for row in findings.ranks]
-        ]
-        columns.append(metric_column(findings, cells, metric, correct=True))
-    rows = tuple(
-        Row(
-            variant.name,
-            findings.marks[variant.id],
-            findings.role(variant),
-            tuple(column.data[row] for column in columns),
-        )
-        for row, variant in enumerate([row.variant for row in findings.ranks])
-    )
-    heads = tuple(
-        f"{problem.name} ({column.unit})" if column.unit else problem.name
-        for problem, column in zip(findings.problems, columns, strict=True)
-    )
-    return MetricTable(heads, rows)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,12 @@ from synthetic_report import make_report, problems
 
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
+from profiler.model import Cell
 from profiler.render.page import render_page
+from profiler.render.tables.details import problem_facts, timing_blocks
 from profiler.render.words import numbers
+from profiler.render.words.outcomes import why_missing
+from profiler.render.words.ranks import best_word
 from profiler.render.words.verdicts import details, word_of
 from profiler.run_folder.load.report import Report
 
@@ -105,6 +109,22 @@ PROBE = r"""
     (stop) => stop.parentElement.hidden);
   empty.querySelector("button").click();
   result.shownAgain = [empty.hidden, document.getElementById("count").textContent];
+  const twins = [...document.querySelectorAll("details[data-metric]")];
+  twins.forEach((twin) => { twin.closest(".choice").open = true; twin.open = true; });
+  const tables = () => document.querySelectorAll("details[data-metric] table");
+  for (let wait = 0; tables().length < twins.length && wait < 120; wait += 1) await pause();
+  const shown = (cell) => (cell.title ? `${cell.textContent} ${cell.title}` : cell.textContent);
+  result.medians = Object.fromEntries(twins.map((twin) => [twin.dataset.metric,
+    [...twin.querySelectorAll("tr")].map((one) => [...one.cells].map(shown))]));
+  const [made] = tables();
+  made.querySelectorAll("tbody td")[1].click();
+  result.median = text("h2");
+  press("Escape");
+  made.querySelectorAll(".sort")[1].click();
+  const first = made.querySelectorAll("tbody tr td:nth-child(2)");
+  result.sorted = [...first].map((one) => one.textContent);
+  made.parentElement.nextElementSibling.querySelector("button").click();
+  result.made = [result.names.pop(), await saved.at(-1).text()];
   const pre = document.createElement("pre");
   pre.id = "result";
   pre.textContent = JSON.stringify(result);
@@ -349,8 +369,96 @@ def test_check_boxes_filter(file: Path, small: Report) -> None:
         assert cell.problem.params["columns"] != first
 
 
-def test_a_link_to_a_cell_opens_what_hides_it(file: Path, small: Report) -> None:
-    tree = opened(file, f"#cell-{small.plan.cells[-1].id}")
-    (row,) = tree.xpath(f"//*[@id='cell-{small.plan.cells[-1].id}']")
-    (block,) = row.xpath("ancestor::details")
-    assert block.get("open") is not None
+def test_a_link_to_a_cell_opens_its_details(file: Path, findings: Findings) -> None:
+    cell = findings.distinct_cells[-1]
+    tree = opened(file, f"#cell-{cell.id}")
+    title = tree.xpath("string(//h2[@id='details-h'])")
+    assert title == f"{cell.variant.name}, {cell.problem.name}"
+
+
+def test_tables_far_from_the_window_are_not_laid_out_at_the_start(file: Path, plain: Any) -> None:
+    assert not plain.xpath("//style[@id='stuck']"), "it measures the columns of the main table"
+    with shared_browser().new_context() as context:
+        page = context.new_page()
+        page.goto(f"{file.as_uri()}#table")
+        page.wait_for_selector("#stuck", state="attached")
+        assert "#main-table" in page.inner_html("#stuck")
+        top = page.locator("#table").bounding_box() or {"y": math.inf}
+        assert 0 <= top["y"] < 100, "a link leads to its section"
+
+
+def test_the_table_of_a_metric_is_made_when_it_is_opened(
+    findings: Findings, plain: Any, result: Any
+) -> None:
+    assert not plain.xpath("//details[@data-metric]//table")
+    assert "duration_ns" in result["medians"]
+    variants = [rank.variant for rank in findings.ranks]
+    for metric in findings.metrics:
+        if metric.name not in result["medians"]:
+            continue
+        (heads, *table) = result["medians"][metric.name]
+        columns = [
+            numbers.column(
+                [findings.correct_at(one, problem, metric.name).median for one in variants],
+                metric.unit,
+            )
+            for problem in findings.problems
+        ]
+        names = [problem.name for problem in findings.problems]
+        assert heads == ["variant"] + [
+            f"{name} ({unit})" if unit else name
+            for name, (unit, _) in zip(names, columns, strict=True)
+        ]
+        for place, (variant, (name, *texts)) in enumerate(zip(variants, table, strict=True)):
+            role = findings.role(variant)
+            tag = {"best": f" {best_word(findings)}", "baseline": " baseline"}.get(role, "")
+            assert name == variant.name + tag
+            for problem, text, (_, wanted) in zip(findings.problems, texts, columns, strict=True):
+                cell = findings.cells.get((variant.id, problem.id))
+                why = f" {why_missing(findings, cell, metric.name)}"
+                missing = wanted[place] == numbers.MISSING
+                assert text == wanted[place] + (why if missing else "")
+
+
+def test_a_table_that_was_made_sorts_saves_and_opens_details(
+    findings: Findings, result: Any
+) -> None:
+    known = [float(text) for text in result["sorted"] if text != numbers.MISSING]
+    assert len(known) > 2
+    assert known == sorted(known)
+    name, text = result["made"]
+    assert name.endswith("-Duration-medians-by-variant-and-problem.csv")
+    lines = list(csv.reader(io.StringIO(text)))
+    assert [line[1] for line in lines[1:]] == result["sorted"]
+    best = findings.ranks[0].variant
+    assert result["median"] == f"{best.name}, {findings.problems[1].name}"
+
+
+def test_details_have_what_no_table_says(tmp_path: Path) -> None:
+    """Aliases, timing blocks beside a confirmation, facts of the problem, causes, and counters."""
+    report = make_report(variant_count=10, problem_list=problems()[:1], final_blocks=8)
+    findings = find(report)
+    path = tmp_path / "index.html"
+    path.write_text(render_page(findings), encoding="utf-8")
+
+    def pane(cell: Cell) -> str:
+        tree = opened(path, f"#?{urlencode({'cell': cell.id})}")
+        return " ".join(tree.xpath("string(//*[@id='details-body'])").split())
+
+    ((owner, aliases),) = findings.aliases.items()
+    cells = {cell.variant.id: cell for cell in findings.distinct_cells}
+    assert f"also called {', '.join(aliases)}" in pane(cells[owner])
+    confirmed = next(cell for cell in cells.values() if timing_blocks(findings, cell))
+    median, count = timing_blocks(findings, confirmed) or (math.nan, 0)
+    said = pane(confirmed)
+    shown = " ".join(numbers.show(median, "ns").split())
+    assert "of the confirmation, from " in said
+    assert f"{shown} in the {count} timing blocks" in said
+    for fact in problem_facts(findings, findings.problems[0]):
+        assert " ".join(fact.split()) in said
+    assert "Nearest peak of those counted: " in said
+    assert said.count(f"--explain {confirmed.id}") == 1
+    failed = next(cell for cell in cells.values() if findings.status(cell).cause)
+    said = pane(failed)
+    assert " ".join(findings.status(failed).cause.split()) in said
+    assert "--explain" not in said

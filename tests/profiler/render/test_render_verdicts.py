@@ -33,7 +33,7 @@ from profiler.render.tables.main_table import main_table
 from profiler.render.tables.slowdowns import slowdown_heats
 from profiler.render.tables.verdict_cells import counts_datum, verdict_datum
 from profiler.render.words.answer import sentences
-from profiler.render.words.baselines import baseline_label, why_no_verdict
+from profiler.render.words.baselines import why_no_verdict
 from profiler.render.words.cards import cards, evidence
 from profiler.render.words.ranks import best_word, ties_words
 from profiler.render.words.verdict_words import SYMBOLS, WORDS
@@ -351,13 +351,6 @@ def test_rows_can_be_filtered_by_verdict(tree: Any) -> None:
     assert {one for one in rows if one} <= set(boxes)
     heads = ["".join(one.itertext()) for one in tree.xpath("//table[@id='main-table']//th")]
     assert "verdict" in heads
-
-
-def test_every_cell_is_shown_against_every_named_baseline(tree: Any, findings: Findings) -> None:
-    (table, *_) = tree.xpath("//table[contains(@class, 'cells')]")
-    heads = ["".join(one.itertext()) for one in table.xpath("./thead//th")]
-    for one in findings.baselines:
-        assert f"\u00f7 {baseline_label(one)}" in heads
 
 
 def test_without_common_blocks_there_is_no_data_but_a_ratio() -> None:

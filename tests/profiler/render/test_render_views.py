@@ -7,15 +7,17 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from synthetic_report import HOSTILE, HOSTILE_NAME, make_report, problems, without
+from synthetic_report import make_report, problems, without
 
 from profiler.analyse.verdicts import Reason
+from profiler.findings.counters import nearest_peak
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.roof_lines import level_bytes, roof_lines
 from profiler.findings.verdicts import PairVerdict
 from profiler.model import CellStatus, Outcome, Problem, Verdict
 from profiler.planning.problem_names import distinct, problem_key, varying
+from profiler.render import embed
 from profiler.render.figures.charts import colours
 from profiler.render.figures.roofline import roofline, roofline_table
 from profiler.render.tables import details, main_table
@@ -332,12 +334,8 @@ def test_why_needs_a_baseline() -> None:
     assert why(find(report)) is None
 
 
-def details_of(findings: Findings) -> details.Details:
-    return details.details(findings, CellSamples(findings))
-
-
-def row_of(group: details.ProblemDetails, name: str) -> details.Detail:
-    return next(cell for cell in group.cells if cell.variant.name == name)
+def data_of(findings: Findings) -> dict[str, Any]:
+    return embed.payload(findings, main_table.facets(findings), CellSamples(findings))
 
 
 def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings: Findings) -> None:
@@ -347,55 +345,47 @@ def test_a_part_of_a_program_is_measured_again_with_all_its_parts(findings: Find
     report = dataclasses.replace(
         findings.report, plan=dataclasses.replace(plan, cells=cells), statuses=statuses
     )
-    for group in details_of(find(report)).problems:
-        assert group.command.endswith(" --fresh --only variant=VARIANT")
-    for group in details_of(findings).problems:
-        assert ",variant=VARIANT" in group.command
-
-
-def test_details_have_every_metric(findings: Findings) -> None:
-    found = details_of(findings)
-    group = found.problems[0]
-    assert [len(one.cells) for one in found.problems] == [33] * 12, "34 variants, one an alias"
-    names = [column.label.name for column in group.columns]
-    assert {"duration_ns", "registers", "bank_conflicts"} <= set(names)
-    cell = row_of(group, "torch.softmax")
-    registers = group.columns[names.index("registers")]
-    assert registers.n == "8"
-    assert group.columns[names.index("l2_hit_pct")].n == "1"
-    assert cell.data[names.index("registers")].text == "24"
-
-
-def test_details_name_kernels_once_and_the_source_of_a_twin(partly_shared: Findings) -> None:
-    found = details_of(partly_shared)
-    assert sorted(found.kernels) == sorted((HOSTILE, "softmax_k"))
-    hostile = row_of(found.problems[0], HOSTILE_NAME)
-    assert [found.kernels[number - 1] for number in hostile.kernels] == [HOSTILE]
-    twin = row_of(found.problems[0], "shuffle-b64-v4")
-    assert twin.outcome == "same machine code as shuffle-b64-v1"
-    source = row_of(found.problems[0], "shuffle-b64-v1")
-    assert twin.data == source.data
-
-
-def test_details_of_a_failed_cell_say_why(findings: Findings) -> None:
-    broken = row_of(details_of(findings).problems[0], "online-b64-v1")
-    assert broken.outcome == "compile failed"
-    assert "no" in broken.cause
-    assert broken.data == ()
+    assert data_of(find(report))["of_parts"]
+    data = data_of(findings)
+    assert not data["of_parts"]
+    assert data["rerun"] == f"python -m profiler {findings.report.spec_path} --fresh --only"
+    assert data["explain"] == f"python -m profiler {findings.report.spec_path} --explain"
 
 
 def test_details_say_once_what_holds_for_a_problem(findings: Findings) -> None:
-    group = details_of(findings).problems[0]
-    assert "Operations stated by the workload: 5120 FLOP." in "\n".join(group.facts).replace(
-        "\u202f", " "
-    ).replace("5.120 k", "5120 ")
-    assert "Largest absolute error against the reference: 0.00100." in group.facts
-    assert "Asked for, but not delivered: bank_conflicts." in group.facts
+    facts = details.problem_facts(findings, findings.problems[0])
+    assert "Operations stated by the workload: 5.120\u202fkFLOP." in facts or (
+        "Operations stated by the workload: 5120\u202fFLOP." in facts
+    )
+    assert "Largest absolute error against the reference: 0.00100." in facts
+    assert data_of(findings)["problems"][0]["facts"] == list(facts)
 
 
-def test_the_best_cell_of_a_problem_comes_first(findings: Findings) -> None:
-    for problem, group in zip(findings.problems, details_of(findings).problems, strict=True):
-        assert group.cells[0].variant == findings.winners[problem.id].cell.variant
+def test_a_confirmed_cell_has_its_timing_blocks_too(findings: Findings) -> None:
+    report = make_report(variant_count=6, problem_list=problems()[:1], final_blocks=8)
+    confirmed = find(report)
+    cells = [cell for cell in confirmed.distinct_cells if details.timing_blocks(confirmed, cell)]
+    assert cells
+    for cell in cells:
+        value = confirmed.value(cell, "duration_ns")
+        blocks = confirmed.block_value(cell, "duration_ns")
+        assert value.source == "final"
+        assert details.timing_blocks(confirmed, cell) == (blocks.median, blocks.n)
+    assert not any(details.timing_blocks(findings, cell) for cell in findings.distinct_cells)
+
+
+def test_a_cell_is_nearest_to_the_peak_that_it_reaches_most_of(findings: Findings) -> None:
+    cell = findings.winners[findings.problems[0].id].cell
+    name = nearest_peak(findings, cell)
+    assert name is not None
+    shares = [
+        findings.value(cell, other).median
+        for other in ("compute_throughput_pct", "memory_throughput_pct", "peak_dram_pct")
+    ]
+    measured = [share for share in shares if math.isfinite(share)]
+    assert findings.value(cell, name).median >= max(measured)
+    failed = next(cell for cell in findings.distinct_cells if not findings.correct(cell))
+    assert nearest_peak(findings, failed) is None
 
 
 def test_funnel_goes_from_possible_to_measured(findings: Findings) -> None:

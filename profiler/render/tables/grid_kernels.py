@@ -1,4 +1,4 @@
-"""Every cell of a grid page: its kernels and its failure, grid by grid."""
+"""Lists of kernels that the cells of a grid page launch, grid by grid."""
 
 from __future__ import annotations
 
@@ -10,10 +10,7 @@ from string import ascii_uppercase
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.grid_axes import Grid
 from profiler.model import Cell
-from profiler.render.tables.details import anchor, rerun_command
-from profiler.render.tables.rows import outcome_css
 from profiler.render.words.kernel_names import kernel_list, readable_kernel
-from profiler.render.words.outcomes import OUTCOME_WORDS
 
 
 @dataclass(frozen=True)
@@ -28,30 +25,11 @@ class KernelList:
 
 
 @dataclass(frozen=True)
-class CellLine:
-    """One cell: where it stands, what became of it, what it launches."""
-
-    anchor: str
-    number: int
-    mark: int
-    variant: str
-    row: str
-    column: str
-    outcome: str
-    outcome_css: str
-    cause: str
-    letter: str
-
-
-@dataclass(frozen=True)
-class GridCells:
-    """The cells of one grid."""
+class GridKernels:
+    """Lists of kernels of the cells of one grid."""
 
     grid: Grid
-    command: str
-    """Measures one cell again."""
     lists: tuple[KernelList, ...]
-    lines: tuple[CellLine, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,20 +65,17 @@ class Kernels:
         return self.letters.get(self.names.get(cell.id, ()), "")
 
 
-def grid_cells(findings: Findings, kernels: Kernels, grid: Grid) -> GridCells:
-    """All cells of a grid, row by row, and the lists of kernels among them."""
-    placed = [
-        (row, column, cell)
+def grid_kernels(findings: Findings, kernels: Kernels, grid: Grid) -> GridKernels:
+    """The lists of kernels among the cells of a grid, row by row."""
+    cells = [
+        cell
         for row in grid.row_values
         for column in grid.column_values
         if (problem := grid.problems.get((row, column)))
         for variant in findings.variants
         if (cell := findings.cells.get((variant.id, problem.id)))
     ]
-    lines = tuple(_line(findings, kernels, *place) for place in placed)
-    first = placed[0][2].problem
-    command = rerun_command(findings.report.spec_path, first).replace(first.id, "PROBLEM")
-    return GridCells(grid, command, _lists(kernels, [cell for *_, cell in placed]), lines)
+    return GridKernels(grid, _lists(kernels, cells))
 
 
 def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
@@ -116,24 +91,6 @@ def _lists(kernels: Kernels, cells: Sequence[Cell]) -> tuple[KernelList, ...]:
             tuple(f"{variant}: {count}" for variant, count in counts.items()),
         )
         for names, counts in counts_by_kernels.items()
-    )
-
-
-def _line(
-    findings: Findings, kernels: Kernels, row: object, column: object, cell: Cell
-) -> CellLine:
-    status = findings.status(cell)
-    return CellLine(
-        anchor=anchor(cell),
-        number=findings.cell_numbers[cell.id],
-        mark=findings.marks[cell.variant.id],
-        variant=cell.variant.name,
-        row=str(row),
-        column=str(column),
-        outcome=OUTCOME_WORDS[status.outcome],
-        outcome_css=outcome_css(status.outcome),
-        cause=status.cause,
-        letter=kernels.letter(cell),
     )
 
 
