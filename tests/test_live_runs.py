@@ -124,6 +124,7 @@ def test_a_page_is_made_again_from_the_run_folder_alone(good):
     profiler, _, first = good
     (run,) = profiler.runs()
     page = (run / "index.html").read_text()
+    assert "Where the seconds went" in page
     (run / "index.html").unlink()
     again = profiler("report", run, "--json", "-", PROFILER_NCU="/nowhere")
     assert again.code == 0
