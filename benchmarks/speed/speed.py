@@ -105,7 +105,8 @@ def ours(case: Case, folder: Path, options: argparse.Namespace) -> float:
     (folder / "speed.yaml").write_text(spec(case))
     began, epoch = time.monotonic(), time.time()
     argv = [sys.executable, "-m", "profiler", "run", "speed.yaml", "--live", "--no-explain"]
-    seconds = timed([*argv, "--out", "reports"], folder, PYTHONPATH=str(options.project))
+    path = os.pathsep.join(filter(None, (str(options.project), os.environ.get("PYTHONPATH"))))
+    seconds = timed([*argv, "--out", "reports"], folder, PYTHONPATH=path)
     print(f"\n{case.name}, this project: {seconds:.1f} s")
     print((folder / "printed.txt").read_text().splitlines()[-1])
     for line in stamp_lines(folder, began, epoch):
@@ -122,7 +123,7 @@ def bare_ncu(case: Case, folder: Path, _options: argparse.Namespace) -> float:
         *(sys.executable, str(HERE / "bare.py"), "ncu", str(cells_file(case, folder))),
     ]
     seconds = timed(argv, folder)
-    rows = (folder / "rows.csv").read_text().count("softmax")
+    rows = (folder / "rows.csv").read_text().casefold().count("softmax")
     if rows < 3 * len(case.cells):
         raise SystemExit(f"bare ncu measured {rows} launches of {3 * len(case.cells)}")
     return seconds
