@@ -16,7 +16,7 @@ from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.planning.spec import json_schema
 from profiler.render.page import render_page
 
-SECTIONS = ("answer", "figures", "table", "why", "build", "cells", "method")
+SECTIONS = ("answer", "figures", "table", "why", "build", "method")
 
 
 @pytest.fixture(scope="module", params=[kind for kind in PAGE_KINDS if kind != "versions"])
