@@ -21,6 +21,8 @@ READ_RECORDINGS = frozenset(
     }
 )
 """Files of tests that share the findings of recordings (recorded.py): one worker runs them."""
+RENDER = "tests/profiler/render/"
+"""Folder of tests that share the pages of one synthetic run: one worker runs them."""
 # A machine that does other things at the same time is no fault of what is tested.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
@@ -28,7 +30,7 @@ settings.load_profile("patient")
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Keep the tests of one file, and of READ_RECORDINGS, in one worker."""
+    """Keep the tests of one file, of READ_RECORDINGS, and of RENDER, in one worker."""
     if config.option.dist != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
@@ -36,7 +38,9 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid):
             file = super()._split_scope(nodeid)
-            return "recordings" if file in READ_RECORDINGS else file
+            if file in READ_RECORDINGS:
+                return "recordings"
+            return RENDER if file.startswith(RENDER) else file
 
     return ByFile(config, log)
 
