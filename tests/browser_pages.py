@@ -180,8 +180,8 @@ def findings_of(opened: Opened, known: set[int] | None) -> dict[str, list[str]]:
     found |= {"console": [*opened.console], "request": [*opened.requests]}
     if known is None:
         return found
-    # Before the window is wide again: a whole page would be laid out once more. Its script may miss them.
-    known.update(opened.ask("keepOneOfEveryLook", list(known)))
+    # Before the window is wide again, which would lay out the whole page once more.
+    known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
     page.emulate_media(media="screen")
     page.set_viewport_size(WIDE)
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(page)}

@@ -16,6 +16,7 @@ os.environ.update(PLAIN_INDUCTOR)  # inductor reads them when it is imported
 gc.set_threshold(100_000, 50, 100)
 READ_RECORDINGS = frozenset(
     {
+        "tests/profiler/findings/test_pairs_judged_once.py",
         "tests/profiler/findings/test_recordings_agree.py",
         "tests/test_gallery.py",
     }

@@ -1,4 +1,4 @@
-"""Findings of the recordings of experiments: each is read once in a worker, for all tests of it.
+"""Reports and findings of the recordings of experiments, for tests: each is read once in a worker.
 
 Files of tests that need them are run by one worker (`READ_RECORDINGS` in conftest.py).
 """
@@ -6,7 +6,18 @@ Files of tests that need them are run by one worker (`READ_RECORDINGS` in confte
 from functools import cache
 from pathlib import Path
 
-from profiler.commands.gallery import find_recorded
+from profiler.commands.report import read_run
+from profiler.findings.find import find
+from profiler.run_folder.folder import RunFolder
 
 RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
-findings_of_recording = cache(find_recorded)
+
+
+@cache
+def report_of_recording(recording):
+    return read_run(RunFolder(recording)).report
+
+
+@cache
+def findings_of_recording(recording):
+    return find(report_of_recording(recording))
