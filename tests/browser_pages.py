@@ -177,12 +177,13 @@ def findings_of(opened: Opened, known: set[int] | None) -> dict[str, list[str]]:
         {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
     )
     found["key column in A4"] = opened.ask("clippedKeys")
-    page.emulate_media(media="screen")
-    page.set_viewport_size(WIDE)
     found |= {"console": [*opened.console], "request": [*opened.requests]}
     if known is None:
         return found
+    # Before the window is wide again, which would lay out the whole page once more.
     known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
+    page.emulate_media(media="screen")
+    page.set_viewport_size(WIDE)
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(page)}
 
 

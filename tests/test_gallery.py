@@ -2,19 +2,20 @@
 
 import os
 import re
+from concurrent.futures import Executor, Future
 from html import unescape
-from pathlib import Path
 
 import pytest
 import yaml
 from browser_pages import AXE_CHECKS, CHECKS, findings_of, open_page
 from lxml import html
+from recorded import RECORDINGS, findings_of_recording
 
+from profiler.commands import gallery as command
 from profiler.commands.gallery import CONTENTS_FILE, GalleryRequest, make_gallery
 from profiler.errors import ExitCode, UsageError
 from profiler.render.index import IndexEntry, MissingPage, render_gallery
 
-RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
 CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))
 RUNS = sorted(file.parent.name for file in RECORDINGS.glob("*/run.json"))
 PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
@@ -26,12 +27,36 @@ MOST_BYTES = 2_500_000
 SHOWN_TO_AXE = frozenset(PAGES) - (frozenset() if "ALL_PAGES" in os.environ else AS_ANOTHER)
 
 
+class Here(Executor):
+    """Makes pages in this process, which has findings of recordings that other tests have too."""
+
+    def __init__(self, *_):
+        pass
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_result(fn(*args, **kwargs))
+        return future
+
+
 @pytest.fixture(scope="module")
 def gallery(tmp_path_factory):
     """The pages of all recordings, as they are published."""
     folder = tmp_path_factory.mktemp("gallery")
-    assert make_gallery(GalleryRequest(RECORDINGS, folder)) == ExitCode.COMPLETE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "ProcessPoolExecutor", Here)
+        patch.setattr(command, "find_recorded", findings_of_recording)
+        assert make_gallery(GalleryRequest(RECORDINGS, folder)) == ExitCode.COMPLETE
     return folder
+
+
+def test_a_page_is_the_same_from_a_process_of_its_own(gallery, tmp_path):
+    (tmp_path / "recordings").mkdir()
+    (tmp_path / "recordings/timers").symlink_to(RECORDINGS / "timers")
+    pages = tmp_path / "pages"
+    assert make_gallery(GalleryRequest(tmp_path / "recordings", pages)) == ExitCode.COMPLETE
+    assert {file.name for file in pages.iterdir()} == {"timers.html", "index.html"}
+    assert (pages / "timers.html").read_bytes() == (gallery / "timers.html").read_bytes()
 
 
 def test_every_recording_and_every_comparison_has_a_page(gallery):

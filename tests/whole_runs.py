@@ -35,9 +35,10 @@ class Done:
         return json.loads(self.out)
 
 
-def _heed_ctrl_c():
-    """What runs in the background of a shell, pytest too, inherits that SIGINT is ignored."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+def _heed_keys():
+    """What runs in the background of a shell, pytest too, inherits that its signals are ignored."""
+    for number in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_DFL)
 
 
 class CommandLine:
@@ -80,7 +81,7 @@ class CommandLine:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,  # so that a Ctrl-C can be sent to it and all below it
-            preexec_fn=_heed_ctrl_c,  # noqa: PLW1509 - it makes one system call
+            preexec_fn=_heed_keys,  # noqa: PLW1509 - it makes two system calls
         )
 
     def __call__(self, *arguments, cwd=None, **environment):

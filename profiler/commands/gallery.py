@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from profiler.commands.report import read_run
 from profiler.errors import ExitCode, UsageError
 from profiler.findings.find import find
+from profiler.findings.findings import Findings
 from profiler.render.index import INDEX_FILE, IndexEntry, MissingPage, render_gallery
 from profiler.run_folder.folder import RUN_FILE, RunFolder, write_atomic
 from profiler.sessions.progress import make_console
@@ -103,11 +104,16 @@ def _submit_pages(
         yield pool.submit(_write_comparison_page, runs, comparison.title, target)
 
 
+def find_recorded(recording: Path) -> Findings:
+    """Findings of a recording."""
+    return find(read_run(RunFolder(recording)).report)
+
+
 def _write_recording_page(recording: Path, out: Path) -> IndexEntry:
     from profiler.render.gallery import page_of_run
     from profiler.render.page import render_page
 
-    findings = find(read_run(RunFolder(recording)).report)
+    findings = find_recorded(recording)
     target = out / f"{recording.name}.html"
     write_atomic(target, render_page(findings))
     return page_of_run(findings, target.name)

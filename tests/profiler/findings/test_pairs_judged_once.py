@@ -6,6 +6,7 @@
 import io
 import json
 import re
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,14 +15,16 @@ from rich.console import Console
 
 from profiler.analyse import effects, judge
 from profiler.analyse.judge import Judge, times_of
+from profiler.commands.gallery import find_recorded
 from profiler.commands.output import dump, report_document
-from profiler.commands.report import read_run
 from profiler.findings.document import judged_table, summary_table
 from profiler.findings.find import find
 from profiler.model import SessionKind
 from profiler.render.console.tables import final_summary
 from profiler.render.page import render_page
-from profiler.run_folder.folder import RunFolder
+
+sys.path.append(str(Path(__file__).parents[2]))
+from recorded import report_of_recording
 
 RECORDING = Path(__file__).parents[3] / "experiments/recordings/autotune"
 DOCS = RECORDING.parents[2] / "docs/page.md"
@@ -33,7 +36,7 @@ MOST_COMPARISONS = 5
 
 @pytest.fixture(scope="module")
 def report():
-    return read_run(RunFolder(RECORDING)).report
+    return report_of_recording(RECORDING)
 
 
 @pytest.fixture(scope="module")
@@ -128,5 +131,5 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(report, asked, c
 
 
 if __name__ == "__main__":
-    recorded = find(read_run(RunFolder(RECORDING)).report)
-    DOCS.write_text(filled(DOCS.read_text(encoding="utf-8"), demo(recorded)), encoding="utf-8")
+    text = filled(DOCS.read_text(encoding="utf-8"), demo(find_recorded(RECORDING)))
+    DOCS.write_text(text, encoding="utf-8")

@@ -10,14 +10,13 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from recorded import RECORDINGS, findings_of_recording
 from rich.cells import cell_len
 from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
 from profiler.commands.output import dump, report_document
-from profiler.commands.report import read_run
 from profiler.findings.document import judged_table, summary_table
-from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary, schema_text
 from profiler.findings.why.cells import CellWhy
@@ -32,11 +31,10 @@ from profiler.render.tables.main_table import facets, main_table
 from profiler.render.tables.samples import CellSamples
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import ORDER
-from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
-RECORDINGS = [
-    *sorted(file.parent for file in (ROOT / "experiments/recordings").glob("*/run.json")),
+RUNS = [
+    *sorted(file.parent for file in RECORDINGS.glob("*/run.json")),
     ROOT / "tests/recordings/explained",
 ]
 JUDGED = "duration_ns"
@@ -56,13 +54,13 @@ def column(table: dict[str, Any], name: str, count: int) -> list[Any]:
     return values["values"] * count
 
 
-@pytest.fixture(scope="module", params=RECORDINGS, ids=lambda folder: folder.name)
+@pytest.fixture(scope="module", params=RUNS, ids=lambda folder: folder.name)
 def findings(request: pytest.FixtureRequest) -> Findings:
-    return find(read_run(RunFolder(request.param)).report)
+    return findings_of_recording(request.param)
 
 
 def test_there_are_recordings_of_all_experiments_that_have_one() -> None:
-    assert len(RECORDINGS) >= 14
+    assert len(RUNS) >= 14
 
 
 def test_no_cell_of_an_experiment_is_implausible(findings: Findings) -> None:

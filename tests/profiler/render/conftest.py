@@ -5,12 +5,23 @@ from collections.abc import Callable
 
 import lxml.html
 import pytest
+from markupsafe import Markup
 from synthetic_report import make_report, problems, without
 
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
+from profiler.render.figures import svg
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import Report
+
+
+@pytest.fixture
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are made and not drawn, for tests of words and tables: two thirds of a page's time.
+
+    Not for tests that ask `page_of`: others get the page that it keeps.
+    """
+    monkeypatch.setattr(svg, "to_svg", lambda *_: Markup("<svg></svg>"))
 
 
 @pytest.fixture(scope="session")

@@ -49,6 +49,7 @@ def test_named_references_are_not_paired(ablated: Report) -> None:
     assert find(without(ablated, plan=plan)).parameter_steps == ()
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_each_step_has_a_row_for_each_problem(ablation: Findings) -> None:
     (one,) = ablation_view(ablation).parts["ablations"]
     assert [row.name for row in one.rows] == [each.name for each in ablation.problems]
@@ -79,6 +80,7 @@ def test_one_problem_has_its_interval_in_the_sentence() -> None:
     assert re.search(r"\], [\u25bc\u25b2=?] [A-Z]+ \(.*8 blocks.*\)\.$", words)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_many_steps_are_counted_in_the_answer() -> None:
     # Many variants make many steps; each is drawn over the problems, of which two are enough.
     many = make_report(34, problem_list=problems()[:2])
@@ -123,6 +125,7 @@ def test_percentages_change_in_points_and_counts_by_a_factor() -> None:
     assert move_datum(label("bank_conflicts"), Move(0)).title == "not collected for both"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_went_with() -> None:
     small = without(
         make_report(13, problem_list=problems()[:2]), kind="ablation", parameters=("vec",)

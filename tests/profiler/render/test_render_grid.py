@@ -158,6 +158,7 @@ def test_verdicts_follow_the_measured_times(pairs: GridPairs) -> None:
     assert fast[0].saved == pytest.approx(3.5)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_titles_state_the_direction_and_no_map_is_the_reciprocal_of_another(
     findings: Findings, pairs: GridPairs
 ) -> None:
@@ -357,6 +358,7 @@ def test_nothing_correct_is_still_a_page(run: Report) -> None:
     assert "OUT OF MEMORY" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_ten_by_ten_has_all_cells() -> None:
     sizes = [128 << step for step in range(10)]
     findings = find(make_grid(("pointwise_chain",), sizes, ("eager", "compile"), blocks=6))
@@ -403,6 +405,7 @@ def test_the_answer_has_the_mean_and_the_names_of_problems(findings: Findings, h
     assert any(f"\u00d7 at {one.name}" in answer for one in findings.problems)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_grids_of_which_nothing_was_measured_are_counted(run: Report) -> None:
     every = {cell.problem.params["operator"] for cell in run.plan.cells}
     gone = {

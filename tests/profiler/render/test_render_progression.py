@@ -166,6 +166,7 @@ def test_the_answer_says_where_the_ladder_leads(climbing: Findings) -> None:
     assert "Its largest step is " in first
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_version_is_no_ladder() -> None:
     report = without(make_report(2, problem_list=problems()[:1]), kind="progression")
     findings = find(report)
@@ -173,6 +174,7 @@ def test_one_version_is_no_ladder() -> None:
     assert not any("ladder" in part.text for one in answer_of(findings) for part in one)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_a_baseline_there_is_no_percentage(laddered: Report) -> None:
     plan = dataclasses.replace(laddered.plan, baseline=None)
     findings = find(without(laddered, baseline=None, plan=plan))
@@ -199,6 +201,7 @@ def test_marks_in_figures_belong_to_versions() -> None:
     assert "0.500\u00d7" in drawing
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_says_went_with_and_shows_notes_where_there_are_any() -> None:
     whole = without(make_report(13, problem_list=problems()[:2]), kind="progression")
     small = with_metrics(whole, "duration_ns", "cycles", "instructions", "dram_read_bytes")

@@ -52,6 +52,7 @@ def texts(row):
     return [each.text.replace("\u202f", " ") for each in row.data]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_run_that_tells_nothing_has_no_section(report):
     findings = find(report)
     assert tuned_cells(findings) is None
@@ -103,6 +104,7 @@ def test_long_tables_are_cut_and_say_so(findings, monkeypatch):
     assert (len(found.tried), found.left_out_tried) == (3, 29)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_shows_it(findings):
     tree = lxml.html.document_fromstring(render_page(findings))
     section = tree.xpath('//section[@id="tuned"]')[0]

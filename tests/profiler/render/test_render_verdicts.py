@@ -78,6 +78,7 @@ def shown(report: Report) -> str:
 
 
 @pytest.mark.parametrize("kind", PAGE_KINDS)
+@pytest.mark.usefixtures("undrawn")
 def test_equal_kernels_are_never_called_faster_or_best(equal: Report, kind: str) -> None:
     report = without(equal, kind=kind)
     findings = find(report)
@@ -143,6 +144,7 @@ def test_blocks_that_no_look_could_decide_are_no_verdict() -> None:
     assert dataclasses.replace(base, looks=3, blocks=7).tested
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_other_metrics_have_intervals_and_no_verdict(measured_again: Report) -> None:
     report = with_metrics(without(measured_again, primary="cycles"), "duration_ns", "cycles")
     findings = find(report)

@@ -86,6 +86,7 @@ def test_figures_and_tables_say_the_same(tree):
     assert first == ["0.5", "66", "0.5", "50.05\u202fµs", "25.02\u202fµs", "50.0\u202f%", "\u2013"]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_unknown_multiprocessors_are_no_number(report):
     page = render_page(find(replace(report, environment=Environment())))
     tree = lxml.html.document_fromstring(page)
@@ -103,6 +104,7 @@ def test_without_full_waves_there_is_no_efficiency():
     assert "How many blocks are enough" not in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_no_steady_grid_and_a_rule_that_holds_are_said():
     (first, _, _) = texts(
         lxml.html.document_fromstring(render_page(find(make_waves((1, 2, 4, 8, 8.01))))),

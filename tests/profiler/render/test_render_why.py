@@ -108,6 +108,7 @@ def test_the_sentence_names_the_largest_parts_and_what_is_left() -> None:
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_signs_are_the_same_in_the_sentence_and_in_the_tables(
     findings: Findings, pair: PairWhy
 ) -> None:
@@ -152,6 +153,7 @@ def test_an_account_that_goes_the_other_way_than_the_verdict_says_so(pair: PairW
     assert "less than torch under ncu: " in words.why_sentence(pair)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_cause_that_was_not_found_costs_no_zero(findings: Findings, pair: PairWhy) -> None:
     """Causes below 2 % are left out, so that zero would be a number that nobody measured."""
     text = plain(explain_text(findings, pair.cell, pair.first, pair))
@@ -275,6 +277,7 @@ def section(findings: Findings) -> lxml.html.HtmlElement:
     return why
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_has_the_account_the_causes_and_the_tree(
     findings: Findings, pair: PairWhy
 ) -> None:
@@ -294,6 +297,7 @@ def test_a_run_that_explained_nothing_has_no_such_section() -> None:
     assert explained(find(make_report(4, blocks=2))) is None
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_ladder_explains_each_step_and_what_kernels_are_called_is_escaped(pair: PairWhy) -> None:
     report = without(make_report(6), kind="progression")
     (kernel,) = pair.first.kernels

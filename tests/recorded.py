@@ -1,0 +1,23 @@
+"""Reports and findings of the recordings of experiments, for tests: each is read once in a worker.
+
+Files of tests that need them are run by one worker (`READ_RECORDINGS` in conftest.py).
+"""
+
+from functools import cache
+from pathlib import Path
+
+from profiler.commands.report import read_run
+from profiler.findings.find import find
+from profiler.run_folder.folder import RunFolder
+
+RECORDINGS = Path(__file__).parents[1] / "experiments/recordings"
+
+
+@cache
+def report_of_recording(recording):
+    return read_run(RunFolder(recording)).report
+
+
+@cache
+def findings_of_recording(recording):
+    return find(report_of_recording(recording))
