@@ -165,8 +165,12 @@ def _positions(tensor: torch.Tensor) -> tuple[torch.Tensor, ...] | None:
     if tensor.numel() <= SAMPLED:
         return None
     generator = torch.Generator().manual_seed(tensor.numel())
-    flat = torch.randint(tensor.numel(), (SAMPLED,), generator=generator).to(tensor.device)
-    return tuple(torch.unravel_index(flat, tensor.shape))
+    rest = torch.randint(tensor.numel(), (SAMPLED,), generator=generator)
+    indices = []
+    for size in reversed(tensor.shape):  # torch's unravel_index imports sympy: 2 s under ncu
+        indices.append((rest % size).to(tensor.device))
+        rest = rest // size
+    return tuple(reversed(indices))
 
 
 def _storage(tensor: torch.Tensor) -> int:

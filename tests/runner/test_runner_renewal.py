@@ -291,3 +291,13 @@ def test_work_that_does_not_wait_for_the_stream_reads_no_new_inputs():
     (right,) = state.take((torch.full((8,), 6.0),))
     with pytest.raises(ImplausibleError, match="8 of 8"):
         require_same((got,), (right,))
+
+
+def test_positions_are_spread_over_all_dimensions_and_repeat():
+    values = torch.arange(3 * 70000 * 2).reshape(3, 70000, 2)
+    positions = renewal._positions(values)
+    taken = values[positions]
+    assert taken.shape == (renewal.SAMPLED,)
+    assert len(set(taken.tolist())) > 0.8 * renewal.SAMPLED
+    assert [len(set(index.tolist())) for index in (positions[0], positions[2])] == [3, 2]
+    assert torch.equal(taken, values[renewal._positions(values)])
