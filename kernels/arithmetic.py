@@ -1,7 +1,7 @@
 """Arithmetic over named values, written as text: `ceil_div(columns, 4 * width)`; no `eval`.
 
-Numbers, text, names, `+ - * / // % **`, comparisons, `and`, `or`, `not`, `a if b else c`, and a few
-functions. `/` gives a float, as in Python. Standard library only.
+Numbers, text, names, `+ - * / // % **`, comparisons, `in [1, 2]`, `and`, `or`, `not`,
+`a if b else c`, and a few functions. `/` gives a float, as in Python. Standard library only.
 """
 
 from __future__ import annotations
@@ -45,6 +45,10 @@ COMPARISONS: Mapping[type[ast.cmpop], Callable[..., bool]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+}
+MEMBERSHIPS: Mapping[type[ast.cmpop], Callable[..., bool]] = {
+    ast.In: lambda value, members: value in members,
+    ast.NotIn: lambda value, members: value not in members,
 }
 SIGNS: Mapping[type[ast.unaryop], Callable[..., Value]] = {
     ast.UAdd: operator.pos,
@@ -167,14 +171,26 @@ def _parts(node: ast.expr) -> list[ast.expr]:
             return [left, right]
         case ast.UnaryOp(op=op, operand=operand) if type(op) in SIGNS:
             return [operand]
-        case ast.Compare(left=left, ops=ops, comparators=others) if all(
-            type(op) in COMPARISONS for op in ops
-        ):
-            return [left, *others]
+        case ast.Compare():
+            return _compared_parts(node)
         case ast.BoolOp(values=values):
             return values
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return [test, body, orelse]
+    raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
+
+
+def _compared_parts(node: ast.Compare) -> list[ast.expr]:
+    """Operands of a chain of comparisons, or a value and the members of one list."""
+    match node:
+        case ast.Compare(left=left, ops=ops, comparators=others) if all(
+            type(op) in COMPARISONS for op in ops
+        ):
+            return [left, *others]
+        case ast.Compare(
+            left=left, ops=[op], comparators=[ast.List(elts=members) | ast.Tuple(elts=members)]
+        ) if type(op) in MEMBERSHIPS:
+            return [left, *members]
     raise ExpressionError(f"'{ast.unparse(node)}' is no arithmetic")
 
 
@@ -228,6 +244,9 @@ def _bits(value: Value) -> int:
 
 def _compared(node: ast.Compare, values: Mapping[str, Value]) -> bool:
     left = _value(node.left, values)
+    if isinstance(node.comparators[0], ast.List | ast.Tuple):
+        members = [_value(member, values) for member in node.comparators[0].elts]
+        return MEMBERSHIPS[type(node.ops[0])](left, members)
     for op, other in zip(node.ops, node.comparators, strict=True):
         right = _value(other, values)
         if not COMPARISONS[type(op)](left, right):

@@ -491,6 +491,85 @@ def import_(
 
 
 @app.command()
+def simulate(
+    space: Annotated[
+        Path, typer.Argument(metavar="SPACE.T1.json", help="Parameters, values and conditions.")
+    ],
+    results: Annotated[
+        Path, typer.Argument(metavar="RESULTS_T4.json.gz", help="What was measured of them.")
+    ],
+    strategy: Annotated[
+        str,
+        typer.Option(
+            "--strategy", metavar="NAME", help="portfolio, tpe, local, random, exhaustive."
+        ),
+    ] = "portfolio",
+    budget: Annotated[
+        int, typer.Option("--budget", metavar="N", min=1, help="Evaluations of each search.")
+    ] = 120,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="The first seed.")] = 1,
+    seeds: Annotated[
+        int, typer.Option("--seeds", metavar="N", min=1, max=10_000, help="How many searches.")
+    ] = 1,
+    mean: Annotated[
+        bool, typer.Option("--mean", help="Mean of the recorded runs instead of their median.")
+    ] = False,
+    json_: Json = None,
+    color: Color = "auto",
+) -> None:
+    """Replay a search on recorded results (T1 and T4 files); needs no GPU."""
+    from profiler.commands.simulate import SimulateRequest
+    from profiler.commands.simulate import simulate as run_simulation
+
+    request = SimulateRequest(
+        space=space,
+        results=results,
+        strategy=strategy,
+        budget=budget,
+        seed=seed,
+        seeds=seeds,
+        mean=mean,
+        json_target=json_,
+        color=color,
+    )
+    raise typer.Exit(run_simulation(request))
+
+
+@app.command("export-space")
+def export_space(
+    spec: Spec,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="X.T1.json", help="The file to write.")
+    ],
+    set_: Set = None,
+) -> None:
+    """Write the variants of an experiment as a search space (T1); needs no GPU."""
+    from profiler.commands.exporting import ExportSpaceRequest, write_space
+
+    raise typer.Exit(
+        write_space(ExportSpaceRequest(spec=spec, out=out, overrides=tuple(set_ or ())))
+    )
+
+
+@app.command("export-results")
+def export_results(
+    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recording.")],
+    out: Annotated[
+        Path, typer.Option("--out", "-o", metavar="Y_T4.json.gz", help="The file to write.")
+    ],
+    problem: Annotated[
+        str | None, typer.Option("--problem", metavar="NAME", help="Of several problems, this one.")
+    ] = None,
+) -> None:
+    """Write what a run measured at a problem as results of a tuning (T4)."""
+    from profiler.commands.exporting import ExportResultsRequest, write_run_results
+
+    raise typer.Exit(
+        write_run_results(ExportResultsRequest(run_folder=run_folder, out=out, problem=problem))
+    )
+
+
+@app.command()
 def doctor(json_: Json = None, color: Color = "auto") -> None:
     """Check everything that a run needs; exit code 3 when something essential is missing."""
     from profiler.commands.doctor import DoctorRequest, show_doctor

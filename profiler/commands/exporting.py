@@ -1,0 +1,89 @@
+"""`profiler export-space` and `export-results`: an experiment as T1, a run as T4."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.commands.targets import write_target
+from profiler.errors import ExitCode, UsageError
+from profiler.sessions.progress import make_console
+
+
+@dataclass(frozen=True)
+class ExportSpaceRequest:
+    """Flags of `profiler export-space`."""
+
+    spec: Path
+    out: Path
+    overrides: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ExportResultsRequest:
+    """Flags of `profiler export-results`."""
+
+    run_folder: Path
+    out: Path
+    problem: str | None = None
+
+
+def write_space(request: ExportSpaceRequest) -> ExitCode:
+    """Write the variants of an experiment as a T1 file."""
+    from profiler.planning.matrix import expand
+    from profiler.planning.space import space_of
+    from profiler.search.derived_conditions import derived_conditions
+    from profiler.search.parameter_groups import largest_group
+    from profiler.search.space import SearchSpace
+    from profiler.search.t1 import TuningProblem, t1_document
+    from profiler.sessions.experiment_files import load_experiment
+
+    loaded = load_experiment(request.spec, overrides=request.overrides)
+    variants = expand(loaded, space_of(loaded)).variants
+    tuned = largest_group(variants)
+    space = SearchSpace.of_configurations([variant.params for variant in tuned])
+    problem = TuningProblem(loaded.experiment.name, space, derived_conditions(space))
+    _write(request.out, t1_document(problem))
+    left_out = len(variants) - len(tuned)
+    _say(f"{request.out}: {len(space)} configurations of {len(space.parameters)} parameters")
+    if left_out:
+        _say(f"Left out: {left_out} variants with other parameters.")
+    return ExitCode.COMPLETE
+
+
+def write_run_results(request: ExportResultsRequest) -> ExitCode:
+    """Write what a run measured at a problem as a T4 file."""
+    from profiler.commands.report import read_run
+    from profiler.findings.find import find
+    from profiler.findings.tuning_results import tuning_results
+    from profiler.run_folder.folder import RunFolder
+    from profiler.search.t4 import CORRECT, t4_document
+
+    findings = find(read_run(RunFolder(request.run_folder)).report)
+    results = tuning_results(findings, request.problem)
+    _write(request.out, t4_document(results))
+    failed = sum(result.invalidity != CORRECT for result in results)
+    _say(f"{request.out}: {len(results)} configurations, {failed} of them failed")
+    return ExitCode.COMPLETE
+
+
+def _write(target: Path, document: Mapping[str, Any]) -> None:
+    """Write JSON, compressed where the name ends in .gz; the same content gives the same bytes."""
+    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
+    try:
+        if target.suffix == ".gz":
+            target.write_bytes(gzip.compress(text.encode(), mtime=0))
+        else:
+            write_target(target, (text,))
+    except OSError as error:
+        raise UsageError(
+            f"{target}: {error.strerror}", remedy="Choose another path with --out."
+        ) from error
+
+
+def _say(text: str) -> None:
+    make_console("auto").print(text, markup=False, soft_wrap=True)

@@ -1,0 +1,78 @@
+"""Results of a run as records of a tuning, one for each variant at a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from profiler.errors import UsageError
+from profiler.findings.findings import Findings
+from profiler.model import Cell, CellStatus, Outcome, SessionKind
+from profiler.search.parameter_groups import largest_group
+from profiler.search.t4 import CORRECT, RecordedResult
+
+_INVALIDITY: Mapping[Outcome, str] = {
+    Outcome.MEASURED: CORRECT,
+    Outcome.DUPLICATE: CORRECT,
+    Outcome.COMPILE_FAILED: "compile",
+    Outcome.WRONG_RESULT: "correctness",
+    Outcome.IMPLAUSIBLE: "correctness",
+    Outcome.FELL_BACK: "correctness",
+    Outcome.TIMED_OUT: "timeout",
+}
+"""Every other outcome is a failure at run time."""
+
+
+def tuning_results(findings: Findings, problem: str | None) -> tuple[RecordedResult, ...]:
+    """What was measured of the tuned variants at a problem; without a name, at the only one.
+
+    Cells that were not measured have no record. Raises UsageError where the run has no such
+    problem, several and no name is given, or nothing was measured.
+    """
+    cells = findings.report.plan.cells
+    names = list(dict.fromkeys(cell.problem.name for cell in cells))
+    if problem is None and len(names) > 1:
+        raise UsageError(
+            f"The run has {len(names)} problems, and a T4 file holds one: {', '.join(names[:20])}.",
+            remedy="Name one with --problem.",
+        )
+    name = names[0] if problem is None else problem
+    if name not in names:
+        raise UsageError(f"--problem {name}: there are {', '.join(names[:20])}.")
+    variants = list({cell.variant.id: cell.variant for cell in cells}.values())
+    tuned = {variant.id for variant in largest_group(variants)}
+    of_problem = [c for c in cells if c.problem.name == name and c.variant.id in tuned]
+    results = tuple(_results(findings, of_problem))
+    if not results:
+        raise UsageError(f"No variant was measured at {name}.")
+    return results
+
+
+def _results(findings: Findings, cells: list[Cell]) -> Iterator[RecordedResult]:
+    runtimes = _runtimes_ms(findings)
+    for cell in cells:
+        status = findings.report.statuses.get(cell.id)
+        if status is None or status.outcome is Outcome.NOT_MEASURED:
+            continue
+        times = runtimes.get(_measured_cell(status), ())
+        if status.outcome.correct and not times:
+            continue
+        yield RecordedResult(
+            params=cell.variant.params,
+            invalidity=_INVALIDITY.get(status.outcome, "runtime"),
+            runtimes_ms=times if status.outcome.correct else (),
+        )
+
+
+def _measured_cell(status: CellStatus) -> str:
+    return status.duplicate_of or status.cell
+
+
+def _runtimes_ms(findings: Findings) -> dict[str, tuple[float, ...]]:
+    """Durations of the timing blocks' first arms by cell id, in milliseconds."""
+    samples = findings.report.samples
+    timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]
+    durations = timing[timing["duration_ns"] > 0]
+    return {
+        str(cell): tuple(float(value) / 1e6 for value in values)
+        for cell, values in durations.groupby("cell", observed=True)["duration_ns"]
+    }

@@ -1,0 +1,1 @@
+"""Searching a space of configurations that is too large to measure whole."""

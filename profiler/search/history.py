@@ -1,0 +1,57 @@
+"""What a search has proposed and what came of it: shared by all strategies of a portfolio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from profiler.search.space import Configurations, SearchSpace
+
+
+class History:
+    """Values by configuration; smaller is better. A proposed one is seen before its value is."""
+
+    def __init__(self, space: SearchSpace) -> None:
+        self.space = space
+        self.seen = np.zeros(len(space), dtype=bool)
+        self.values = np.full(len(space), np.nan)
+        """NaN where nothing was told yet, infinity where the configuration failed."""
+        self.best: int | None = None
+        self.unseen_count = len(space)
+
+    def see(self, configuration: int) -> None:
+        """Mark a configuration as proposed."""
+        if not self.seen[configuration]:
+            self.seen[configuration] = True
+            self.unseen_count -= 1
+
+    def tell(self, configuration: int, value: float | None) -> None:
+        """Record the value of a configuration; None: it failed."""
+        self.see(configuration)
+        self.values[configuration] = np.inf if value is None else value
+        if value is not None and value < self.best_value:
+            self.best = configuration
+
+    @property
+    def best_value(self) -> float:
+        """Smallest value; infinity where there is none."""
+        return float("inf") if self.best is None else float(self.values[self.best])
+
+    def unseen(self, configurations: Configurations) -> Configurations:
+        """Those of the configurations that were not proposed."""
+        unseen: Configurations = configurations[~self.seen[configurations]]
+        return unseen
+
+    def nearest_unseen(self, codes: Sequence[int], rng: np.random.Generator) -> int:
+        """The configuration with these codes, or the nearest unseen valid one; ties at random.
+
+        There must be an unseen one.
+        """
+        exact = self.space.find_codes(codes)
+        if exact is not None and not self.seen[exact]:
+            return exact
+        distances = self.space.distances(codes)
+        distances[self.seen] = np.inf
+        # Sums of the same parts in another order differ in their last bits.
+        return int(rng.choice(np.flatnonzero(distances <= distances.min() + 1e-6)))

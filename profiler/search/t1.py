@@ -1,0 +1,126 @@
+"""T1: a tuning problem in JSON, as the FAIR benchmark hub and kernel_tuner read and write it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.errors import ParseError
+from profiler.kernels.arithmetic import ExpressionError, parse
+from profiler.search.conditions import constrained_space
+from profiler.search.json_files import list_of, mapping_of, read_json, text_of
+from profiler.search.space import Parameter, SearchSpace, Value
+from profiler.search.value_lists import parse_values
+
+MAX_BYTES = 16 * 2**20
+MAX_PARAMETERS = 200
+MAX_CONDITIONS = 10_000
+_TYPES: Mapping[str, type] = {
+    "int": int,
+    "uint": int,
+    "float": float,
+    "bool": bool,
+    "string": str,
+}
+
+
+@dataclass(frozen=True)
+class TuningProblem:
+    """What a T1 file says: name, space, and the texts of its conditions."""
+
+    name: str
+    space: SearchSpace
+    conditions: tuple[str, ...] = ()
+
+
+def read_t1(path: Path) -> TuningProblem:
+    """Read a T1 file, compressed by gzip or not; raises ParseError with the field that is wrong."""
+    document = read_json(path, MAX_BYTES)
+    try:
+        return _problem(document, path.name)
+    except (ParseError, ExpressionError) as error:
+        remedy = error.remedy if isinstance(error, ParseError) else None
+        raise ParseError(f"{path}: {error.args[0]}", remedy=remedy) from None
+
+
+def _problem(document: Any, file_name: str) -> TuningProblem:
+    section = mapping_of(mapping_of(document, "T1").get("ConfigurationSpace"), "ConfigurationSpace")
+    items = list_of(section.get("TuningParameters"), "TuningParameters")
+    if not 1 <= len(items) <= MAX_PARAMETERS:
+        raise ParseError(f"TuningParameters: {len(items)}, and there may be 1 to {MAX_PARAMETERS}")
+    parameters = [_parameter(item, number) for number, item in enumerate(items)]
+    if len({parameter.name for parameter in parameters}) < len(parameters):
+        raise ParseError("TuningParameters: a name stands there twice")
+    conditions = list_of(section.get("Conditions", []), "Conditions")
+    if len(conditions) > MAX_CONDITIONS:
+        raise ParseError(f"Conditions: {len(conditions)} are more than {MAX_CONDITIONS}")
+    texts = tuple(
+        text_of(mapping_of(item, f"Conditions[{number}]").get("Expression"), "Expression")
+        for number, item in enumerate(conditions)
+    )
+    general = document.get("General")
+    name = general.get("BenchmarkName") if isinstance(general, Mapping) else None
+    return TuningProblem(
+        name=name if isinstance(name, str) else file_name,
+        space=constrained_space(parameters, [parse(text) for text in texts]),
+        conditions=texts,
+    )
+
+
+def _parameter(item: Any, number: int) -> Parameter:
+    where = f"TuningParameters[{number}]"
+    mapping = mapping_of(item, where)
+    name = text_of(mapping.get("Name"), f"{where}.Name")
+    values = mapping.get("Values")
+    try:
+        listed = parse_values(values) if isinstance(values, str) else _plain_values(values, name)
+    except ExpressionError as error:
+        raise ParseError(f"{where} '{name}': Values {error}") from None
+    return Parameter.of(name, listed)
+
+
+def _plain_values(values: Any, name: str) -> tuple[Value, ...]:
+    """Values of a JSON list, which some files have instead of text."""
+    listed = list_of(values, f"Values of '{name}'")
+    if not listed or not all(
+        value is None or isinstance(value, str | bool | int | float) for value in listed
+    ):
+        raise ParseError(f"Values of '{name}': no list of numbers and texts")
+    return tuple(listed)
+
+
+def t1_document(problem: TuningProblem) -> dict[str, Any]:
+    """The problem as a T1 document; kernel and arguments are not described in it."""
+    return {
+        "General": {"BenchmarkName": problem.name, "OutputFormat": "JSON"},
+        "ConfigurationSpace": {
+            "TuningParameters": [
+                {
+                    "Name": parameter.name,
+                    "Type": _type_name(parameter.values),
+                    "Values": repr(list(parameter.values)),
+                }
+                for parameter in problem.space.parameters
+            ],
+            "Conditions": [
+                {"Expression": text, "Parameters": sorted(parse(text).names)}
+                for text in problem.conditions
+            ],
+        },
+        "KernelSpecification": {"BenchmarkName": problem.name, "KernelName": problem.name},
+    }
+
+
+def _type_name(values: Sequence[Value]) -> str:
+    for name in ("bool", "int", "float", "string"):
+        of_type = _TYPES[name]
+        if all(
+            isinstance(value, of_type) and (of_type is bool or not isinstance(value, bool))
+            for value in values
+        ):
+            return name
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    return "float" if numbers and all(math.isfinite(float(v or 0)) for v in values) else "string"

@@ -1,0 +1,164 @@
+"""T4: results of a tuning in JSON, as the FAIR benchmark hub and kernel_tuner read and write them.
+
+The schema calls the compile time `compilation_time`, files say `compilation`; some say
+`miliseconds`.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from profiler.errors import ParseError
+from profiler.model import Params
+from profiler.search.json_files import list_of, mapping_of, read_json
+from profiler.search.space import Value
+
+MAX_BYTES = 2**29
+"""Largest content of a T4 file; that of 11,130 configurations with 32 runs each has 17 MB."""
+MAX_RESULTS = 1_000_000
+MAX_RUNTIMES = 100_000
+SCHEMA_VERSION = "1.0.0"
+CORRECT = "correct"
+INVALIDITIES = (CORRECT, "timeout", "compile", "runtime", "correctness", "constraints")
+Statistic = Literal["median", "mean"]
+_MILLISECONDS_PER_UNIT: Mapping[str, float] = {
+    "nanoseconds": 1e-6,
+    "microseconds": 1e-3,
+    "milliseconds": 1.0,
+    "miliseconds": 1.0,
+    "seconds": 1e3,
+}
+
+
+@dataclass(frozen=True)
+class RecordedResult:
+    """What was measured of a configuration; a failed one has a reason instead of times."""
+
+    params: Params
+    invalidity: str = CORRECT
+    runtimes_ms: tuple[float, ...] = ()
+    objective_ms: float | None = None
+    """What the file itself says; None where it is absent."""
+    compile_ms: float | None = None
+    timestamp: str = ""
+
+    def value_ms(self, statistic: Statistic = "median") -> float | None:
+        """Median or mean of the times, else the file's own number; None where it failed.
+
+        First runs are slow, so the median is the default.
+        """
+        if self.invalidity != CORRECT:
+            return None
+        if not self.runtimes_ms:
+            return self.objective_ms
+        average = statistics.median if statistic == "median" else statistics.fmean
+        return average(self.runtimes_ms)
+
+
+def read_t4(path: Path) -> tuple[RecordedResult, ...]:
+    """Results of a T4 file, compressed by gzip or not, in its order.
+
+    Raises ParseError with the result that is wrong.
+    """
+    document = read_json(path, MAX_BYTES)
+    try:
+        mapping = mapping_of(document, "T4")
+        results = list_of(mapping.get("results"), "results")
+        if not 1 <= len(results) <= MAX_RESULTS:
+            raise ParseError(f"results: {len(results)}, and there may be 1 to {MAX_RESULTS}")
+        scale = _scale(mapping.get("metadata"))
+        return tuple(_result(item, f"results[{i}]", scale) for i, item in enumerate(results))
+    except ParseError as error:
+        raise ParseError(f"{path}: {error.message}", remedy=error.remedy) from None
+
+
+def _scale(metadata: Any) -> float:
+    """Milliseconds in the unit of a file; files without one have milliseconds."""
+    unit = metadata.get("timeunit") if isinstance(metadata, Mapping) else None
+    if unit is None:
+        return 1.0
+    if not isinstance(unit, str) or unit.lower() not in _MILLISECONDS_PER_UNIT:
+        known = ", ".join(_MILLISECONDS_PER_UNIT)
+        raise ParseError(f"metadata.timeunit: '{str(unit)[:40]}' is none of {known}")
+    return _MILLISECONDS_PER_UNIT[unit.lower()]
+
+
+def _result(item: Any, where: str, scale: float) -> RecordedResult:
+    mapping = mapping_of(item, where)
+    times = mapping_of(mapping.get("times", {}), f"{where}.times")
+    runtimes = list_of(times.get("runtimes") or [], f"{where}.times.runtimes")
+    if len(runtimes) > MAX_RUNTIMES or not all(map(_is_time, runtimes)):
+        raise ParseError(f"{where}.times.runtimes: not at most {MAX_RUNTIMES} positive numbers")
+    compile_time = times.get("compilation", times.get("compilation_time"))
+    objective = _objective(mapping)
+    invalidity = mapping.get("invalidity")
+    if invalidity not in INVALIDITIES:
+        raise ParseError(f"{where}.invalidity: {str(invalidity)[:40]!r} is none of {INVALIDITIES}")
+    if invalidity == CORRECT and mapping.get("correctness", 1) == 0:
+        invalidity = "correctness"
+    if invalidity == CORRECT and not runtimes and objective is None:
+        raise ParseError(f"{where}: is called correct, and has no time")
+    timestamp = mapping.get("timestamp")
+    return RecordedResult(
+        params=_params(mapping.get("configuration"), where),
+        invalidity=str(invalidity),
+        runtimes_ms=tuple(float(time) * scale for time in runtimes),
+        objective_ms=None if objective is None else objective * scale,
+        compile_ms=float(compile_time) * scale if _is_time(compile_time) else None,
+        timestamp=timestamp if isinstance(timestamp, str) else "",
+    )
+
+
+def _is_time(value: Any) -> bool:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_number and 0 < value < 1e300  # an integer may be too large for a float
+
+
+def _objective(result: Mapping[str, Any]) -> float | None:
+    """The measurement that the result calls its objective; failed ones have a text there."""
+    objectives = result.get("objectives") or ["time"]
+    name = objectives[0] if isinstance(objectives, list) else None
+    measurements = result.get("measurements") or []
+    for measurement in measurements if isinstance(measurements, list) else ():
+        if isinstance(measurement, Mapping) and measurement.get("name") == name:
+            value = measurement.get("value")
+            return float(value) if value is not None and _is_time(value) else None
+    return None
+
+
+def _params(configuration: Any, where: str) -> dict[str, Value]:
+    params = mapping_of(configuration, f"{where}.configuration")
+    for name, value in params.items():
+        if value is not None and not isinstance(value, str | bool | int | float):
+            raise ParseError(f"{where}.configuration.{name}: neither number nor text")
+    return dict(params)
+
+
+def t4_document(results: Iterable[RecordedResult]) -> dict[str, Any]:
+    """The results as a T4 document, times in milliseconds."""
+    return {
+        "results": [_item(result) for result in results],
+        "schema_version": SCHEMA_VERSION,
+        "metadata": {"timeunit": "milliseconds"},
+    }
+
+
+def _item(result: RecordedResult) -> dict[str, Any]:
+    value = result.value_ms()
+    compiled = {} if result.compile_ms is None else {"compilation": result.compile_ms}
+    has_value = value is not None and math.isfinite(value)
+    measurement = {"name": "time", "value": value if has_value else result.invalidity, "unit": "ms"}
+    return {
+        **({"timestamp": result.timestamp} if result.timestamp else {}),
+        "configuration": dict(result.params),
+        "times": {**compiled, "runtimes": list(result.runtimes_ms)},
+        "invalidity": result.invalidity,
+        "correctness": int(result.invalidity == CORRECT),
+        "measurements": [measurement],
+        "objectives": ["time"],
+    }
