@@ -5,66 +5,95 @@ from __future__ import annotations
 import numpy as np
 
 from profiler.search.history import History
+from profiler.search.space import Configurations
 
-STEPS_AWAY = 2
-"""Parameters that are changed to leave a local optimum."""
+PARENTS = 20
+"""A jump combines two of so many of the best configurations."""
+CHANGED = 0.2
+"""Share of the parameters whose value in a jump is drawn anew."""
+STARTS = 5
+"""A jump whose value is among so many of the best becomes the centre: descending from another
+takes dozens of evaluations, and seldom ends better."""
+TRIES = 20
+"""Crossovers that are tried for a valid unseen one before the nearest such is taken."""
 
 
 class LocalSearch:
-    """Moves to a neighbour as soon as it is better; leaves a local optimum by a random jump."""
+    """Moves to a neighbour as soon as it is better; jumps by crossover from a local optimum."""
 
-    def __init__(self, history: History, rng: np.random.Generator) -> None:
+    def __init__(
+        self, history: History, rng: np.random.Generator, *, jump_share: float = 0.0
+    ) -> None:
         self._history = history
         self._rng = rng
-        self._base: int | None = None
-        """The best configuration that it met: jumps start here."""
+        self._jump_share = jump_share
+        """Share of the proposals that are jumps even where the centre has unseen neighbours."""
         self._centre: int | None = None
-        """The configuration whose neighbours are proposed; None until its value is known."""
-        self._jumped_to: int | None = None
+        """The configuration whose neighbours are proposed."""
+        self._jumps: set[int] = set()
 
     def ask(self) -> int:
-        """An unseen neighbour of the centre, or a jump where it has none."""
+        """An unseen neighbour of the centre, or a jump."""
         configuration = self._propose()
         self._history.see(configuration)
         return configuration
 
     def tell(self, configuration: int, value: float | None) -> None:
-        """Make a configuration the centre where it is better, or where the jump led."""
+        """Make a configuration the centre: the best of all, a better neighbour, or a good jump."""
         if value is None:
             return
-        values = self._history.values
-        if self._base is None or value < values[self._base]:
-            self._base = self._centre = configuration
-        elif configuration == self._jumped_to or (
-            self._centre is not None
-            and value < values[self._centre]
-            and self._is_near(configuration)
+        is_good_jump = configuration in self._jumps and self._rank(value) < STARTS
+        if (
+            self._centre is None
+            or configuration == self._history.best
+            or is_good_jump
+            or self._is_better_neighbour(configuration, value)
         ):
             self._centre = configuration
 
-    def _is_near(self, configuration: int) -> bool:
+    def _rank(self, value: float) -> int:
+        return int(np.count_nonzero(self._history.values < value))
+
+    def _is_better_neighbour(self, configuration: int, value: float) -> bool:
         codes = self._history.space.codes
-        return int(np.count_nonzero(codes[configuration] != codes[self._centre])) == 1
+        differing = np.count_nonzero(codes[configuration] != codes[self._centre])
+        return bool(differing == 1 and value < self._history.values[self._centre])
 
     def _propose(self) -> int:
         history = self._history
-        if self._centre is not None:
+        if self._centre is None:
+            return int(self._rng.choice(np.flatnonzero(~history.seen)))
+        if self._rng.random() >= self._jump_share:
             neighbours = history.unseen(history.space.neighbours(self._centre))
             if len(neighbours):
-                return self._pick(neighbours)
-        if self._base is None:
-            return int(self._rng.choice(np.flatnonzero(~history.seen)))
-        return self._jump(self._base)
-
-    def _pick(self, neighbours):
-        return int(self._rng.choice(neighbours))
-
-    def _jump(self, base: int) -> int:
-        """An unseen configuration some parameters away from a local optimum."""
-        space = self._history.space
-        codes = space.codes[base].copy()
-        for number in self._rng.choice(space.free, min(STEPS_AWAY, len(space.free)), replace=False):
-            codes[number] = self._rng.integers(len(space.parameters[number].values))
-        configuration = self._history.nearest_unseen(codes.tolist(), self._rng)
-        self._jumped_to = configuration
+                return int(self._rng.choice(neighbours))
+        configuration = self._jump()
+        self._jumps.add(configuration)
         return configuration
+
+    def _jump(self) -> int:
+        """A crossover of two of the best configurations, or the nearest unseen valid one."""
+        parents = self._best(PARENTS)
+        codes: list[int] = []
+        for _ in range(TRIES):
+            codes = self._crossover(parents)
+            configuration = self._history.space.find_codes(codes)
+            if configuration is not None and not self._history.seen[configuration]:
+                return configuration
+        return self._history.nearest_unseen(codes, self._rng)
+
+    def _best(self, count: int) -> Configurations:
+        values = self._history.values
+        measured = np.flatnonzero(np.isfinite(values))
+        best: Configurations = measured[np.argsort(values[measured], kind="stable")][:count]
+        return best
+
+    def _crossover(self, parents: Configurations) -> list[int]:
+        """Each value from one of two parents, or any of its parameter."""
+        space = self._history.space
+        first, second = space.codes[self._rng.choice(parents, 2)]
+        codes = np.where(self._rng.random(len(first)) < 0.5, first, second)
+        for number in space.free:
+            if self._rng.random() < CHANGED:
+                codes[number] = self._rng.integers(len(space.parameters[number].values))
+        return [int(code) for code in codes]

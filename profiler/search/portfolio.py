@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from profiler.search.strategy import Strategy
 from profiler.search.tpe import TreeParzen
 
 RANDOM_FIRST = 20
+JUMP_SHARE = 0.5
+"""TPE proposes near the best already, so that half of the local search's turns are jumps."""
 
 
 class Portfolio:
@@ -20,13 +23,13 @@ class Portfolio:
 
     def __init__(self, history: History, rng: np.random.Generator) -> None:
         first, tpe, local = rng.spawn(3)
-        self._first = RandomSearch(history, first)
+        random_search = RandomSearch(history, first)
         self._members: tuple[Strategy, ...] = (
             TreeParzen(history, tpe),
-            LocalSearch(history, local),
+            LocalSearch(history, local, jump_share=JUMP_SHARE),
         )
-        self._turns = itertools.chain(
-            itertools.repeat(self._first, RANDOM_FIRST), itertools.cycle(self._members)
+        self._turns: Iterator[Strategy] = itertools.chain(
+            itertools.repeat(random_search, RANDOM_FIRST), itertools.cycle(self._members)
         )
 
     def ask(self) -> int:

@@ -81,7 +81,8 @@ def recorded_space(
 ) -> RecordedSpace:
     """Join the space of a problem with recorded results.
 
-    Of two records of a configuration the last one counts. Raises UsageError where they share no configuration, or all of them failed.
+    Of two records of a configuration the last one counts. Raises UsageError where they share no
+    configuration, or all of them failed.
     """
     space = problem.space
     values = np.full(len(space), np.nan)

@@ -100,13 +100,10 @@ class SearchSpace:
                     f"A search needs the same parameters in every configuration: {differing}."
                 )
         parameters = [Parameter.of(name, (p[name] for p in configurations)) for name in names]
-        positions = [{value_key(v): i for i, v in enumerate(p.values)} for p in parameters]
+        positions = {p.name: {value_key(v): i for i, v in enumerate(p.values)} for p in parameters}
         codes = np.array(
             [
-                [
-                    position[value_key(params[name])]
-                    for name, position in zip(names, positions, strict=True)
-                ]
+                [codes_of[value_key(params[name])] for name, codes_of in positions.items()]
                 for params in configurations
             ],
             dtype=np.int32,

@@ -99,7 +99,10 @@ def test_neighbours_differ_in_one_parameter_and_are_valid(tmp_path):
     space = read_t1(write_t1(tmp_path / "tile.T1.json")).space
     for configuration in range(len(space)):
         differences = [
-            sum(a != b for a, b in zip(left.values(), space.params(configuration).values()))
+            sum(
+                a != b
+                for a, b in zip(left.values(), space.params(configuration).values(), strict=True)
+            )
             for left in params_of(space)
         ]
         expected = [i for i, difference in enumerate(differences) if difference == 1]
@@ -172,7 +175,9 @@ def test_a_space_round_trips_through_t1(tmp_path):
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.tuples(*(st.integers(0, 2),) * 4), min_size=1, max_size=60))
 def test_derived_conditions_hold_for_these_configurations_and_no_others(rows):
-    space = SearchSpace.of_configurations([dict(zip("abcd", row)) for row in sorted(rows)])
+    space = SearchSpace.of_configurations(
+        [dict(zip("abcd", row, strict=True)) for row in sorted(rows)]
+    )
     conditions = [parse(text) for text in derived_conditions(space)]
     again = constrained_space(space.parameters, conditions)
     assert np.array_equal(again.codes, space.codes)

@@ -1,0 +1,202 @@
+"""What every strategy promises: valid, unseen, reproducible; and what a replay says of it."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from profiler.commands.simulate import SimulateRequest, simulate
+from profiler.errors import EnvironmentUnusable, ExitCode, ParseError, UsageError
+from profiler.search.history import History
+from profiler.search.registry import STRATEGIES, make_strategy
+from profiler.search.replay import recorded_space, replay
+from profiler.search.space import SearchSpace
+from profiler.search.summary import checkpoints, summarise
+from profiler.search.t1 import TuningProblem, t1_document
+from profiler.search.t4 import RecordedResult, t4_document
+
+
+def bowl(sizes=(6, 5, 4), failing=0):
+    """A space with a hole and one minimum, and a result of each configuration."""
+    configurations = [
+        {"x": x, "y": y, "layout": layout}
+        for x in range(sizes[0])
+        for y in range(sizes[1])
+        for layout in ("row", "column", "tiled", "z")[: sizes[2]]
+        if not (x == y == 2)
+    ]
+    results = [
+        RecordedResult(p, invalidity="runtime")
+        if number < failing
+        else RecordedResult(p, runtimes_ms=(1 + (p["x"] - 4) ** 2 + p["y"] + (p["layout"] == "z"),))
+        for number, p in enumerate(configurations)
+    ]
+    space = SearchSpace.of_configurations(configurations)
+    problem = TuningProblem("bowl", space, ("x != 2 or y != 2",))
+    return problem, results
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_every_configuration_is_proposed_once_and_none_that_is_invalid(name):
+    recorded = recorded_space(*bowl(failing=9))
+    search = replay(recorded, name, budget=1000, seed=3)
+    assert len(search.evaluations) == len(recorded.space)
+    assert (search.invalid, search.repeated) == (0, 0)
+    assert search.evaluations[-1].best_ms == recorded.best_ms == 1
+    assert sum(evaluation.value_ms is None for evaluation in search.evaluations) == 9
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_seed_gives_the_same_proposals(name):
+    recorded = recorded_space(*bowl())
+    first, again, other = (replay(recorded, name, 40, seed).evaluations for seed in (1, 1, 2))
+    assert first == again
+    assert name == "exhaustive" or first != other
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_proposals_before_values_and_values_of_others_repeat_nothing(name, data):
+    space = bowl()[0].space
+    history = History(space)
+    strategy = make_strategy(name, history, seed=data.draw(st.integers(0, 5)))
+    open_proposals = []
+    proposed = set()
+    for _ in range(40):
+        if history.unseen_count and (not open_proposals or data.draw(st.booleans())):
+            configuration = strategy.ask()
+            assert 0 <= configuration < len(space)
+            assert configuration not in proposed
+            open_proposals.append(configuration)
+        elif data.draw(st.integers(0, 9)) == 0 and history.unseen_count:
+            configuration = int(np.flatnonzero(~history.seen)[0])  # a baseline, measured elsewhere
+            open_proposals.append(configuration)
+            history.see(configuration)
+        else:
+            place = data.draw(st.integers(0, len(open_proposals) - 1))
+            configuration = open_proposals.pop(place)
+            value = data.draw(st.sampled_from([None, 1.0, 2.5, 7.0]))
+            history.tell(configuration, value)
+            strategy.tell(configuration, value)
+        proposed.add(configuration)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_space_of_one_and_one_where_all_fails_are_searched_to_their_end(name):
+    lonely = SearchSpace.of_configurations([{"x": 1}])
+    history = History(lonely)
+    assert make_strategy(name, history, 1).ask() == 0
+    history = History(bowl((3, 2, 2))[0].space)
+    strategy = make_strategy(name, history, 1)
+    while history.unseen_count:
+        configuration = strategy.ask()
+        history.tell(configuration, None)
+        strategy.tell(configuration, None)
+    assert history.best is None
+
+
+def test_searches_that_learn_need_fewer_evaluations_than_random_ones():
+    recorded = recorded_space(*bowl((30, 30, 4)))
+
+    def median(name):
+        replays = [replay(recorded, name, 300, seed) for seed in range(5)]
+        return np.median([r.evaluations_to(0.95, recorded.best_ms) or 300 for r in replays])
+
+    medians = {name: median(name) for name in ("portfolio", "local", "random")}
+    assert medians["portfolio"] < 0.6 * medians["random"]
+    assert medians["local"] < 0.6 * medians["random"]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 4), min_size=3, max_size=3), st.sets(st.integers(0, 118)))
+def test_the_nearest_unseen_is_unseen_and_none_is_nearer(codes, seen):
+    space = bowl()[0].space
+    history = History(space)
+    for configuration in seen:
+        history.see(configuration % len(space))
+    codes = [min(code, len(p.values) - 1) for code, p in zip(codes, space.parameters, strict=True)]
+    if not history.unseen_count:
+        return
+    nearest = history.nearest_unseen(codes, np.random.default_rng(1))
+    assert not history.seen[nearest]
+    distances = space.distances(codes)
+    assert distances[nearest] <= distances[~history.seen].min() + 1e-5
+
+
+def test_without_optuna_the_message_says_what_to_do(monkeypatch):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    history = History(bowl()[0].space)
+    for name in ("portfolio", "tpe"):
+        with pytest.raises(EnvironmentUnusable, match=r"kernel-profiler\[search\]") as error:
+            make_strategy(name, history, 1)
+        assert error.value.exit_code is ExitCode.ENVIRONMENT
+    assert make_strategy("local", history, 1).ask() >= 0
+
+
+def test_an_unknown_strategy_is_named():
+    with pytest.raises(UsageError, match="--strategy best: there are portfolio"):
+        make_strategy("best", History(bowl()[0].space), 1)
+
+
+def test_a_replay_counts_evaluations_to_a_share_of_the_best():
+    recorded = recorded_space(*bowl())
+    searches = [replay(recorded, "exhaustive", 1000, 1)]
+    summary = summarise(recorded, searches)
+    values = recorded.values_ms
+    first = int(np.flatnonzero(values <= values.min() / 0.95)[0]) + 1
+    assert summary.targets[0].median_evaluations == first
+    assert summary.best_so_far[0] == (1, values.min() / values[0])
+    assert summary.best_so_far[-1] == (len(values), 1.0)
+
+
+def test_a_budget_too_small_reaches_nothing():
+    recorded = recorded_space(*bowl(failing=9))
+    summary = summarise(recorded, [replay(recorded, "exhaustive", 5, 1)])
+    assert summary.targets[0].median_evaluations is None
+    assert summary.best_so_far[-1] == (5, None)
+
+
+def test_checkpoints_end_with_the_budget():
+    assert checkpoints(120) == (1, 2, 5, 10, 20, 50, 100, 120)
+    assert checkpoints(1) == (1,)
+
+
+def test_what_one_file_has_and_the_other_has_not_is_counted():
+    problem, results = bowl()
+    foreign = RecordedResult({"x": 99, "y": 0, "layout": "row"}, runtimes_ms=(1.0,))
+    recorded = recorded_space(problem, [*results[:-3], foreign])
+    assert (recorded.unrecorded, recorded.foreign) == (3, 1)
+    assert len(recorded.space) == len(results) - 3
+    with pytest.raises(UsageError, match="share no configuration"):
+        recorded_space(problem, [foreign])
+
+
+@pytest.fixture
+def files(tmp_path):
+    problem, results = bowl(failing=4)
+    space, times = tmp_path / "bowl.T1.json", tmp_path / "bowl_T4.json"
+    space.write_text(json.dumps(t1_document(problem)))
+    times.write_text(json.dumps(t4_document(results)))
+    return space, times
+
+
+def test_simulate_prints_a_table_and_writes_json(files, tmp_path, capsys):
+    target = tmp_path / "out.json"
+    request = SimulateRequest(*files, strategy="local", budget=60, seeds=3, json_target=str(target))
+    assert simulate(request) is ExitCode.COMPLETE
+    printed = capsys.readouterr().out
+    assert "Proposals: 0 invalid, 0 repeated" in printed
+    assert "95 % of the best with" in printed
+    document = json.loads(target.read_text())
+    assert [seed["seed"] for seed in document["seeds"]] == [1, 2, 3]
+    assert all(len(seed["values_ms"]) == 60 for seed in document["seeds"])
+    assert document["failed"] == 4
+
+
+def test_simulate_names_a_file_that_is_not_there(files):
+    with pytest.raises(ParseError, match=r"missing\.T1\.json"):
+        simulate(SimulateRequest(files[0].with_name("missing.T1.json"), files[1]))
