@@ -21,6 +21,8 @@ from pathlib import Path
 import kernel_tuner
 import numpy as np
 
+from profiler.search.t4 import read_t4
+
 STRATEGIES = ("random_sample", "greedy_ils", "genetic_algorithm", "diff_evo", "simulated_annealing")
 
 
@@ -56,8 +58,6 @@ def _print_row(
 
 def _write_cache(results_file: Path, target: Path) -> tuple[Path, float]:
     """Write the records as a cache file of kernel_tuner; returns it with the best time."""
-    from profiler.search.t4 import read_t4  # the project's dependencies may not be there
-
     results = read_t4(results_file)
     names = list(results[0].params)
     entries, times = {}, []
@@ -91,7 +91,7 @@ def _write_cache(results_file: Path, target: Path) -> tuple[Path, float]:
 def _search(cache: Path, strategy: str, seed: int, budget: int) -> list[float]:
     """Times in the order in which a strategy first asked for them; infinity for failures."""
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - what kernel_tuner draws from
+    np.random.seed(seed)
     with contextlib.redirect_stdout(io.StringIO()):
         results, _ = kernel_tuner.tune_cache(
             str(cache),

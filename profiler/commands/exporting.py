@@ -58,13 +58,12 @@ def write_space(request: ExportSpaceRequest) -> ExitCode:
 def write_run_results(request: ExportResultsRequest) -> ExitCode:
     """Write what a run measured at a problem as a T4 file."""
     from profiler.commands.report import read_run
-    from profiler.findings.find import find
     from profiler.findings.tuning_results import tuning_results
     from profiler.run_folder.folder import RunFolder
     from profiler.search.t4 import CORRECT, t4_document
 
-    findings = find(read_run(RunFolder(request.run_folder)).report)
-    results = tuning_results(findings, request.problem)
+    report = read_run(RunFolder(request.run_folder)).report
+    results = tuning_results(report, request.problem)
     _write(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)
     _say(f"{request.out}: {len(results)} configurations, {failed} of them failed")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from profiler.errors import UsageError
-from profiler.findings.findings import Findings
 from profiler.model import Cell, CellStatus, Outcome, SessionKind
+from profiler.run_folder.load.report import Report
 from profiler.search.parameter_groups import largest_group
 from profiler.search.t4 import CORRECT, RecordedResult
 
@@ -22,35 +22,34 @@ _INVALIDITY: Mapping[Outcome, str] = {
 """Every other outcome is a failure at run time."""
 
 
-def tuning_results(findings: Findings, problem: str | None) -> tuple[RecordedResult, ...]:
-    """What was measured of the tuned variants at a problem; without a name, at the only one.
+def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult, ...]:
+    """What was measured of the tuned variants at a problem (name or id; None: the only one).
 
     Cells that were not measured have no record. Raises UsageError where the run has no such
     problem, several and no name is given, or nothing was measured.
     """
-    cells = findings.report.plan.cells
+    cells = report.plan.cells
     names = list(dict.fromkeys(cell.problem.name for cell in cells))
     if problem is None and len(names) > 1:
         raise UsageError(
             f"The run has {len(names)} problems, and a T4 file holds one: {', '.join(names[:20])}.",
             remedy="Name one with --problem.",
         )
-    name = names[0] if problem is None else problem
-    if name not in names:
-        raise UsageError(f"--problem {name}: there are {', '.join(names[:20])}.")
+    of_problem = [c for c in cells if problem in (None, c.problem.name, c.problem.id)]
+    if not of_problem:
+        raise UsageError(f"--problem {problem}: there are {', '.join(names[:20])}.")
     variants = list({cell.variant.id: cell.variant for cell in cells}.values())
     tuned = {variant.id for variant in largest_group(variants)}
-    of_problem = [c for c in cells if c.problem.name == name and c.variant.id in tuned]
-    results = tuple(_results(findings, of_problem))
+    results = tuple(_results(report, [c for c in of_problem if c.variant.id in tuned]))
     if not results:
-        raise UsageError(f"No variant was measured at {name}.")
+        raise UsageError(f"No variant was measured at {of_problem[0].problem.name}.")
     return results
 
 
-def _results(findings: Findings, cells: list[Cell]) -> Iterator[RecordedResult]:
-    runtimes = _runtimes_ms(findings)
+def _results(report: Report, cells: list[Cell]) -> Iterator[RecordedResult]:
+    runtimes = _runtimes_ms(report)
     for cell in cells:
-        status = findings.report.statuses.get(cell.id)
+        status = report.statuses.get(cell.id)
         if status is None or status.outcome is Outcome.NOT_MEASURED:
             continue
         times = runtimes.get(_measured_cell(status), ())
@@ -67,9 +66,9 @@ def _measured_cell(status: CellStatus) -> str:
     return status.duplicate_of or status.cell
 
 
-def _runtimes_ms(findings: Findings) -> dict[str, tuple[float, ...]]:
+def _runtimes_ms(report: Report) -> dict[str, tuple[float, ...]]:
     """Durations of the timing blocks' first arms by cell id, in milliseconds."""
-    samples = findings.report.samples
+    samples = report.samples
     timing = samples[(samples["kind"] == SessionKind.TIMING.value) & (samples["arm"] == 0)]
     durations = timing[timing["duration_ns"] > 0]
     return {

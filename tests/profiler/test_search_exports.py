@@ -1,0 +1,59 @@
+"""An experiment as T1, a run as T4, and a search replayed on both."""
+
+import itertools
+from pathlib import Path
+
+import pytest
+
+from profiler.commands.exporting import (
+    ExportResultsRequest,
+    ExportSpaceRequest,
+    write_run_results,
+    write_space,
+)
+from profiler.errors import ExitCode, UsageError
+from profiler.search.t1 import read_t1
+from profiler.search.t4 import read_t4
+
+SPEC = """\
+name: tiles
+workload: {command: "true {x} {y} {n}"}
+variants:
+  list: [{name: other, params: {library: a}}]
+  matrix: {x: [16, 32, 64], y: [1, 2, 4], z: [a, b]}
+  exclude:
+    - {name: large, when: {x: {min: 32}, y: 4}}
+    - {name: odd, when: {x: 16, y: 1, z: b}}
+problems: {list: [{name: small, params: {n: 1}}]}
+baseline: other
+"""
+
+
+def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, capsys):
+    spec = tmp_path / "tiles.yaml"
+    spec.write_text(SPEC)
+    target = tmp_path / "tiles.T1.json"
+    assert write_space(ExportSpaceRequest(spec, target)) is ExitCode.COMPLETE
+    assert "Left out: 1 variants with other parameters." in capsys.readouterr().out
+    space = read_t1(target).space
+    combinations = itertools.product((16, 32, 64), (1, 2, 4), "ab")
+    expected = {c for c in combinations if not (c[0] >= 32 and c[1] == 4) and c != (16, 1, "b")}
+    params = [space.params(configuration) for configuration in range(len(space))]
+    assert {tuple(p[key] for key in "xyz") for p in params} == expected
+
+
+RECORDING = Path(__file__).parents[2] / "experiments/recordings/softmax"
+
+
+def test_a_run_is_written_as_t4(tmp_path):
+    target = tmp_path / "softmax_T4.json.gz"
+    with pytest.raises(UsageError, match="a T4 file holds one"):
+        write_run_results(ExportResultsRequest(RECORDING, target))
+    problem = "1024 × 512 float16"  # noqa: RUF001 - as pages have it
+    assert write_run_results(ExportResultsRequest(RECORDING, target, problem)) is ExitCode.COMPLETE
+    results = read_t4(target)
+    assert len(results) == 10
+    assert len({frozenset(result.params) for result in results}) == 1
+    assert all(result.value_ms() for result in results if result.invalidity == "correct")
+    with pytest.raises(UsageError, match="--problem none: there are"):
+        write_run_results(ExportResultsRequest(RECORDING, target, "none"))
