@@ -52,7 +52,7 @@ def _print_row(
     for share in (0.95, 0.99):
         counts = [_evaluations_to(share, best, times) for times in values]
         row[f"median_to_{share}"] = statistics.median(counts)
-        row[f"reached_{share}"] = sum(np.isfinite(counts))
+        row[f"reached_{share}"] = int(np.isfinite(counts).sum())
     print(row, flush=True)
 
 
@@ -89,7 +89,8 @@ def _write_cache(results_file: Path, target: Path) -> tuple[Path, float]:
 
 
 def _search(cache: Path, strategy: str, seed: int, budget: int) -> list[float]:
-    """Times in the order in which a strategy first asked for them; infinity for failures."""
+    """Times of the configurations that did not fail, in the order in which they were first met."""
+    names = json.loads(cache.read_text())["tune_params_keys"]
     random.seed(seed)
     np.random.seed(seed)
     with contextlib.redirect_stdout(io.StringIO()):
@@ -100,8 +101,12 @@ def _search(cache: Path, strategy: str, seed: int, budget: int) -> list[float]:
             quiet=True,
             lang="CUDA",
         )
-    times = [result["time"] for result in results]
-    return [float(time) if isinstance(time, int | float) else np.inf for time in times]
+    # A configuration that is met again stands in the list again, at no cost to the budget; failed
+    # ones do not stand in it.
+    times: dict[tuple[object, ...], float] = {}
+    for result in results:
+        times.setdefault(tuple(result[name] for name in names), float(result["time"]))
+    return list(times.values())
 
 
 def _evaluations_to(share: float, best: float, times: list[float]) -> float:

@@ -7,7 +7,7 @@ import numpy as np
 from profiler.search.history import History
 from profiler.search.space import Configurations
 
-PARENTS = 20
+PARENTS = 8
 """A jump combines two of so many of the best configurations."""
 CHANGED = 0.2
 """Share of the parameters whose value in a jump is drawn anew."""

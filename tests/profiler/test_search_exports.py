@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -11,7 +12,10 @@ from profiler.commands.exporting import (
     write_run_results,
     write_space,
 )
+from profiler.commands.report import read_run
 from profiler.errors import ExitCode, UsageError
+from profiler.findings.tuning_results import tuning_results
+from profiler.run_folder.folder import RunFolder
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 
@@ -45,15 +49,17 @@ def test_the_space_of_an_experiment_has_its_variants_and_no_others(tmp_path, cap
 RECORDING = Path(__file__).parents[2] / "experiments/recordings/softmax"
 
 
-def test_a_run_is_written_as_t4(tmp_path):
+def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
+    report = read_run(RunFolder(RECORDING)).report
+    with pytest.raises(UsageError, match="12 problems, and a T4 file holds one"):
+        tuning_results(report, None)
+    with pytest.raises(UsageError, match="--problem none: there are columns=1024"):
+        tuning_results(report, "none")
+    monkeypatch.setattr("profiler.commands.report.read_run", lambda _: Mock(report=report))
     target = tmp_path / "softmax_T4.json.gz"
-    with pytest.raises(UsageError, match="a T4 file holds one"):
-        write_run_results(ExportResultsRequest(RECORDING, target))
-    problem = "1024 × 512 float16"  # noqa: RUF001 - as pages have it
-    assert write_run_results(ExportResultsRequest(RECORDING, target, problem)) is ExitCode.COMPLETE
+    request = ExportResultsRequest(RECORDING, target, "columns=1024,rows=512,dtype=float16")
+    assert write_run_results(request) is ExitCode.COMPLETE
     results = read_t4(target)
     assert len(results) == 10
     assert len({frozenset(result.params) for result in results}) == 1
-    assert all(result.value_ms() for result in results if result.invalidity == "correct")
-    with pytest.raises(UsageError, match="--problem none: there are"):
-        write_run_results(ExportResultsRequest(RECORDING, target, "none"))
+    assert all(0 < result.value_ms() < 1 for result in results)
