@@ -7,9 +7,9 @@ import numpy as np
 from profiler.search.history import History
 from profiler.search.space import Configurations
 
-PARENTS = 8
+PARENTS = 20
 """A jump combines two of so many of the best configurations."""
-CHANGED = 0.2
+CHANGED = 0.1
 """Share of the parameters whose value in a jump is drawn anew."""
 STARTS = 5
 """A jump whose value is among so many of the best becomes the centre: descending from another

@@ -13,7 +13,7 @@ from profiler.search.sampling import RandomSearch
 from profiler.search.strategy import Strategy
 from profiler.search.tpe import TreeParzen
 
-RANDOM_FIRST = 10
+RANDOM_FIRST = 30
 JUMP_SHARE = 0.5
 """TPE proposes near the best already, so that half of the local search's turns are jumps."""
 
