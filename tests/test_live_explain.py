@@ -123,11 +123,15 @@ def test_a_recording_has_the_pages_and_explains_the_same(explained):
 def test_nothing_is_explained_where_it_is_switched_off(profiler):
     variants = {"list": [{"name": "well", "params": {"how": "well"}}]}
     spec = profiler.write_spec(
-        workload=ENDINGS, variants=variants, problems={"matrix": {"rows": [4]}}, collect=SETTINGS
+        workload=ENDINGS,
+        variants=variants,
+        problems={"matrix": {"rows": [4]}},
+        collect={**SETTINGS, "metrics": ["duration_ns", "cycles", "roofline"]},
     )
     assert profiler.measure(spec).code == 0
     (run,) = profiler.runs()
     assert not explain_folders(run)
+    assert not roof_records(run)
     done = profiler("explain", run)
     assert done.code == 2
     assert "nothing was explained in this run" in done.err

@@ -483,7 +483,12 @@ class Measurement:
         return runs, runs.parent / ".build"
 
     def _roofs(self, session: SessionPlan) -> tuple[str, ...]:
-        """Practical roofs that a session is to measure: those that no earlier attempt has."""
+        """Practical roofs that a session is to measure: those that no earlier attempt has.
+
+        None where nothing is explained: they are part of the why, and take some seconds.
+        """
+        if not self.loaded.experiment.collect.explain:
+            return ()
         earlier = [self._load(attempt) for attempt in self.run.attempts()]
         return missing_roofs(session.metrics, earlier)
 
