@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 WAYS = {
     "transpose": {
-        "this project": ROOT / "experiments/transpose/transpose.yaml",
+        "this project": ROOT / "experiments/transpose.yaml",
         "nsight-python": HERE / "transpose/with_nsight_python.py",
         "triton.testing": HERE / "transpose/with_triton_testing.py",
         "kernel_tuner": HERE / "transpose/with_kernel_tuner.py",

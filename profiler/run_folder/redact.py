@@ -208,6 +208,8 @@ def _folders(folder: Path) -> dict[str, str]:
         sys.prefix: "PYTHON",
         tempfile.gettempdir(): "TMP",
     }
+    # Where the profiler lies, if not in the working folder: the runner is started by its path.
+    pairs.setdefault(str(Path(__file__).resolve().parents[2]), "INSTALLED")
     # A container may run under a number that has neither a name nor a home.
     with contextlib.suppress(RuntimeError):
         pairs[str(Path.home())] = "HOME"

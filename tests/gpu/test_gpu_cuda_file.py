@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "experiments/transpose"
+EXPERIMENTS = ROOT / "experiments"
 
 pytestmark = pytest.mark.gpu
 
@@ -31,7 +31,8 @@ def measured(spec, *flags):
 
 @pytest.mark.parametrize("collector", ["ncu", "cuda_events"])
 def test_kernels_of_a_file_are_launched_checked_and_measured(tmp_path, collector):
-    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    for name in ("transpose.cu", "transpose.yaml"):
+        shutil.copy(EXPERIMENTS / name, tmp_path)
     spec = tmp_path / "transpose.yaml"
     text = spec.read_text().replace("problems:", f"{WRONG}problems:")
     spec.write_text(text.replace("rows: [4096, 16384], columns: [4096]", "rows: 1000, columns: 70"))

@@ -12,7 +12,7 @@ from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
 
 ROOT = Path(__file__).resolve().parents[2]
-EXAMPLE = ROOT / "experiments/transpose/transpose.yaml"
+EXAMPLE = ROOT / "experiments/transpose.yaml"
 
 SPEC = """\
 name: scale

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from profiler.run_folder import redact
 from profiler.run_folder.redact import private_texts, without_private
 
 
@@ -27,6 +28,12 @@ def test_folders_are_replaced_the_longest_first(home):
     assert without_private(text, private) == (
         "ncu --log-file RUN/raw/ncu.csv ./a.py HOME/b /data/USER/c"
     )
+
+
+def test_the_folder_of_the_profiler_is_private_wherever_one_works(home):
+    runner = Path(redact.__file__).parents[2] / "profiler/runner/__main__.py"
+    text = without_private(f"python -P {runner}", private_texts(home / "run"))
+    assert text == "python -P INSTALLED/profiler/runner/__main__.py"
 
 
 def test_only_whole_names_are_replaced(home):

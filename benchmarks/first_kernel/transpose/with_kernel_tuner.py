@@ -5,7 +5,7 @@ from pathlib import Path
 import kernel_tuner
 import numpy
 
-SOURCE = Path(__file__).parents[3] / "experiments/transpose/transpose.cu"
+SOURCE = Path(__file__).parents[3] / "experiments/transpose.cu"
 BLOCK_ROWS = {"transpose_naive": 32, "transpose_tiled<32, 0>": 8, "transpose_tiled<32, 1>": 8}
 
 for rows, columns in ((4096, 4096), (16384, 4096)):

@@ -7,7 +7,7 @@ import numpy
 import torch
 import triton
 
-SOURCE = Path(__file__).parents[3] / "experiments/transpose/transpose.cu"
+SOURCE = Path(__file__).parents[3] / "experiments/transpose.cu"
 BLOCKS = {
     "transpose_naive": (32, 32),
     "transpose_tiled<32, 0>": (32, 8),

@@ -14,7 +14,7 @@ from profiler.sessions.measure import build_plan
 
 pytestmark = pytest.mark.skipif(shutil.which("nvcc") is None, reason="needs nvcc")
 
-EXAMPLE = Path(__file__).resolve().parents[3] / "experiments/transpose/transpose.yaml"
+EXAMPLE = Path(__file__).resolve().parents[3] / "experiments/transpose.yaml"
 NAIVE = "_Z15transpose_naivePKfPfii"
 TILED = "_Z15transpose_tiledILi32ELi{}EEvPKfPfii"
 
