@@ -31,9 +31,9 @@ def test_folders_are_replaced_the_longest_first(home):
 
 
 def test_the_folder_of_the_profiler_is_private_wherever_one_works(home):
-    runner = Path(redact.__file__).parents[2] / "profiler/runner/__main__.py"
-    text = without_private(f"python -P {runner}", private_texts(home / "run"))
-    assert text == "python -P INSTALLED/profiler/runner/__main__.py"
+    program = Path(redact.__file__).parents[2] / "profiler/__main__.py"
+    text = without_private(f"python -P {program}", private_texts(home / "run"))
+    assert text == "python -P INSTALLED/profiler/__main__.py"
 
 
 def test_only_whole_names_are_replaced(home):
