@@ -121,7 +121,7 @@ class Job:
     unwatched: tuple[str, ...] = ()
     """Folders inside those that hold results."""
     practical_roofs: tuple[str, ...] = ()
-    """Of PRACTICAL_ROOFS: those that the session measures before its first problem."""
+    """Names of PRACTICAL_ROOFS that the session measures before its first problem."""
     description: Mapping[str, Any] | None = None
     """What the function `described` of the workload makes a workload of; None where there is none
     and the module is the workload."""

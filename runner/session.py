@@ -55,7 +55,7 @@ class Session:
     ) -> None:
         self._job = job
         self._start = start
-        """What the journal learns of how the session started."""
+        """Facts of the start of the session, for its journal."""
         self._workload = workload
         self._device = device
         self._visits = visits

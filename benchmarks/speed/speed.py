@@ -234,7 +234,7 @@ def main() -> int:
     if options.json is not None:
         options.json.write_text(json.dumps(rows, indent=1))
     against = [line[name] for line in rows for name in WAYS[1:] if name in line]
-    return int(any(one["ratio"] > one["bar"] for one in against))
+    return int(any(result["ratio"] > result["bar"] for result in against))
 
 
 if __name__ == "__main__":

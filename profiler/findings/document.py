@@ -36,7 +36,7 @@ def findings_document(findings: Findings) -> Document:
 
 
 def _practical_roofs(findings: Findings) -> list[Document]:
-    """What plain kernels reached of each roof, and why one has no number."""
+    """Share of each roof that plain kernels reached, or the cause why there is none."""
     measured, faults = findings.report.practical_roofs, findings.report.practical_roof_faults
     return [
         {

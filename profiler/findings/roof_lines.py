@@ -39,7 +39,7 @@ class RoofLine:
     ceiling: float
     """Per second, median over the cells."""
     practical: float = math.nan
-    """What a plain kernel reached, as a share of the ceiling; NaN where that was not measured."""
+    """Share of the ceiling that a plain kernel reached; NaN where that was not measured."""
 
     @property
     def is_memory(self) -> bool:
@@ -121,6 +121,6 @@ def _shared(findings: Findings, cell: Cell) -> tuple[float, float]:
     kernel = profile.kernels[0]
     amount = _WAVEFRONT_BYTES * kernel.value(_WAVEFRONTS)
     percent = kernel.value(_WAVEFRONTS_PCT)
-    known = percent >= _LEAST_PCT and kernel.value(DURATION) > 0
-    ceiling = amount / kernel.value(DURATION) * 1e9 / (percent / 100) if known else math.nan
-    return amount, ceiling
+    if not (percent >= _LEAST_PCT and kernel.value(DURATION) > 0):
+        return amount, math.nan
+    return amount, amount / kernel.value(DURATION) * 1e9 / (percent / 100)

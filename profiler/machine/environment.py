@@ -92,8 +92,8 @@ def visible_gpus(
         names = _visible_names(nvml, environ.get(VISIBLE_VARIABLE)) if works else ()
         handles = (_first_visible(nvml, name) for name in names)
         # Like CUDA, which ignores what stands behind the first name that is none.
-        known = itertools.takewhile(lambda handle: handle is not None, handles)
-        return tuple(_describe(nvml, handle) for handle in known)
+        existing = itertools.takewhile(lambda handle: handle is not None, handles)
+        return tuple(_describe(nvml, handle) for handle in existing)
 
 
 def _visible_names(nvml: Any, visible: str | None) -> Sequence[str]:

@@ -41,9 +41,9 @@ def ask_torch(
     """
     gpu = tuple(gpu)
     state = _state(python, environ, gpu)
-    kept = _read(kept_file, state)
-    if kept is not None:
-        return kept
+    earlier = _read(kept_file, state)
+    if earlier is not None:
+        return earlier
     install = _imported(python)
     if not install.error and (install.sees_gpu or not gpu):
         _keep(kept_file, state, install)
@@ -89,9 +89,9 @@ def _changed_ns(file: Path) -> int | None:
 
 def _read(file: Path, state: str) -> TorchInstall | None:
     with suppress(OSError, ValueError, TypeError, KeyError):
-        kept = json.loads(file.read_text(encoding="utf-8"))
-        if kept["state"] == state:
-            return TorchInstall(**kept["torch"])
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if document["state"] == state:
+            return TorchInstall(**document["torch"])
     return None
 
 

@@ -101,9 +101,11 @@ def recorded_space(
             remedy="Give the T1 and the T4 file of the same kernel.",
         )
     unrecorded = int(len(space) - recorded.sum())
-    kept = space if unrecorded == 0 else SearchSpace(space.parameters, space.codes[recorded])
+    measured_space = (
+        space if unrecorded == 0 else SearchSpace(space.parameters, space.codes[recorded])
+    )
     return RecordedSpace(
-        space=kept,
+        space=measured_space,
         values_ms=values[recorded],
         unrecorded=unrecorded,
         foreign=foreign,

@@ -132,8 +132,8 @@ class SearchSpace:
 
     def find_codes(self, codes: Sequence[int]) -> int | None:
         """The configuration with these codes; None where it is not valid."""
-        found = self._valid(np.array([np.array(codes, dtype=np.int64) @ self._strides]))
-        return int(found[0]) if len(found) else None
+        matches = self._valid(np.array([np.array(codes, dtype=np.int64) @ self._strides]))
+        return int(matches[0]) if len(matches) else None
 
     def neighbours(self, configuration: int) -> Configurations:
         """Valid configurations that differ in the value of one parameter."""

@@ -29,7 +29,7 @@ _TYPES: Mapping[str, type] = {
 
 @dataclass(frozen=True)
 class TuningProblem:
-    """What a T1 file says: name, space, and the texts of its conditions."""
+    """A tuning problem of a T1 file: name, space, and the texts of its conditions."""
 
     name: str
     space: SearchSpace

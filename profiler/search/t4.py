@@ -83,8 +83,8 @@ def _scale(metadata: Any) -> float:
     if unit is None:
         return 1.0
     if not isinstance(unit, str) or unit.lower() not in _MILLISECONDS_PER_UNIT:
-        known = ", ".join(_MILLISECONDS_PER_UNIT)
-        raise ParseError(f"metadata.timeunit: '{str(unit)[:40]}' is none of {known}")
+        units = ", ".join(_MILLISECONDS_PER_UNIT)
+        raise ParseError(f"metadata.timeunit: '{str(unit)[:40]}' is none of {units}")
     return _MILLISECONDS_PER_UNIT[unit.lower()]
 
 

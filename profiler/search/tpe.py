@@ -38,7 +38,7 @@ class TreeParzen:
             self._study = self._optuna.create_study(sampler=sampler)
 
     def ask(self) -> int:
-        """What TPE samples, or the nearest unseen valid configuration."""
+        """The configuration that TPE samples, or the nearest valid one not yet proposed."""
         trial = self._study.ask(self._distributions)
         # What is measured may be another configuration: it is added with its value by `tell`.
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)

@@ -82,7 +82,7 @@ from profiler.sessions.watchdog import Limits, Record
 
 @dataclass(frozen=True)
 class _Work:
-    """What is missing of a session, and whose processes may wait while it is measured."""
+    """Missing visits of a session, and the sessions whose processes may wait meanwhile."""
 
     session: SessionPlan
     missing: Sequence[Visit]
@@ -177,10 +177,13 @@ class Measurement:
 
     def samples(self) -> pd.DataFrame:
         """Samples so far of cells that did not fail."""
-        attempts = [self._load(attempt) for attempt in self.run.attempts()]
-        results = gather(self.plan, self.builds, attempts, self.machine.environment)
+        results = gather(self.plan, self.builds, self._attempts(), self.machine.environment)
         failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
         return results.samples[~results.samples["cell"].isin(failed)]
+
+    def _attempts(self) -> list[Loaded]:
+        """Every attempt of the run so far; each is read once."""
+        return [self._load(attempt) for attempt in self.run.attempts()]
 
     def measure(
         self, session: SessionPlan, title: str = "", upcoming: Sequence[SessionPlan] = ()
@@ -193,7 +196,7 @@ class Measurement:
         """
         title = title or session.name
         for round_ in range(1 + MAX_REPEATS):
-            earlier = [self._load(attempt) for attempt in self.run.attempts()]
+            earlier = self._attempts()
             throttled = throttled_again(self.plan, session.name, earlier)
             missing = self._missing(session, earlier, throttled)
             repeats = not throttled.isdisjoint(missing)
@@ -489,8 +492,7 @@ class Measurement:
         """
         if not self.loaded.experiment.collect.explain:
             return ()
-        earlier = [self._load(attempt) for attempt in self.run.attempts()]
-        return missing_roofs(session.metrics, earlier)
+        return missing_roofs(session.metrics, self._attempts())
 
     def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
         recorded = session.kind is SessionKind.TIMELINE
@@ -594,8 +596,7 @@ class Measurement:
 
         Cells whose checks are the same command share one.
         """
-        attempts = [self._load(attempt) for attempt in self.run.attempts()]
-        passed = {cell for attempt in attempts for cell in attempt.checked()}
+        passed = {cell for attempt in self._attempts() for cell in attempt.checked()}
         commands: dict[str, tuple[Command, dict[str, None]]] = {}
         for cell in cells:
             command = None if cell.id in passed else program.check_command(cell)

@@ -551,11 +551,14 @@ def test_only_takes_the_labels_of_the_page() -> None:
     """The names of these variants hold commas, which `--only` reads as another condition."""
     loaded = load_spec(SOFTMAX.with_name("autotune.yaml"))
     space = space_of(loaded)
-    whole = selected_plan(loaded, space, None)
-    names = find_names(whole.variants, references={whole.baseline or "", *whole.references})
-    variant = next(item for item in whole.variants if names.label(item) != item.name)
+    plan_of_all = selected_plan(loaded, space, None)
+    names = find_names(
+        plan_of_all.variants,
+        references={plan_of_all.baseline or "", *plan_of_all.references},
+    )
+    variant = next(item for item in plan_of_all.variants if names.label(item) != item.name)
     picked = selected_plan(loaded, space, f"variant={names.label(variant)}")
-    assert {item.id for item in picked.variants} == {whole.baseline, variant.id}
+    assert {item.id for item in picked.variants} == {plan_of_all.baseline, variant.id}
     with pytest.raises(UsageError, match="no cell matches"):
         selected_plan(loaded, space, "variant=nothing")
 

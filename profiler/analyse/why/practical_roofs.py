@@ -1,4 +1,4 @@
-"""What plain kernels reached under the roofs of the hardware, in the sessions that counted them.
+"""Practical roofs: shares of the hardware's roofs that plain kernels reached in a session.
 
 A copy for device memory, a matrix product of torch for each type of arithmetic (the runner launches
 them in ranges of their own). What is kept is their share of the hardware's roof at the clock of the
@@ -45,8 +45,9 @@ def practical_shares(
     ranges = [_roof_range(nvtx) for nvtx in launches["nvtx"]]
     shares: dict[str, float] = {}
     for roof in finished:
-        rows = np.array([found is not None and found[0] == roof for found in ranges], dtype=bool)
-        numbers = [found[1] for found in ranges if found is not None and found[0] == roof]
+        of_this = [launch if name == roof else None for name, launch in ranges]
+        rows = np.array([launch is not None for launch in of_this], dtype=bool)
+        numbers = [launch for launch in of_this if launch is not None]
         codes, distinct = pd.factorize(np.array(numbers, dtype=np.intp))
         of_roof = Ranges(launches[rows].reset_index(drop=True), codes, len(distinct))
         best = _best(_values(_share_formula(roof), of_roof, compute_capability))
@@ -76,11 +77,11 @@ def _best(percents: Sequence[float] | pd.Series[Any]) -> float:
     return max((float(value) / 100 for value in percents if math.isfinite(value)), default=math.nan)
 
 
-def _roof_range(ranges: Iterable[NvtxRange] | None) -> tuple[str, int] | None:
-    """Roof and launch of the innermost range that the runner opened for one."""
+def _roof_range(ranges: Iterable[NvtxRange] | None) -> tuple[str, int]:
+    """Roof and launch of the innermost range of the runner that is a roof's; no name without."""
     for nvtx_range in reversed(tuple(ranges or ())):
         if nvtx_range.domain == protocol.NVTX_DOMAIN:
-            found = protocol.parse_roof_range_name(nvtx_range.name)
-            if found is not None:
-                return found
-    return None
+            roof_and_launch = protocol.parse_roof_range_name(nvtx_range.name)
+            if roof_and_launch is not None:
+                return roof_and_launch
+    return "", 0

@@ -44,8 +44,8 @@ class Roof:
     ceiling: float
     """Most per second at the clocks of this launch."""
     practical: float = math.nan
-    """What a plain kernel reached under it in the same run, as a share of the ceiling; NaN where
-    none was measured."""
+    """Share of the ceiling that a plain kernel reached in the same run; NaN where none was
+    measured."""
 
     @property
     def share(self) -> float:

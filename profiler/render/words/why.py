@@ -251,7 +251,7 @@ def roof_words(name: str) -> str:
 
 
 def plain_kernel_words(roof: str) -> str:
-    """What a practical roof was measured with."""
+    """The kernel that a practical roof was measured with."""
     return "a copy" if roof == "dram" else "a matrix product of torch"
 
 

@@ -80,7 +80,7 @@ class Loaded:
     launches: int = 0
     """Launches that ncu profiled."""
     practical_roofs: Mapping[str, float] = field(default_factory=dict)
-    """What plain kernels reached, as shares of the hardware's roofs, by roof."""
+    """Shares of the hardware's roofs that plain kernels reached, by roof."""
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any.

@@ -32,7 +32,7 @@ def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[st
 
 
 def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:
-    """What plain kernels reached, as shares of the hardware's roofs, by roof; the latest."""
+    """Shares of the hardware's roofs that plain kernels reached, by roof; the latest."""
     return {roof: share for loaded in attempts for roof, share in loaded.practical_roofs.items()}
 
 

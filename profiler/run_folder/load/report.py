@@ -91,8 +91,8 @@ class Report:
     profiles: Mapping[str, CellProfile] = field(default_factory=dict)
     """What explain sessions counted, by cell id; cells that were not explained are not in it."""
     practical_roofs: Mapping[str, float] = field(default_factory=dict)
-    """What plain kernels reached (a copy, matrix products), as shares of the hardware's roofs, by
-    roof; roofs without one are not in it."""
+    """Shares of the hardware's roofs that plain kernels reached (a copy, matrix products), by roof;
+    roofs without one are not in it."""
     practical_roof_faults: Mapping[str, str] = field(default_factory=dict)
     """Why a practical roof could not be measured, by roof."""
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)

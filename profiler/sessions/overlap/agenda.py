@@ -60,7 +60,7 @@ def foreseen(
 def after_look(
     plan: Plan, session: SessionPlan, samples: pd.DataFrame, look: int, *, delta: float
 ) -> list[SessionPlan]:
-    """What may follow a look, counted from 0: by the samples before it, as far as they tell."""
+    """Sessions that may follow a look (from 0), as far as the samples before it tell."""
     if look < len(plan.looks) - 1:
         return list(_open(plan, session, look))
     return [final_session(plan, session, samples, delta=delta)] if has_final(plan) else []

@@ -83,7 +83,7 @@ class Waiting:
     session: str
     """Name of the session."""
     folder: Path
-    """Of the attempt that it will be."""
+    """Folder of the attempt that it becomes when its turn has come."""
     process: subprocess.Popen[bytes]
     """Its guard."""
     gates: Gates

@@ -54,8 +54,8 @@ MOST_REGISTERS = {"64,32": 128, "64,64": 177, "128,32": 241, "128,64": 255}
 
 def build(configs, arch, folder, more=()):
     params = [*(config.params() for config in configs), *more]
-    distinct = {space.variant_name(each): each for each in params}
-    variants = [Variant(name, "", each) for name, each in distinct.items()]
+    distinct = {space.variant_name(fields): fields for fields in params}
+    variants = [Variant(name, "", fields) for name, fields in distinct.items()]
     recipes = {variant.id: space.recipe(variant.params) for variant in variants}
     results = build_variants(variants, recipes, arch=arch, build_root=folder)
     assert [result.error for result in results if not result.ok] == []
@@ -67,7 +67,7 @@ def compiled(tmp_path_factory):
     """Device code of all configurations and steps, by their names."""
     configs = [config for pair in ONE_FIELD.values() for config in pair] + list(TILES.values())
     params = [*(config.params() for config in configs), *CODE_STEPS.values()]
-    recipes = {space.variant_name(each): space.recipe(each) for each in params}
+    recipes = {space.variant_name(fields): space.recipe(fields) for fields in params}
     return compile_device_code(recipes, "sm_90", tmp_path_factory.mktemp("compiled"))
 
 

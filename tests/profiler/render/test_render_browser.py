@@ -399,7 +399,7 @@ def test_the_table_of_a_metric_is_made_when_it_is_opened(
         (heads, *table) = result["medians"][metric.name]
         columns = [
             numbers.column(
-                [findings.correct_at(one, problem, metric.name).median for one in variants],
+                [findings.correct_at(variant, problem, metric.name).median for variant in variants],
                 metric.unit,
             )
             for problem in findings.problems
@@ -423,9 +423,9 @@ def test_the_table_of_a_metric_is_made_when_it_is_opened(
 def test_a_table_that_was_made_sorts_saves_and_opens_details(
     findings: Findings, result: Any
 ) -> None:
-    known = [float(text) for text in result["sorted"] if text != numbers.MISSING]
-    assert len(known) > 2
-    assert known == sorted(known)
+    sorted_values = [float(text) for text in result["sorted"] if text != numbers.MISSING]
+    assert len(sorted_values) > 2
+    assert sorted_values == sorted(sorted_values)
     name, text = result["made"]
     assert name.endswith("-Duration-medians-by-variant-and-problem.csv")
     lines = list(csv.reader(io.StringIO(text)))
@@ -450,15 +450,15 @@ def test_details_have_what_no_table_says(tmp_path: Path) -> None:
     assert f"also called {', '.join(aliases)}" in pane(cells[owner])
     confirmed = next(cell for cell in cells.values() if timing_blocks(findings, cell))
     median, count = timing_blocks(findings, confirmed) or (math.nan, 0)
-    said = pane(confirmed)
+    details = pane(confirmed)
     shown = " ".join(numbers.show(median, "ns").split())
-    assert "of the confirmation, from " in said
-    assert f"{shown} in the {count} timing blocks" in said
+    assert "of the confirmation, from " in details
+    assert f"{shown} in the {count} timing blocks" in details
     for fact in problem_facts(findings, findings.problems[0]):
-        assert " ".join(fact.split()) in said
-    assert "Nearest peak of those counted: " in said
-    assert said.count(f"--explain {confirmed.id}") == 1
+        assert " ".join(fact.split()) in details
+    assert "Nearest peak of those counted: " in details
+    assert details.count(f"--explain {confirmed.id}") == 1
     failed = next(cell for cell in cells.values() if findings.status(cell).cause)
-    said = pane(failed)
-    assert " ".join(findings.status(failed).cause.split()) in said
-    assert "--explain" not in said
+    details = pane(failed)
+    assert " ".join(findings.status(failed).cause.split()) in details
+    assert "--explain" not in details

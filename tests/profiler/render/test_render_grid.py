@@ -310,10 +310,10 @@ def test_what_nobody_measured_is_not_counted_as_no_data(run: Report, pairs: Grid
 
 
 def test_kernel_lists_by_letter(findings: Findings, pairs: GridPairs) -> None:
-    found = grid_kernels(findings, Kernels(findings), pairs.grids[0])
-    assert [one.letter for one in found.lists] == ["A", "B", "C"]
-    assert found.lists[0].names == ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel")
-    assert found.lists[0].cells == ("eager: 16",)
+    kernels = grid_kernels(findings, Kernels(findings), pairs.grids[0])
+    assert [group.letter for group in kernels.lists] == ["A", "B", "C"]
+    assert kernels.lists[0].names == ("cos_kernel", "mul_kernel", "max_kernel", "add_kernel")
+    assert kernels.lists[0].cells == ("eager: 16",)
 
 
 def test_without_kernel_names_there_are_no_lists(run: Report) -> None:

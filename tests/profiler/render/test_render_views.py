@@ -281,8 +281,8 @@ def counted_roofline(report: Report, **changes: object) -> Report:
         )
         for name, value in ROOFLINE.items()
     ]
-    kept = report.summary[~report.summary["metric"].isin(list(ROOFLINE))]
-    return dataclasses.replace(report, summary=pd.concat([kept, *rows]), **changes)
+    others = report.summary[~report.summary["metric"].isin(list(ROOFLINE))]
+    return dataclasses.replace(report, summary=pd.concat([others, *rows]), **changes)
 
 
 def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
@@ -308,16 +308,16 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
         best.loc["dram", "intensity"] * moved["dram"]
     )
     assert set(table.loc[table["role"] == "other", "level"]) == {"dram"}
-    found = roofline(counted, problem)
-    assert found is not None
+    drawn = roofline(counted, problem)
+    assert drawn is not None
     for label in (
         "DRAM 4.81 TB/s (copy 4.33)",
         "L2 8.19 TB/s",
         "L1 30.4 TB/s",
         "tensor cores BF16 973 TFLOP/s (product 681)",
     ):
-        assert label in found.chart.drawing
-    assert "FP32 arithmetic: out of memory" in found.chart.reading
+        assert label in drawn.chart.drawing
+    assert "FP32 arithmetic: out of memory" in drawn.chart.reading
 
 
 def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:
