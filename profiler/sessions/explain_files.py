@@ -9,8 +9,10 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from profiler.collect import Command
 from profiler.collect.ncu import REPORT, RULES, SASS, SOURCE, Ncu
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.tool_output import ran
@@ -27,20 +29,30 @@ def keep_pages(ncu: Ncu, folder: Path) -> None:
     """
     if not (folder / REPORT).exists():
         return
-    for name, command in ncu.page_commands(folder).items():
-        target = folder / f"{name}.gz"
-        if target.exists():
-            continue
-        try:
-            code, printed = ran(command, _TIMEOUT_S)
-        except EnvironmentUnusable:
-            continue
-        content = _KEEP[name](printed) if code == 0 else ""
-        if content:
-            # In one step: a page that was cut off by a kill would not be printed again.
-            partial = target.with_suffix(".partial")
-            partial.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
-            partial.replace(target)
+    commands = ncu.page_commands(folder)
+    # Side by side: ncu reads the whole report for each, 22 s one after the other for 13 cells.
+    with ThreadPoolExecutor(max_workers=len(commands)) as pool:
+        pages = [
+            pool.submit(_keep_page, folder, name, command) for name, command in commands.items()
+        ]
+        for page in pages:
+            page.result()
+
+
+def _keep_page(folder: Path, name: str, command: Command) -> None:
+    target = folder / f"{name}.gz"
+    if target.exists():
+        return
+    try:
+        code, printed = ran(command, _TIMEOUT_S)
+    except EnvironmentUnusable:
+        return
+    content = _KEEP[name](printed) if code == 0 else ""
+    if content:
+        # In one step: a page that was cut off by a kill would not be printed again.
+        partial = target.with_suffix(".partial")
+        partial.write_bytes(gzip.compress(content.encode("utf-8"), mtime=0))
+        partial.replace(target)
 
 
 def _rules(printed: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
 import json
 import math
 import shutil
@@ -116,6 +118,30 @@ def test_a_listing_of_another_launch_is_not_used(copy: Path) -> None:
     (copy / ATTEMPT / SOURCE).unlink()
     profiles = profiles_of(explained(copy))
     assert {profiles[cell].kernels[0].listing for cell in (TORCH, BEST)} == {None}
+
+
+@pytest.mark.parametrize(
+    ("instruction", "used"), [("SYNCS.PHASECHK.TRANS64.TRYWAIT P0, [R4]", True), ("NOP", False)]
+)
+def test_a_launch_that_polls_barriers_may_execute_more_when_it_is_listed(
+    copy: Path, instruction: str, used: bool
+) -> None:
+    (kernel,) = profiles_of(explained(copy))[BEST].kernels
+    assert kernel.instructions is not None
+    first = kernel.instructions.iloc[0]
+    more = int(first["executed"] + 0.2 * kernel.value(EXECUTED))
+    page = copy / ATTEMPT / SASS
+    rows = list(csv.reader(gzip.decompress(page.read_bytes()).decode().splitlines()))
+    executed = next(row for row in rows if "Address" in row).index("Instructions Executed")
+    for row in rows:
+        if row and row[0] == hex(first["address"]):
+            row[1], row[executed] = instruction, str(more)
+    with io.StringIO() as text:
+        csv.writer(text, quoting=csv.QUOTE_ALL).writerows(rows)
+        page.write_bytes(gzip.compress(text.getvalue().encode()))
+    (copy / ATTEMPT / SOURCE).unlink()
+    (kernel,) = profiles_of(explained(copy))[BEST].kernels
+    assert (kernel.listing is not None) is used
 
 
 @pytest.mark.parametrize("name", [RULES, SASS, SOURCE])
