@@ -54,7 +54,8 @@ def roofline_table(findings: Findings, problem: Problem) -> pd.DataFrame:
     """Dots for `roofline_drawing.roofline`: correct variants with operations and counted traffic.
 
     `counted`: TFLOP/s by counted operations. Other levels than DRAM only of variants that the
-    figure names, so that it can be read.
+    figure names, so that it can be read, and only where they moved as much as DRAM: copies that go
+    past L1 (TMA) leave it next to nothing.
     """
     rows: list[dict[str, Any]] = []
     for variant, _ in findings.sorted_at(problem, findings.report.primary):
@@ -76,7 +77,7 @@ def _dots(findings: Findings, variant: Variant, cell: Cell) -> Iterator[dict[str
         intensities |= {
             level: intensity * moved["dram"] / amount
             for level, amount in moved.items()
-            if level != "dram"
+            if level != "dram" and amount >= moved["dram"]
         }
     for level, at_level in intensities.items():
         yield {

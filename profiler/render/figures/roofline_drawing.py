@@ -75,25 +75,27 @@ def _set_limits(axes: Axes, dots: pd.DataFrame, roofs: pd.DataFrame) -> None:
 def _draw_roofs(axes: Axes, roofs: pd.DataFrame) -> None:
     """Slopes of memory up to the highest roof of arithmetic, then the flat ones.
 
-    Those above the figure are named at its upper edge.
+    Those above the figure are named at its upper edge, and slopes that are too short for a label.
     """
     (left, right), top = axes.get_xlim(), axes.get_ylim()[1]
     flat = roofs.loc[~roofs["memory"] & (roofs["ceiling"] <= top), "ceiling"]
     highest = flat.max() if len(flat) else top
     beginnings = roofs["ceiling"] * roofs["memory"].map({True: left, False: 1.0})
     far = roofs[beginnings > highest]
+    unlabelled = list(far["label"])
     for place, row in enumerate(roofs.drop(far.index).to_dict("records")):
         for rate, dashed in ((row["ceiling"], False), (row["practical"], True)):
             if math.isfinite(rate):
                 across, upwards = _line(axes, rate, highest, memory=row["memory"])
                 style = "--" if dashed else "-"
                 axes.plot(across, upwards, style, color=svg.INK, linewidth=1.0 if dashed else 1.4)
-        if row["memory"]:
-            _label_slope(axes, row, place)
-        else:
-            _label(axes, row["label"], (right, row["ceiling"]), ha="right")
-    if len(far):
-        _label(axes, f"above: {', '.join(far['label'])}", (right, top), ha="right", va="top")
+        if not row["memory"]:
+            # In the middle: names of dots stand right of them.
+            _label(axes, row["label"], (math.sqrt(left * right), row["ceiling"]), ha="center")
+        elif not _label_slope(axes, row, place, highest):
+            unlabelled.append(row["label"])
+    if unlabelled:
+        _label(axes, f"left and above: {', '.join(unlabelled)}", (right, top), ha="right", va="top")
 
 
 def _line(axes: Axes, rate: float, top: float, *, memory: bool) -> tuple[list[float], list[float]]:
@@ -105,15 +107,23 @@ def _line(axes: Axes, rate: float, top: float, *, memory: bool) -> tuple[list[fl
     return [left, end], [left * rate, end * rate]
 
 
-def _label_slope(axes: Axes, row: _Row, place: int) -> None:
-    """Label a roof of memory along its line, from the lower left, each after the last."""
+def _label_slope(axes: Axes, row: _Row, place: int, highest: float) -> bool:
+    """Label a roof of memory along its line, from the lower left, each after the last.
+
+    False, and no label, where the line up to `highest` is shorter than its label.
+    """
     (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     box = axes.get_position()
     across = box.width * _SIZE_IN[0] / math.log(right / left)
     upwards = box.height * _SIZE_IN[1] / math.log(top / bottom)
     start = max(left, bottom / row["ceiling"]) * (right / left) ** (0.02 + 0.04 * place)
+    end = min(right, highest / row["ceiling"])
+    length_points = 72 * math.hypot(across, upwards) * math.log(end / start) if end > start else 0.0
+    if length_points < _LETTER_POINTS * len(row["label"]):
+        return False
     angle = math.degrees(math.atan2(upwards, across))
     _label(axes, row["label"], (start, start * row["ceiling"]), ha="left", rotation=angle)
+    return True
 
 
 def _label(axes: Axes, text: str, at: tuple[float, float], **settings: Any) -> None:
@@ -145,10 +155,10 @@ def _draw_dots(axes: Axes, dots: pd.DataFrame) -> None:
 
 
 def _name_dots(axes: Axes, table: pd.DataFrame) -> None:
-    """Name dots right of them, above each other where they would overlap."""
+    """Name dots right of them, below each other where they would overlap: roofs are above."""
     box = axes.get_position()
     placed: list[tuple[float, float, float]] = []
-    for row in table.sort_values("rate").to_dict("records"):
+    for row in table.sort_values("rate", ascending=False).to_dict("records"):
         name = shorten(str(row["name"]))
         across = _points(row["intensity"], axes.get_xlim(), box.width * _SIZE_IN[0])
         at = level = _points(row["rate"], axes.get_ylim(), box.height * _SIZE_IN[1])
@@ -156,7 +166,7 @@ def _name_dots(axes: Axes, table: pd.DataFrame) -> None:
         for other_across, other_end, other_level in placed:
             beside = other_end < across or end < other_across
             if not beside and abs(level - other_level) < _LABEL_POINTS:
-                level = other_level + _LABEL_POINTS
+                level = other_level - _LABEL_POINTS
         placed.append((across, end, level))
         axes.annotate(
             name,

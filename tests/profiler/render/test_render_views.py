@@ -3,6 +3,7 @@
 import dataclasses
 import math
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pandas as pd
@@ -257,8 +258,8 @@ def test_roofline_shows_every_correct_variant_under_the_memory_roof(findings: Fi
 
 
 ROOFLINE = {
-    "l2_bytes": 4e9,
-    "l1_bytes": 8e9,
+    "l2_bytes": 4e12,
+    "l1_bytes": 8e12,
     "dram_peak": 1504.0,
     "l2_peak": 5120.0,
     "l1_peak": 16896.0,
@@ -272,16 +273,18 @@ ROOFLINE = {
 }
 
 
-def counted_roofline(report: Report, **changes: object) -> Report:
+def counted_roofline(
+    report: Report, counters: Mapping[str, float] = ROOFLINE, **changes: object
+) -> Report:
     """The report with counters of the roofline in every measured cell."""
     durations = report.summary[report.summary["metric"] == "duration_ns"]
     rows = [
         durations.assign(
             metric=name, median=value, mean=value, low=value, high=value, min=value, max=value
         )
-        for name, value in ROOFLINE.items()
+        for name, value in counters.items()
     ]
-    others = report.summary[~report.summary["metric"].isin(list(ROOFLINE))]
+    others = report.summary[~report.summary["metric"].isin(list(counters))]
     return dataclasses.replace(report, summary=pd.concat([others, *rows]), **changes)
 
 
@@ -304,7 +307,7 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
     moved = level_bytes(counted, counted.cells[(counted.best.id, problem.id)])
     assert set(best.index) == {"dram", "l2", "l1"}
     assert best.loc["l1", "intensity"] == pytest.approx(best.loc["l2", "intensity"] / 2)
-    assert best.loc["l2", "intensity"] * 4e9 == pytest.approx(
+    assert best.loc["l2", "intensity"] * 4e12 == pytest.approx(
         best.loc["dram", "intensity"] * moved["dram"]
     )
     assert set(table.loc[table["role"] == "other", "level"]) == {"dram"}
@@ -318,6 +321,17 @@ def test_roofline_has_three_levels_of_memory_and_the_arithmetic_that_is_used(
     ):
         assert label in drawn.chart.drawing
     assert "FP32 arithmetic: out of memory" in drawn.chart.reading
+
+
+def test_a_level_that_copies_go_past_has_no_dots(findings: Findings) -> None:
+    """TMA leaves L1 next to nothing: as a dot it would stand decades right of all others."""
+    counted = find(counted_roofline(findings.report, {**ROOFLINE, "l1_bytes": 1e3}))
+    problem = counted.largest_problem
+    assert problem is not None
+    assert set(roofline_table(counted, problem)["level"]) == {"dram", "l2"}
+    drawn = roofline(counted, problem)
+    assert drawn is not None
+    assert "triangles" not in drawn.chart.reading
 
 
 def test_no_roofline_without_operations_or_peak(findings: Findings) -> None:
