@@ -14,7 +14,10 @@ _MOST_TRIES = 2
 
 
 def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[str, ...]:
-    """Roofs that these metrics tell and that no earlier attempt has measured or given up."""
+    """Roofs that these metrics tell and that no earlier attempt has measured or given up.
+
+    Without those of tensor cores whose operations were counted, and in no cell were any.
+    """
     tries = Counter(
         str(record["roof"])
         for loaded in earlier
@@ -27,8 +30,20 @@ def missing_roofs(metrics: Sequence[str], earlier: Sequence[Loaded]) -> tuple[st
     return tuple(
         roof
         for roof in roofs_countable(metrics)
-        if roof not in settled and tries[roof] < _MOST_TRIES
+        if roof not in settled and tries[roof] < _MOST_TRIES and not _is_unused(roof, earlier)
     )
+
+
+def _is_unused(roof: str, earlier: Sequence[Loaded]) -> bool:
+    """Whether operations under a roof were counted in cells, and were 0 in all of them."""
+    operations = f"{roof}_ops"
+    counts = [
+        float(count)
+        for loaded in earlier
+        if operations in loaded.samples
+        for count in loaded.samples[operations].dropna()
+    ]
+    return bool(counts) and max(counts) <= 0
 
 
 def measured_roofs(attempts: Sequence[Loaded]) -> dict[str, float]:

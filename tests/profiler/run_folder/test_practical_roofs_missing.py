@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 
+import pandas as pd
 import pytest
 
 from profiler.metrics.queries import expand, of_types, split_by_pass
@@ -13,10 +15,15 @@ _, (COUNTERS,) = split_by_pass(of_types(expand(["roofline"]), ["bf16"]))
 ALL = ("dram", "tensor_bf16", "fp32")
 
 
-def attempt(*started: str, measured: dict[str, float], faults: dict[str, str]) -> SimpleNamespace:
+def attempt(
+    *started: str, measured: dict[str, float], faults: dict[str, str], **samples: list[float]
+) -> SimpleNamespace:
     records = [{"event": "roof_started", "roof": roof} for roof in started]
     return SimpleNamespace(
-        records=records, practical_roofs=measured, roof_faults=lambda: dict(faults)
+        records=records,
+        practical_roofs=measured,
+        roof_faults=lambda: dict(faults),
+        samples=pd.DataFrame(samples),
     )
 
 
@@ -30,8 +37,19 @@ KILLED = attempt("dram", measured={}, faults={})
         ([KILLED], ALL),
         ([KILLED, KILLED], ALL[1:]),
         ([attempt(*ALL, measured={"dram": 0.9}, faults={"fp32": "out of memory"})], ALL[1:2]),
+        ([attempt(measured={}, faults={}, tensor_bf16_ops=[0.0, math.nan])], ("dram", "fp32")),
+        ([attempt(measured={}, faults={}, tensor_bf16_ops=[0.0, 2e9])], ALL),
+        ([attempt(measured={}, faults={}, tensor_bf16_ops=[math.nan])], ALL),
     ],
-    ids=["none yet", "killed meanwhile", "killed twice", "measured, and given up"],
+    ids=[
+        "none yet",
+        "killed meanwhile",
+        "killed twice",
+        "measured, and given up",
+        "no tensor core worked",
+        "one cell's tensor cores worked",
+        "nothing counted",
+    ],
 )
 def test_what_is_measured_or_given_up_is_not_missing(earlier, missing) -> None:
     assert missing_roofs(COUNTERS, earlier) == missing
