@@ -78,6 +78,42 @@ def by_kernel_and_size(profiler):
     return found
 
 
+def explained_commands(profiler):
+    return [command for command in commands(profiler) if "SourceCounters" in command]
+
+
+def test_commands_are_explained_part_by_part(profiler, write):
+    spec = write(["naive", "tiled"], parts=BY_ORDER | {"take": 2}, blocks=2)
+    explain = ["--set", "collect.explain=true"]
+    done = profiler.measure(spec, *explain)
+    assert done.code == 0, done.err
+    assert len(explained_commands(profiler)) == 2, "one visit of each command"
+    for command in explained_commands(profiler):
+        assert "--launch-skip 1 --launch-count 7" in command, "one launch of each part"
+    run = profiler.runs()[-1]
+    why = profiler("explain", run, "--problem", "size=512", "--json", "-")
+    assert why.code == 0, why.err
+    assert (why.json["variant"], why.json["against"]) == ("kernel=tiled", "kernel=naive")
+    assert why.json["tree"]["kernel"].startswith("sgemm_tiled<64>"), "the kernel of this part"
+    assert why.json["tree"]["lines"]
+    before = attempts(run)
+    assert profiler.measure(spec, *explain).code == 0
+    assert attempts(run) == before, "nothing is explained twice"
+
+
+def test_commands_of_many_launches_are_explained_where_they_are_asked_for(profiler, write):
+    parts = {"size": [128, 256, 512], "launches": 12, "skip": 1, "take": 1}
+    spec = write(["naive"], parts=parts, launches=12, blocks=2)
+    explain = ["--set", "collect.explain=true"]
+    done = profiler.measure(spec, *explain)
+    assert done.code == 0, done.err
+    assert "Not explained: 1 commands" in done.err
+    assert explained_commands(profiler) == []
+    done = profiler.measure(spec, *explain, "--explain", "all")
+    assert done.code == 0, done.err
+    assert len(explained_commands(profiler)) == 1
+
+
 def samples(profiler):
     with (profiler.runs()[-1] / "samples.csv").open(newline="") as stream:
         return list(csv.DictReader(stream))

@@ -21,8 +21,9 @@ from profiler.metrics.explain import explain_metrics
 from profiler.model import BuildResult, Params, Plan, SessionPlan, Variant
 from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
-from profiler.planning.spec import CommandWorkload, Experiment, LoadedSpec
+from profiler.planning.spec import Experiment, LoadedSpec
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
+from profiler.run_folder.load.part_cells import planned_cell
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
 from profiler.sessions.build import build_variants
@@ -251,16 +252,16 @@ def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -
 
 
 def _explains(request: MeasureRequest) -> bool:
-    """Whether ncu explains cells: where it counts those of a workload in Python.
+    """Whether ncu explains cells: where it counts them.
 
-    Not of external commands, and not where kernels wait for one another: what tells why is
-    counted kernel by kernel, and such a kernel alone would hang.
+    Not where kernels wait for one another: what tells why is counted kernel by kernel, and such a
+    kernel alone would hang.
     """
     experiment = request.loaded.experiment
     asked = experiment.collect.explain or request.explain is not None
     by_ncu = EXPLAINS in experiment.collect.collectors
     alone = experiment.collect.replay_mode == KERNEL_REPLAY
-    return asked and by_ncu and alone and not isinstance(experiment.workload, CommandWorkload)
+    return asked and by_ncu and alone
 
 
 def _measure_explained(
@@ -276,7 +277,12 @@ def _measure_explained(
             f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
             "--explain CELL does it."
         )
-    session = _explain_session(request, samples)
+    if request.explain is None and (long := _long_commands(measurement)):
+        reporter.say(
+            f"Not explained: {len(long)} commands of which ncu profiles more than {MOST_KERNELS} "
+            "launches; --explain CELL does it."
+        )
+    session = _explain_session(request, measurement, samples)
     if not session.visits:
         return
     try:
@@ -286,14 +292,33 @@ def _measure_explained(
         reporter.warn(f"Not explained: {problem.message}")
 
 
-def _explain_session(request: MeasureRequest, samples: pd.DataFrame) -> SessionPlan:
-    """Session that explains the cells that are asked for, or those that samples point to."""
+def _explain_session(
+    request: MeasureRequest, measurement: Measurement, samples: pd.DataFrame
+) -> SessionPlan:
+    """Session that explains the cells that are asked for, or those that samples point to.
+
+    A command is explained with all of its parts.
+    """
+    plan = request.plan
+    seen = measurement.cells()
     if request.explain is None:
-        cells = explain_cells(request.plan, samples)
+        asked = explain_cells(replace(plan, cells=seen), samples)
+        passed_over = _long_commands(measurement)
     else:
-        cells = asked_cells(request.plan, request.explain)
+        cells_by_id = {cell.id: cell for cell in (*plan.cells, *seen)}
+        asked = asked_cells(replace(plan, cells=tuple(cells_by_id.values())), request.explain)
+        passed_over = frozenset()
+    planned = {cell.id for cell in plan.cells}
+    owners = {planned_cell(cell.id, planned) for cell in asked} - passed_over
+    cells = [cell for cell in plan.cells if cell.id in owners]
     capability = request.machine.environment.compute_capability
     return explain_session(request.loaded.experiment, cells, explain_metrics(capability))
+
+
+def _long_commands(measurement: Measurement) -> frozenset[str]:
+    """Planned cells of commands of which ncu profiles more launches than are explained unasked."""
+    launches = measurement.launches()
+    return frozenset(cell for cell, count in launches.items() if count > MOST_KERNELS)
 
 
 def _measure_timeline(request: MeasureRequest, measurement: Measurement, watch: Stopwatch) -> None:
@@ -357,7 +382,7 @@ def _upcoming(
     samples = measurement.samples()
     upcoming = list(foreseen(request.plan, following, samples, delta=delta))
     if _explains(request):
-        explained = _explain_session(request, samples)
+        explained = _explain_session(request, measurement, samples)
         upcoming.append(explained if len(samples) else replace(explained, visits=()))
     return upcoming
 

@@ -181,6 +181,21 @@ class Measurement:
         failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
         return results.samples[~results.samples["cell"].isin(failed)]
 
+    def cells(self) -> tuple[Cell, ...]:
+        """Cells of the plan; of an external command its parts, as far as they were seen."""
+        if not isinstance(self.loaded.experiment.workload, CommandWorkload):
+            return self.plan.cells
+        return gather(self.plan, self.builds, self._attempts(), self.machine.environment).cells
+
+    def launches(self) -> dict[str, int]:
+        """Most launches that ncu profiled in a visit of an external command, by planned cell."""
+        launches: dict[str, int] = {}
+        for loaded in self._attempts():
+            visit, counted = loaded.attempt.record.visit, loaded.attempt.record.counted
+            if visit is not None and not counted:
+                launches[visit["cell"]] = max(launches.get(visit["cell"], 0), loaded.launches)
+        return launches
+
     def _attempts(self) -> list[Loaded]:
         """Every attempt of the run so far; each is read once."""
         return [self._load(attempt) for attempt in self.run.attempts()]
@@ -557,7 +572,9 @@ class Measurement:
                 continue
             record = self._program_record(workload, session, visit)
             folder = self._new_attempt(session, record)
-            command = program.command(cells[visit.cell], folder, counted=record.counted)
+            command = program.command(
+                cells[visit.cell], folder, record.parts, counted=record.counted
+            )
             self.run.write_command(folder, shlex.join(command.argv))
             began = time.monotonic()
             with self._clocks(folder):
@@ -584,6 +601,8 @@ class Measurement:
     ) -> AttemptRecord:
         """Record of a visit; the first of a cell counts the launches of its parts."""
         parts = workload.parts.reading() if workload.parts is not None else None
+        if parts is not None and session.kind is SessionKind.EXPLAIN:
+            parts = replace(parts, take=1)  # one launch tells why
         first = session.name == self.plan.sessions[0].name and visit.block == visit.arm == 0
         record = self._attempt_record(session, [visit])
         counts = first and isinstance(parts, OrderedParts)

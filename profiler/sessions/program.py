@@ -11,7 +11,7 @@ from profiler.collect import STDERR, STDOUT, Command, read_text, tail
 from profiler.collect.command import find_program
 from profiler.collect.ncu import LaunchFilter, Ncu
 from profiler.collect.nsys import Nsys
-from profiler.model import Cell, OrderedParts, Outcome, RangeParts
+from profiler.model import Cell, OrderedParts, Outcome, Parts, RangeParts
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload
 from profiler.sessions.process import Cause, SessionResult, run_session
@@ -34,9 +34,12 @@ class Program:
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables (`Machine.variables`)."""
 
-    def command(self, cell: Cell, folder: Path, *, counted: bool = False) -> Command:
+    def command(
+        self, cell: Cell, folder: Path, parts: Parts | None = None, *, counted: bool = False
+    ) -> Command:
         """Command of one visit; its files go to `folder`.
 
+        `parts`: those whose launches are profiled; None: all launches that the workload asks for.
         `counted`: launches after the last that is taken are profiled as well, to know their number.
         Raises SpecError for a placeholder without a value, or a program that is not there.
         """
@@ -48,13 +51,12 @@ class Program:
         target = (program, *argv[1:])
         if isinstance(self.tool, Nsys):  # a timeline shows every kernel, whatever the filter
             return replace(self.tool.profile_command(target, folder), cwd=where)
-        launches = self._launches(workload.kernel_filter(values), counted=counted)
+        launches = self._launches(workload.kernel_filter(values), parts, counted=counted)
         command = self.tool.external_command(target, folder, self.metrics, launches)
         return replace(command, cwd=where)
 
-    def _launches(self, kernel: str | None, *, counted: bool) -> LaunchFilter:
+    def _launches(self, kernel: str | None, parts: Parts | None, *, counted: bool) -> LaunchFilter:
         workload = self.workload
-        parts = workload.parts.reading() if workload.parts is not None else None
         skip, count = workload.launch_skip, workload.launch_count
         if isinstance(parts, OrderedParts):
             window = launch_window(parts, counted=counted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -37,7 +37,7 @@ from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
-from profiler.run_folder.load.explained import cell_profiles
+from profiler.run_folder.load.explained import cell_profiles, command_cells, finished_cells
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
 
@@ -89,9 +89,11 @@ class Loaded:
         """
         if self.timeline is not None:
             return set(self.timeline.visits)
-        if self.profiles is not None:
-            return {Visit(cell, 0) for cell in self.profiles}
         single_visit = self.attempt.record.visit
+        if self.profiles is not None:
+            if single_visit is not None:
+                return {Visit(**single_visit)} if self.profiles else set()
+            return {Visit(cell, 0) for cell in self.profiles}
         if single_visit is not None:
             made = len(self.samples) > 0 or len(self.without_duration) > 0
             return {Visit(**single_visit)} if made else set()
@@ -209,8 +211,8 @@ def load_attempt(
         return replace(loaded, notices=(*loaded.notices, *odd), clocks=clocks)
     table, notices = _read_csv(attempt)
     if record.kind == SessionKind.EXPLAIN:
-        finished = {cell for cell, _, _ in protocol.finished_visits(records)} & current
-        profiles, of_pages = cell_profiles(attempt.folder, table, finished)
+        cells = partial(_explained_cells, attempt, records, current, table)
+        profiles, of_pages = cell_profiles(attempt.folder, table, cells)
         return Loaded(
             attempt=attempt,
             samples=empty_samples(),
@@ -242,6 +244,23 @@ def load_attempt(
         launches=len(table.launches) if table is not None else 0,
         practical_roofs=_practical_roofs(records, table, compute_capability) if current else {},
     )
+
+
+def _explained_cells(
+    attempt: Attempt,
+    records: Sequence[Mapping[str, Any]],
+    current: Set[str],
+    table: NcuTable | None,
+    launches: pd.DataFrame,
+) -> list[str]:
+    """Cell of each launch of an explain session, empty where it does not count."""
+    visit = attempt.record.visit
+    if visit is None:
+        finished = {cell for cell, _, _ in protocol.finished_visits(records)} & current
+        return finished_cells(launches, finished)
+    if visit["cell"] not in current:
+        return [""] * len(launches)
+    return command_cells(launches, visit["cell"], _part_samples(attempt, table))
 
 
 def _practical_roofs(

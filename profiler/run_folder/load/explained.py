@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
-from profiler.analyse.samples import visit_of_ranges
+from profiler.analyse.parts import PartSamples
+from profiler.analyse.samples import cell_of_part, part_id, visit_of_ranges
 from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.bounded_files import read_packed
-from profiler.parse.ncu_csv import NcuTable, NvtxRange, read_ncu_csv
+from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.ncu_launches import LAUNCH_COLUMNS
 from profiler.parse.ncu_source import OPCODE, Listing, join_lines, parse_source_page
 from profiler.run_folder.folder import EXPLAIN_FILES
@@ -33,28 +34,52 @@ _POLL = "SYNCS.PHASECHK"
 
 
 def cell_profiles(
-    folder: Path, table: NcuTable | None, finished: Collection[str]
+    folder: Path, table: NcuTable | None, cells: Callable[[pd.DataFrame], Sequence[str]]
 ) -> tuple[dict[str, CellProfile], tuple[Notice, ...]]:
-    """Profiles of the cells whose visit was `finished`, by cell id, and what could not be read."""
-    if table is None:
+    """Profiles of cells by their ids, and notices of what could not be read.
+
+    `cells` gives the cell of each launch (`finished_cells`, `command_cells`), empty for none.
+    """
+    if table is None or table.launches.empty:
         return {}, ()
     launches = table.launches
     listings, listing_notices = _listings(folder, [str(name) for name in launches["kernel"]])
     rules, rule_notices = _rules(folder)
-    cells = [_cell(ranges) for ranges in launches["nvtx"]]
     profiles: dict[str, list[KernelProfile]] = {}
     instructions = _of_launches(listings, launches)
-    for row, cell in enumerate(cells):
-        if cell in finished:
+    for row, cell in enumerate(cells(launches)):
+        if cell:
             profile = _kernel_profile(launches.iloc[row], rules, instructions[row])
             profiles.setdefault(cell, []).append(profile)
     found = {cell: CellProfile(cell, tuple(kernels)) for cell, kernels in profiles.items()}
     return found, (*listing_notices, *rule_notices)
 
 
-def _cell(ranges: Iterable[NvtxRange] | None) -> str:
-    visit = visit_of_ranges(ranges)
-    return visit[0] if visit is not None else ""
+def finished_cells(launches: pd.DataFrame, finished: Collection[str]) -> list[str]:
+    """Cell of each launch in the ranges of the runner, empty where its visit was not `finished`."""
+    visits = (visit_of_ranges(ranges) for ranges in launches["nvtx"])
+    return [visit[0] if visit is not None and visit[0] in finished else "" for visit in visits]
+
+
+def command_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | None) -> list[str]:
+    """Cell of each launch of an external command: of its part, or by kernel, grid and block.
+
+    Only of the first sample of each; empty for the launches of others, and where they do not fit
+    the parts.
+    """
+    if parts is None:
+        shapes = launches[["kernel", "grid_size", "block_size"]].itertuples(index=False)
+        cells = [part_id(cell, str(kernel), grid, block) for kernel, grid, block in shapes]
+        samples: Iterable[int] = range(len(cells))
+    else:
+        samples = [int(code) for code in parts.codes]
+        cells = [cell_of_part(cell, parts.params[code]) if code >= 0 else "" for code in samples]
+    first: dict[str, int] = {}
+    for name, sample in zip(cells, samples, strict=True):
+        first.setdefault(name, sample)
+    return [
+        name if first[name] == sample else "" for name, sample in zip(cells, samples, strict=True)
+    ]
 
 
 def _kernel_profile(

@@ -9,6 +9,7 @@ import json
 import math
 import shutil
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ from profiler.notices import NoticeKind
 from profiler.parse.ncu_csv import read_ncu_csv
 from profiler.run_folder.folder import EXPLAIN_FILES, RunFolder
 from profiler.run_folder.load.attempts import Loaded, load_attempt
-from profiler.run_folder.load.explained import cell_profiles
+from profiler.run_folder.load.explained import cell_profiles, finished_cells
 from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.recording import write_recording
 from profiler.run_folder.redact import private_texts, with_folders
@@ -103,9 +104,14 @@ def test_cells_of_another_key_are_left_out() -> None:
 
 def test_a_cell_whose_visit_was_not_finished_has_no_profile() -> None:
     table = read_ncu_csv(RECORDING / ATTEMPT / "ncu.csv.gz")
-    profiles, notices = cell_profiles(RECORDING / ATTEMPT, table, {TORCH})
+    profiles, notices = cell_profiles(
+        RECORDING / ATTEMPT, table, partial(finished_cells, finished={TORCH})
+    )
     assert (set(profiles), notices) == ({TORCH}, ())
-    assert cell_profiles(RECORDING / ATTEMPT, None, {TORCH}) == ({}, ())
+    assert cell_profiles(RECORDING / ATTEMPT, None, partial(finished_cells, finished={TORCH})) == (
+        {},
+        (),
+    )
 
 
 def test_a_listing_of_another_launch_is_not_used(copy: Path) -> None:
