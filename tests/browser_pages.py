@@ -7,7 +7,7 @@ it are skipped, and `make test` says so at its end.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache
@@ -44,7 +44,9 @@ CHECKS = (
     "request",
 )
 AXE_CHECKS = ("axe-core, light", "axe-core, dark", "axe-core, print", "axe-core, 390 px")
-"""Keys of `findings_of`, these where axe-core is asked."""
+"""Keys of `findings_of`."""
+WAYS = ("mouse", "touch", "key")
+"""Ways to open the details of a cell."""
 ON_COLOURS = ("color-contrast", "link-in-text-block")
 """Rules of axe-core that another colour scheme can break and a narrow window cannot."""
 ON_SCROLLERS = ("scrollable-region-focusable",)
@@ -147,16 +149,18 @@ def accessibility(page: Page, **options: Any) -> list[str]:
     ]
 
 
-def findings_of(opened: Opened, known: set[int] | None) -> dict[str, list[str]]:
+def findings_of(
+    opened: Opened, known: set[int], ways: Sequence[str] = WAYS
+) -> dict[str, list[str]]:
     """What each check finds wrong with a page, by the check; the page is not usable afterwards.
 
     `known` are the looks of elements that axe-core has already seen on other pages; those of this
-    page are added. None: axe-core is not asked.
+    page are added. `ways` are those in which the details of a cell are opened.
     """
     page = opened.page
     found = {
         "answer below the fold": opened.ask("belowFold"),
-        "details pane": list(_faults_of_details(page)),
+        "details pane": list(_faults_of_details(opened, ways)),
     }
     opened.ask("openAll")
     found |= {
@@ -178,8 +182,6 @@ def findings_of(opened: Opened, known: set[int] | None) -> dict[str, list[str]]:
     )
     found["key column in A4"] = opened.ask("clippedKeys")
     found |= {"console": [*opened.console], "request": [*opened.requests]}
-    if known is None:
-        return found
     # Before the window is wide again, which would lay out the whole page once more.
     known.update(opened.ask("keepOneOfEveryLook", list(known)))  # the page's script may miss them
     page.emulate_media(media="screen")
@@ -187,8 +189,9 @@ def findings_of(opened: Opened, known: set[int] | None) -> dict[str, list[str]]:
     return found | {f"axe-core, {mode}": wrong for mode, wrong in _judged_by_axe(page)}
 
 
-def _faults_of_details(page: Page) -> Iterator[str]:
+def _faults_of_details(opened: Opened, ways: Sequence[str]) -> Iterator[str]:
     """What does not open the details of the first cell of the main table, or loses the focus."""
+    page = opened.page
     rows = page.locator("#main-table tbody tr[data-cell]")
     if not rows.count():
         return
@@ -198,13 +201,16 @@ def _faults_of_details(page: Page) -> Iterator[str]:
         return
     first = rows.first.locator("th, td").first
     name = {"x": 12, "y": 12}  # in the middle there may be the button that copies it
-    ways = {
+    acts = {
         "mouse": lambda: first.click(position=name),
         "touch": lambda: first.tap(position=name),
         "key": lambda: first.press("Enter"),
     }
-    for way, act in ways.items():
-        act()
+    # What is above the row may change its height when it comes into view: nobody clicks meanwhile.
+    first.scroll_into_view_if_needed()
+    opened.ask("settled")
+    for way in ways:
+        acts[way]()
         if not pane.is_visible():
             yield f"{way}: it stays closed"
             continue

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -24,26 +25,55 @@ READ_RECORDINGS = frozenset(
 """Files of tests that share the findings of recordings (recorded.py): one worker runs them."""
 RENDER = "tests/profiler/render/"
 """Folder of tests that share the pages of one synthetic run: one worker runs them."""
+STARTS_PROCESSES = ("tests/test_", "tests/faults/", "tests/kernels/")
+"""Beginnings of paths of files of which few tests may take long: runs, builds, compilers."""
 # A machine that does other things at the same time is no fault of what is tested.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
 
 
+def _scope(file):
+    """What one worker runs: the tests of a file, of READ_RECORDINGS, or of RENDER."""
+    if file in READ_RECORDINGS:
+        return "recordings"
+    return RENDER if file.startswith(RENDER) else file
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Keep the tests of one file, of READ_RECORDINGS, and of RENDER, in one worker."""
+    """Give scopes to workers in the order of the collected tests."""
     if config.option.dist != "loadfile":
         return None
     from xdist.scheduler import LoadFileScheduling
 
+    config.option.loadscopereorder = False
+
     class ByFile(LoadFileScheduling):
         def _split_scope(self, nodeid):
-            file = super()._split_scope(nodeid)
-            if file in READ_RECORDINGS:
-                return "recordings"
-            return RENDER if file.startswith(RENDER) else file
+            return _scope(super()._split_scope(nodeid))
 
     return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    """In a worker, put what takes long first, so that all workers end at the same time."""
+    if not hasattr(config, "workerinput"):
+        return
+    scopes = {item: _scope(item.nodeid.partition("::")[0]) for item in items}
+    sizes = Counter(scopes.values())
+
+    def place(item):
+        scope = scopes[item]
+        shared = scope in ("recordings", RENDER)
+        return (not shared, not scope.startswith(STARTS_PROCESSES), -sizes[scope])
+
+    items.sort(key=place)
+
+
+def pytest_collection_finish():
+    """Keep what was collected from being looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -29,7 +29,20 @@ TESTS = Path(__file__).parent
 FAKE_NCU = TESTS / "fake_ncu/ncu"
 FAKE_NSYS = TESTS / "fake_nsys/target-linux-x64/nsys"
 STAND_INS = (str(FAKE_NCU), str(FAKE_NSYS))
-PRELOADED = ("torch", "scipy.stats", "profiler.render.page", "matplotlib.backends.backend_svg")
+PRELOADED = (
+    "torch",
+    "scipy.stats",
+    "matplotlib.backends.backend_svg",
+    "nvtx",
+    "pandas.core.methods.to_dict",
+    "pandas.io.formats.csvs",
+    "pydantic.dataclasses",
+    "rich._emoji_codes",
+    "profiler.cli",
+    "profiler.render.console.runs",
+    "profiler.render.runs.page",
+)
+"""What nearly every command imports, some of it only when it is needed."""
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
@@ -198,10 +211,13 @@ def leave(code):
 
 def preload():
     import profiler.commands
+    from profiler.render.page import templates
 
     commands = pkgutil.iter_modules(profiler.commands.__path__, "profiler.commands.")
     for name in (*PRELOADED, *(module.name for module in commands)):
         importlib.import_module(name)
+    for name in templates().list_templates():
+        templates().get_template(name)
 
 
 def serve(channel):

@@ -168,17 +168,26 @@
     const seen = new Set(known);
     const referred = referredIds();
     const kept = new Set([document.body]);
+    const fresh = new Set(); // cells of tables that hold a new look
     const keep = (element) => {
       for (let one = element; one && !kept.has(one); one = one.parentElement) kept.add(one);
     };
     const mark = (element, above, unit) => {
       const own = lookOf(element, above);
-      if (!seen.has(own) || referred.has(element.id) || element.matches(STAYS)) keep(unit ?? element);
+      if (!seen.has(own) || referred.has(element.id) || element.matches(STAYS)) {
+        keep(unit ?? element);
+        fresh.add(element.closest("td"));
+      }
       seen.add(own);
       const inside = unit ?? (element.matches(WHOLE) ? element : null);
       for (const child of element.children) if (!isShape(child)) mark(child, own, inside);
     };
     const prune = (element) => {
+      if (element.matches("tr")) {
+        // A row keeps its columns, and loses what its other cells say.
+        for (const cell of all("td", element)) if (!fresh.has(cell)) cell.replaceChildren();
+        return;
+      }
       if (element.matches(WHOLE)) return;
       for (const child of [...element.children]) if (kept.has(child)) prune(child); else child.remove();
     };

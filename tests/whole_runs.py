@@ -17,8 +17,12 @@ SECRET = "a-token-that-nobody-shall-see"  # noqa: S105 - it is there to be looke
 PLAIN_INDUCTOR = {
     "TORCHINDUCTOR_VEC_ISA_OK": "0",
     "TORCHINDUCTOR_CPP_CACHE_PRECOMPILE_HEADERS": "0",
+    "AOT_INDUCTOR_DEBUG_COMPILE": "1",
 }
-"""No trials of what vectors the CPU has, and no precompiled headers: eight seconds a process."""
+"""No trials of what vectors the CPU has, no precompiled headers, and no optimisation by g++.
+
+The first two take eight seconds a process, the last a sixth of the time of a compiled workload.
+"""
 INHERITED = ("PATH", "LD_LIBRARY_PATH", "CUDA_HOME", "NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 
 

@@ -143,7 +143,7 @@ def render(template: str, parts: dict[str, Any]) -> str:
         "timeline_css": _asset("timeline.css"),
         "timeline_script": _asset("timeline.js"),
     }
-    return _environment().get_template(template).render(**assets, **parts)
+    return templates().get_template(template).render(**assets, **parts)
 
 
 def moment(text: str) -> str:
@@ -201,7 +201,8 @@ def _code_groups(findings: Findings) -> tuple[tuple[str, ...], ...]:
 
 
 @cache
-def _environment() -> Environment:
+def templates() -> Environment:
+    """Environment of jinja with all templates; each is compiled once in a process."""
     environment = Environment(
         loader=PackageLoader("profiler.render"),
         autoescape=True,

@@ -40,8 +40,8 @@ def write_spec(profiler, workload=ENDINGS):
 class Paused:
     """A run whose first session stands still in a launch, while the next one waits."""
 
-    def __init__(self, folder):
-        self.profiler = CommandLine(folder)
+    def __init__(self, folder, fork_server):
+        self.profiler = CommandLine(folder, fork_server)
         self.go = folder / "go"
         self.spec = write_spec(self.profiler)
         self.process = self.profiler.start(
@@ -74,8 +74,8 @@ class Paused:
 
 
 @pytest.fixture
-def paused(tmp_path):
-    run = Paused(tmp_path)
+def paused(tmp_path, fork_server):
+    run = Paused(tmp_path, fork_server)
     try:
         run.wait()
         yield run
@@ -138,7 +138,7 @@ def test_nothing_waits_any_more_when_the_profiler_is_gone(paused):
     _, alive = psutil.wait_procs(below, timeout=20)
     assert not alive
     paused.go.touch()
-    done = paused.profiler.interpret(paused.spec, "--no-report")
+    done = paused.profiler.measure(paused.spec)
     assert done.code == 0, done.err
     assert_complete(paused.run)
 

@@ -1,17 +1,28 @@
 """What inductor's autotuner tried is asked of its own objects; here they are made by hand."""
 
 import math
+from functools import cache
 from types import ModuleType, SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 
-from torch._inductor import select_algorithm
-from torch._inductor.codecache import PyCodeCache
-from torch._inductor.runtime.triton_heuristics import CachingAutotuner
-
 from profiler.kernels.fusion import tuning
+
+
+@cache
+def inductor():
+    """What inductor's modules define; each worker would import them for 1.6 s as it collects."""
+    from torch._inductor import select_algorithm
+    from torch._inductor.codecache import PyCodeCache
+    from torch._inductor.runtime.triton_heuristics import CachingAutotuner
+
+    return SimpleNamespace(
+        select_algorithm=select_algorithm,
+        PyCodeCache=PyCodeCache,
+        CachingAutotuner=CachingAutotuner,
+    )
 
 
 def launcher(block, warps=4, registers=16):
@@ -20,7 +31,7 @@ def launcher(block, warps=4, registers=16):
 
 
 def autotuner(name, *launchers):
-    made = CachingAutotuner.__new__(CachingAutotuner)
+    made = inductor().CachingAutotuner.__new__(inductor().CachingAutotuner)
     made.inductor_meta = {"kernel_name": name}
     made.launchers = list(launchers)
     return made
@@ -29,13 +40,13 @@ def autotuner(name, *launchers):
 @pytest.fixture
 def load(monkeypatch):
     """Load a module of generated code, as inductor does."""
-    monkeypatch.setattr(PyCodeCache, "modules", [])
+    monkeypatch.setattr(inductor().PyCodeCache, "modules", [])
 
     def load(*kernels):
         module = ModuleType("generated")
         for kernel in kernels:
             setattr(module, kernel.inductor_meta["kernel_name"], kernel)
-        PyCodeCache.modules.append(module)
+        inductor().PyCodeCache.modules.append(module)
 
     return load
 
@@ -48,7 +59,7 @@ def timed(monkeypatch):
         def benchmark(self):
             return dict(zip(self.launchers, times, strict=True))
 
-        monkeypatch.setattr(CachingAutotuner, "benchmark_all_configs", benchmark)
+        monkeypatch.setattr(inductor().CachingAutotuner, "benchmark_all_configs", benchmark)
 
     return timed
 
@@ -106,30 +117,30 @@ def test_a_kernel_that_two_modules_name_is_told_once(load):
 
 
 def _fail(before):
-    assert CachingAutotuner.benchmark_all_configs is not before
+    assert inductor().CachingAutotuner.benchmark_all_configs is not before
     raise RuntimeError("does not compile")
 
 
 def test_torch_is_as_before_afterwards(load, timed):
     timed(0.02)
-    before = CachingAutotuner.benchmark_all_configs
+    before = inductor().CachingAutotuner.benchmark_all_configs
     with pytest.raises(RuntimeError, match="does not compile"), tuning.watch():
         _fail(before)
-    assert CachingAutotuner.benchmark_all_configs is before
+    assert inductor().CachingAutotuner.benchmark_all_configs is before
 
 
 def test_another_torch_tells_nothing_and_breaks_nothing(load, monkeypatch):
-    monkeypatch.delattr(CachingAutotuner, "benchmark_all_configs")
+    monkeypatch.delattr(inductor().CachingAutotuner, "benchmark_all_configs")
     kernel = autotuner("triton_poi_0", launcher(1))
     del kernel.inductor_meta
     with tuning.watch() as found:
-        PyCodeCache.modules.append(SimpleNamespace(kernel=kernel))
+        inductor().PyCodeCache.modules.append(SimpleNamespace(kernel=kernel))
     assert found == []
 
 
 def test_choices_between_templates_and_libraries_are_heard(load, monkeypatch):
     heard = []
-    monkeypatch.setattr(select_algorithm, "add_feedback_saver", heard.append)
+    monkeypatch.setattr(inductor().select_algorithm, "add_feedback_saver", heard.append)
     tuning._hear_choices.cache_clear()
     nodes = [SimpleNamespace(get_size=lambda: [64, 32]), SimpleNamespace(get_size=lambda: [32, 8])]
     template, library = make_hashable(
