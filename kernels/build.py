@@ -43,6 +43,13 @@ BUILD_FILE = "build.ninja"
 LIBRARY_NAME = "library.so"
 HEADER_SUFFIXES = frozenset({".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc"})
 
+INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
+"""Folder of `profiler/timeline.cuh`, which any source may include.
+
+It is no part of a recipe's hash: without its definition (`recipe.with_stamps`) the header is
+nothing, and ninja sees it change."""
+TIMELINE_HEADER = INCLUDE_FOLDER / "profiler" / "timeline.cuh"
+
 SERIALIZED = "wgmma.mma_async instructions are serialized"
 """What ptxas says (C7510 to C7514) where each product waits for the one before: the kernel is then
 several times slower, and no variant of itself."""
@@ -193,7 +200,8 @@ def _compilation(
 ) -> Compilation:
     output = folder / f"{source.stem}.o"
     depfile = output.with_suffix(".d")
-    command = (str(compiler.path), "-c", *flags, "-MMD", "-MF", str(depfile), str(source))
+    own = (f"-I{INCLUDE_FOLDER}",)
+    command = (str(compiler.path), "-c", *flags, *own, "-MMD", "-MF", str(depfile), str(source))
     return Compilation(
         source=source,
         object=output,
