@@ -100,8 +100,8 @@ class InKernelFindings:
                 count=len(part),
                 median_ns=float(part["ns"].median()),
                 time_share=_share(part["ns"].sum(), whole),
-                with_own=_share(part["own_ns"].sum(), part["ns"].sum()),
-                with_others=_share(part["others_ns"].sum(), part["ns"].sum()),
+                with_own=_share(part["own_ns"].sum(skipna=False), part["ns"].sum()),
+                with_others=_share(part["others_ns"].sum(skipna=False), part["ns"].sum()),
             )
             for group, of_group in _groups(spans, "group")
             for activity, part in of_group.groupby("activity")

@@ -20,7 +20,7 @@ from profiler.render.words import numbers
 
 MOST_PICTURES = 12
 """Cells with a picture; tables are of all."""
-_SHOWN_ACTIVITIES = 40
+_SHOWN_ACTIVITIES = 28
 """Of the busiest warpgroup, in the panel that shows single ones."""
 _PIXELS = 1400
 _GREY = -1
