@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from ninja import Writer, escape
 
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe, architecture_refusal
 
 COMPILE_FLAGS = (
     "-std=c++17",
@@ -181,11 +181,10 @@ def _in_list(value: str | int) -> str:
 
 def _target(recipe: Recipe, arch: str) -> str:
     """Architecture to compile for: the recipe's own form of the GPU's."""
-    if recipe.arch is None:
-        return arch
-    if recipe.arch.rstrip("af") != arch.rstrip("af"):
-        raise ValueError(f"the kernel needs {recipe.arch}, and this GPU is {arch}")
-    return recipe.arch
+    refusal = architecture_refusal(recipe, arch)
+    if refusal is not None:
+        raise ValueError(refusal)
+    return recipe.arch or arch
 
 
 def _gencode(arch: str) -> tuple[str, ...]:

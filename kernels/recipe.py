@@ -24,6 +24,13 @@ class Recipe:
     """Architecture that the sources need, such as `sm_90a`; None where any will do."""
 
 
+def architecture_refusal(recipe: Recipe, arch: str) -> str | None:
+    """Reason why sources cannot be built for a GPU, whose form of the architecture may differ."""
+    if recipe.arch is None or recipe.arch.rstrip("af") == arch.rstrip("af"):
+        return None
+    return f"the kernel needs {recipe.arch}, and this GPU is {arch}"
+
+
 STAMPS_DEFINE = "PROFILER_TIMELINE"
 """Definition that makes `profiler/timeline.cuh` record."""
 

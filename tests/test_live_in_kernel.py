@@ -29,9 +29,11 @@ def session_of(folder):
 def good(tmp_path_factory, command_line):
     """A finished run: command line, spec, run folder, and what was said."""
     profiler = command_line(tmp_path_factory.mktemp("in_kernel"))
+    variants = [{"name": name, "params": {"source": name}} for name in NAMES]
+    other_card = {"name": "other card", "params": {"source": "plain", "arch": "sm_100a"}}
     spec = profiler.write_spec(
         workload=WORKLOAD,
-        variants={"list": [{"name": name, "params": {"source": name}} for name in NAMES]},
+        variants={"list": [*variants, other_card]},
         problems={"matrix": {"n": [64]}},
         build={"arch": "sm_90"},
         collect={
@@ -71,6 +73,15 @@ def test_what_is_measured_is_another_build(good):
     (build,) = [build for build in RunFolder(run).builds() if build.variant == "kernel"]
     assert build.library == libraries["timer"][kernel]
     assert "PROFILER_TIMELINE" not in build.command
+
+
+def test_a_kernel_for_another_card_is_excluded_with_the_reason(good):
+    _, _, run, _ = good
+    plan = RunFolder(run).plan()
+    assert [variant.name for variant in plan.variants] == list(NAMES)
+    (exclusion,) = plan.excluded
+    assert exclusion.reason == "the kernel needs sm_100a, and this GPU is sm_90"
+    assert exclusion.examples == ("other card",)
 
 
 def test_the_page_and_a_recording_show_it(good, tmp_path):

@@ -1,4 +1,4 @@
-"""Variants by the source that they are built of; `torch` needs none."""
+"""Variants by the source that they are built of, and the GPU they need; `torch` needs none."""
 
 from pathlib import Path
 
@@ -8,4 +8,5 @@ from profiler.kernels.recipe import Recipe
 def recipe(params):
     if params["source"] == "torch":
         return None
-    return Recipe((Path(__file__).resolve().parent / f"{params['source']}.cu",))
+    source = Path(__file__).resolve().parent / f"{params['source']}.cu"
+    return Recipe((source,), arch=params.get("arch"))
