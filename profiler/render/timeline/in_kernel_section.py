@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,17 +70,20 @@ def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
         for cell in cells
     }
     marks = {cell.id: findings.marks[cell.variant.id] for cell in cells}
+    colours = _colours([recorded[cell.id] for cell in cells])
     return InKernelSection(
         cells=tuple(
-            _cell(names[cell.id], number, recorded[cell.id]) for number, cell in enumerate(cells)
+            _cell(names[cell.id], number, recorded[cell.id], colours)
+            for number, cell in enumerate(cells)
         ),
         overlap=_overlap_table([recorded[cell.id] for cell in cells], names, marks),
         left_out_pictures=max(len(cells) - MOST_PICTURES, 0),
     )
 
 
-def _cell(name: str, number: int, found: InKernelFindings) -> InKernelCell:
-    colours = _colours(found)
+def _cell(
+    name: str, number: int, found: InKernelFindings, colours: Mapping[str, int]
+) -> InKernelCell:
     drawn = number < MOST_PICTURES and len(found.stamps.spans) > 0
     return InKernelCell(
         name=name,
@@ -89,6 +92,7 @@ def _cell(name: str, number: int, found: InKernelFindings) -> InKernelCell:
         keys=tuple(
             ActivityKey(words(activity), PHASE_NAMES[place] if place >= 0 else "")
             for activity, place in colours.items()
+            if activity in {share.activity for share in found.activity_shares}
         ),
         chart=_chart(name, number, found, colours) if drawn else None,
         table=_activity_table(name, found),
@@ -100,12 +104,17 @@ def words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _colours(found: InKernelFindings) -> dict[str, int]:
-    """Number of the colour of each activity that was seen; those that wait are grey."""
+def _colours(recorded: Sequence[InKernelFindings]) -> dict[str, int]:
+    """Number of the colour of each activity that was seen in any cell; those that wait are grey.
+
+    First come those that begin operations, then those with most time.
+    """
     time: dict[str, float] = {}
-    for share in found.activity_shares:
-        time[share.activity] = time.get(share.activity, 0.0) + share.time_share
-    ordered = sorted(time, key=lambda activity: -time[activity])
+    for found in recorded:
+        for share in found.activity_shares:
+            time[share.activity] = time.get(share.activity, 0.0) + share.time_share
+    begin = {operation.begins for found in recorded for operation in found.stamps.operations}
+    ordered = sorted(time, key=lambda activity: (activity not in begin, -time[activity]))
     working = [activity for activity in ordered if not activity.startswith(WAIT)]
     places = {activity: place for place, activity in enumerate(working[: len(PHASE_NAMES)])}
     return {activity: places.get(activity, _GREY) for activity in ordered}
@@ -136,7 +145,7 @@ def _notes(found: InKernelFindings) -> Iterator[str]:
 
 
 def _chart(
-    name: str, number: int, found: InKernelFindings, colours: dict[str, int]
+    name: str, number: int, found: InKernelFindings, colours: Mapping[str, int]
 ) -> Chart | None:
     block = found.blocks[0]
     panels = [
@@ -148,8 +157,8 @@ def _chart(
         return None
     reading = (
         "A row for each warpgroup of the first block, and below it what it has under way on the "
-        "tensor cores or elsewhere. Activities that wait are grey. Bars too short to be seen are "
-        "drawn together."
+        "tensor cores or elsewhere, in the colour of the activity that begins it. Activities that "
+        "wait are grey. Bars too short to be seen are drawn together."
     )
     figure = timeline_figure(Shares("", (0, 0), np.zeros(0)), drawn)
     return make_chart(f"in-kernel-{number}", f"{name}: inside the kernel", reading, figure)
@@ -174,7 +183,7 @@ def _panel(
     found: InKernelFindings,
     block: int,
     window: tuple[float, float],
-    colours: dict[str, int],
+    colours: Mapping[str, int],
     title: str,
 ) -> Panel | None:
     bars, rows = _bars(found, block, colours)
@@ -187,7 +196,7 @@ def _panel(
 
 
 def _bars(
-    found: InKernelFindings, block: int, colours: dict[str, int]
+    found: InKernelFindings, block: int, colours: Mapping[str, int]
 ) -> tuple[pd.DataFrame, tuple[PictureRow, ...]]:
     """Bars of a block and its rows: each warpgroup, and below it each of its operations."""
     rows: list[PictureRow] = []
@@ -201,14 +210,20 @@ def _bars(
         names = own["activity"].map(words)
         parts.append(
             own[["start_ns", "end_ns"]].assign(
-                name=names, short=names, row=len(rows), phase=own["activity"].map(colours)
+                name=names,
+                short=names,
+                row=len(rows),
+                phase=[colours.get(activity, _GREY) for activity in own["activity"]],
             )
         )
         rows.append(PictureRow(GPU, name))
-        for operation, of_group in operations[operations["group"] == group].groupby("operation"):
-            times = of_group[["start_ns", "end_ns"]]
-            parts.append(times.assign(name="", short="", row=len(rows), phase=_GREY))
-            rows.append(PictureRow(GPU, f"{operation} under way"))
+        of_group = operations[operations["group"] == group]
+        for operation in found.stamps.operations:
+            times = of_group.loc[of_group["operation"] == operation.name, ["start_ns", "end_ns"]]
+            if len(times):
+                phase = colours.get(operation.begins, _GREY)
+                parts.append(times.assign(name="", short="", row=len(rows), phase=phase))
+                rows.append(PictureRow(GPU, f"{operation.name} under way"))
     columns = ["start_ns", "end_ns", "name", "short", "row", "phase"]
     empty = pd.DataFrame(columns=columns)
     return (pd.concat(parts, ignore_index=True) if parts else empty), tuple(rows)

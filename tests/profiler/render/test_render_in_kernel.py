@@ -38,7 +38,8 @@ def test_activities_that_wait_have_no_colour(tree):
         key.text_content(): key.get("class")
         for key in tree.xpath("//section[@id='in-kernel']//span[contains(@class,'phase-key')]")
     }
-    assert keys["softmax"] == "phase-key p-best"
+    assert keys["start scores"] == "phase-key p-best", "what begins an operation comes first"
+    assert keys["softmax"] == "phase-key p-baseline"
     assert keys["wait for scores"] == "phase-key"
 
 
@@ -65,6 +66,18 @@ def test_a_kernel_that_wrote_nothing_has_a_sentence_and_no_picture():
     assert cell.sentence == "No warpgroup recorded anything."
     assert cell.chart is None
     assert section.overlap is None
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_what_was_done_before_all_were_recorded_is_grey():
+    first = stamped.consumer(0, delay=500, steps=4)
+    first[2].insert(stamped.HEAD, 5 << stamped.CLOCK_BITS | 1_000_010)
+    activities = ", ".join((*stamped.ACTIVITIES, "idle"))
+    line = stamped.line([first, stamped.consumer(1, delay=600, steps=4)], activities=activities)
+    section = make_in_kernel_section(find(report_with([line])))
+    assert section is not None
+    assert section.cells[0].chart is not None
+    assert "idle" not in {key.name for key in section.cells[0].keys}
 
 
 @pytest.mark.usefixtures("undrawn")
