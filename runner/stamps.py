@@ -1,4 +1,4 @@
-"""Visits of variants that were built with stamps inside their kernels (docs/in-kernel-timeline.md).
+"""Visits of variants that were built with stamps inside their kernels (docs/timelines.md).
 
 Each launch fills a buffer of its library, which is written down as it is: one line of JSON for each
 visit. `profiler.parse.stamps` says what the words mean.

@@ -165,8 +165,8 @@ def _spans(
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Frames of all groups on one axis.
 
-    Multiprocessors have clocks of their own: globaltimer, which steps by 32 ns to 1 µs, sets the
-    beginning of each block, and the clock what lies between its warpgroups.
+    Multiprocessors have clocks of their own: globaltimer, which is coarser, sets the beginning of
+    each block, and the clock what lies between its warpgroups.
     """
     ns_per_cycle = _ns_per_cycle(groups)
     origin = min((group.began_ns for group in groups), default=0)

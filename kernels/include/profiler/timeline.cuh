@@ -12,7 +12,7 @@
 //
 // The profiler's builds find this file, and define PROFILER_TIMELINE in a build of their own for the
 // collector. Without that definition all of it is nothing: the machine code is that of the kernel
-// without it. docs/in-kernel-timeline.md
+// without it. docs/timelines.md
 #pragma once
 
 #ifdef PROFILER_TIMELINE

@@ -158,7 +158,7 @@ def _chart(
     reading = (
         "A row for each warpgroup of the first block, and below it what it has under way on the "
         "tensor cores or elsewhere, in the colour of the activity that begins it. Activities that "
-        "wait are grey. Bars too short to be seen are drawn together."
+        "wait are grey, and so are the shortest. Bars too short to be seen are drawn together."
     )
     figure = timeline_figure(Shares("", (0, 0), np.zeros(0)), drawn)
     return make_chart(f"in-kernel-{number}", f"{name}: inside the kernel", reading, figure)

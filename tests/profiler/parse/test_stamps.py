@@ -45,7 +45,7 @@ def test_the_clock_itself_may_turn_over():
 
 
 def test_warpgroups_of_a_block_are_set_by_their_clock_and_blocks_by_the_global_timer():
-    # The global timer steps by 32 ns and more: of the second warpgroup it is late.
+    # The global timer is coarser than the clock: of the second warpgroup it is late.
     found = spans(
         group([(1, 1000)]),
         group([(1, 1040)], number=1, began=(SECOND + 32, 1040), ended=(SECOND + 532, 2040)),
