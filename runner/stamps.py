@@ -83,6 +83,8 @@ class StampedVisits:
         buffer = self._buffer(visit.cell)
         self._device.wait()
         buffer.clear()
+        # The launch may be on a stream that does not wait for the one that clears.
+        self._device.wait()
         with ranges.visit_range(visit.cell, visit.block, visit.arm):
             launch()
             self._device.wait()
