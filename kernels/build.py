@@ -199,8 +199,8 @@ def _compilation(
 ) -> Compilation:
     output = folder / f"{source.stem}.o"
     depfile = output.with_suffix(".d")
-    own = (f"-I{INCLUDE_FOLDER}",)
-    command = (str(compiler.path), "-c", *flags, *own, "-MMD", "-MF", str(depfile), str(source))
+    include = f"-I{INCLUDE_FOLDER}"
+    command = (str(compiler.path), "-c", *flags, include, "-MMD", "-MF", str(depfile), str(source))
     return Compilation(
         source=source,
         object=output,

@@ -63,10 +63,10 @@ class StampBuffer:
 
     def _written(self, words: ctypes.Array[ctypes.c_uint32], place: int) -> list[int]:
         """Words of a group up to the last that is not 0."""
-        own = list(words[place * self._words : (place + 1) * self._words])
-        while own and own[-1] == 0:
-            own.pop()
-        return own
+        group_words = list(words[place * self._words : (place + 1) * self._words])
+        while group_words and group_words[-1] == 0:
+            group_words.pop()
+        return group_words
 
 
 class StampedVisits:
@@ -89,7 +89,7 @@ class StampedVisits:
             launch()
             self._device.wait()
         line = {"cell": visit.cell, "block": visit.block, "arm": visit.arm, **buffer.content()}
-        # A member of its own for each visit: whatever ends the process, those before are whole.
+        # Each visit is a gzip member: whatever ends the process, those before it can be read.
         with gzip.open(self._file, "at", encoding="utf-8") as stream:
             stream.write(json.dumps(line, separators=(",", ":")) + "\n")
         return {}

@@ -51,8 +51,8 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
 def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, float]:
     """Median duration by cell id, in nanoseconds, by CUDA events; also where these are primary."""
     events = cuda_events.KIND
-    own = duration_metrics()[events.name]
-    metric = _JUDGED if reference_collector(samples) == events.name else own
+    events_metric = duration_metrics()[events.name]
+    metric = _JUDGED if reference_collector(samples) == events.name else events_metric
     return {str(cell): float(value) for cell, value in _medians(summary, metric).items()}
 
 

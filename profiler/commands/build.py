@@ -70,9 +70,9 @@ def show_build(request: BuildRequest) -> ExitCode:
 
 def _architecture(loaded: LoadedSpec) -> str:
     """Architecture to compile for: that of the spec or of the GPU here."""
-    from profiler.machine.environment import known_architecture
+    from profiler.machine.environment import resolved_architecture
 
-    detected = known_architecture(loaded.experiment.build.arch)
+    detected = resolved_architecture(loaded.experiment.build.arch)
     if detected is None:
         raise EnvironmentUnusable(
             "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."

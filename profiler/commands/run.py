@@ -168,7 +168,7 @@ def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
 
 def _planned_for(request: RunRequest, planned: _Planned, machine: Machine) -> _Planned:
     """The plan without variants whose kernels need another GPU than this one."""
-    arch = machine.known_architecture(planned.loaded.experiment.build.arch)
+    arch = machine.resolved_architecture(planned.loaded.experiment.build.arch)
     space = replace(planned.space, arch=arch)
     if all(space.check_variant(variant.params) is None for variant in planned.plan.variants):
         return planned

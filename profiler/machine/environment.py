@@ -137,7 +137,7 @@ def architecture_of(described: Gpu | Environment) -> str | None:
     return None if capability is None else f"sm_{capability.replace('.', '')}"
 
 
-def known_architecture(wanted: str) -> str | None:
+def resolved_architecture(wanted: str) -> str | None:
     """Architecture to compile for, `auto` for that of the GPU here; None where there is none."""
     if wanted != "auto":
         return wanted

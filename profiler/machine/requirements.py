@@ -42,9 +42,9 @@ class Machine:
     def architecture(self, wanted: str) -> str:
         """Architecture to compile for: the one asked for, or that of the GPU here."""
         # Without a GPU nothing that is built can run, but what needs no build is measured.
-        return self.known_architecture(wanted) or "sm_80"
+        return self.resolved_architecture(wanted) or "sm_80"
 
-    def known_architecture(self, wanted: str) -> str | None:
+    def resolved_architecture(self, wanted: str) -> str | None:
         """The architecture that is asked for, or that of the GPU here; None without a GPU."""
         return wanted if wanted != "auto" else architecture_of(self.environment)
 

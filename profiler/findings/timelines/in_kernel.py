@@ -76,30 +76,30 @@ class InKernelFindings:
     def _operations(
         self, spans: pd.DataFrame, block: int, group: int
     ) -> list[tuple[int, int, str, float, float]]:
-        found = []
+        pairs: list[tuple[int, int, str, float, float]] = []
         for operation in self.stamps.operations:
             begins = spans.loc[spans["activity"] == operation.begins, "start_ns"].to_numpy()
             ends = spans.loc[spans["activity"] == operation.ends, "end_ns"].to_numpy()
             places = np.searchsorted(ends, begins, side="right")
-            found += [
+            pairs += [
                 (block, group, operation.name, float(begin), float(ends[place]))
                 for begin, place in zip(begins, places, strict=True)
                 if place < len(ends)
             ]
-        return found
+        return pairs
 
     @cached_property
     def activity_shares(self) -> tuple[ActivityShare, ...]:
         """Every activity of every warpgroup, by the number of the group and most time first."""
         spans = pd.concat([self._with_overlaps(block) for block in self.blocks] or [_NO_SPANS])
-        whole = sum(max(end - start, 0.0) for start, end in map(self.window, self.blocks))
+        recorded_ns = sum(max(end - start, 0.0) for start, end in map(self.window, self.blocks))
         shares = [
             ActivityShare(
                 group=group,
                 activity=str(activity),
                 count=len(part),
                 median_ns=float(part["ns"].median()),
-                time_share=_share(part["ns"].sum(), whole),
+                time_share=_share(part["ns"].sum(), recorded_ns),
                 with_own=_share(part["own_ns"].sum(skipna=False), part["ns"].sum()),
                 with_others=_share(part["others_ns"].sum(skipna=False), part["ns"].sum()),
             )
@@ -118,13 +118,13 @@ class InKernelFindings:
         operations = self.under_way[self.under_way["block"] == block]
         parts = [_NO_SPANS]
         for group, part in _groups(spans, "group"):
-            own = operations["group"] == group
+            of_group = operations["group"] == group
             missing = NAN if not self.stamps.operations else 0.0
             parts.append(
                 part.assign(
                     ns=part["end_ns"] - part["start_ns"],
-                    own_ns=_overlap(part, _merged(operations[own])) + missing,
-                    others_ns=_overlap(part, _merged(operations[~own])) + missing,
+                    own_ns=_overlap(part, _merged(operations[of_group])) + missing,
+                    others_ns=_overlap(part, _merged(operations[~of_group])) + missing,
                 )
             )
         return pd.concat([part for part in parts if len(part)] or parts)
@@ -201,5 +201,5 @@ def _overlap(spans: pd.DataFrame, stretches: _Edges) -> npt.NDArray[np.float64]:
     return np.asarray(until - since)
 
 
-def _share(part: float, whole: float) -> float:
-    return float(part / whole) if whole > 0 else NAN
+def _share(part_ns: float, total_ns: float) -> float:
+    return float(part_ns / total_ns) if total_ns > 0 else NAN

@@ -82,20 +82,20 @@ def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
 
 
 def _cell(
-    name: str, number: int, found: InKernelFindings, colours: Mapping[str, int]
+    name: str, number: int, inside: InKernelFindings, colours: Mapping[str, int]
 ) -> InKernelCell:
-    drawn = number < MOST_PICTURES and len(found.stamps.spans) > 0
+    drawn = number < MOST_PICTURES and len(inside.stamps.spans) > 0
     return InKernelCell(
         name=name,
-        sentence=_sentence(found),
-        notes=tuple(_notes(found)),
+        sentence=_sentence(inside),
+        notes=tuple(_notes(inside)),
         keys=tuple(
             ActivityKey(words(activity), PHASE_NAMES[place] if place >= 0 else "")
             for activity, place in colours.items()
-            if activity in {share.activity for share in found.activity_shares}
+            if activity in {share.activity for share in inside.activity_shares}
         ),
-        chart=_chart(name, number, found, colours) if drawn else None,
-        table=_activity_table(name, found),
+        chart=_chart(name, number, inside, colours) if drawn else None,
+        table=_activity_table(name, inside),
     )
 
 
@@ -110,31 +110,31 @@ def _colours(recorded: Sequence[InKernelFindings]) -> dict[str, int]:
     First come those that begin operations, then those with most time.
     """
     time: dict[str, float] = {}
-    for found in recorded:
-        for share in found.activity_shares:
+    for inside in recorded:
+        for share in inside.activity_shares:
             time[share.activity] = time.get(share.activity, 0.0) + share.time_share
-    begin = {operation.begins for found in recorded for operation in found.stamps.operations}
+    begin = {operation.begins for inside in recorded for operation in inside.stamps.operations}
     ordered = sorted(time, key=lambda activity: (activity not in begin, -time[activity]))
     working = [activity for activity in ordered if not activity.startswith(WAIT)]
     places = {activity: place for place, activity in enumerate(working[: len(PHASE_NAMES)])}
     return {activity: places.get(activity, _GREY) for activity in ordered}
 
 
-def _sentence(found: InKernelFindings) -> str:
-    ends = found.stamps.ends
-    if found.blocks == ():
+def _sentence(inside: InKernelFindings) -> str:
+    ends = inside.stamps.ends
+    if inside.blocks == ():
         return "No warpgroup recorded anything."
-    groups = ", ".join(found.stamps.groups.values())
+    groups = ", ".join(inside.stamps.groups.values())
     multiprocessors = ", ".join(map(str, sorted(ends["sm"].unique().tolist())))
     length = float(ends["end_ns"].max() - ends["start_ns"].min())
     return (
-        f"{len(found.blocks)} blocks on the multiprocessors {multiprocessors}, each with {groups}, "
-        f"in {numbers.show(length, 'ns')}."
+        f"{len(inside.blocks)} blocks (multiprocessors {multiprocessors}), each with {groups}, in "
+        f"{numbers.show(length, 'ns')}."
     )
 
 
-def _notes(found: InKernelFindings) -> Iterator[str]:
-    if found.cut_off:
+def _notes(inside: InKernelFindings) -> Iterator[str]:
+    if inside.cut_off:
         yield (
             "Some warpgroups did more than their place holds: their later activities are not "
             "recorded. Shares are of the time in which all were."
@@ -145,12 +145,12 @@ def _notes(found: InKernelFindings) -> Iterator[str]:
 
 
 def _chart(
-    name: str, number: int, found: InKernelFindings, colours: Mapping[str, int]
+    name: str, number: int, inside: InKernelFindings, colours: Mapping[str, int]
 ) -> Chart | None:
-    block = found.blocks[0]
+    block = inside.blocks[0]
     panels = [
-        _panel(found, block, found.window(block), colours, title="all that was recorded"),
-        _panel(found, block, _close_up(found, block), colours, title="from the middle of it"),
+        _panel(inside, block, inside.window(block), colours, title="all that was recorded"),
+        _panel(inside, block, _close_up(inside, block), colours, title="from the middle of it"),
     ]
     drawn = [panel for panel in panels if panel is not None]
     if not drawn:
@@ -164,10 +164,10 @@ def _chart(
     return make_chart(f"in-kernel-{number}", f"{name}: inside the kernel", reading, figure)
 
 
-def _close_up(found: InKernelFindings, block: int) -> tuple[float, float]:
+def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:
     """A window in the middle that holds a few activities of the busiest warpgroup."""
-    start, end = found.window(block)
-    spans = found.stamps.spans
+    start, end = inside.window(block)
+    spans = inside.stamps.spans
     spans = spans[
         (spans["block"] == block) & (spans["start_ns"] >= start) & (spans["end_ns"] <= end)
     ]
@@ -180,13 +180,13 @@ def _close_up(found: InKernelFindings, block: int) -> tuple[float, float]:
 
 
 def _panel(
-    found: InKernelFindings,
+    inside: InKernelFindings,
     block: int,
     window: tuple[float, float],
     colours: Mapping[str, int],
     title: str,
 ) -> Panel | None:
-    bars, rows = _bars(found, block, colours)
+    bars, rows = _bars(inside, block, colours)
     start, end = int(window[0]), int(np.ceil(window[1]))
     shown = joined_bars(bars_within(bars, (start, end)), (end - start) / _PIXELS)
     if shown.empty:
@@ -196,29 +196,29 @@ def _panel(
 
 
 def _bars(
-    found: InKernelFindings, block: int, colours: Mapping[str, int]
+    inside: InKernelFindings, block: int, colours: Mapping[str, int]
 ) -> tuple[pd.DataFrame, tuple[PictureRow, ...]]:
     """Bars of a block and its rows: each warpgroup, and below it each of its operations."""
     rows: list[PictureRow] = []
     parts = []
-    spans = found.stamps.spans[found.stamps.spans["block"] == block]
-    operations = found.under_way[found.under_way["block"] == block]
-    for group, name in found.stamps.groups.items():
-        own = spans[spans["group"] == group]
-        if own.empty:
+    spans = inside.stamps.spans[inside.stamps.spans["block"] == block]
+    operations = inside.under_way[inside.under_way["block"] == block]
+    for group, name in inside.stamps.groups.items():
+        of_row = spans[spans["group"] == group]
+        if of_row.empty:
             continue
-        names = own["activity"].map(words)
+        names = of_row["activity"].map(words)
         parts.append(
-            own[["start_ns", "end_ns"]].assign(
+            of_row[["start_ns", "end_ns"]].assign(
                 name=names,
                 short=names,
                 row=len(rows),
-                phase=[colours.get(activity, _GREY) for activity in own["activity"]],
+                phase=[colours.get(activity, _GREY) for activity in of_row["activity"]],
             )
         )
         rows.append(PictureRow(GPU, name))
         of_group = operations[operations["group"] == group]
-        for operation in found.stamps.operations:
+        for operation in inside.stamps.operations:
             times = of_group.loc[of_group["operation"] == operation.name, ["start_ns", "end_ns"]]
             if len(times):
                 phase = colours.get(operation.begins, _GREY)
@@ -232,7 +232,7 @@ def _bars(
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def _activity_table(name: str, found: InKernelFindings) -> SmallTable:
+def _activity_table(name: str, inside: InKernelFindings) -> SmallTable:
     return SmallTable(
         caption=f"{name}: activities of each warpgroup",
         first="activity",
@@ -248,7 +248,7 @@ def _activity_table(name: str, found: InKernelFindings) -> SmallTable:
             TimelineRow(
                 words(share.activity),
                 (
-                    Datum(found.stamps.groups[share.group], css="words"),
+                    Datum(inside.stamps.groups[share.group], css="words"),
                     Datum(str(share.count), str(share.count)),
                     Datum(numbers.show(share.median_ns, "ns"), numbers.raw(share.median_ns)),
                     _share_datum(share.time_share),
@@ -256,7 +256,7 @@ def _activity_table(name: str, found: InKernelFindings) -> SmallTable:
                     _share_datum(share.with_others),
                 ),
             )
-            for share in found.activity_shares
+            for share in inside.activity_shares
         ),
         text_heads=("warpgroup",),
     )
@@ -266,18 +266,18 @@ def _overlap_table(
     recorded: Sequence[InKernelFindings], names: dict[str, str], marks: dict[str, int]
 ) -> SmallTable | None:
     """Share of time by the number of warpgroups with operations under way, cells as rows."""
-    most = max(len(found.operation_shares) for found in recorded)
+    most = max(len(inside.operation_shares) for inside in recorded)
     if not most:
         return None
     heads = [f"of {count}" if count else "of none" for count in range(most)]
     lines = tuple(
         TimelineRow(
-            names[found.cell],
-            tuple(map(_share_datum, _padded(found.operation_shares, most))),
-            mark=marks[found.cell],
+            names[inside.cell],
+            tuple(map(_share_datum, _padded(inside.operation_shares, most))),
+            mark=marks[inside.cell],
         )
-        for found in recorded
-        if found.operation_shares
+        for inside in recorded
+        if inside.operation_shares
     )
     return SmallTable(
         caption=_WARPGROUPS,
