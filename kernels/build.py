@@ -25,7 +25,7 @@ from pathlib import Path, PurePosixPath
 
 from ninja import Writer, escape
 
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe, architecture_refusal
 
 COMPILE_FLAGS = (
     "-std=c++17",
@@ -42,6 +42,13 @@ COMPILE_FLAGS = (
 BUILD_FILE = "build.ninja"
 LIBRARY_NAME = "library.so"
 HEADER_SUFFIXES = frozenset({".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc"})
+
+INCLUDE_FOLDER = Path(__file__).resolve().parent / "include"
+"""Folder of `profiler/timeline.cuh`, which any source may include.
+
+It is no part of a recipe's hash: without its definition (`recipe.with_stamps`) the header is
+nothing, and ninja sees it change."""
+TIMELINE_HEADER = INCLUDE_FOLDER / "profiler" / "timeline.cuh"
 
 SERIALIZED = "wgmma.mma_async instructions are serialized"
 """What ptxas says (C7510 to C7514) where each product waits for the one before: the kernel is then
@@ -174,11 +181,10 @@ def _in_list(value: str | int) -> str:
 
 def _target(recipe: Recipe, arch: str) -> str:
     """Architecture to compile for: the recipe's own form of the GPU's."""
-    if recipe.arch is None:
-        return arch
-    if recipe.arch.rstrip("af") != arch.rstrip("af"):
-        raise ValueError(f"the kernel needs {recipe.arch}, and this GPU is {arch}")
-    return recipe.arch
+    refusal = architecture_refusal(recipe, arch)
+    if refusal is not None:
+        raise ValueError(refusal)
+    return recipe.arch or arch
 
 
 def _gencode(arch: str) -> tuple[str, ...]:
@@ -193,7 +199,8 @@ def _compilation(
 ) -> Compilation:
     output = folder / f"{source.stem}.o"
     depfile = output.with_suffix(".d")
-    command = (str(compiler.path), "-c", *flags, "-MMD", "-MF", str(depfile), str(source))
+    include = f"-I{INCLUDE_FOLDER}"
+    command = (str(compiler.path), "-c", *flags, include, "-MMD", "-MF", str(depfile), str(source))
     return Compilation(
         source=source,
         object=output,

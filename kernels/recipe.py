@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 
@@ -22,3 +22,19 @@ class Recipe:
     """Absolute paths of files that are included in front of each source, in this order."""
     arch: str | None = None
     """Architecture that the sources need, such as `sm_90a`; None where any will do."""
+
+
+def architecture_refusal(recipe: Recipe, arch: str) -> str | None:
+    """Reason why sources cannot be built for a GPU, whose form of the architecture may differ."""
+    if recipe.arch is None or recipe.arch.rstrip("af") == arch.rstrip("af"):
+        return None
+    return f"the kernel needs {recipe.arch}, and this GPU is {arch}"
+
+
+STAMPS_DEFINE = "PROFILER_TIMELINE"
+"""Definition that makes `profiler/timeline.cuh` record."""
+
+
+def with_stamps(recipe: Recipe) -> Recipe:
+    """The recipe of the library whose kernel records when its warpgroups did what."""
+    return replace(recipe, defines={**recipe.defines, STAMPS_DEFINE: 1})

@@ -135,6 +135,8 @@ class SessionKind(StrEnum):
     """Every operation of a few launches on a time axis; decides no verdict beside a timing."""
     EXPLAIN = "explain"
     """Every counter that tells why, once for a few cells; decides no verdict."""
+    IN_KERNEL = "in_kernel"
+    """Stamps of each warpgroup in builds of its own; decides no verdict."""
     CHECK = "check"
     """Whether the results of an external command are right; nothing is measured."""
 

@@ -98,7 +98,8 @@ class Job:
     collector: str
     """`ncu`: one launch a visit, synchronised in its range; `timer`: time `repeats` launches;
     `torch_kernels`: one launch under torch.profiler; `plain_timer`: the mean of a few launches;
-    `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit."""
+    `nsys`, `torch`: `launches` in a row, each in a range of its own inside that of the visit;
+    `in_kernel`: one launch a visit, whose stamps are written to STAMPS_FILE."""
     device: str
     """`cuda` or `cpu`."""
     seed: int
@@ -216,6 +217,9 @@ OPERATOR_FIELDS = (
 LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 """Attributes that a launch may carry: what it took to make it, and the device memory that one call
 allocates in all and at one time."""
+
+STAMPS_FILE = "stamps.jsonl"
+"""Beside the journal, as `<name>.gz`: what visits of `in_kernel` recorded, a line for each."""
 
 _GZIP = 16 + zlib.MAX_WBITS
 _PART_BYTES = 64

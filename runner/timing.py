@@ -200,8 +200,8 @@ _STOPWATCHES: Mapping[str, Callable[[Device, int], Stopwatch]] = {
 }
 
 
-WITHOUT_STOPWATCH = ("nsys", "torch")
-"""Collectors of timelines: their visits are made by `profiler.runner.visits`."""
+WITHOUT_STOPWATCH = ("nsys", "torch", "in_kernel")
+"""Collectors of timelines and stamps: their visits are made by `profiler.runner.visits`."""
 
 
 def make_stopwatch(collector: str, device: Device, repeats: int) -> Stopwatch:

@@ -1,7 +1,7 @@
 """How a visit is made: its ranges, its launches, and what the journal learns of it.
 
 Visits of the timers leave durations; those of a timeline leave ranges for a tool to see, one around
-the visit and one around each of its launches.
+the visit and one around each of its launches; those of stamps a file (`profiler.runner.stamps`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import torch
 from profiler.runner import protocol, ranges
 from profiler.runner.device import Device
 from profiler.runner.protocol import Job, JobVisit
+from profiler.runner.stamps import StampedVisits
 from profiler.runner.timing import Launch, Stopwatch, make_stopwatch, no_garbage_collection, on_cuda
 from profiler.runner.traces import TraceWriter
 
@@ -117,4 +118,6 @@ def make_visits(job: Job, device: Device) -> Visits:
         return RecordedVisits(job, device)
     if job.collector == "torch":
         return TracedVisits(job, device)
+    if job.collector == "in_kernel":
+        return StampedVisits(job, device)
     return TimedVisits(make_stopwatch(job.collector, device, job.repeats))

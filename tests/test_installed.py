@@ -98,6 +98,7 @@ def test_the_wheel_has_one_top_level_name(wheel):
     for name in (
         "runner/__main__.py",
         "kernels/softmax/space.py",
+        "kernels/include/profiler/timeline.cuh",
         "render/assets/page.css",
         "commands/templates/python/NAME.py.in",
         "py.typed",

@@ -17,8 +17,8 @@ OVERALL_COLUMNS = ("collector", "cells", "mean", "least", "most", "least_at", "m
 PLAIN_COLUMNS = ("cell", "plain", "traced", "reference", "host", "caches", "ratio")
 
 _JUDGED = "duration_ns"
-_PLAIN = wall_clock.KIND.metric
-_TRACED = nsys.KIND.metric
+_PLAIN = duration_metrics()[wall_clock.KIND.name]
+_TRACED = duration_metrics()[nsys.KIND.name]
 """Kernel time in a timeline of nsys: launches follow each other, with caches as they leave them."""
 
 
@@ -51,7 +51,8 @@ def compare_timers(summary: pd.DataFrame) -> pd.DataFrame:
 def timer_medians(samples: pd.DataFrame, summary: pd.DataFrame) -> dict[str, float]:
     """Median duration by cell id, in nanoseconds, by CUDA events; also where these are primary."""
     events = cuda_events.KIND
-    metric = _JUDGED if reference_collector(samples) == events.name else events.metric
+    events_metric = duration_metrics()[events.name]
+    metric = _JUDGED if reference_collector(samples) == events.name else events_metric
     return {str(cell): float(value) for cell, value in _medians(summary, metric).items()}
 
 

@@ -20,6 +20,8 @@ class Records(StrEnum):
     """Durations, in one timing session."""
     TIMELINE = "timeline"
     """Every operation of a few launches on a time axis, in one session."""
+    STAMPS = "stamps"
+    """When each warpgroup of one launch did what, in one session of builds of its own."""
 
 
 class Need(StrEnum):
@@ -60,8 +62,9 @@ class CollectorKind:
     measures: str
     """What its durations are, as a sentence without its subject, for the docs."""
     records: Records
-    metric: str
-    """Name in the catalogue of its durations, where another collector gives `duration_ns`."""
+    metric: str | None
+    """Name in the catalogue of its durations, where another collector gives `duration_ns`; None
+    where it gives none."""
     judged: bool
     """Whether its durations may be those that verdicts are about."""
     in_journal: bool

@@ -25,6 +25,7 @@ _RECORDS = {
     Records.COUNTERS: "a session of timing blocks, and sessions of hardware counters",
     Records.TIMES: "a session of timing blocks",
     Records.TIMELINE: "a session of timelines, after all others",
+    Records.STAMPS: "a session of one launch per cell, after all others",
 }
 
 
@@ -38,7 +39,7 @@ def _entry(kind: CollectorKind) -> str:
         ("also called", f"`{kind.alias}`" if kind.alias is not None else ""),
         ("sessions", _RECORDS[kind.records]),
         ("judged", "yes" if kind.judged else "never"),
-        ("metric beside another", f"`{kind.metric}`"),
+        ("metric beside another", f"`{kind.metric}`" if kind.metric else ""),
         ("samples", "in the runner's journal" if kind.in_journal else "in the tool's files"),
         ("needs", ", ".join(sorted(kind.needs))),
         ("settings", ", ".join(f"`collect.{name}`" for name in kind.settings)),

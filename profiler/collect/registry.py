@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from profiler.collect import cuda_events, ncu, nsys, profiler_kernels, profiler_timeline, wall_clock
+from profiler.collect import (
+    cuda_events,
+    in_kernel,
+    ncu,
+    nsys,
+    profiler_kernels,
+    profiler_timeline,
+    wall_clock,
+)
 from profiler.collect.kind import CollectorKind, Need, Records
 
 COLLECTORS: dict[str, CollectorKind] = {
@@ -16,6 +24,7 @@ COLLECTORS: dict[str, CollectorKind] = {
         wall_clock.KIND,
         nsys.KIND,
         profiler_timeline.KIND,
+        in_kernel.KIND,
     )
 }
 """By name. The first of those that measured is the primary timer: verdicts are about its durations.
@@ -50,8 +59,9 @@ def timeline_collectors() -> tuple[str, ...]:
 
 
 def duration_metrics() -> Mapping[str, str]:
-    """Metric of the durations of each collector, by its key, the primary timer first."""
-    return {name: kind.metric for name, kind in COLLECTORS.items()}
+    """Metric of the durations of each collector that gives any, by key, the primary timer first."""
+    metrics = ((name, kind.metric) for name, kind in COLLECTORS.items())
+    return {name: metric for name, metric in metrics if metric is not None}
 
 
 def primary_timer(names: Iterable[str]) -> str | None:

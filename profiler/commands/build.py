@@ -70,13 +70,9 @@ def show_build(request: BuildRequest) -> ExitCode:
 
 def _architecture(loaded: LoadedSpec) -> str:
     """Architecture to compile for: that of the spec or of the GPU here."""
-    wanted = loaded.experiment.build.arch
-    if wanted != "auto":
-        return wanted
-    from profiler.machine.environment import architecture_of, find_gpu
+    from profiler.machine.environment import resolved_architecture
 
-    gpu = find_gpu()
-    detected = None if gpu is None else architecture_of(gpu)
+    detected = resolved_architecture(loaded.experiment.build.arch)
     if detected is None:
         raise EnvironmentUnusable(
             "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from profiler.commands.output import write_json_target
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
-from profiler.machine.environment import capability_of
+from profiler.machine.environment import capability_of, resolved_architecture
 from profiler.model import Plan
 from profiler.planning.plan import plan_document
 from profiler.planning.readiness import check_ready
@@ -40,7 +40,7 @@ def show_plan(request: PlanRequest) -> ExitCode:
     from profiler.sessions.forecast import first_command, forecast
 
     loaded = load_experiment(request.spec, overrides=request.overrides)
-    space = space_of(loaded)
+    space = replace(space_of(loaded), arch=resolved_architecture(loaded.experiment.build.arch))
     plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space, capability=capability_of(loaded.experiment.build.arch))
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)

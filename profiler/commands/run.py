@@ -141,6 +141,7 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):
+        planned = _planned_for(request, planned, source)
         results = _measure(request, planned, source, reporter, seconds)
     else:
         results = _replay(request, source)
@@ -163,6 +164,16 @@ def _plan(request: RunRequest, overrides: tuple[str, ...]) -> _Planned:
     loaded = load_experiment(request.spec, overrides=overrides)
     space = space_of(loaded)
     return _Planned(loaded, space, selected_plan(loaded, space, request.only))
+
+
+def _planned_for(request: RunRequest, planned: _Planned, machine: Machine) -> _Planned:
+    """The plan without variants whose kernels need another GPU than this one."""
+    arch = machine.resolved_architecture(planned.loaded.experiment.build.arch)
+    space = replace(planned.space, arch=arch)
+    if all(space.check_variant(variant.params) is None for variant in planned.plan.variants):
+        return planned
+    plan = selected_plan(planned.loaded, space, request.only)
+    return replace(planned, space=space, plan=plan)
 
 
 # ---- this machine, or a recording ----------------------------------------------------------------

@@ -18,6 +18,7 @@ from profiler.findings.made_sessions import MadeSession
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
+from profiler.findings.timelines.in_kernel import InKernelFindings, find_in_kernel
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.variant_names import Names
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict, PairVerdicts
@@ -112,6 +113,11 @@ class Findings:
     def timelines(self) -> TimelineFindings:
         """Findings of the timelines; what takes long is computed on first use."""
         return find_timelines(self.report)
+
+    @cached_property
+    def in_kernel(self) -> Mapping[str, InKernelFindings]:
+        """Findings of in-kernel timelines by cell id, in the order of the plan."""
+        return find_in_kernel(self.report)
 
     # ---- look-ups --------------------------------------------------------------------------------
 

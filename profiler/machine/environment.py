@@ -137,6 +137,14 @@ def architecture_of(described: Gpu | Environment) -> str | None:
     return None if capability is None else f"sm_{capability.replace('.', '')}"
 
 
+def resolved_architecture(wanted: str) -> str | None:
+    """Architecture to compile for, `auto` for that of the GPU here; None where there is none."""
+    if wanted != "auto":
+        return wanted
+    gpu = find_gpu()
+    return None if gpu is None else architecture_of(gpu)
+
+
 def capability_of(architecture: str) -> str | None:
     """Compute capability (`9.0`) of an architecture, `auto` for that of the GPU here, if any."""
     if architecture == "auto":

@@ -41,10 +41,12 @@ class Machine:
 
     def architecture(self, wanted: str) -> str:
         """Architecture to compile for: the one asked for, or that of the GPU here."""
-        if wanted != "auto":
-            return wanted
         # Without a GPU nothing that is built can run, but what needs no build is measured.
-        return architecture_of(self.environment) or "sm_80"
+        return self.resolved_architecture(wanted) or "sm_80"
+
+    def resolved_architecture(self, wanted: str) -> str | None:
+        """The architecture that is asked for, or that of the GPU here; None without a GPU."""
+        return wanted if wanted != "auto" else architecture_of(self.environment)
 
 
 def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) -> Machine:

@@ -330,6 +330,15 @@ def _sessions(
     for kind in kinds:
         if kind.records is Records.TIMELINE:
             yield timeline_session(experiment, kind.name, cells)
+        elif kind.records is Records.STAMPS:
+            visits = tuple(block_visits(cells, kind.name, range(1), seed=collect.seed))
+            yield SessionPlan(
+                name=kind.session_name,
+                collector=kind.name,
+                kind=SessionKind.IN_KERNEL,
+                metrics=(),
+                visits=visits,
+            )
 
 
 def _with_first(

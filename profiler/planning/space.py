@@ -15,7 +15,7 @@ from typing import Any
 
 from profiler.errors import SpecError, nearest_file
 from profiler.kernels.cuda_file.space import CudaFileSpace
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe, architecture_refusal
 from profiler.model import Params
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
@@ -42,6 +42,9 @@ class Space:
     """
 
     module: ModuleType | CudaFileSpace | None = None
+    arch: str | None = None
+    """Architecture that variants are built for (`sm_90`), where it is known: those whose recipe
+    needs another one are invalid."""
 
     def variant_name(self, params: Params) -> str | None:
         """Short form of a variant for people, None where the space has no opinion."""
@@ -50,7 +53,11 @@ class Space:
 
     def check_variant(self, params: Params) -> str | None:
         """Reason why this variant is invalid, or None."""
-        return self._reason("check_variant", dict(params))
+        reason = self._reason("check_variant", dict(params))
+        if reason is not None or self.arch is None:
+            return reason
+        recipe = self.recipe(params)
+        return None if recipe is None else architecture_refusal(recipe, self.arch)
 
     def check_problem(self, params: Params) -> str | None:
         """Reason why this problem is invalid, or None."""

@@ -30,6 +30,7 @@ from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tables.tuning_tables import HEADS
 from profiler.render.tables.why import why
+from profiler.render.timeline.in_kernel_section import make_in_kernel_section
 from profiler.render.timeline.run_figure import run_chart
 from profiler.render.words.answer import answer_of
 from profiler.render.words.baselines import baseline_label
@@ -105,6 +106,7 @@ def render_page(findings: Findings) -> str:
         "explained": explained(findings),
         "timers": timer_table(findings),
         **timeline_parts(findings),
+        "in_kernel": make_in_kernel_section(findings),
         "wall_clock_heads": WALL_CLOCK_HEADS,
         "tuned": tuned_cells(findings),
         "tuned_heads": CHOSEN_HEADS,

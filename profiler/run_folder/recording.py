@@ -36,6 +36,7 @@ from profiler.run_folder.redact import (
     without_private,
 )
 from profiler.run_folder.seconds import SECONDS_FILE
+from profiler.runner.protocol import STAMPS_FILE
 
 
 def find_recording(spec: Path, experiment: str) -> Path | None:
@@ -49,6 +50,7 @@ RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, KERNELS_FILE, COMMAND_FILE, FACTS_F
 RECORDED_TABLES = (
     *(CSV_FILE, JOURNAL_FILE, CLOCKS_FILE),
     *(OPERATIONS_FILE, RANGES_FILE, API_FILE),
+    STAMPS_FILE,
     *EXPLAIN_FILES,
 )
 

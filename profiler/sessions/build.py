@@ -20,6 +20,7 @@ from pathlib import Path
 from profiler.errors import EnvironmentUnusable, ParseError, naming
 from profiler.kernels.build import (
     BUILD_FILE,
+    TIMELINE_HEADER,
     Compiler,
     Library,
     content_hash,
@@ -27,7 +28,7 @@ from profiler.kernels.build import (
     plan_library,
     write_ninja,
 )
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.model import BuildResult, KernelFacts, Params, Variant
@@ -88,6 +89,44 @@ def build_variants(  # noqa: PLR0913 - the last four are settings, given by keyw
     return _with_duplicates(results, launch_params or {})
 
 
+def build_stamped(
+    variants: Sequence[Variant],
+    recipes: Mapping[str, Recipe | None],
+    builds: Sequence[BuildResult],
+    *,
+    build: Callable[[Sequence[Variant], Mapping[str, Recipe | None]], Sequence[BuildResult]],
+    warn: Callable[[str], None],
+) -> dict[str, str]:
+    """Libraries with stamps inside their kernels, by variant id: of those that include the header.
+
+    They are programs of their own: no other session launches them, and nothing of them enters a
+    cell's key or the facts of its build. `builds`: of the same variants without stamps; `build`
+    makes libraries of recipes. What cannot be built is warned of: it has no timeline then.
+    """
+    marked = {
+        result.variant
+        for result in builds
+        if result.library is not None
+        and result.duplicate_of is None
+        and _depends_on(result.library, TIMELINE_HEADER)
+    }
+    wanted = [variant for variant in variants if variant.id in marked]
+    if not wanted:
+        warn("No in-kernel timeline: no kernel of these variants includes profiler/timeline.cuh.")
+        return {}
+    stamped: dict[str, Recipe | None] = {}
+    for variant in wanted:
+        recipe = recipes[variant.id]
+        stamped[variant.id] = None if recipe is None else with_stamps(recipe)
+    results = build(wanted, stamped)
+    names = {variant.id: variant.name for variant in wanted}
+    for result in results:
+        if not result.ok:
+            last = result.error.strip().splitlines()[-1:] or ["no words of the compiler"]
+            warn(f"No in-kernel timeline of {names[result.variant]}: {last[0]}")
+    return {result.variant: result.library for result in results if result.library is not None}
+
+
 # One variant: a library that was planned, a reason why it cannot be, or nothing to build.
 _Build = Library | str | None
 
@@ -133,6 +172,16 @@ def _obstacles_named() -> Iterator[None]:
             f"{error.filename}: in the way of builds: {error.strerror}",
             remedy="Take it away, or give another folder with --out.",
         ) from error
+
+
+def _depends_on(library: str, header: Path) -> bool:
+    """Whether a built library was compiled from a header; False where that is not known."""
+    try:
+        facts = json.loads((Path(library).parent / FACTS_FILE).read_text(encoding="utf-8"))
+        same_name = (Path(name) for name in facts["dependencies"] if name.endswith(header.name))
+        return any(path.resolve() == header for path in same_name)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
 
 
 def _plan(recipe: Recipe | None, arch: str, compiler: Compiler) -> _Build:

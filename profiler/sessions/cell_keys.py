@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from profiler.collect.registry import timeline_collectors
+from profiler.collect.registry import kinds_of
 from profiler.metrics.queries import expand
 from profiler.model import BuildResult, Cell, Environment
 from profiler.planning.spec import Experiment
@@ -38,8 +38,7 @@ def cell_keys(
     collect = experiment.collect
     # A group of metrics may grow with the catalogue.
     metrics = {"metrics": sorted(expand(collect.measured_metrics))}
-    timelines = timeline_collectors()
-    others = [name for name in collect.collectors if name not in timelines]
+    judged = [kind.name for kind in kinds_of(collect.collectors) if kind.judged]
     shared = {
         "machine": {name: getattr(environment, name) for name in _MACHINE_FIELDS},
         "workload": experiment.workload.model_dump(mode="json"),
@@ -58,7 +57,7 @@ def cell_keys(
             },
         )
         | metrics
-        | {"collectors": others},
+        | {"collectors": judged},
         "tolerance": {k: v.model_dump(mode="json") for k, v in experiment.tolerance.items()},
     }
     sources = source_hashes(experiment, base, cells)

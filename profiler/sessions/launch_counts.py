@@ -60,7 +60,8 @@ def launch_counts(plan: Plan) -> tuple[Launches, ...]:
     timing = [session for session in plan.sessions if session.kind is SessionKind.TIMING]
     first = sum(len(session.visits) for session in timing)
     recorded = _visits_of(plan, SessionKind.TIMELINE)
-    others = sum(len(session.visits) for session in plan.sessions) - first - recorded
+    stamped = _visits_of(plan, SessionKind.IN_KERNEL)
+    others = sum(len(session.visits) for session in plan.sessions) - first - recorded - stamped
     blocks = f"{plan.looks[0]} blocks" if plan.looks else "all blocks"
     parts = [Launches(f"first look, {blocks} of every cell", first, first)]
     if any(is_judged(plan, session) for session in timing):
@@ -69,6 +70,8 @@ def launch_counts(plan: Plan) -> tuple[Launches, ...]:
         parts.append(Launches("counters", others, others))
     if recorded:
         parts.append(Launches("timelines, each of several in a row", recorded, recorded))
+    if stamped:
+        parts.append(Launches("in-kernel timelines, of kernels with stamps", stamped, stamped))
     total = Launches("together", sum(p.expected for p in parts), sum(p.most for p in parts))
     return (*parts, total)
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
-from profiler.model import BuildResult, Params, Plan, SessionPlan, Variant
+from profiler.model import BuildResult, Params, Plan, SessionKind, SessionPlan, Variant
 from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment, LoadedSpec
@@ -26,7 +27,7 @@ from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_nu
 from profiler.run_folder.load.part_cells import planned_cell
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
-from profiler.sessions.build import build_variants
+from profiler.sessions.build import build_stamped, build_variants
 from profiler.sessions.cell_keys import cell_keys
 from profiler.sessions.explain_cells import (
     MOST_KERNELS,
@@ -98,7 +99,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> tuple[BuildResult, ...]:
     """Build every variant of a plan for one architecture."""
-    recipes = {variant.id: _recipe(experiment, variant, space) for variant in variants}
+    recipes = _recipes(experiment, variants, space)
     return build_variants(
         variants,
         recipes,
@@ -116,6 +117,13 @@ def _at_launch(variants: Sequence[Variant], space: Space) -> dict[str, Params]:
     named = {variant.id: space.at_launch(variant.params) for variant in variants}
     from_space = {id_: params for id_, params in named.items() if params is not None}
     return from_space if len(from_space) == len(named) else launch_params(variants, space.recipe)
+
+
+def _recipes(
+    experiment: Experiment, variants: Sequence[Variant], space: Space
+) -> dict[str, Recipe | None]:
+    """Recipes by variant id."""
+    return {variant.id: _recipe(experiment, variant, space) for variant in variants}
 
 
 def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | None:
@@ -138,6 +146,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
             on_wait=reporter.say,
         )
+        stamped = _build_stamped(request, builds, reporter)
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
     for note in without_effect(request.plan.variants, builds):
@@ -170,6 +179,7 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             meanwhile=request.meanwhile,
             took=run.seconds(),
             earlier=frozenset(attempt.folder for attempt in run.attempts()),
+            stamped=stamped,
         )
         with _deletion_named(run), measurement:
             measurement.save_what_was_left()
@@ -185,6 +195,28 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
                 with _record_updated(measurement, record, watch):
                     _measure_timeline(request, measurement, watch)
     return run
+
+
+def _build_stamped(
+    request: MeasureRequest, builds: Sequence[BuildResult], reporter: ProgressReporter
+) -> dict[str, str]:
+    """Libraries with stamps by variant id; none where no session of the plan wants them."""
+    if all(session.kind is not SessionKind.IN_KERNEL for session in request.plan.sessions):
+        return {}
+    experiment = request.loaded.experiment
+    return build_stamped(
+        request.plan.variants,
+        _recipes(experiment, request.plan.variants, request.space),
+        builds,
+        build=partial(
+            build_variants,
+            arch=request.machine.architecture(experiment.build.arch),
+            build_root=request.out / ".build",
+            time_limit_s=experiment.build.time_limit_s,
+            on_wait=reporter.say,
+        ),
+        warn=reporter.warn,
+    )
 
 
 @contextmanager

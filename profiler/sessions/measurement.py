@@ -115,6 +115,8 @@ class Measurement:
     """The same of earlier executions."""
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
+    stamped: Mapping[str, str] = field(default_factory=dict)
+    """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
     _waiting_room: WaitingRoom = field(init=False)
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
@@ -272,8 +274,9 @@ class Measurement:
         measured -= throttled
         skipped = {build.variant for build in self.builds if not build.ok}
         limit = self.loaded.experiment.collect.time_limit_s
-        explains = session.kind is SessionKind.EXPLAIN
-        failed = failures(self.plan, earlier, explained=explains)
+        if session.kind is SessionKind.IN_KERNEL:
+            skipped |= {v.id for v in self.plan.variants if v.id not in self.stamped}
+        failed = failures(self.plan, earlier, kind=session.kind)
         gone = {cell for cell, failure in failed.items() if failure.stands(limit)}
         gone |= set(find_aliases(self.plan.cells, self.builds))
         variant_of = {cell.id: cell.variant.id for cell in self.plan.cells}
@@ -463,6 +466,8 @@ class Measurement:
         collect, timelines = self.loaded.experiment.collect, self._timelines
         recorded, kind = session.kind is SessionKind.TIMELINE, COLLECTORS[session.collector]
         libraries = {build.variant: build.library for build in self.builds}
+        if session.kind is SessionKind.IN_KERNEL:
+            libraries |= self.stamped
         return protocol.Job(
             session=session.name,
             workload=workload.target(self.loaded.base),

@@ -3,8 +3,15 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.kernels.build import Compiler, depfile_paths, plan_library, write_ninja
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.build import (
+    INCLUDE_FOLDER,
+    TIMELINE_HEADER,
+    Compiler,
+    depfile_paths,
+    plan_library,
+    write_ninja,
+)
+from profiler.kernels.recipe import Recipe, with_stamps
 
 
 @pytest.fixture
@@ -108,6 +115,16 @@ def test_ninja_and_shell_see_the_command_as_it_was_planned(compiler, tmp_path):
     text = write_ninja([library], tmp_path / "build").read_text()
     assert "two$ $ spaces$:$ and$ 'quotes'/k.cu" in text
     assert '-DNAME="$$HOME"' in text
+
+
+def test_the_profilers_header_is_found_and_is_no_part_of_the_hash(recipe, compiler):
+    library = plan_library(recipe, "sm_90", compiler)
+    assert f"-I{INCLUDE_FOLDER}" in library.compilations[0].command
+    assert str(INCLUDE_FOLDER) not in library.command
+    assert TIMELINE_HEADER.is_file()
+    stamped = plan_library(with_stamps(recipe), "sm_90", compiler)
+    assert "-DPROFILER_TIMELINE=1" in stamped.command
+    assert stamped.recipe_hash != library.recipe_hash
 
 
 def test_depfile_paths():

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from profiler.machine import environment
 from profiler.machine.environment import (
     Gpu,
     find_gpu,
@@ -13,6 +14,14 @@ from profiler.machine.environment import (
     probe_environment,
     visible_gpus,
 )
+
+
+def test_an_architecture_is_the_one_that_is_asked_for_or_that_of_the_gpu_here(monkeypatch):
+    gpus = iter([Gpu(compute_capability="9.0"), None])
+    monkeypatch.setattr(environment, "find_gpu", lambda: next(gpus))
+    assert environment.resolved_architecture("sm_80") == "sm_80"
+    assert environment.resolved_architecture("auto") == "sm_90"
+    assert environment.resolved_architecture("auto") is None
 
 
 class FakeNvml:

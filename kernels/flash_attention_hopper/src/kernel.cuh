@@ -19,12 +19,15 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, const Maps& maps,
                                                         const Problem& problem) {
   Position position;
+  profiler::Timeline timeline(kKeysAndValuesRow, true);  // One thread calls this.
   const int steps = problem.col_blocks();
   for_each_tile(problem, [&](const Tile& tile) {
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       for (Operand operand : {kKeys, kValues}) {
+        timeline.enter(Activity::wait_for_slot);
         barrier_wait(shared.empty(operand, position.stage), position.parity ^ 1);
+        timeline.enter(Activity::start_copy);
         load_slot(shared, maps, tile, operand, position.stage, step, steps);
       }
       position.advance();
@@ -36,9 +39,12 @@ __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, co
 __device__ __forceinline__ void produce_queries(const Shared& shared, const Maps& maps,
                                                 const Problem& problem) {
   uint32_t parity = 0;
+  profiler::Timeline timeline(kQueriesRow, true);  // One thread calls this.
   for_each_tile(problem, [&](const Tile& tile) {
     for (int group = 0; group < kConsumers; ++group) {
+      timeline.enter(Activity::wait_for_slot);
       barrier_wait(shared.query_empty(group), parity ^ 1);
+      timeline.enter(Activity::start_copy);
       load_query(shared, maps, tile, group);
     }
     parity ^= 1;
@@ -69,6 +75,7 @@ __device__ __forceinline__ void compute_tile(Consumer& consumer, const Problem& 
   } else {
     attend_in_order(consumer, tile, steps, valid, output, softmax);
   }
+  consumer.timeline.enter(Activity::epilogue);
   divide(output, softmax);
   store_output(consumer, problem, tile, output, destination);
 }
@@ -77,10 +84,11 @@ __device__ __forceinline__ void consume(const Shared& shared, const Maps& maps,
                                         const Problem& problem, int group, float scale,
                                         void* destination) {
   const int lane = threadIdx.x % kWarpSize;
-  Consumer consumer{shared, maps, group, lane, {}, {}};
+  Consumer consumer{shared, maps, group, lane, {}, {}, profiler::Timeline(group)};
   uint32_t parity = 0;
   open_turns(group);
   for_each_tile(problem, [&](const Tile& tile) {
+    consumer.timeline.enter(Activity::wait_for_query);
     barrier_wait(shared.query_full(group), parity);
     parity ^= 1;
     // Without a producer every release is a barrier of the whole block, whose order is that of

@@ -356,8 +356,8 @@ class Collect(SpecModel):
         "process clock on a CPU; `profiler_kernels` (or `torch_kernels`): kernel time of "
         "torch.profiler; `wall_clock` (or `plain_timer`): wall clock around three launches, as a "
         "quick benchmark does. The first of these, in this order, that is asked for is judged. "
-        "`nsys` and `profiler_timeline` (or `torch`) record timelines and are never judged. See "
-        "docs/collectors.md.",
+        "`nsys` and `profiler_timeline` (or `torch`) record timelines, `in_kernel` what the "
+        "warpgroups of a kernel do; they are never judged. See docs/collectors.md.",
     )
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."
@@ -454,7 +454,13 @@ class Collect(SpecModel):
 
     @model_validator(mode="after")
     def _something_is_judged(self) -> Self:
-        judged = [kind for kind in kinds_of(self.collectors) if kind.judged]
+        kinds = kinds_of(self.collectors)
+        if all(kind.metric is None for kind in kinds):
+            raise wrong(
+                f"{kinds[0].name} measures no duration; add ncu or cuda_events to "
+                "collect.collectors"
+            )
+        judged = [kind for kind in kinds if kind.judged]
         if not self.ncu_timing and all(kind.records is Records.COUNTERS for kind in judged):
             raise wrong(
                 "ncu_timing: false leaves nothing that is judged; add cuda_events to "

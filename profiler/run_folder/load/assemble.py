@@ -26,6 +26,7 @@ from profiler.model import (
     SessionKind,
 )
 from profiler.notices import Notice, NoticeKind
+from profiler.parse.stamps import KernelStamps
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
 from profiler.run_folder.load.attempts import Loaded, load_attempt
@@ -133,6 +134,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         ),
         ncu_rules=results.ncu_rules,
         timelines=_timelines(plan, results, loaded_attempts),
+        in_kernel=_in_kernel(results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
         practical_roofs=measured_roofs(loaded_attempts),
         practical_roof_faults={
@@ -162,6 +164,20 @@ def _timelines(
         joined_timelines(counting_timelines(plan, attempts)),
         {cell: original for cell, original in aliases.items() if original is not None},
     )
+
+
+def _in_kernel(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, KernelStamps]:
+    """Stamps of correct cells by the latest attempt; an alias has those of the recorded cell."""
+    latest = {
+        visit.cell: stamps
+        for attempt in attempts
+        for visit, stamps in (attempt.stamps or {}).items()
+    }
+    return {
+        cell: latest[status.duplicate_of or cell]
+        for cell, status in results.statuses.items()
+        if status.outcome.correct and (status.duplicate_of or cell) in latest
+    }
 
 
 def _profiles(results: Results, attempts: Sequence[Loaded]) -> Mapping[str, CellProfile]:

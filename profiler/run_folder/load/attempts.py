@@ -35,11 +35,13 @@ from profiler.model import KERNEL_SEPARATOR, Params, SessionKind, Visit
 from profiler.notices import Notice, NoticeKind
 from profiler.parse.clock_file import CLOCKS_FILE, empty_clocks, read_clocks
 from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
+from profiler.parse.stamps import KernelStamps, read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
 from profiler.run_folder.load.explained import cell_profiles, command_cells, finished_cells
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
+from profiler.runner.protocol import STAMPS_FILE
 
 NO_FILES: Mapping[str, str] = MappingProxyType({})
 NO_SETTINGS: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
@@ -73,6 +75,8 @@ class Loaded:
     """What a session of timelines recorded; None of others."""
     profiles: Mapping[str, CellProfile] | None = None
     """What an explain session counted, by cell id; None of others."""
+    stamps: Mapping[Visit, KernelStamps] | None = None
+    """What an in-kernel session recorded, by visit; None of others."""
     parts: Mapping[str, Params] = field(default_factory=dict)
     """Parameters of the parts of an external command, by the cell id of their samples."""
     part_fault: str = ""
@@ -89,6 +93,8 @@ class Loaded:
         """
         if self.timeline is not None:
             return set(self.timeline.visits)
+        if self.stamps is not None:
+            return set(self.stamps)
         single_visit = self.attempt.record.visit
         if self.profiles is not None:
             if single_visit is not None:
@@ -121,7 +127,12 @@ class Loaded:
         return {record["cell"] for record in started}
 
     def checked(self) -> set[str]:
-        """Cells that were compared with the reference, or by a command, and found right."""
+        """Cells that were compared with the reference, or by a command, and found right.
+
+        None of an in-kernel session: what was compared there is another build.
+        """
+        if self.stamps is not None:
+            return set()
         result = self.attempt.result
         if self.attempt.record.kind == SessionKind.CHECK:
             passed = result is not None and result.cause == FINISHED and not result.failed
@@ -209,6 +220,17 @@ def load_attempt(
     if record.kind == SessionKind.TIMELINE:
         loaded = _load_timelines(attempt, records, current)
         return replace(loaded, notices=(*loaded.notices, *odd), clocks=clocks)
+    if record.kind == SessionKind.IN_KERNEL:
+        stamps, unreadable = _read_stamps(attempt, current)
+        return Loaded(
+            attempt=attempt,
+            samples=empty_samples(),
+            records=records,
+            current=frozenset(current),
+            notices=(*unreadable, *odd),
+            clocks=clocks,
+            stamps=stamps,
+        )
     table, notices = _read_csv(attempt)
     if record.kind == SessionKind.EXPLAIN:
         cells = partial(_explained_cells, attempt, records, current, table)
@@ -357,6 +379,17 @@ def _load_timelines(
         notices=notices,
         timeline=timelines or VisitTimelines(),
     )
+
+
+def _read_stamps(
+    attempt: Attempt, current: set[str]
+) -> tuple[dict[Visit, KernelStamps], tuple[Notice, ...]]:
+    """Stamps of the cells whose key is unchanged; none, and a notice, of a damaged file."""
+    try:
+        stamps = read_stamps(attempt.folder)
+    except ParseError:
+        return {}, _unreadable(attempt, STAMPS_FILE)
+    return {visit: recorded for visit, recorded in stamps.items() if visit.cell in current}, ()
 
 
 def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:

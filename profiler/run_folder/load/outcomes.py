@@ -55,13 +55,14 @@ class Results:
 
 
 def failures(
-    plan: Plan, attempts: Sequence[Loaded], *, explained: bool = False
+    plan: Plan, attempts: Sequence[Loaded], *, kind: SessionKind | None = None
 ) -> dict[str, Failure]:
-    """Failures in these attempts, by cell id; those of explain sessions only where asked for.
+    """Failures in these attempts, by cell id; `kind`: of the session that asks.
 
-    What goes wrong while a cell is explained takes nothing from what was measured of it.
+    What goes wrong while a cell is explained, or in a build with stamps, takes nothing from what
+    was measured of it: only sessions of that kind see it.
     """
-    facts = _facts(plan, attempts if explained else _that_decide(attempts))
+    facts = _facts(plan, _that_decide(attempts, kind))
     return {
         cell: cell_facts.failure
         for cell, cell_facts in facts.items()
@@ -175,10 +176,14 @@ def _all_rules(attempts: Sequence[Loaded]) -> pd.DataFrame:
     return pd.concat(filled).drop_duplicates(ignore_index=True) if filled else empty_rules()
 
 
-def _that_decide(attempts: Sequence[Loaded]) -> list[Loaded]:
-    """Attempts whose failures are the cell's own."""
-    explain = SessionKind.EXPLAIN.value
-    return [loaded for loaded in attempts if loaded.attempt.record.kind != explain]
+def _that_decide(attempts: Sequence[Loaded], kind: SessionKind | None = None) -> list[Loaded]:
+    """Attempts whose failures are the cell's own, and those of sessions of a kind."""
+    left_out = _BESIDE - {kind}
+    return [loaded for loaded in attempts if loaded.attempt.record.kind not in left_out]
+
+
+_BESIDE = frozenset({SessionKind.EXPLAIN, SessionKind.IN_KERNEL})
+"""Kinds of sessions whose failures cost no cell its outcome."""
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:

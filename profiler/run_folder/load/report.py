@@ -17,6 +17,7 @@ from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.metrics.own import OwnMetric
 from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
 from profiler.notices import Notice
+from profiler.parse.stamps import KernelStamps
 from profiler.planning.page_kinds import PAGE_KINDS, PageKind
 
 
@@ -85,6 +86,8 @@ class Report:
     timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
     """By cell id; cells without one are not in it. Where nsys and torch both recorded a cell, it is
     that of nsys with the operators of torch."""
+    in_kernel: Mapping[str, KernelStamps] = field(default_factory=dict)
+    """What the warpgroups of one launch did, by cell id; cells without stamps are not in it."""
     ncu_rules: pd.DataFrame = field(default_factory=empty_rules)
     """Advice of ncu's rules by cell and kernel, columns `analyse.rules.RULE_COLUMNS`; without rows
     where ncu printed its raw page only."""

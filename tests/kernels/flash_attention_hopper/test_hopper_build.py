@@ -9,7 +9,7 @@ import pytest
 from profiler.kernels.build import Compiler, plan_library
 from profiler.kernels.flash_attention_hopper import space
 from profiler.kernels.flash_attention_hopper.config import Config
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
 
@@ -45,13 +45,14 @@ def built(tmp_path_factory):
     recipes = {
         "best": space.recipe(BEST.params()),
         "plain": space.recipe(PLAIN.params()),
+        "stamped": with_stamps(space.recipe(BEST.params())),
         "serialized": serialized,
     }
     return build(recipes, "sm_90", tmp_path_factory.mktemp("build"))
 
 
 @needs_nvcc
-@pytest.mark.parametrize("name", ["best", "plain"])
+@pytest.mark.parametrize("name", ["best", "plain", "stamped"])
 def test_no_register_is_spilled(built, name):
     assert built[name].error == ""
     (kernel,) = built[name].kernels

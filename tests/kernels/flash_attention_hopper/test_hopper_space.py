@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,23 @@ from profiler.kernels.flash_attention_hopper.config import (
     refusal,
     short_form,
 )
+from profiler.planning.plan import make_plan
+from profiler.planning.space import space_of
+from profiler.planning.spec import load_spec
 
+EXPERIMENT = Path(__file__).parents[3] / "experiments/hopper.yaml"
 PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
+
+
+def test_on_another_card_only_what_runs_there_is_planned():
+    loaded = load_spec(EXPERIMENT)
+    plan = make_plan(loaded, replace(space_of(loaded), arch="sm_80"))
+    assert {variant.name for variant in plan.variants} == {"sdpa_cudnn", "sdpa_flash", "step-00"}
+    (exclusion,) = plan.excluded
+    assert exclusion.reason == "the kernel needs sm_90a, and this GPU is sm_80"
+    assert exclusion.count == 10
+    for arch in ("sm_90", "sm_90a", None):
+        assert not make_plan(loaded, replace(space_of(loaded), arch=arch)).excluded
 
 
 def test_the_space_needs_no_torch():

@@ -71,6 +71,17 @@ def test_a_collector_given_twice_by_two_names_is_refused(tmp_path):
         Workplace(tmp_path / "place", spec_with("timer", "cuda_events"))
 
 
+def test_stamps_alone_measure_no_duration(tmp_path):
+    with pytest.raises(SpecError, match="in_kernel measures no duration; add ncu or cuda_events"):
+        Workplace(tmp_path / "place", spec_with("in_kernel"))
+
+
+def test_stamps_change_no_key(tmp_path):
+    first = Workplace(tmp_path / "first", spec_with("ncu", "in_kernel"))
+    second = Workplace(tmp_path / "second", spec_with("ncu"))
+    assert first.keys == second.keys
+
+
 def test_no_such_collector(tmp_path):
     with pytest.raises(
         SpecError, match=r"no such collector: 'cuda_event'; did you mean 'cuda_events'"
@@ -84,8 +95,8 @@ def test_editors_know_every_spelling():
 
 @pytest.mark.parametrize("kind", registry.COLLECTORS.values(), ids=lambda kind: kind.name)
 def test_every_collector_is_whole(kind):
-    assert kind.metric in CATALOGUE
-    recorded = kind.records is Records.TIMELINE
+    assert (kind.metric in CATALOGUE) == (kind.records is not Records.STAMPS)
+    recorded = kind.records in (Records.TIMELINE, Records.STAMPS)
     assert recorded == (kind.name in timing.WITHOUT_STOPWATCH)
     assert recorded or timing.make_stopwatch(kind.name, CpuDevice(), 1)
     assert not (recorded and kind.judged), "timelines decide no verdict"

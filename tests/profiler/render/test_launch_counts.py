@@ -24,10 +24,11 @@ def test_visits_of_timelines_are_no_counters() -> None:
     visits = plan.sessions[0].visits[:3]
     timeline = SessionPlan("nsys", "nsys", SessionKind.TIMELINE, (), visits)
     counters = SessionPlan("ncu-counters", "ncu", SessionKind.COUNTERS, (), visits[:2])
-    plan = dataclasses.replace(plan, sessions=(plan.sessions[0], counters, timeline))
+    stamps = SessionPlan("in-kernel", "in_kernel", SessionKind.IN_KERNEL, (), visits[:1])
+    plan = dataclasses.replace(plan, sessions=(plan.sessions[0], counters, timeline, stamps))
     found = {one.part.split(",")[0]: one.most for one in launch_counts(plan)}
-    assert (found["counters"], found["timelines"]) == (2, 3)
-    assert found["together"] == found["first look"] + 5
+    assert (found["counters"], found["timelines"], found["in-kernel timelines"]) == (2, 3, 1)
+    assert found["together"] == found["first look"] + 6
 
 
 def test_a_fixed_number_of_blocks_is_known_exactly() -> None:

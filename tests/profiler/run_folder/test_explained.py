@@ -213,7 +213,7 @@ def test_a_cell_that_failed_when_it_was_explained_is_not_explained_again(copy: P
     _failed(copy / ATTEMPT)
     plan, attempts = RunFolder(copy).plan(), attempts_of(copy)
     assert failures(plan, attempts) == {}
-    while_explained = failures(plan, attempts, explained=True)
+    while_explained = failures(plan, attempts, kind=SessionKind.EXPLAIN)
     assert {cell: failure.outcome for cell, failure in while_explained.items()} == {
         BEST: Outcome.ILLEGAL_ADDRESS
     }

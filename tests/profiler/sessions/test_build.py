@@ -1,5 +1,6 @@
 """Builds by the real nvcc and ninja; the sources are as small as they can be."""
 
+import ctypes
 import os
 import shutil
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from device_code import compile_device_code
 
 from profiler.errors import EnvironmentUnusable, UsageError
-from profiler.kernels.recipe import Recipe
+from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.kernels.softmax import space
 from profiler.machine import compilers
 from profiler.machine.compilers import check_arch, find_ninja, find_nvcc, nvcc_version
@@ -28,6 +29,24 @@ extern "C" __global__ void scale(float* x) { x[threadIdx.x] *= FACTOR * WIDTH; }
 extern "C" int launch(float* x) { scale<<<1, 32>>>(x); return cudaGetLastError(); }
 """
 
+MARKED = """
+#include <cuda_runtime.h>
+#include <profiler/timeline.cuh>
+#include "factor.cuh"
+PROFILER_ACTIVITIES(Activity, load, scale_it)
+PROFILER_GROUPS("all of it")
+PROFILER_OPERATIONS("copy: load to scale_it")
+extern "C" __global__ void scale(float* x) {
+  profiler::Timeline timeline(0);
+  timeline.enter(Activity::load);
+  float value = x[threadIdx.x];
+  timeline.enter(Activity::scale_it);
+  x[threadIdx.x] = value * (FACTOR * WIDTH);
+}
+extern "C" int launch(float* x) { scale<<<1, 32>>>(x); return cudaGetLastError(); }
+"""
+"""SOURCE with stamps."""
+
 
 @pytest.fixture
 def folder(tmp_path):
@@ -35,6 +54,7 @@ def folder(tmp_path):
     path = tmp_path / "two  spaces, a: colon & 'quotes'"
     path.mkdir()
     (path / "scale.cu").write_text(SOURCE)
+    (path / "marked.cu").write_text(MARKED)
     (path / "factor.cuh").write_text("#define FACTOR 2\n")
     return path
 
@@ -57,7 +77,8 @@ def test_one_build_of_good_broken_equal_and_absent_recipes(folder):
             "first": Recipe((scale,), {"WIDTH": 4}),
             "broken": Recipe((folder / "broken.cu",)),
             "other": Recipe((scale,), {"WIDTH": 8}),
-            "no_effect": Recipe((scale,), {"WIDTH": 4, "UNUSED": 1}),
+            "marked": Recipe((folder / "marked.cu",), {"WIDTH": 4}),
+            "stamped": with_stamps(Recipe((folder / "marked.cu",), {"WIDTH": 4})),
             "same_recipe": Recipe((scale,), {"WIDTH": 4}),
             "no_file": Recipe((folder / "missing.cu",)),
             "no_link": Recipe((scale,), {"WIDTH": 4}, ("-lthere_is_no_such_library",)),
@@ -70,13 +91,19 @@ def test_one_build_of_good_broken_equal_and_absent_recipes(folder):
         "first": True,
         "broken": False,
         "other": True,
-        "no_effect": True,
+        "marked": True,
+        "stamped": True,
         "same_recipe": True,
         "no_file": False,
         "no_link": False,
     }
     aliases = {name: result.duplicate_of for name, result in results.items() if result.duplicate_of}
-    assert aliases == {"no_effect": "first", "same_recipe": "first"}
+    # A header that records nothing leaves no trace in the machine code.
+    assert aliases == {"marked": "first", "same_recipe": "first"}
+    stamps = ctypes.CDLL(results["stamped"].library)
+    stamps.profiler_timeline_activities.restype = ctypes.c_char_p
+    assert stamps.profiler_timeline_activities() == b"load, scale_it"
+    assert not hasattr(ctypes.CDLL(results["marked"].library), "profiler_timeline_read")
 
     first = results["first"]
     assert Path(first.library).stat().st_size > 0

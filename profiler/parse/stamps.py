@@ -1,0 +1,234 @@
+"""Stamps of an in-kernel session (`runner/stamps.py`) → what each warpgroup did from when to when.
+
+A line of the file is a visit. `written` has, of each group of a block that recorded, its number and
+its words as `kernels/include/profiler/timeline.cuh` says: a 1, the multiprocessor, globaltimer (low
+and high) and clock at the beginning, the same at the end, then the stamps: the lower `clock_bits`
+of the clock, and above them the number of an activity, from 1.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from profiler.errors import ParseError
+from profiler.model import Visit
+from profiler.parse.bounded_files import read_packed
+from profiler.runner.protocol import STAMPS_FILE
+
+SPAN_COLUMNS = ("block", "group", "sm", "activity", "start_ns", "end_ns")
+"""One row per activity of a group: `block` and `group` by number, `sm` the multiprocessor,
+`activity` its name; times since the first recorded group began."""
+
+_CLOCK_BITS = 32
+_OPERATION = re.compile(r"\s*(?P<name>[^:;]+?)\s*:\s*(?P<begins>\w+)\s+to\s+(?P<ends>\w+)\s*")
+_SM, _BEGIN, _END = 1, 2, 5
+"""Places of the multiprocessor, and of the times at the beginning and at the end."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """Something asynchronous: under way from the start of an activity to the end of another."""
+
+    name: str
+    begins: str
+    ends: str
+
+
+@dataclass(frozen=True, eq=False)
+class KernelStamps:
+    """What the first blocks of one launch recorded."""
+
+    activities: tuple[str, ...]
+    groups: Mapping[int, str]
+    """Names of the groups that recorded, by number; those without one are `group <n>`."""
+    operations: tuple[Operation, ...]
+    spans: pd.DataFrame
+    """SPAN_COLUMNS, in the order of block, group and time."""
+    ends: pd.DataFrame
+    """`block group sm start_ns end_ns full`: from the beginning of each group to its end; `full`
+    where its place was full before: what it did later was not recorded."""
+
+
+def read_stamps(folder: Path) -> dict[Visit, KernelStamps]:
+    """Stamps by visit in the file of an attempt; of a visit made twice the later.
+
+    Raises ParseError where the file is damaged.
+    """
+    path = folder / f"{STAMPS_FILE}.gz"
+    if not path.exists():
+        return {}
+    try:
+        lines = [json.loads(line) for line in read_packed(path).decode("utf-8").splitlines()]
+        return {
+            Visit(str(line["cell"]), int(line["block"]), int(line["arm"])): kernel_stamps(line)
+            for line in lines
+        }
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ParseError(f"{path}: damaged: {error}") from error
+
+
+def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
+    """Decode one visit; raises ValueError, KeyError, TypeError or IndexError for what is none."""
+    activities = _names(str(line["activities"]))
+    if not activities:
+        raise ValueError("no activity has a name")
+    sizes = _Sizes(*(int(line[name]) for name in ("head", "words", "clock_bits")))
+    groups = (
+        _Group.of(int(block), int(group), [int(word) for word in words], sizes)
+        for block, group, words in line["written"]
+    )
+    recorded = [group for group in groups if group.ended]
+    names = dict(enumerate(_names(str(line.get("groups", "")))))
+    spans, ends = _spans(recorded, activities)
+    return KernelStamps(
+        activities=activities,
+        groups={
+            number: names.get(number, f"group {number}")
+            for number in sorted({group.group for group in recorded})
+        },
+        operations=_operations(str(line.get("operations", "")), activities),
+        spans=spans,
+        ends=ends,
+    )
+
+
+@dataclass(frozen=True)
+class _Sizes:
+    """Words of a group before its stamps and in all, and bits of a stamp that are the clock."""
+
+    head: int
+    words: int
+    clock_bits: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Group:
+    """The words of a group, with clocks counted from its beginning."""
+
+    block: int
+    group: int
+    sm: int
+    began_ns: int
+    ended_ns: int
+    began_clock: int
+    cycles: int
+    """From its beginning to its end."""
+    codes: npt.NDArray[np.int64]
+    clocks: npt.NDArray[np.int64]
+    """Cycles from its beginning to each stamp."""
+    full: bool
+
+    @property
+    def ended(self) -> bool:
+        """Whether its end was recorded: not where the kernel was stopped."""
+        return self.ended_ns > 0
+
+    @classmethod
+    def of(cls, block: int, group: int, words: Sequence[int], sizes: _Sizes) -> _Group:
+        """Read the words of a group; ValueError where they are none."""
+        if len(words) > sizes.words or not all(0 <= word < 2**32 for word in words):
+            raise ValueError(f"group {group} of block {block} has {len(words)} words")
+        words = [*words, *[0] * (sizes.head - len(words))]  # zeros at the end are not in the file
+        began = words[_BEGIN + 2]
+        stamps = np.array(words[sizes.head :], dtype=np.int64)
+        turn = 2**sizes.clock_bits
+        clocks = stamps % turn
+        first = (clocks[:1] - began) % turn
+        # Less than a turn of the clock's lower bits (80 ms at 1.7 GHz) lies between two stamps.
+        steps = np.diff(clocks) % turn
+        return cls(
+            block=block,
+            group=group,
+            sm=words[_SM],
+            began_ns=words[_BEGIN] + (words[_BEGIN + 1] << 32),
+            ended_ns=words[_END] + (words[_END + 1] << 32),
+            began_clock=began,
+            cycles=(words[_END + 2] - began) % 2**_CLOCK_BITS,
+            codes=stamps // turn,
+            clocks=np.cumsum(np.concatenate([first, steps])),
+            full=len(words) == sizes.words,
+        )
+
+
+def _spans(
+    groups: Sequence[_Group], activities: tuple[str, ...]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Frames of all groups on one axis.
+
+    Multiprocessors have clocks of their own: globaltimer, which is coarser, sets the beginning of
+    each block, and the clock what lies between its warpgroups.
+    """
+    ns_per_cycle = _ns_per_cycle(groups)
+    origin = min((group.began_ns for group in groups), default=0)
+    spans, ends = [], []
+    for group in groups:
+        if len(group.codes) and not 1 <= min(group.codes) <= max(group.codes) <= len(activities):
+            raise ValueError(f"an activity without a name in block {group.block}")
+        start = _start_ns(group, groups, ns_per_cycle) - origin
+        end = start + group.cycles * ns_per_cycle
+        times = start + group.clocks * ns_per_cycle
+        place = {"block": group.block, "group": group.group, "sm": group.sm}
+        ends.append({**place, "start_ns": start, "end_ns": end, "full": group.full})
+        last = [] if group.full else [end]
+        names = [activities[code - 1] for code in group.codes]
+        until = np.append(times[1:], last)
+        spans += [
+            {**place, "activity": name, "start_ns": begins, "end_ns": ends_at}
+            # Of a full place the last activity has no end.
+            for name, begins, ends_at in zip(names, times, until, strict=False)
+        ]
+    return (
+        pd.DataFrame(spans, columns=list(SPAN_COLUMNS)),
+        pd.DataFrame(ends, columns=["block", "group", "sm", "start_ns", "end_ns", "full"]),
+    )
+
+
+def _start_ns(group: _Group, groups: Sequence[_Group], ns_per_cycle: float) -> float:
+    """When a group began: by the clock that it shares with the others of its block."""
+    block = [other for other in groups if other.block == group.block]
+    first = min(block, key=lambda other: _since(other.began_clock, block[0].began_clock))
+    cycles = _since(group.began_clock, first.began_clock)
+    return first.began_ns + cycles * ns_per_cycle
+
+
+def _since(clock: int, earlier: int) -> int:
+    """Cycles between two readings of a clock of 32 bits, negative where the second is later."""
+    half = 1 << (_CLOCK_BITS - 1)
+    turn = 1 << _CLOCK_BITS
+    return (clock - earlier + half) % turn - half
+
+
+def _ns_per_cycle(groups: Sequence[_Group]) -> float:
+    """Length of a cycle over all groups; ValueError where the clocks did not run."""
+    if not groups:
+        return 1.0
+    nanoseconds = sum(group.ended_ns - group.began_ns for group in groups)
+    cycles = sum(group.cycles for group in groups)
+    if nanoseconds <= 0 or cycles <= 0:
+        raise ValueError("its clocks did not run")
+    return nanoseconds / cycles
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _operations(text: str, activities: tuple[str, ...]) -> tuple[Operation, ...]:
+    """Operations of `name: activity to activity; …`; ValueError for one of another form."""
+    operations = []
+    for part in filter(str.strip, text.split(";")):
+        match = _OPERATION.fullmatch(part)
+        if match is None or not {match["begins"], match["ends"]} <= set(activities):
+            raise ValueError(f"no operation between two activities: {part.strip()!r}")
+        operations.append(Operation(match["name"], match["begins"], match["ends"]))
+    return tuple(operations)

@@ -1,0 +1,297 @@
+"""The section of in-kernel timelines: rows for each warpgroup, and what was under way meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from profiler.findings.findings import Findings
+from profiler.findings.timelines.in_kernel import WAIT, InKernelFindings
+from profiler.findings.values import NAN
+from profiler.render.figures.charts import Chart, make_chart
+from profiler.render.tables.rows import Datum
+from profiler.render.timeline.picture import GPU, PictureRow, bars_within, joined_bars
+from profiler.render.timeline.still_figure import PHASE_NAMES, Panel, Shares, timeline_figure
+from profiler.render.timeline.timeline_tables import SmallTable, TimelineRow, percent
+from profiler.render.words import numbers
+
+MOST_PICTURES = 12
+"""Cells with a picture; tables are of all."""
+_SHOWN_ACTIVITIES = 28
+"""Of the busiest warpgroup, in the panel that shows single ones."""
+_PIXELS = 1400
+_GREY = -1
+_WARPGROUPS = "Warpgroups of the block at once, by whether operations of theirs were under way"
+
+
+@dataclass(frozen=True)
+class ActivityKey:
+    """An activity and its colour."""
+
+    name: str
+    colour: str
+    """Name of a colour of the page; empty: grey."""
+
+
+@dataclass(frozen=True)
+class InKernelCell:
+    """The in-kernel timeline of one cell as the page shows it."""
+
+    name: str
+    sentence: str
+    notes: tuple[str, ...]
+    keys: tuple[ActivityKey, ...]
+    chart: Chart | None
+    table: SmallTable
+
+
+@dataclass(frozen=True)
+class InKernelSection:
+    """Contents of the section."""
+
+    cells: tuple[InKernelCell, ...]
+    overlap: SmallTable | None
+    """None where no kernel names operations."""
+    left_out_pictures: int
+
+
+def make_in_kernel_section(findings: Findings) -> InKernelSection | None:
+    """Make the section; None where no kernel was recorded."""
+    recorded = findings.in_kernel
+    cells = [cell for cell in findings.distinct_cells if cell.id in recorded]
+    if not cells:
+        return None
+    several = len({cell.problem.id for cell in cells}) > 1
+    names = {
+        cell.id: f"{cell.variant.name}, {cell.problem.name}" if several else cell.variant.name
+        for cell in cells
+    }
+    marks = {cell.id: findings.marks[cell.variant.id] for cell in cells}
+    colours = _colours([recorded[cell.id] for cell in cells])
+    return InKernelSection(
+        cells=tuple(
+            _cell(names[cell.id], number, recorded[cell.id], colours)
+            for number, cell in enumerate(cells)
+        ),
+        overlap=_overlap_table([recorded[cell.id] for cell in cells], names, marks),
+        left_out_pictures=max(len(cells) - MOST_PICTURES, 0),
+    )
+
+
+def _cell(
+    name: str, number: int, inside: InKernelFindings, colours: Mapping[str, int]
+) -> InKernelCell:
+    drawn = number < MOST_PICTURES and len(inside.stamps.spans) > 0
+    return InKernelCell(
+        name=name,
+        sentence=_sentence(inside),
+        notes=tuple(_notes(inside)),
+        keys=tuple(
+            ActivityKey(words(activity), PHASE_NAMES[place] if place >= 0 else "")
+            for activity, place in colours.items()
+            if activity in {share.activity for share in inside.activity_shares}
+        ),
+        chart=_chart(name, number, inside, colours) if drawn else None,
+        table=_activity_table(name, inside),
+    )
+
+
+def words(name: str) -> str:
+    """Name of an activity as people write it."""
+    return name.replace("_", " ")
+
+
+def _colours(recorded: Sequence[InKernelFindings]) -> dict[str, int]:
+    """Number of the colour of each activity that was seen in any cell; those that wait are grey.
+
+    First come those that begin operations, then those with most time.
+    """
+    time: dict[str, float] = {}
+    for inside in recorded:
+        for share in inside.activity_shares:
+            time[share.activity] = time.get(share.activity, 0.0) + share.time_share
+    begin = {operation.begins for inside in recorded for operation in inside.stamps.operations}
+    ordered = sorted(time, key=lambda activity: (activity not in begin, -time[activity]))
+    working = [activity for activity in ordered if not activity.startswith(WAIT)]
+    places = {activity: place for place, activity in enumerate(working[: len(PHASE_NAMES)])}
+    return {activity: places.get(activity, _GREY) for activity in ordered}
+
+
+def _sentence(inside: InKernelFindings) -> str:
+    ends = inside.stamps.ends
+    if inside.blocks == ():
+        return "No warpgroup recorded anything."
+    groups = ", ".join(inside.stamps.groups.values())
+    multiprocessors = ", ".join(map(str, sorted(ends["sm"].unique().tolist())))
+    length = float(ends["end_ns"].max() - ends["start_ns"].min())
+    return (
+        f"{len(inside.blocks)} blocks (multiprocessors {multiprocessors}), each with {groups}, in "
+        f"{numbers.show(length, 'ns')}."
+    )
+
+
+def _notes(inside: InKernelFindings) -> Iterator[str]:
+    if inside.cut_off:
+        yield (
+            "Some warpgroups did more than their place holds: their later activities are not "
+            "recorded. Shares are of the time in which all were."
+        )
+
+
+# ---- the figure ----------------------------------------------------------------------------------
+
+
+def _chart(
+    name: str, number: int, inside: InKernelFindings, colours: Mapping[str, int]
+) -> Chart | None:
+    block = inside.blocks[0]
+    panels = [
+        _panel(inside, block, inside.window(block), colours, title="all that was recorded"),
+        _panel(inside, block, _close_up(inside, block), colours, title="from the middle of it"),
+    ]
+    drawn = [panel for panel in panels if panel is not None]
+    if not drawn:
+        return None
+    reading = (
+        "A row for each warpgroup of the first block, and below it what it has under way on the "
+        "tensor cores or elsewhere, in the colour of the activity that begins it. Activities that "
+        "wait are grey, and so are the shortest. Bars too short to be seen are drawn together."
+    )
+    figure = timeline_figure(Shares("", (0, 0), np.zeros(0)), drawn)
+    return make_chart(f"in-kernel-{number}", f"{name}: inside the kernel", reading, figure)
+
+
+def _close_up(inside: InKernelFindings, block: int) -> tuple[float, float]:
+    """A window in the middle that holds a few activities of the busiest warpgroup."""
+    start, end = inside.window(block)
+    spans = inside.stamps.spans
+    spans = spans[
+        (spans["block"] == block) & (spans["start_ns"] >= start) & (spans["end_ns"] <= end)
+    ]
+    if spans.empty:
+        return start, end
+    busiest = spans[spans["group"] == spans["group"].value_counts().idxmax()]
+    first = max(len(busiest) // 2 - _SHOWN_ACTIVITIES // 2, 0)
+    shown = busiest.iloc[first : first + _SHOWN_ACTIVITIES]
+    return float(shown["start_ns"].min()), float(shown["end_ns"].max())
+
+
+def _panel(
+    inside: InKernelFindings,
+    block: int,
+    window: tuple[float, float],
+    colours: Mapping[str, int],
+    title: str,
+) -> Panel | None:
+    bars, rows = _bars(inside, block, colours)
+    start, end = int(window[0]), int(np.ceil(window[1]))
+    shown = joined_bars(bars_within(bars, (start, end)), (end - start) / _PIXELS)
+    if shown.empty:
+        return None
+    caption = f"block {block}, {title}, from {numbers.show(float(start), 'ns')}"
+    return Panel(title=caption, rows=rows, first=0, bars=shown, window=(start, end))
+
+
+def _bars(
+    inside: InKernelFindings, block: int, colours: Mapping[str, int]
+) -> tuple[pd.DataFrame, tuple[PictureRow, ...]]:
+    """Bars of a block and its rows: each warpgroup, and below it each of its operations."""
+    rows: list[PictureRow] = []
+    parts = []
+    spans = inside.stamps.spans[inside.stamps.spans["block"] == block]
+    operations = inside.under_way[inside.under_way["block"] == block]
+    for group, name in inside.stamps.groups.items():
+        of_row = spans[spans["group"] == group]
+        if of_row.empty:
+            continue
+        names = of_row["activity"].map(words)
+        parts.append(
+            of_row[["start_ns", "end_ns"]].assign(
+                name=names,
+                short=names,
+                row=len(rows),
+                phase=[colours.get(activity, _GREY) for activity in of_row["activity"]],
+            )
+        )
+        rows.append(PictureRow(GPU, name))
+        of_group = operations[operations["group"] == group]
+        for operation in inside.stamps.operations:
+            times = of_group.loc[of_group["operation"] == operation.name, ["start_ns", "end_ns"]]
+            if len(times):
+                phase = colours.get(operation.begins, _GREY)
+                parts.append(times.assign(name="", short="", row=len(rows), phase=phase))
+                rows.append(PictureRow(GPU, f"{operation.name} under way"))
+    columns = ["start_ns", "end_ns", "name", "short", "row", "phase"]
+    empty = pd.DataFrame(columns=columns)
+    return (pd.concat(parts, ignore_index=True) if parts else empty), tuple(rows)
+
+
+# ---- tables --------------------------------------------------------------------------------------
+
+
+def _activity_table(name: str, inside: InKernelFindings) -> SmallTable:
+    return SmallTable(
+        caption=f"{name}: activities of each warpgroup",
+        first="activity",
+        heads=(
+            ("warpgroup", ""),
+            ("times", "In the blocks that were recorded"),
+            ("median", ""),
+            ("share of time", "Of the time in which all warpgroups of the block were recorded"),
+            ("own under way", "Share of its time with an operation of this warpgroup under way"),
+            ("others' under way", "The same, of another warpgroup of the block"),
+        ),
+        lines=tuple(
+            TimelineRow(
+                words(share.activity),
+                (
+                    Datum(inside.stamps.groups[share.group], css="words"),
+                    Datum(str(share.count), str(share.count)),
+                    Datum(numbers.show(share.median_ns, "ns"), numbers.raw(share.median_ns)),
+                    _share_datum(share.time_share),
+                    _share_datum(share.with_own),
+                    _share_datum(share.with_others),
+                ),
+            )
+            for share in inside.activity_shares
+        ),
+        text_heads=("warpgroup",),
+    )
+
+
+def _overlap_table(
+    recorded: Sequence[InKernelFindings], names: dict[str, str], marks: dict[str, int]
+) -> SmallTable | None:
+    """Share of time by the number of warpgroups with operations under way, cells as rows."""
+    most = max(len(inside.operation_shares) for inside in recorded)
+    if not most:
+        return None
+    heads = [f"of {count}" if count else "of none" for count in range(most)]
+    lines = tuple(
+        TimelineRow(
+            names[inside.cell],
+            tuple(map(_share_datum, _padded(inside.operation_shares, most))),
+            mark=marks[inside.cell],
+        )
+        for inside in recorded
+        if inside.operation_shares
+    )
+    return SmallTable(
+        caption=_WARPGROUPS,
+        first="variant",
+        heads=tuple((head, "") for head in heads),
+        lines=lines,
+    )
+
+
+def _padded(shares: tuple[float, ...], count: int) -> tuple[float, ...]:
+    return (*shares, *[NAN] * (count - len(shares)))
+
+
+def _share_datum(share: float) -> Datum:
+    if numbers.is_missing(share):
+        return Datum()
+    return Datum(percent(share), numbers.raw(share))

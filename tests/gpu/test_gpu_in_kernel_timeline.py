@@ -1,0 +1,163 @@
+"""In-kernel timelines on a real GPU of compute capability 9.0; `python -m pytest -m gpu`."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from profiler.commands.report import read_run
+from profiler.findings.find import find
+from profiler.parse.stamps import read_stamps
+from profiler.run_folder.folder import RunFolder
+
+ROOT = Path(__file__).parents[2]
+CONSUMERS = {"consumer 1", "consumer 2"}
+COPIES = {"copies of K and V", "copies of Q"}
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(
+        not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0),
+        reason="needs compute capability 9.0",
+    ),
+]
+
+SPEC = """\
+name: inside
+workload: profiler.kernels.flash_attention_hopper
+variants:
+  list:
+    - name: ping-pong
+      params: {dtype: BF16, consumers: 2, B_c: 128, persistent: false}
+    - name: sdpa
+      params: {implementation: sdpa_flash}
+problems: {matrix: {precision: [BF16], seq_len: [1024], batch: [4]}}
+baseline: sdpa
+collect:
+  blocks: 1
+  final_blocks: 0
+  metrics: [duration_ns]
+  collectors: [ncu, in_kernel]
+  explain: false
+"""
+
+CUDA_FILE = """\
+#include <profiler/timeline.cuh>
+PROFILER_ACTIVITIES(Activity, load, store)
+__global__ void twice(const float* in, float* out, int n) {
+  profiler::Timeline timeline(threadIdx.x / 128);
+  timeline.enter(Activity::load);
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  const float value = i < n ? in[i] : 0.0f;
+  timeline.enter(Activity::store);
+  if (i < n) out[i] = 2.0f * value;
+}
+"""
+CUDA_SPEC = """\
+name: twice
+workload:
+  source: twice.cu
+  arguments: {x: {shape: [n]}, out: {shape: [n], output: true}, n}
+  grid: ceil_div(n, 256)
+  block: 256
+  reference: 2 * x
+variants: {list: [{name: twice, kernel: twice}]}
+problems: {matrix: {n: [65536]}}
+collect:
+  blocks: 1
+  final_blocks: 0
+  metrics: [duration_ns]
+  collectors: [timer, in_kernel]
+"""
+
+
+def measured(folder, name, text):
+    """The folder of a finished run."""
+    spec = folder / f"{name}.yaml"
+    spec.write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "profiler", str(spec), "--live", "--out", str(folder)],
+        cwd=ROOT,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (run,) = folder.glob(f"{name}/*/")
+    return run
+
+
+def stamps_of(run):
+    (attempt,) = (run / "raw").glob("in-kernel.*")
+    (stamps,) = read_stamps(attempt).values()
+    return stamps
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return measured(tmp_path_factory.mktemp("inside"), "inside", SPEC)
+
+
+@pytest.fixture(scope="module")
+def stamps(run):
+    return stamps_of(run)
+
+
+def test_every_warpgroup_of_the_first_blocks_has_rows(stamps):
+    assert set(stamps.groups.values()) == CONSUMERS | COPIES
+    assert sorted(stamps.ends["block"].unique()) == [0, 1, 2, 3]
+    seen = stamps.spans.groupby(["block", "group"])["activity"].agg(set)
+    names = {number: name for number, name in stamps.groups.items() if name in CONSUMERS}
+    for block, group in itertools.product(range(4), names):
+        assert {"wait_for_keys", "start_scores", "softmax", "epilogue"} <= seen[block, group]
+        assert {"wait_for_turn", "start_output", "wait_for_output"} <= seen[block, group]
+
+
+def test_stamps_go_forward_and_lie_inside_the_kernel(run, stamps):
+    assert (stamps.spans["end_ns"] >= stamps.spans["start_ns"]).all()
+    for _, group in stamps.spans.groupby(["block", "group"]):
+        assert (group["start_ns"].to_numpy()[1:] == group["end_ns"].to_numpy()[:-1]).all()
+    summary = json.loads((run / "summary.json").read_text())
+    (cell,) = [cell for cell in summary["cells"] if cell["id"].startswith("ping-pong")]
+    duration = cell["metrics"]["duration_ns"]["median"]
+    # Both clocks are the GPU's; caches are warm here and cold under ncu.
+    length = stamps.ends["end_ns"].max() - stamps.ends["start_ns"].min()
+    assert 0 < length < 1.3 * duration
+    assert stamps.spans["end_ns"].max() <= stamps.ends["end_ns"].max() + 1
+
+
+def test_steps_of_a_consumer_are_the_tiles_of_keys(stamps):
+    consumer = next(number for number, name in stamps.groups.items() if name == "consumer 1")
+    own = stamps.spans[(stamps.spans["group"] == consumer) & (stamps.spans["block"] == 0)]
+    assert (own["activity"] == "start_scores").sum() == 1024 // 128
+    assert (own["activity"] == "wait_for_output").sum() == 1024 // 128
+
+
+def test_warpgroups_take_turns_on_the_tensor_cores(run):
+    findings = find(read_run(RunFolder(run)).report)
+    (inside,) = findings.in_kernel.values()
+    shares = inside.operation_shares
+    assert len(shares) == 3
+    assert sum(shares) == pytest.approx(1.0)
+    assert shares[1] + shares[2] > 0.5, "products are under way most of the time"
+
+
+def test_the_page_shows_it(run):
+    page = (run / "index.html").read_text()
+    assert 'id="in-kernel"' in page
+    assert "consumer 2" in page
+
+
+def test_a_cuda_file_of_ones_own_needs_one_include(tmp_path):
+    (tmp_path / "twice.cu").write_text(CUDA_FILE)
+    stamps = stamps_of(measured(tmp_path, "twice", CUDA_SPEC))
+    assert stamps.groups == {0: "group 0", 1: "group 1"}
+    assert set(stamps.spans["activity"]) == {"load", "store"}
+    assert (stamps.spans["end_ns"] >= stamps.spans["start_ns"]).all()
