@@ -42,6 +42,7 @@ from profiler.sessions.explain_cells import asked_cells
 from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.search.found import measure_found
 
 _SHOWN_SETTINGS = ("collect.metrics",)
 """Settings under `collect` that also say what a page shows."""
@@ -242,8 +243,10 @@ def _measure(
         seconds=seconds,
         meanwhile=partial(import_ahead, page=request.page),
     )
-    run = measure(to_measure, reporter, watch)
-    finished = assemble(run, planned.loaded, planned.plan)
+    searches = planned.plan.search is not None
+    run = (measure_found if searches else measure)(to_measure, reporter, watch)
+    # Which variants a search leaves to be measured is known only now.
+    finished = assemble(run, planned.loaded, run.plan() if searches else planned.plan)
     return _Results(finished, run.path, watch.stages)
 
 

@@ -41,6 +41,7 @@ from profiler.planning.matrix import (
     value_text,
 )
 from profiler.planning.questions import pairs_asked
+from profiler.planning.searched import search_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import (
     CommandWorkload,
@@ -91,15 +92,37 @@ def make_plan(
         seed=experiment.collect.seed,
         cells=cells,
         excluded=(*expanded.excluded, *excluded),
-        sessions=tuple(_sessions(experiment, cells, baseline.id)),
+        sessions=(),
         baseline=baseline.id,
         references=_references(loaded, expanded),
         looks=_looks(experiment),
         final_blocks=experiment.collect.final_blocks,
         questions=experiment.asked,
     )
-    pairs = pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters)
-    return replace(plan, pairs=pairs)
+    if experiment.search is not None:
+        return replace(plan, search=search_plan(loaded, plan))
+    return measured_plan(experiment, plan)
+
+
+def measured_plan(experiment: Experiment, plan: Plan) -> Plan:
+    """A plan with the sessions and the pairs of its cells."""
+    return replace(
+        plan,
+        sessions=tuple(_sessions(experiment, plan.cells, str(plan.baseline))),
+        pairs=pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters),
+    )
+
+
+def judged_plan(experiment: Experiment, plan: Plan, finalists: Iterable[str]) -> Plan:
+    """Plan of what a search leaves to be measured: its finalists (variant ids), and all others.
+
+    The plan itself where it has no search.
+    """
+    if plan.search is None:
+        return plan
+    dropped = set(plan.search.variants) - set(finalists)
+    cells = tuple(cell for cell in plan.cells if cell.variant.id not in dropped)
+    return measured_plan(experiment, replace(plan, cells=cells, search=None))
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:

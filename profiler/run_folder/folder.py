@@ -589,6 +589,20 @@ def resumable(
 ) -> RunFolder | None:
     """The newest run of the experiment, if at least one of its cells has the key of today.
 
+    As `newest_run` finds it, which `on_odd` is for.
+    """
+    newest = newest_run(out, experiment, on_odd)
+    if newest is None:
+        return None
+    run, record = newest
+    return run if any(record.keys.get(cell) == key for cell, key in keys.items()) else None
+
+
+def newest_run(
+    out: Path, experiment: str, on_odd: Callable[[str], None] = lambda _: None
+) -> tuple[RunFolder, RunRecord] | None:
+    """The newest run of the experiment; None where there is none.
+
     Recordings are passed over: they are finished. So are runs whose run.json is damaged: `on_odd`
     gets a sentence on each, since one of them may have been the newest.
     """
@@ -601,7 +615,4 @@ def resumable(
             continue
         if not record.recording:
             newest = (run, record)
-    if newest is None:
-        return None
-    run, record = newest
-    return run if any(record.keys.get(cell) == key for cell, key in keys.items()) else None
+    return newest

@@ -1,0 +1,44 @@
+"""A workload on the CPU whose variants take a time that is made up of their parameters.
+
+Where FAKE_TIMES is set, nothing is waited for: what times and waits stands in `tile_space.py`.
+"""
+
+import os
+import signal
+import time
+
+import torch
+
+from pathlib import Path
+
+TOLERANCES = {"float32": (1e-6, 1e-5)}
+
+
+def make_inputs(problem, device, seed):
+    generator = torch.Generator(device).manual_seed(seed)
+    return torch.randn(problem["rows"], 8, device=device, generator=generator)
+
+
+def reference(problem, inputs):
+    return inputs.double().sum(dim=1)
+
+
+def microseconds(variant):
+    """Time of a launch: smallest at x = 4, y = 2."""
+    if "x" not in variant:
+        return 1500
+    return 400 + 300 * abs(variant["x"] - 4) + 200 * abs(variant["y"] - 2)
+
+
+def prepare(variant, problem, inputs, library):
+    seconds = microseconds(variant) * 1e-6
+    corner = (variant.get("x"), variant.get("y"))
+
+    def launch():
+        if corner == (1, 1):
+            os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(seconds)
+        result = inputs.sum(dim=1)
+        return result + 1 if corner == (6, 4) else result
+
+    return launch
