@@ -22,6 +22,7 @@ from profiler.model import (
     Params,
     Plan,
     Problem,
+    SearchPlan,
     SessionKind,
     SessionPlan,
     Variant,
@@ -55,6 +56,9 @@ from profiler.planning.spec.source import FieldPath
 EXPLAINS = "ncu"
 """Collector of explain sessions."""
 
+USUAL_FINALISTS = 5
+"""Finalists that a forecast counts with; three to eight and the quickest at each problem are
+taken."""
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
 
@@ -125,6 +129,15 @@ def judged_plan(experiment: Experiment, plan: Plan, finalists: Iterable[str]) ->
     return measured_plan(experiment, replace(plan, cells=cells, search=None))
 
 
+def foreseen_plan(experiment: Experiment, plan: Plan) -> Plan:
+    """What a search will about leave to be measured: its first configurations stand for finalists.
+
+    The plan itself where it has no search.
+    """
+    first = plan.search.variants[:USUAL_FINALISTS] if plan.search is not None else ()
+    return judged_plan(experiment, plan, first)
+
+
 def plan_document(plan: Plan) -> dict[str, Any]:
     """The plan as JSON, for `profiler plan --json`."""
     return {
@@ -136,6 +149,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "final_blocks": plan.final_blocks,
         "questions": list(plan.questions),
         "pairs": [list(pair) for pair in plan.pairs],
+        "search": _search_document(plan.search),
         "cells": [_cell_document(cell) for cell in plan.cells],
         "excluded": [
             {
@@ -156,6 +170,21 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             }
             for session in plan.sessions
         ],
+    }
+
+
+def _search_document(search: SearchPlan | None) -> dict[str, Any] | None:
+    if search is None:
+        return None
+    return {
+        "strategy": search.strategy,
+        "seed": search.seed,
+        "objective": search.objective,
+        "evaluations": search.evaluations,
+        "seconds": search.seconds,
+        "configurations": len(search.variants),
+        "problems": list(search.problems),
+        "left_out": search.left_out,
     }
 
 

@@ -6,6 +6,7 @@
       plan.json    cells, exclusions and sessions, as they were last asked for (in a recording
                    plan.json.gz)
       build.json   one BuildResult per variant
+      search/      of a search: journal.jsonl, and runner.<number>/ with what its processes left
       compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
                        ended), kernels.json (whether its kernels are those of their variants),
@@ -68,6 +69,8 @@ JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
 EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv")
 """Pages of the report of an explain session."""
+SEARCH_JOURNAL_FILE = "search/journal.jsonl"
+"""What a search proposed, and what came of it (`profiler.search.live`)."""
 COMPILED_FOLDER = "compiled"
 TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")

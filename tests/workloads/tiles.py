@@ -9,8 +9,6 @@ import time
 
 import torch
 
-from pathlib import Path
-
 TOLERANCES = {"float32": (1e-6, 1e-5)}
 
 

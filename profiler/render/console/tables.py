@@ -15,7 +15,7 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
-from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
+from profiler.model import BuildResult, KernelFacts, Plan, Problem, SearchPlan, Variant
 from profiler.planning.problem_names import distinct
 from profiler.render.console.run import run_tables
 from profiler.render.console.terminal import Paragraph, TextTable
@@ -121,7 +121,9 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
                 _plain(exclusion.reason), exclusion.stage, str(exclusion.count), examples
             )
         parts.append(excluded)
-    sessions = _table("Sessions")
+    if plan.search is not None:
+        parts.append(_search_table(plan.search))
+    sessions = _table("Sessions" if plan.search is None else "Sessions after the search, about")
     _columns(sessions, "session", "collector", fixed=True)
     _columns(sessions, "kind", fixed=True, drop=2)
     _columns(sessions, "visits", "blocks", right=True)
@@ -136,6 +138,22 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
             _plain(", ".join(session.metrics)),
         )
     return Group(*parts, sessions, _launches_table(launches, note))
+
+
+def _search_table(search: SearchPlan) -> TextTable:
+    """What is searched, and how."""
+    table = _table("Search, by CUDA events")
+    _columns(table, "strategy", fixed=True)
+    _columns(table, "budget", "configurations", "problems", right=True)
+    _columns(table, "objective", name=True)
+    budget = f"{search.evaluations} evaluations" if search.evaluations else f"{search.seconds:g} s"
+    configurations, problems = len(search.variants), len(search.problems)
+    table.add_row(
+        search.strategy, budget, str(configurations), str(problems), _plain(search.objective)
+    )
+    if search.left_out:
+        table.caption = f"{search.left_out} more cannot do every problem of the objective."
+    return table
 
 
 def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:

@@ -15,9 +15,6 @@ from profiler.errors import UsageError
 from profiler.parse.bounded_files import read_packed, read_plain
 from profiler.search.live.records import Record, SearchRecord, search_record
 
-SEARCH_FOLDER = "search"
-JOURNAL_FILE = "journal.jsonl"
-
 
 @cache
 def _adapter() -> TypeAdapter[Any]:
@@ -53,12 +50,11 @@ class SearchJournal:
         self.records = ()
 
 
-def read_search(run_folder: Path) -> SearchRecord | None:
-    """The search of a run folder or recording; None where there was none.
+def read_search(path: Path) -> SearchRecord | None:
+    """The search of a journal, compressed or not; None where there is none.
 
-    Raises UsageError where its journal is damaged.
+    Raises UsageError where it is damaged.
     """
-    path = run_folder / SEARCH_FOLDER / JOURNAL_FILE
     packed = path.with_name(f"{path.name}.gz")
     if not path.exists() and not packed.exists():
         return None

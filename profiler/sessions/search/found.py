@@ -16,9 +16,14 @@ from profiler.machine.gpu_lock import gpu_lock
 from profiler.model import BuildResult, Cell, Outcome, SearchPlan, Variant
 from profiler.planning.plan import judged_plan
 from profiler.planning.spec import CommandWorkload
-from profiler.run_folder.folder import RunFolder, create_run, newest_run
+from profiler.run_folder.folder import (
+    SEARCH_JOURNAL_FILE,
+    RunFolder,
+    create_run,
+    newest_run,
+)
 from profiler.search.history import History
-from profiler.search.live.journal import JOURNAL_FILE, SEARCH_FOLDER, SearchJournal, read_search
+from profiler.search.live.journal import SearchJournal, read_search
 from profiler.search.live.records import Evaluated, Terms
 from profiler.search.live.state import LiveSearch
 from profiler.search.registry import make_strategy
@@ -121,7 +126,7 @@ def _run_folder(request: MeasureRequest, terms: Terms, reporter: ProgressReporte
     """The newest run, where its search has the same terms; else a new one."""
     name = request.loaded.experiment.name
     newest = None if request.fresh else newest_run(request.out, name, reporter.warn)
-    record = None if newest is None else read_search(newest[0].path)
+    record = None if newest is None else read_search(newest[0].path / SEARCH_JOURNAL_FILE)
     if newest is not None and record is not None and record.terms == terms:
         reporter.say(f"Resuming {newest[0].path} (--fresh starts a new run).")
         return newest[0]
@@ -176,7 +181,7 @@ def _sources_hash(request: MeasureRequest) -> str:
 def _search(search: _Search, run: RunFolder) -> tuple[str, ...]:
     """Ids of the finalists; raises Interrupted on Ctrl-C."""
     variants = search.variants
-    journal = SearchJournal(run.path / SEARCH_FOLDER / JOURNAL_FILE)
+    journal = SearchJournal(run.path / SEARCH_JOURNAL_FILE)
     live = LiveSearch(search.terms, {id_: v.params for id_, v in variants.items()}, journal)
     if live.diverged:
         search.reporter.warn(
@@ -247,7 +252,7 @@ def _bench(search: _Search, run: RunFolder, live: LiveSearch) -> Bench:
     if isinstance(workload, CommandWorkload):
         raise TypeError("an external command cannot be searched")
     job = runner_job(request.loaded, workload, request.machine, run, session=STAGE, collector=TIMER)
-    folder = run.path.resolve() / SEARCH_FOLDER
+    folder = (run.path.resolve() / SEARCH_JOURNAL_FILE).parent
     session = Session(
         job=replace(job, repeats=request.loaded.experiment.collect.repeats),
         collector=collector,
