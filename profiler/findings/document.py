@@ -12,6 +12,7 @@ from profiler.findings.cell_numbers import NUMBER_COLUMNS
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.ranking import ProblemValue
+from profiler.findings.searches import search_document
 from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.why.document import answer_why
@@ -28,9 +29,11 @@ def findings_document(findings: Findings) -> Document:
     """Part of a run's JSON that findings give: answer, practical roofs, that of its page."""
     kind = findings.report.page_kind
     kind_document: Document = load_part(kind.document)(findings) if kind.document else {}
+    search = search_document(findings.search)
     return {
         "answer": answer_document(findings),
         "practical_roofs": _practical_roofs(findings),
+        **({} if search is None else {"search": search}),
         **kind_document,
     }
 

@@ -17,6 +17,7 @@ from profiler.findings.kinds.waves import WaveFindings
 from profiler.findings.made_sessions import MadeSession
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
+from profiler.findings.searches import SearchFindings, find_search
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.variant_names import Names
@@ -107,6 +108,11 @@ class Findings:
         from profiler.findings.why.find import find_why  # noqa: PLC0415 - it reads findings
 
         return find_why(self)
+
+    @cached_property
+    def search(self) -> SearchFindings | None:
+        """Findings of the search before the measurement; None where there was none."""
+        return find_search(self.report.search)
 
     @cached_property
     def timelines(self) -> TimelineFindings:
