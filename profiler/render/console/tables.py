@@ -29,6 +29,7 @@ from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
+from profiler.render.words.searches import search_summary
 
 _MOST_SENTENCES = 5
 """Sentences of the answer: the first four, and the last, on what was measured."""
@@ -55,7 +56,10 @@ def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableTyp
     if not verbose and len(sentences) > _MOST_SENTENCES:
         sentences = (*sentences[: _MOST_SENTENCES - 1], sentences[-1])
     answer = " ".join("".join(part.text for part in sentence) for sentence in sentences)
-    return Group(Paragraph(answer, "bold"), Text(), *run_tables(findings, verbose=verbose))
+    search = findings.search
+    missing = () if search is None else (Paragraph(search_summary(search)), Text())
+    tables = run_tables(findings, verbose=verbose)
+    return Group(Paragraph(answer, "bold"), Text(), *missing, *tables)
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
