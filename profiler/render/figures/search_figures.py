@@ -39,7 +39,9 @@ def course(table: pd.DataFrame, label: str) -> Figure:
             axes.set_yscale("log")
             log_ticks(axes.yaxis, axes.get_ylim())
         axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: numbers.ratio(value)))
+        axes.yaxis.set_major_formatter(
+            FuncFormatter(lambda value, _: f"{value:.6g}{numbers.TIMES}")
+        )
         axes.xaxis.set_major_locator(MaxNLocator(12, integer=True))
         axes.set_xlim(0.5, max(number.max(), 2) + 0.5)
         axes.set_xlabel("evaluation")

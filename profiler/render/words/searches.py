@@ -29,7 +29,7 @@ def _course(search: SearchFindings) -> str:
     seconds = max((trial.elapsed_s for trial in search.trials), default=0.0)
     share = cover.tried / cover.configurations
     text = (
-        f"{terms.strategy} tried {cover.tried:,} of {cover.configurations:,} configurations "
+        f"The strategy {terms.strategy} tried {cover.tried:,} of {cover.configurations:,} configurations "
         f"({100 * share:.1f} %) in {numbers.seconds(seconds)}"
     )
     facts = []
