@@ -1,6 +1,6 @@
 """A workload on the CPU whose variants take a time that is made up of their parameters.
 
-Where FAKE_TIMES is set, nothing is waited for: what times and waits stands in `tile_space.py`.
+The quickest is x = 4, y = 2; x = y = 1 ends the process, x = 6, y = 4 gives a wrong result.
 """
 
 import os
