@@ -129,8 +129,8 @@ class Job:
     """Whether the session is started before its turn: it stops at each of GATES. Its cells and
     visits are in the job that stands in the same file when VISITS_GATE is open."""
     orders: str = ""
-    """File of orders (`runner/orders.py`) that a standing session follows; it has no visits of its
-    own then. Empty: none."""
+    """File of orders (`runner/standing/orders.py`) that a standing session follows; it has no
+    visits of its own then. Empty: none."""
     version: int = PROTOCOL_VERSION
 
 

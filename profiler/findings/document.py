@@ -10,9 +10,9 @@ from profiler.analyse.effects import Effect
 from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
 from profiler.findings.cell_numbers import NUMBER_COLUMNS
 from profiler.findings.findings import Findings
+from profiler.findings.kinds.search import search_document
 from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.ranking import ProblemValue
-from profiler.findings.searches import search_document
 from profiler.findings.values import NAN, Value
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.why.document import answer_why

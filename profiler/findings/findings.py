@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from profiler.findings.kinds.grid_pairs import GridPairs
+from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
 from profiler.findings.made_sessions import MadeSession
 from profiler.findings.named_baselines import NamedBaseline
 from profiler.findings.ranking import VariantRank
-from profiler.findings.searches import SearchFindings, find_search
 from profiler.findings.timelines.cells import TimelineFindings, find_timelines
 from profiler.findings.values import NOTHING, Value
 from profiler.findings.variant_names import Names

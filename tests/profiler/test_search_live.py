@@ -2,13 +2,13 @@
 
 import json
 import math
-import random
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from profiler.errors import UsageError
-from profiler.findings.searches import find_search, search_document
+from profiler.findings.kinds.search import find_search, search_document
 from profiler.model import BuildResult, Outcome, SearchPlan, Variant
 from profiler.search.live.coverage import coverage
 from profiler.search.live.finalists import finalists
@@ -67,7 +67,7 @@ class PlantedBench:
     """Gives blocks with the planted ratios and half a percent of noise; one variant crashes."""
 
     def __init__(self):
-        self.noise = random.Random(7)
+        self.noise = np.random.default_rng(7)
         self.blocks = []
         self.forgotten = []
 
@@ -77,7 +77,7 @@ class PlantedBench:
             raise SubjectFailedError(Outcome.CRASHED, "was killed by SIGSEGV")
         ratio = true_ratio(VARIANTS[subject.variant])
         return Block(
-            {p: 1000 * ratio * math.exp(self.noise.gauss(0, 0.005)) for p in PROBLEMS},
+            {p: 1000 * ratio * math.exp(self.noise.normal(0, 0.005)) for p in PROBLEMS},
             dict.fromkeys(PROBLEMS, 1000.0),
         )
 
@@ -277,7 +277,7 @@ def test_an_error_of_the_builder_reaches_the_search():
 def test_a_damaged_record_is_named(tmp_path):
     path = tmp_path / "journal.jsonl"
     path.write_text('{"event":"proposed","variant":3,"params":{}}\n')
-    with pytest.raises(UsageError, match="line 1: damaged.*variant"):
+    with pytest.raises(UsageError, match=r"line 1: damaged.*variant"):
         read_search(path)
 
 
@@ -361,9 +361,9 @@ def test_the_parameter_that_matters_is_the_most_important():
 
 
 def test_nothing_is_said_of_parameters_that_explain_nothing():
-    noise = random.Random(1)
+    noise = np.random.default_rng(1)
     configurations = [v.params for v in VARIANTS.values()]
-    values = [noise.gauss(0, 1) for _ in configurations]
+    values = [noise.normal(0, 1) for _ in configurations]
     found = parameter_importance(terms().parameters, configurations, values)
     assert found.shares == {}
     assert parameter_importance(terms().parameters, configurations[:5], values[:5]) is None

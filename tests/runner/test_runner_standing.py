@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.runner import standing
 from profiler.runner.journal import Journal
-from profiler.runner.orders import Order, append_order, read_order
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import open_session
-from profiler.runner.standing import StandingSession
+from profiler.runner.standing import session as standing
+from profiler.runner.standing.orders import Order, append_order, read_order
+from profiler.runner.standing.session import StandingSession
 from profiler.runner.turn import Turn
 
 PROBLEM = {"rows": 5, "columns": 7}

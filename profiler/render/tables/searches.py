@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.searches import SearchFindings, Trial
+from profiler.findings.kinds.search import SearchFindings, Trial
 from profiler.planning.matrix import value_text
 from profiler.render.figures import search_figures
 from profiler.render.figures.charts import Chart, make_chart

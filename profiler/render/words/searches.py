@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from profiler.findings.findings import Findings
-from profiler.findings.searches import SearchFindings
+from profiler.findings.kinds.search import SearchFindings
 from profiler.render.words import numbers
 from profiler.search.live.coverage import CONFIDENCE
 from profiler.search.live.importance import FEWEST
@@ -29,8 +29,8 @@ def _course(search: SearchFindings) -> str:
     seconds = max((trial.elapsed_s for trial in search.trials), default=0.0)
     share = cover.tried / cover.configurations
     text = (
-        f"The strategy {terms.strategy} tried {cover.tried:,} of {cover.configurations:,} configurations "
-        f"({100 * share:.1f} %) in {numbers.seconds(seconds)}"
+        f"The strategy {terms.strategy} tried {cover.tried:,} of {cover.configurations:,} "
+        f"configurations ({100 * share:.1f} %) in {numbers.seconds(seconds)}"
     )
     facts = []
     if search.failed:

@@ -12,8 +12,8 @@ from profiler.collect import Collector
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Cell, Outcome
 from profiler.runner import protocol
-from profiler.runner.orders import Order
 from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.standing.orders import Order
 from profiler.sessions.attempt import JOURNAL
 from profiler.sessions.measurement import job_cell
 from profiler.sessions.process import Cause

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from profiler.runner import protocol
-from profiler.runner.orders import Order, append_order
+from profiler.runner.standing.orders import Order, append_order
 from profiler.sessions.attempt import JOB, JOURNAL, Session, write_job
 from profiler.sessions.process import (
     SessionResult,

@@ -13,9 +13,9 @@ from typing import Any
 
 from profiler.runner import protocol
 from profiler.runner.check import Tensors
-from profiler.runner.orders import Order, follow_orders
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.session import PhaseFailedError, Session
+from profiler.runner.standing.orders import Order, follow_orders
 from profiler.runner.timing import Launch, make_stopwatch
 from profiler.runner.visits import TimedVisits
 
