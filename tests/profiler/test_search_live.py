@@ -258,6 +258,7 @@ def test_builds_are_hidden_behind_measurements():
     slow = Lookahead(8, needs_builds=True)
     slow.note(Evaluated("a", Outcome.MEASURED, build_s=500.0, measured_s=1.0))
     assert slow.depth == 16
+    assert Lookahead(126, needs_builds=True).depth == 16
     assert Lookahead(8, needs_builds=False).depth == 1
 
 

@@ -189,7 +189,7 @@ def _search(search: _Search, run: RunFolder) -> tuple[str, ...]:
             "version of its library): it goes on with what was measured."
         )
     search.reporter.say(_opening_line(search, live))
-    jobs = max(1, (os.cpu_count() or 1) - _CORES_LEFT)
+    jobs = max(1, len(os.sched_getaffinity(0)) - _CORES_LEFT)
     builds = BackgroundBuilds(lambda batch: _build(search, batch, jobs))
     try:
         with _bench(search, run, live) as bench:

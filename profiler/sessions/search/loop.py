@@ -14,6 +14,8 @@ from profiler.sessions.search.background_builds import BackgroundBuilds, Built
 from profiler.sessions.search.bench import Bench, Subject
 from profiler.sessions.search.evaluator import evaluate, look_again
 
+MOST_AHEAD = 16
+"""Proposals without a result, whatever the number of cores: each knows nothing of the others."""
 LOOK_EVERY = 5
 """Evaluations from one look at the best to the next."""
 
@@ -41,11 +43,12 @@ class Lookahead:
         """Proposals without a result that there may be."""
         if not self.needs_builds:
             return 1
+        most = min(2 * self.jobs, MOST_AHEAD)
         if not self._measured_s:
-            return self.jobs
+            return min(self.jobs, most)
         # A batch begins when the one before it ends, so that a build may wait for another one.
         hidden = math.ceil(2 * self._build_s / self._measured_s)
-        return min(max(1 + hidden, 2), 2 * self.jobs)
+        return min(max(1 + hidden, 2), most)
 
 
 def _smoothed(before: float, seconds: float) -> float:
