@@ -11,7 +11,7 @@ from pathlib import Path
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.errors import Interrupted
+from profiler.errors import EnvironmentUnusable, Interrupted
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.model import BuildResult, Cell, Outcome, SearchPlan, Variant
 from profiler.planning.plan import judged_plan
@@ -116,7 +116,14 @@ def _require_strategy(request: MeasureRequest, plan: SearchPlan) -> None:
     """Raise EnvironmentUnusable where the strategy lacks a library, before anything is built."""
     first = next(v for v in request.plan.variants if v.id == plan.variants[0])
     history = History(SearchSpace.of_configurations([first.params]))
-    make_strategy(plan.strategy, history, plan.seed)
+    try:
+        make_strategy(plan.strategy, history, plan.seed)
+    except EnvironmentUnusable as error:
+        error.remedy = (
+            "Install it with: pip install 'kernel-profiler[search]'; or search without it: "
+            "--set search.strategy=local."
+        )
+        raise
 
 
 # ---- which run -----------------------------------------------------------------------------------
