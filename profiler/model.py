@@ -168,6 +168,26 @@ class SessionPlan:
 
 
 @dataclass(frozen=True)
+class SearchPlan:
+    """What a search proposes, and what it makes small."""
+
+    strategy: str
+    seed: int
+    objective: str
+    """`geomean`, `worst`, or the id of a problem."""
+    variants: tuple[str, ...]
+    """Ids of the variants that may be proposed; all have the same parameters."""
+    problems: tuple[str, ...]
+    """Ids of the problems that each proposal is measured at."""
+    evaluations: int | None = None
+    """Budget, where it is one of evaluations."""
+    seconds: float | None = None
+    """Budget, where it is one of time."""
+    left_out: int = 0
+    """Variants with the same parameters that cannot do each of these problems."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that will be measured, before anything is."""
 
@@ -191,6 +211,9 @@ class Plan:
     pairs: tuple[tuple[str, str], ...] = ()
     """Pairs of variants (ids, the later one first) that are compared at every problem, beside those
     with the baseline."""
+    search: SearchPlan | None = None
+    """Given where the cells are those of a search: it has no sessions then, and those that are
+    measured are in the plan that `planning.plan.judged_plan` makes of it."""
 
     @property
     def variants(self) -> tuple[Variant, ...]:

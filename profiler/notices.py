@@ -42,6 +42,7 @@ class NoticeKind(StrEnum):
     ATTEMPT_LINKED = "attempt_linked"
     ATTEMPT_DAMAGED = "attempt_damaged"
     ATTEMPT_FILE_DAMAGED = "attempt_file_damaged"
+    SEARCH_DAMAGED = "search_damaged"
     NO_BASELINE = "no_baseline"
     NOISE_FLOOR_UNKNOWN = "noise_floor_unknown"
     NOISE_FLOOR_ABOVE_MARGIN = "noise_floor_above_margin"
@@ -197,6 +198,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.WARNING,
         "{attempt} was not read: its session.json is damaged, and what it measured is not known.",
         "Run the same command again: it measures what is missing.",
+    ),
+    NoticeKind.SEARCH_DAMAGED: NoticeTemplate(
+        Severity.WARNING,
+        "{file} is damaged: what the search proposed is not known. What was measured after it is "
+        "not affected.",
+        "Take another copy of the run; --fresh searches again.",
     ),
     NoticeKind.ATTEMPT_FILE_DAMAGED: NoticeTemplate(
         Severity.WARNING,

@@ -87,9 +87,11 @@ def _run_session(job: Job, journal: Journal, turn: Turn) -> int:
         return _refuse(journal, protocol.EXIT_NO_DEVICE, f"torch cannot be imported: {error}")
     turn.stamp(protocol.TORCH_IMPORTED)
     from profiler.runner import device, session, workload  # noqa: PLC0415 - they import torch
+    from profiler.runner.standing.session import StandingSession  # noqa: PLC0415
 
+    kind = StandingSession if job.orders else session.Session
     try:
-        opened = session.open_session(job, journal, turn)
+        opened = session.open_session(job, journal, turn, kind)
     except (workload.WorkloadError, ValueError) as error:
         if error.__cause__ is not None:
             traceback.print_exception(error.__cause__)

@@ -35,6 +35,10 @@ class Device(ABC):
         """Memory back that nothing refers to any more."""
         gc.collect()
 
+    def free_share(self) -> float:
+        """Share of the device's memory that is free."""
+        return 1.0
+
     @abstractmethod
     def delay(self) -> None:
         """Keep the stream of the launches busy for some milliseconds, where there is one."""
@@ -88,6 +92,12 @@ class CudaDevice(Device):
     def delay(self) -> None:
         """Keep the current stream busy; launches are queued behind it."""
         torch.cuda._sleep(_DELAY_CYCLES)  # type: ignore[no-untyped-call]  # torch's own
+
+    def free_share(self) -> float:
+        """Free memory, that of the allocator's free blocks included, by all there is."""
+        free, total = torch.cuda.mem_get_info()
+        unused = torch.cuda.memory_reserved() - torch.cuda.memory_allocated()
+        return (free + unused) / total
 
     def release(self) -> None:
         """Collect garbage, then return the allocator's free blocks to the device."""

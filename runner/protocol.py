@@ -129,6 +129,9 @@ class Job:
     waits: bool = False
     """Whether the session is started before its turn: it stops at each of GATES. Its cells and
     visits are in the job that stands in the same file when VISITS_GATE is open."""
+    orders: str = ""
+    """File of orders (`runner/standing/orders.py`) that a standing session follows; it has no
+    visits of its own then. Empty: none."""
     version: int = PROTOCOL_VERSION
 
 
@@ -144,6 +147,7 @@ FINISHED = "finished"  # cell, phase, block, arm; phase measure: durations_ns (l
 # trace (file beside the journal) and operators (list of OPERATOR_FIELDS) of `torch`
 FAILED = "failed"  # cell, phase, block, arm, outcome (model.Outcome value), cause
 NOT_RECHECKED = "not_rechecked"  # cell, cause: why its inputs could not be overwritten
+ORDER_FINISHED = "order_finished"  # order: its number; all of it is done or has failed
 SESSION_FINISHED = "session_finished"  # monotonic: when, by the clock of the stamps
 ROOF_STARTED = "roof_started"  # roof: one of PRACTICAL_ROOFS; of no cell, and no cell's failure
 ROOF_FINISHED = "roof_finished"  # roof, launches: ranges `roof_range_name` that were made

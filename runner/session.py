@@ -373,8 +373,10 @@ class Session:
         return failure, self._device.trouble() is not None
 
 
-def open_session(job: Job, journal: Journal, turn: Turn) -> Session:
+def open_session(job: Job, journal: Journal, turn: Turn, kind: type[Session] = Session) -> Session:
     """Load the workload and open the device of a job, each when it is its turn.
+
+    `kind`: the class of the session, which is made.
 
     Raises WorkloadError, DeviceMissingError, or ValueError for an unknown collector; of a session
     that waits NotWantedError and ContextAtImportError as well.
@@ -393,7 +395,7 @@ def open_session(job: Job, journal: Journal, turn: Turn) -> Session:
         visits = make_visits(job, device)
     except RuntimeError as error:
         raise DeviceMissingError(f"torch cannot use the device: {error}") from error
-    return Session(
+    return kind(
         job=job,
         workload=workload,
         device=device,

@@ -12,7 +12,7 @@ from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
 from profiler.machine.environment import capability_of, resolved_architecture
 from profiler.model import Plan
-from profiler.planning.plan import plan_document
+from profiler.planning.plan import foreseen_plan, plan_document
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
 from profiler.sessions.experiment_files import load_experiment
@@ -46,10 +46,13 @@ def show_plan(request: PlanRequest) -> ExitCode:
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=False)
     for note in notes:
         reporter.warn(note)
-    forecasts = forecast(plan, loaded.experiment, request.out)
-    write_json_target(_plan_document(plan, forecasts), request.json_target)
+    foreseen = foreseen_plan(loaded.experiment, plan)
+    forecasts = forecast(foreseen, loaded.experiment, request.out)
+    with_sessions = replace(plan, sessions=foreseen.sessions)
+    write_json_target(_plan_document(with_sessions, forecasts), request.json_target)
     if request.json_target != "-":
-        _print_plan(plan, forecasts, first_command(plan, loaded.experiment), request.color)
+        command = first_command(foreseen, loaded.experiment)
+        _print_plan(with_sessions, foreseen, forecasts, command, request.color)
     return ExitCode.COMPLETE
 
 
@@ -61,12 +64,14 @@ def _plan_document(plan: Plan, forecasts: Sequence[Forecast]) -> dict[str, Any]:
     return document
 
 
-def _print_plan(plan: Plan, forecasts: Sequence[Forecast], command: str, color: str) -> None:
+def _print_plan(
+    plan: Plan, foreseen: Plan, forecasts: Sequence[Forecast], command: str, color: str
+) -> None:
     from profiler.render.console.tables import plan_table
     from profiler.sessions.launch_counts import launch_counts, launches_note
 
     console = make_console(color)
-    console.print(plan_table(plan, launch_counts(plan), launches_note(plan)))
+    console.print(plan_table(plan, launch_counts(foreseen), launches_note(foreseen)))
     for cost in forecasts:
         line = (
             f"{cost.session}: {cost.measured} of {cost.visits} visits measured, "

@@ -28,20 +28,28 @@ from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, t
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
+from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
 from profiler.render.console.tables import final_summary
-from profiler.run_folder.folder import RunFolder, create_run, require_folder
+from profiler.run_folder.folder import (
+    SEARCH_JOURNAL_FILE,
+    RunFolder,
+    create_run,
+    require_folder,
+)
 from profiler.run_folder.load.assemble import Finished, assemble, tool_words
 from profiler.run_folder.load.report import Report
 from profiler.run_folder.recording import find_recording
 from profiler.run_folder.seconds import Seconds
+from profiler.search.live.journal import read_search
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.explain_cells import asked_cells
 from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.search.found import measure_found
 
 _SHOWN_SETTINGS = ("collect.metrics",)
 """Settings under `collect` that also say what a page shows."""
@@ -253,8 +261,10 @@ def _measure(
         seconds=seconds,
         meanwhile=partial(import_ahead, page=request.page),
     )
-    run = measure(to_measure, reporter, watch)
-    finished = assemble(run, planned.loaded, planned.plan)
+    searches = planned.plan.search is not None
+    run = (measure_found if searches else measure)(to_measure, reporter, watch)
+    # Which variants a search leaves to be measured is known only now.
+    finished = assemble(run, planned.loaded, run.plan() if searches else planned.plan)
     return _Results(finished, run.path, watch.stages)
 
 
@@ -266,6 +276,8 @@ def _replay(request: RunRequest, recording: Path) -> _Results:
     ignored = tuple(override for override in request.overrides if _only_measures(override))
     shown = tuple(override for override in request.overrides if override not in ignored)
     planned = _plan(request, shown)
+    if planned.plan.search is not None:
+        planned = replace(planned, plan=_recorded_plan(planned, RunFolder(recording)))
     finished = assemble(RunFolder(recording), planned.loaded, planned.plan, replay=True)
     _require_measured(finished.report, RunFolder(recording), planned.plan)
     if ignored:
@@ -274,6 +286,18 @@ def _replay(request: RunRequest, recording: Path) -> _Results:
         finished = replace(finished, report=report)
     folder = create_run(request.out, planned.loaded.experiment.name, request.created)
     return _Results(finished, folder.path, None)
+
+
+def _recorded_plan(planned: _Planned, recording: RunFolder) -> Plan:
+    """Plan of what the search of a recording left to be measured."""
+    search = read_search(recording.path / SEARCH_JOURNAL_FILE)
+    finished = None if search is None else search.finished
+    if finished is None:
+        raise UsageError(
+            f"{recording.path}: holds no finished search.",
+            remedy="`profiler report` shows what it measured.",
+        )
+    return judged_plan(planned.loaded.experiment, planned.plan, finished.finalists)
 
 
 def _only_measures(override: str) -> bool:

@@ -10,6 +10,7 @@ from profiler.analyse.effects import Effect
 from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
 from profiler.findings.cell_numbers import NUMBER_COLUMNS
 from profiler.findings.findings import Findings
+from profiler.findings.kinds.search import search_document
 from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.ranking import ProblemValue
 from profiler.findings.values import NAN, Value
@@ -28,9 +29,11 @@ def findings_document(findings: Findings) -> Document:
     """Part of a run's JSON that findings give: answer, practical roofs, that of its page."""
     kind = findings.report.page_kind
     kind_document: Document = load_part(kind.document)(findings) if kind.document else {}
+    search = search_document(findings.search)
     return {
         "answer": answer_document(findings),
         "practical_roofs": _practical_roofs(findings),
+        **({} if search is None else {"search": search}),
         **kind_document,
     }
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from profiler.findings.kinds.grid_pairs import GridPairs
+from profiler.findings.kinds.search import SearchFindings, find_search
 from profiler.findings.kinds.steps import Rung, StepEffect
 from profiler.findings.kinds.timers import TimerComparison
 from profiler.findings.kinds.waves import WaveFindings
@@ -108,6 +109,11 @@ class Findings:
         from profiler.findings.why.find import find_why  # noqa: PLC0415 - it reads findings
 
         return find_why(self)
+
+    @cached_property
+    def search(self) -> SearchFindings | None:
+        """Findings of the search before the measurement; None where there was none."""
+        return find_search(self.report.search)
 
     @cached_property
     def timelines(self) -> TimelineFindings:

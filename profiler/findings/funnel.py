@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.model import Cell, CellStatus, Exclusion, Outcome
+from profiler.run_folder.load.report import Report
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,16 @@ _LOSES: tuple[tuple[str, frozenset[Outcome]], ...] = (
     ("measured", frozenset(Outcome) - {Outcome.MEASURED}),
 )
 """Each stage with the outcomes that end at it."""
+
+
+def run_funnel(report: Report) -> tuple[Stage, ...]:
+    """The stages of a run; after a search those of its finalists and of what was not searched.
+
+    What rules left out are configurations of the search then, which its finalists do not add up
+    with.
+    """
+    excluded = () if report.search is not None else report.plan.excluded
+    return funnel(report.plan.cells, report.statuses, excluded)
 
 
 def funnel(

@@ -249,6 +249,72 @@ class PracticalRoof(_Part):
     fault: str | None = Field(description="why it could not be measured")
 
 
+class SearchEstimate(_Part):
+    """Time of a configuration ÷ time of the baseline, over the objective, by the timer."""
+
+    variant: str
+    ratio: Number
+    ratio_low: Number = Field(description="95 % interval")
+    ratio_high: Number
+
+
+class SearchTrial(SearchEstimate):
+    """One evaluation of a search."""
+
+    number: int
+    params: Params
+    outcome: str
+    cause: str
+    stopped_early: bool = Field(description="it was clearly behind before its last block")
+    best_so_far: Number
+    elapsed_s: float
+
+
+class SearchNoise(_Part):
+    """Standard deviations of the logs of ratios."""
+
+    within_looks: float = Field(description="from block to block")
+    between_looks: float = Field(description="from one look at a configuration to the next")
+    repeated_looks: int
+
+
+class SearchImportance(_Part):
+    """How much each parameter matters."""
+
+    method: str
+    explained: float = Field(description="share of the variance that the model predicts unseen")
+    shares: dict[str, float] = Field(description="empty where the model explains too little")
+
+
+class SearchPart(_Part):
+    """A search before the measurement; what it found was then compared as `answer` says."""
+
+    strategy: str
+    seed: int
+    objective: str
+    baseline: str
+    problems: list[str]
+    configurations: int
+    left_out: int = Field(description="further ones that cannot do every problem")
+    tried: int
+    untried: int
+    outcomes: dict[str, int]
+    stopped_early: int
+    seconds: float
+    ended_by: Literal["budget", "space"] | None = Field(description="null: it did not end")
+    best: SearchEstimate | None
+    finalists: list[str]
+    random_draws: int
+    confidence: float
+    better_share_below: Number = Field(
+        description="share of all configurations that may be better than the best, at most; null "
+        "without random draws"
+    )
+    noise: SearchNoise
+    importance: SearchImportance | None
+    evaluations: list[SearchTrial]
+
+
 class Summary(_Part):
     """`summary.json` of a run: raw numbers, units in the keys, missing is null."""
 
@@ -270,6 +336,7 @@ class Summary(_Part):
     ladder: list[Rung] | None = None
     grids: list[Grid] | None = None
     waves: Waves | None = None
+    search: SearchPart | None = None
 
 
 def schema_text() -> str:

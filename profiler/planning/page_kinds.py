@@ -30,6 +30,8 @@ class PageKind:
     """What is found beside winners and ranks: `LADDER`, `PARAMETERS`, `GRIDS`, …"""
     tunes: bool = False
     """Whether the question is which configuration to use, rather than which version is best."""
+    searched: bool = False
+    """Whether it says something where only the best of a search were measured."""
     answer: str = ""
     """Gives the sentences of the answer, where they are other than those of most pages."""
     document: str = ""
@@ -43,12 +45,13 @@ _VIEWS = "profiler.render.kinds"
 PAGE_KINDS: Mapping[str, PageKind] = {
     kind.name: kind
     for kind in (
-        PageKind("versions", view=f"{_VIEWS}.versions:versions_view"),
+        PageKind("versions", view=f"{_VIEWS}.versions:versions_view", searched=True),
         PageKind(
             "autotune",
             view=f"{_VIEWS}.autotune:autotune_view",
             finds=frozenset({RIVAL_PARAMETERS}),
             tunes=True,
+            searched=True,
         ),
         PageKind(
             "ablation",

@@ -22,6 +22,7 @@ from profiler.model import (
     Params,
     Plan,
     Problem,
+    SearchPlan,
     SessionKind,
     SessionPlan,
     Variant,
@@ -41,6 +42,7 @@ from profiler.planning.matrix import (
     value_text,
 )
 from profiler.planning.questions import pairs_asked
+from profiler.planning.searched import search_plan
 from profiler.planning.space import Space
 from profiler.planning.spec import (
     CommandWorkload,
@@ -54,6 +56,9 @@ from profiler.planning.spec.source import FieldPath
 EXPLAINS = "ncu"
 """Collector of explain sessions."""
 
+USUAL_FINALISTS = 5
+"""Finalists that a forecast counts with; three to eight and the quickest at each problem are
+taken."""
 MAX_VISITS = 1_000_000
 """Most visits of a session: about a day under ncu."""
 
@@ -91,15 +96,46 @@ def make_plan(
         seed=experiment.collect.seed,
         cells=cells,
         excluded=(*expanded.excluded, *excluded),
-        sessions=tuple(_sessions(experiment, cells, baseline.id)),
+        sessions=(),
         baseline=baseline.id,
         references=_references(loaded, expanded),
         looks=_looks(experiment),
         final_blocks=experiment.collect.final_blocks,
         questions=experiment.asked,
     )
-    pairs = pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters)
-    return replace(plan, pairs=pairs)
+    if experiment.search is not None:
+        return replace(plan, search=search_plan(loaded, plan))
+    return measured_plan(experiment, plan)
+
+
+def measured_plan(experiment: Experiment, plan: Plan) -> Plan:
+    """A plan with the sessions and the pairs of its cells."""
+    return replace(
+        plan,
+        sessions=tuple(_sessions(experiment, plan.cells, str(plan.baseline))),
+        pairs=pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters),
+    )
+
+
+def judged_plan(experiment: Experiment, plan: Plan, finalists: Iterable[str]) -> Plan:
+    """Plan of what a search leaves to be measured: its finalists (variant ids), and all others.
+
+    The plan itself where it has no search.
+    """
+    if plan.search is None:
+        return plan
+    dropped = set(plan.search.variants) - set(finalists)
+    cells = tuple(cell for cell in plan.cells if cell.variant.id not in dropped)
+    return measured_plan(experiment, replace(plan, cells=cells, search=None))
+
+
+def foreseen_plan(experiment: Experiment, plan: Plan) -> Plan:
+    """What a search will about leave to be measured: its first configurations stand for finalists.
+
+    The plan itself where it has no search.
+    """
+    first = plan.search.variants[:USUAL_FINALISTS] if plan.search is not None else ()
+    return judged_plan(experiment, plan, first)
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -113,6 +149,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "final_blocks": plan.final_blocks,
         "questions": list(plan.questions),
         "pairs": [list(pair) for pair in plan.pairs],
+        "search": _search_document(plan.search),
         "cells": [_cell_document(cell) for cell in plan.cells],
         "excluded": [
             {
@@ -133,6 +170,21 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             }
             for session in plan.sessions
         ],
+    }
+
+
+def _search_document(search: SearchPlan | None) -> dict[str, Any] | None:
+    if search is None:
+        return None
+    return {
+        "strategy": search.strategy,
+        "seed": search.seed,
+        "objective": search.objective,
+        "evaluations": search.evaluations,
+        "seconds": search.seconds,
+        "configurations": len(search.variants),
+        "problems": list(search.problems),
+        "left_out": search.left_out,
     }
 
 

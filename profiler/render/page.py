@@ -26,6 +26,7 @@ from profiler.render.tables import main_table
 from profiler.render.tables import rows as tables
 from profiler.render.tables.explained import explained
 from profiler.render.tables.samples import CellSamples
+from profiler.render.tables.searches import search_section
 from profiler.render.tables.timers import WALL_CLOCK_HEADS, timer_table
 from profiler.render.tables.tuned_cells import CHOSEN_HEADS, tuned_cells
 from profiler.render.tables.tuning_tables import HEADS
@@ -104,6 +105,7 @@ def render_page(findings: Findings) -> str:
         "run_chart": run_chart(findings),
         "why": why(findings),
         "explained": explained(findings),
+        "search": search_section(findings),
         "timers": timer_table(findings),
         **timeline_parts(findings),
         "in_kernel": make_in_kernel_section(findings),

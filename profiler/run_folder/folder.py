@@ -6,6 +6,7 @@
       plan.json    cells, exclusions and sessions, as they were last asked for (in a recording
                    plan.json.gz)
       build.json   one BuildResult per variant
+      search/      of a search: journal.jsonl, and runner.<number>/ with what its processes left
       compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
                        ended), kernels.json (whether its kernels are those of their variants),
@@ -68,6 +69,8 @@ JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
 EXPLAIN_FILES = ("rules.csv", "sass.csv", "source.csv")
 """Pages of the report of an explain session."""
+SEARCH_JOURNAL_FILE = "search/journal.jsonl"
+"""What a search proposed, and what came of it (`profiler.search.live`)."""
 COMPILED_FOLDER = "compiled"
 TOOL_REPORT_FILE = "report.ncu-rep"
 PRIVATE_FILES = ("private/report.nsys-rep", "private/timeline.sqlite")
@@ -589,6 +592,20 @@ def resumable(
 ) -> RunFolder | None:
     """The newest run of the experiment, if at least one of its cells has the key of today.
 
+    As `newest_run` finds it, which `on_odd` is for.
+    """
+    newest = newest_run(out, experiment, on_odd)
+    if newest is None:
+        return None
+    run, record = newest
+    return run if any(record.keys.get(cell) == key for cell, key in keys.items()) else None
+
+
+def newest_run(
+    out: Path, experiment: str, on_odd: Callable[[str], None] = lambda _: None
+) -> tuple[RunFolder, RunRecord] | None:
+    """The newest run of the experiment; None where there is none.
+
     Recordings are passed over: they are finished. So are runs whose run.json is damaged: `on_odd`
     gets a sentence on each, since one of them may have been the newest.
     """
@@ -601,7 +618,4 @@ def resumable(
             continue
         if not record.recording:
             newest = (run, record)
-    if newest is None:
-        return None
-    run, record = newest
-    return run if any(record.keys.get(cell) == key for cell, key in keys.items()) else None
+    return newest

@@ -23,6 +23,7 @@ from profiler.run_folder.folder import (
     PLAN_FILE,
     RESULT_FILE,
     RUN_FILE,
+    SEARCH_JOURNAL_FILE,
     SESSION_FILE,
     SPEC_FILE,
     RunFolder,
@@ -130,6 +131,8 @@ def _write_recorded(run: RunFolder, target: Path, redaction: _Redaction) -> None
     for name in (RUN_FILE, SPEC_FILE, PLAN_FILE, BUILD_FILE, SECONDS_FILE):
         _copy_text(run.path / name, target / name, redaction)
     compress(target / PLAN_FILE, level=9)
+    _copy_text(run.path / SEARCH_JOURNAL_FILE, target / SEARCH_JOURNAL_FILE, redaction)
+    compress(target / SEARCH_JOURNAL_FILE, level=9)
     recording = RunFolder(target)
     recording.write_record(replace(recording.record(), recording=True))
     for attempt in run.attempts():

@@ -45,7 +45,7 @@ from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.sources import digests_now, watched_folders
 from profiler.sessions.timeline_tools import NSYS, TimelineTools
 
-_LOCK_TIMEOUT_S = 3600.0
+LOCK_TIMEOUT_S = 3600.0
 """How long to wait for another run on the same GPU; a long sweep takes most of an hour."""
 
 
@@ -87,6 +87,11 @@ class MeasureRequest:
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
 
+    @property
+    def build_root(self) -> Path:
+        """Folder of the libraries of all experiments."""
+        return self.out / ".build"
+
 
 def build_plan(  # noqa: PLR0913 - all but three by keyword
     experiment: Experiment,
@@ -95,10 +100,11 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
     *,
     arch: str,
     build_root: Path,
+    jobs: int | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     on_wait: Callable[[str], None] = lambda _: None,
 ) -> tuple[BuildResult, ...]:
-    """Build every variant of a plan for one architecture."""
+    """Build every variant of a plan for one architecture; `jobs` as `build_variants` has them."""
     recipes = _recipes(experiment, variants, space)
     return build_variants(
         variants,
@@ -106,6 +112,7 @@ def build_plan(  # noqa: PLR0913 - all but three by keyword
         arch=arch,
         build_root=build_root,
         time_limit_s=experiment.build.time_limit_s,
+        jobs=jobs,
         on_progress=on_progress,
         on_wait=on_wait,
         launch_params=_at_launch(variants, space),
@@ -135,6 +142,29 @@ def _recipe(experiment: Experiment, variant: Variant, space: Space) -> Recipe | 
 
 def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch) -> RunFolder:
     """Build and measure; returns the run folder, which holds everything also when this raises."""
+    builds = build_all(request, reporter, watch)
+    keys = keys_of(request, builds)
+    with gpu_lock(
+        request.machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say
+    ) as lock:
+        # Only here, because whoever held the lock may have measured what is missing.
+        run = _run_folder(request, keys, reporter)
+        measure_in(
+            run,
+            request,
+            builds=builds,
+            keys=keys,
+            lock_file=lock.session_file,
+            reporter=reporter,
+            watch=watch,
+        )
+    return run
+
+
+def build_all(
+    request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch
+) -> tuple[BuildResult, ...]:
+    """Build every variant of the plan."""
     experiment = request.loaded.experiment
     with watch.stage("build"), request.seconds.step("builds"):
         builds = build_plan(
@@ -142,59 +172,76 @@ def measure(request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatc
             request.plan.variants,
             request.space,
             arch=request.machine.architecture(experiment.build.arch),
-            build_root=request.out / ".build",
+            build_root=request.build_root,
             on_progress=lambda done, total: reporter.detail(f"build: step {done} of {total}"),
             on_wait=reporter.say,
         )
-        stamped = _build_stamped(request, builds, reporter)
     if any(build.command or not build.ok for build in builds):
         reporter.say(_build_line(builds))
     for note in without_effect(request.plan.variants, builds):
         reporter.warn(note)
-    keys = _keys(request, builds)
-    with gpu_lock(
-        request.machine.environment.gpu_uuid, timeout_s=_LOCK_TIMEOUT_S, on_wait=reporter.say
-    ) as lock:
-        # Only here, because whoever held the lock may have measured what is missing.
-        run = _run_folder(request, keys, reporter)
-        run.note_machine(request.machine.environment, request.plan.seed, request.loaded.base)
-        run.write_spec(request.loaded.text)
-        run.write_plan(request.plan)
-        run.write_builds(builds)
-        record = _record(request, run, keys)
-        run.write_record(record)
-        _say_edited(run, record, reporter)
-        measurement = Measurement(
-            loaded=request.loaded,
-            plan=request.plan,
-            machine=request.machine,
-            run=run,
-            builds=builds,
-            keys=keys,
-            lock_file=lock.session_file,
-            reporter=reporter,
-            space=request.space,
-            opened=record.opened,
-            seconds=request.seconds,
-            meanwhile=request.meanwhile,
-            took=run.seconds(),
-            earlier=frozenset(attempt.folder for attempt in run.attempts()),
-            stamped=stamped,
-        )
-        with _deletion_named(run), measurement:
-            measurement.save_what_was_left()
-            measurement.check_kernels_of_what_was_left()
-            agenda = steps(request.plan)
-            for place, step in enumerate(agenda, start=1):
-                with _record_updated(measurement, record, watch):
-                    _measure_step(request, measurement, step, agenda[place:], watch)
-            if _explains(request):
-                with _record_updated(measurement, record, watch):
-                    _measure_explained(request, measurement, reporter, watch)
-            if request.timeline:
-                with _record_updated(measurement, record, watch):
-                    _measure_timeline(request, measurement, watch)
-    return run
+    return builds
+
+
+def measure_in(  # noqa: PLR0913 - all but the first two by keyword
+    run: RunFolder,
+    request: MeasureRequest,
+    *,
+    builds: Sequence[BuildResult],
+    keys: Mapping[str, str],
+    lock_file: Path,
+    reporter: ProgressReporter,
+    watch: Stopwatch,
+) -> None:
+    """Measure what is missing of a plan in a run folder, while the lock on the GPU is held."""
+    record = begin(run, request, builds, keys)
+    _say_edited(run, record, reporter)
+    measurement = Measurement(
+        loaded=request.loaded,
+        plan=request.plan,
+        machine=request.machine,
+        run=run,
+        builds=builds,
+        keys=keys,
+        lock_file=lock_file,
+        reporter=reporter,
+        space=request.space,
+        opened=record.opened,
+        seconds=request.seconds,
+        meanwhile=request.meanwhile,
+        took=run.seconds(),
+        earlier=frozenset(attempt.folder for attempt in run.attempts()),
+        stamped=_build_stamped(request, builds, reporter),
+    )
+    with _deletion_named(run), measurement:
+        measurement.save_what_was_left()
+        measurement.check_kernels_of_what_was_left()
+        agenda = steps(request.plan)
+        for place, step in enumerate(agenda, start=1):
+            with _record_updated(measurement, record, watch):
+                _measure_step(request, measurement, step, agenda[place:], watch)
+        if _explains(request):
+            with _record_updated(measurement, record, watch):
+                _measure_explained(request, measurement, reporter, watch)
+        if request.timeline:
+            with _record_updated(measurement, record, watch):
+                _measure_timeline(request, measurement, watch)
+
+
+def begin(
+    run: RunFolder,
+    request: MeasureRequest,
+    builds: Sequence[BuildResult],
+    keys: Mapping[str, str],
+) -> RunRecord:
+    """Write down what is measured, before it is; gives the record of the run."""
+    run.note_machine(request.machine.environment, request.plan.seed, request.loaded.base)
+    run.write_spec(request.loaded.text)
+    run.write_plan(request.plan)
+    run.write_builds(builds)
+    record = _record(request, run, keys)
+    run.write_record(record)
+    return record
 
 
 def _build_stamped(
@@ -425,7 +472,8 @@ def _look_title(plan: Plan, session: SessionPlan, look: int) -> str:
     return f"{session.name}, look {look + 1} of {len(plan.looks)}"
 
 
-def _keys(request: MeasureRequest, builds: Sequence[BuildResult]) -> dict[str, str]:
+def keys_of(request: MeasureRequest, builds: Sequence[BuildResult]) -> dict[str, str]:
+    """Key of each cell of the plan."""
     experiment = request.loaded.experiment
     return cell_keys(
         request.plan.cells,

@@ -468,42 +468,24 @@ class Measurement:
         libraries = {build.variant: build.library for build in self.builds}
         if session.kind is SessionKind.IN_KERNEL:
             libraries |= self.stamped
-        return protocol.Job(
+        job = runner_job(
+            self.loaded,
+            workload,
+            self.machine,
+            self.run,
             session=session.name,
-            workload=workload.target(self.loaded.base),
-            description=workload.document(self.loaded.base)
-            if isinstance(workload, CudaWorkload)
-            else None,
             collector=session.collector,
-            device=self.machine.device,
-            seed=collect.seed,
-            journal="",
+        )
+        return replace(
+            job,
             cells=tuple(
-                _job_cell(cell, libraries, check=cell.id not in checked, recheck=collect.recheck)
+                job_cell(cell, libraries, check=cell.id not in checked, recheck=collect.recheck)
                 for cell in self.plan.cells
             ),
-            visits=(),
-            tolerances={
-                dtype: protocol.Tolerance(bound.absolute, bound.relative)
-                for dtype, bound in self.loaded.experiment.tolerance.items()
-            },
-            warmups=collect.warmups,
             repeats=collect.repeats if "repeats" in kind.settings else 1,
             launches=timelines.launches if recorded else 1,
             capture=timelines.capture,
-            watched={
-                label: str(folder)
-                for label, folder in watched_folders(
-                    self.loaded.experiment, self.loaded.base
-                ).items()
-            },
-            unwatched=tuple(map(str, self._result_folders())),
         )
-
-    def _result_folders(self) -> tuple[Path, ...]:
-        """Where runs of this experiment and built libraries are written."""
-        runs = self.run.path.resolve().parent
-        return runs, runs.parent / ".build"
 
     def _roofs(self, session: SessionPlan) -> tuple[str, ...]:
         """Practical roofs that a session is to measure: those that no earlier attempt has.
@@ -682,9 +664,46 @@ def _command_result(
     return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
 
 
-def _job_cell(
+def runner_job(  # noqa: PLR0913 - what a job is made of, its names by keyword
+    loaded: LoadedSpec,
+    workload: ModuleWorkload | CudaWorkload,
+    machine: Machine,
+    run: RunFolder,
+    *,
+    session: str,
+    collector: str,
+) -> protocol.Job:
+    """Job of a session without its cells and visits."""
+    experiment = loaded.experiment
+    collect = experiment.collect
+    results = run.path.resolve().parent
+    return protocol.Job(
+        session=session,
+        workload=workload.target(loaded.base),
+        description=workload.document(loaded.base) if isinstance(workload, CudaWorkload) else None,
+        collector=collector,
+        device=machine.device,
+        seed=collect.seed,
+        journal="",
+        cells=(),
+        visits=(),
+        tolerances={
+            dtype: protocol.Tolerance(bound.absolute, bound.relative)
+            for dtype, bound in experiment.tolerance.items()
+        },
+        warmups=collect.warmups,
+        watched={
+            label: str(folder) for label, folder in watched_folders(experiment, loaded.base).items()
+        },
+        # Where runs of this experiment and built libraries are written.
+        unwatched=(str(results), str(results.parent / ".build")),
+    )
+
+
+def job_cell(
     cell: Cell, libraries: Mapping[str, str | None], *, check: bool, recheck: bool
 ) -> protocol.JobCell:
+    """A cell as the runner needs it; `libraries` by variant id."""
     return protocol.JobCell(
         id=cell.id,
         variant=cell.variant.name,

@@ -102,19 +102,19 @@ def run_session(  # noqa: PLR0913 - all but the command are by keyword, most hav
             on_start()
             timed_out = _wait(process, follow, watchdog)
         except KeyboardInterrupt:
-            _stop(process, limits.grace_s)
+            stop(process, limits.grace_s)
             follow()
             raise Interrupted(
                 "Interrupted; what was measured is kept.",
                 remedy="Run the same command again: it goes on with what is missing.",
             ) from None
         if timed_out:
-            _stop(process, limits.grace_s)
+            stop(process, limits.grace_s)
         follow()
     records = tuple(protocol.read_journal(journal)) if journal is not None else None
     return SessionResult(
         returncode=process.returncode,
-        cause=_cause(process.returncode, records, timed_out=timed_out),
+        cause=cause_of(process.returncode, records, timed_out=timed_out),
         failing_cell=failing_cell(records or ()),
         seconds=time.monotonic() - started,
     )
@@ -137,7 +137,8 @@ def failing_cell(records: Iterable[Record]) -> FailingCell | None:
     return open_step
 
 
-def _cause(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> Cause:
+def cause_of(returncode: int, records: tuple[Record, ...] | None, *, timed_out: bool) -> Cause:
+    """Why a process ended, by its exit code and the records of its journal (None: it has none)."""
     said_so = any(record.get("event") == protocol.SESSION_FINISHED for record in records or ())
     if timed_out:  # after the last visit it is the tool that hangs, and no cell
         return Cause.DIED if said_so else Cause.TIMED_OUT
@@ -200,7 +201,7 @@ def stopped_on_leaving(process: subprocess.Popen[Any], grace_s: float) -> Iterat
         yield
     finally:
         if process.poll() is None:
-            _stop(process, grace_s)
+            stop(process, grace_s)
         if process.stdin is not None:
             process.stdin.close()
         kill_group(process.pid)
@@ -217,7 +218,7 @@ def _wait(process: subprocess.Popen[bytes], follow: Callable[[], None], watchdog
             return True
 
 
-def _stop(process: subprocess.Popen[Any], grace_s: float) -> None:
+def stop(process: subprocess.Popen[Any], grace_s: float) -> None:
     """Tell the guard to end what it guards; where even that hangs, kill the group.
 
     So does a second Ctrl-C: what the tool has not printed then comes from its report.

@@ -168,7 +168,7 @@ class _State:
     def _refuse_what_no_attempt_can_mend(
         self, folder: Path, result: SessionResult, records: Sequence[Record], got: Set[Visit]
     ) -> None:
-        error = _session_failed(result, records)
+        error = session_failed(result, records)
         lost = journal_visits(folder) - got
         if error is None and (lost or result.cause is not Cause.FINISHED):
             error = self.collector.diagnose(folder, result.returncode)
@@ -176,7 +176,7 @@ class _State:
             nothing_ever = not got and not self.measured and not self.has_samples
             error = self.collector.nothing_seen(folder) if nothing_ever else None
         if error is None and result.cause is Cause.DIED:
-            error = _ended_from_outside(result)
+            error = ended_from_outside(result)
         if error is not None:
             raise error
 
@@ -185,12 +185,12 @@ class _State:
         failing = result.failing_cell
         if failing is None or result.cause is Cause.FINISHED or failing.cell in self.failures:
             return None
-        if result.cause is Cause.DIED and _may_be_innocent(result, self.collector):
+        if result.cause is Cause.DIED and may_be_innocent(result, self.collector):
             # A second time with the same cell is no chance.
             self.strikes[failing.cell] += 1
             if self.strikes[failing.cell] < 2:
                 return None
-        outcome, cause = _verdict(self.collector, folder, result)
+        outcome, cause = fault_of_end(self.collector, folder, result)
         where = f"in {failing.phase}"
         if failing.block is not None:
             where += f" of block {failing.block}"
@@ -249,7 +249,7 @@ def _unseen(
     ]
 
 
-def _session_failed(result: SessionResult, records: Sequence[Record]) -> ProfilerError | None:
+def session_failed(result: SessionResult, records: Sequence[Record]) -> ProfilerError | None:
     """Error of a runner that could not start."""
     for record in records:
         if record.get("event") == protocol.SESSION_FAILED:
@@ -260,7 +260,7 @@ def _session_failed(result: SessionResult, records: Sequence[Record]) -> Profile
     return None
 
 
-def _ended_from_outside(result: SessionResult) -> ProfilerError | None:
+def ended_from_outside(result: SessionResult) -> ProfilerError | None:
     """Interruption that the exit code of a session stands for, or None."""
     outside = (protocol.EXIT_INTERRUPTED, protocol.EXIT_TERMINATED, -signal.SIGINT, -signal.SIGTERM)
     if result.returncode not in outside:
@@ -272,7 +272,7 @@ def _ended_from_outside(result: SessionResult) -> ProfilerError | None:
     )
 
 
-def _may_be_innocent(result: SessionResult, collector: Collector) -> bool:
+def may_be_innocent(result: SessionResult, collector: Collector) -> bool:
     """Whether something else than the cell may have ended the process.
 
     Either the tool died, which hands on its target's end as a code (/usr/local/cuda/bin/ncu is a
@@ -285,7 +285,7 @@ def _may_be_innocent(result: SessionResult, collector: Collector) -> bool:
     return sent is signal.SIGKILL
 
 
-def _verdict(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
+def fault_of_end(collector: Collector, folder: Path, result: SessionResult) -> tuple[Outcome, str]:
     """Outcome and cause of what was running when a process ended before its time."""
     if result.cause is Cause.TIMED_OUT:
         return Outcome.TIMED_OUT, "made no progress within the time limit"

@@ -655,6 +655,7 @@ def test_the_document() -> None:
         "final_blocks",
         "questions",
         "pairs",
+        "search",
         "cells",
         "excluded",
         "sessions",

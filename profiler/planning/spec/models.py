@@ -31,6 +31,7 @@ from profiler.planning.questions import Question
 from profiler.planning.spec.cuda_file import is_cuda_file, with_joined_sizes
 from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.rules import Rules
+from profiler.planning.spec.search import Search
 from profiler.planning.spec.source import kind_of
 from profiler.planning.spec.values import (
     LARGEST_INTEGER,
@@ -595,6 +596,11 @@ class Experiment(SpecModel):
         "Default: `best` and `baseline`; with a page of kind `progression` also `steps`, of kind "
         "`ablation` also `effects`.",
     )
+    search: Search | None = Field(
+        default=None,
+        description="Search the variants instead of measuring each: the best found, the baseline "
+        "and the references are then compared as ever. See docs/search.md.",
+    )
     page: Page = Field(default_factory=Page, description="Which page to write.")
     build: Build = Field(default_factory=Build, description="Compiler settings.")
 
@@ -623,6 +629,23 @@ class Experiment(SpecModel):
             raise wrong(
                 "collect.replay_mode: application starts the whole process once per pass, with all "
                 "visits in it: it is for external commands; use range"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _search_fits(self) -> Self:
+        if self.search is None:
+            return self
+        if isinstance(self.workload, CommandWorkload):
+            raise wrong(
+                "search: an external command is a process for each visit; a search needs a "
+                "workload in Python or a .cu file"
+            )
+        if not PAGE_KINDS[self.page.kind].searched:
+            kinds = [name for name, kind in PAGE_KINDS.items() if kind.searched]
+            raise wrong(
+                f"search: a page of kind {self.page.kind} needs every variant; use "
+                f"{' or '.join(kinds)}"
             )
         return self
 

@@ -33,6 +33,7 @@ from profiler.planning.spec.models import (
 from profiler.planning.spec.own_formula import OwnFormula
 from profiler.planning.spec.parts import Parts
 from profiler.planning.spec.rules import Condition, Rule
+from profiler.planning.spec.search import Search
 from profiler.planning.spec.workloads import CommandWorkload, ModuleWorkload
 
 MODELS: tuple[type[BaseModel], ...] = (
@@ -52,6 +53,7 @@ MODELS: tuple[type[BaseModel], ...] = (
     OwnFormula,
     Timeline,
     Tolerance,
+    Search,
     Page,
     Build,
 )

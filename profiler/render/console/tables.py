@@ -15,7 +15,7 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
-from profiler.model import BuildResult, KernelFacts, Plan, Problem, Variant
+from profiler.model import BuildResult, KernelFacts, Plan, Problem, SearchPlan, Variant
 from profiler.planning.problem_names import distinct
 from profiler.render.console.run import run_tables
 from profiler.render.console.terminal import Paragraph, TextTable
@@ -29,6 +29,7 @@ from profiler.render.words import numbers
 from profiler.render.words.answer import answer_of
 from profiler.render.words.kernel_names import readable_kernel
 from profiler.render.words.names import shorten
+from profiler.render.words.searches import search_summary
 
 _MOST_SENTENCES = 5
 """Sentences of the answer: the first four, and the last, on what was measured."""
@@ -55,7 +56,10 @@ def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableTyp
     if not verbose and len(sentences) > _MOST_SENTENCES:
         sentences = (*sentences[: _MOST_SENTENCES - 1], sentences[-1])
     answer = " ".join("".join(part.text for part in sentence) for sentence in sentences)
-    return Group(Paragraph(answer, "bold"), Text(), *run_tables(findings, verbose=verbose))
+    search = findings.search
+    missing = () if search is None else (Paragraph(search_summary(search)), Text())
+    tables = run_tables(findings, verbose=verbose)
+    return Group(Paragraph(answer, "bold"), Text(), *missing, *tables)
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
@@ -121,7 +125,9 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
                 _plain(exclusion.reason), exclusion.stage, str(exclusion.count), examples
             )
         parts.append(excluded)
-    sessions = _table("Sessions")
+    if plan.search is not None:
+        parts.append(_search_table(plan.search))
+    sessions = _table("Sessions" if plan.search is None else "Sessions after the search, about")
     _columns(sessions, "session", "collector", fixed=True)
     _columns(sessions, "kind", fixed=True, drop=2)
     _columns(sessions, "visits", "blocks", right=True)
@@ -136,6 +142,22 @@ def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> Render
             _plain(", ".join(session.metrics)),
         )
     return Group(*parts, sessions, _launches_table(launches, note))
+
+
+def _search_table(search: SearchPlan) -> TextTable:
+    """What is searched, and how."""
+    table = _table("Search, by CUDA events")
+    _columns(table, "strategy", fixed=True)
+    _columns(table, "budget", "configurations", "problems", right=True)
+    _columns(table, "objective", name=True)
+    budget = f"{search.evaluations} evaluations" if search.evaluations else f"{search.seconds:g} s"
+    configurations, problems = len(search.variants), len(search.problems)
+    table.add_row(
+        search.strategy, budget, str(configurations), str(problems), _plain(search.objective)
+    )
+    if search.left_out:
+        table.caption = f"{search.left_out} more cannot do every problem of the objective."
+    return table
 
 
 def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from profiler.findings.findings import Findings
-from profiler.findings.funnel import funnel
+from profiler.findings.funnel import run_funnel
 from profiler.findings.values import NAN
 from profiler.model import Problem, Variant
 from profiler.render.figures import effect_figures
@@ -51,7 +51,7 @@ def autotune_view(findings: Findings) -> View:
         "single_choice": single_choice_rows(findings),
         "effects": parameter_effects(findings),
         "needs": needs(findings),
-        "funnel": funnel(report.plan.cells, report.statuses, report.plan.excluded),
+        "funnel": run_funnel(report),
         **problem_parts(findings),
         **metric_parts(findings),
     }

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.findings.findings import Findings
-from profiler.findings.funnel import Stage, funnel
+from profiler.findings.funnel import Stage, run_funnel
 from profiler.findings.made_sessions import MadeSession
 from profiler.metrics.labels import Label
 from profiler.model import Environment
@@ -54,7 +54,7 @@ def method(findings: Findings) -> Method:
     named = {session.name for session in findings.sessions}
     return Method(
         environment=tuple(_environment(report.environment)),
-        funnel=funnel(report.plan.cells, report.statuses, report.plan.excluded),
+        funnel=run_funnel(report),
         sessions=findings.sessions,
         other_commands=tuple(
             (name, command) for name, command in report.commands.items() if name not in named

@@ -33,6 +33,7 @@ from profiler.run_folder.load.attempts import Loaded, load_attempt
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
 from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import ReplayInfo, Report
+from profiler.run_folder.load.searches import search_of
 from profiler.run_folder.load.throttling import counting_timelines
 from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
 from profiler.run_folder.redact import (
@@ -85,6 +86,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
     rules = Rules(len(plan.looks) or 1, loaded.experiment.margin_pct / 100)
     summary = summarise(samples, cells=results.cells, baseline=plan.baseline, ranked=ranked)
     replayed = _replay_info(record) if replay else None
+    search, search_notices = search_of(run, private, names)
     report = Report(
         title=loaded.experiment.title or loaded.experiment.name,
         description=loaded.experiment.description,
@@ -100,6 +102,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         notices=(
             *_replay_notice(replayed),
             *_other_timer(plan, samples),
+            *search_notices,
             *(
                 Notice(NoticeKind.ATTEMPT_LINKED, {"attempt": name})
                 for name in run.linked_attempts()
@@ -136,6 +139,7 @@ def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = F
         timelines=_timelines(plan, results, loaded_attempts),
         in_kernel=_in_kernel(results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
+        search=search,
         practical_roofs=measured_roofs(loaded_attempts),
         practical_roof_faults={
             roof: without_names(without_private(cause, private), names)

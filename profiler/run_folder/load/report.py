@@ -19,6 +19,7 @@ from profiler.model import BuildResult, CellStatus, Environment, Plan, Span
 from profiler.notices import Notice
 from profiler.parse.stamps import KernelStamps
 from profiler.planning.page_kinds import PAGE_KINDS, PageKind
+from profiler.search.live.records import SearchRecord
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Report:
     roofs without one are not in it."""
     practical_roof_faults: Mapping[str, str] = field(default_factory=dict)
     """Why a practical roof could not be measured, by roof."""
+    search: SearchRecord | None = None
+    """What was searched before the cells were measured; None where every variant was measured."""
     range_counters: pd.DataFrame = field(default_factory=pd.DataFrame)
     """One row per cell and path of NVTX ranges inside the visit: `cell path depth name kernels`
     and a column per metric; empty where the counters were not collected by range."""

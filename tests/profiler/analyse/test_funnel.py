@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from types import SimpleNamespace
 
+import pytest
 from analyse_frames import make_cell
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.findings.funnel import funnel
+from profiler.findings.funnel import funnel, run_funnel
 from profiler.model import CellStatus, Exclusion, Outcome
 
 CELLS = [make_cell(variant, problem) for variant in "abcd" for problem in "pq"]
@@ -50,3 +52,11 @@ def test_what_rules_left_out_comes_first() -> None:
     first, second, *_ = funnel(CELLS, {}, rules)
     assert (first.name, first.variants, first.cells) == ("possible", 176, 11)
     assert (second.name, second.variants, second.cells) == ("planned", 4, 8)
+
+
+@pytest.mark.parametrize(("search", "first"), [(None, "possible"), ("a search", "planned")])
+def test_finalists_do_not_add_up_with_what_rules_left_out(search: str | None, first: str) -> None:
+    rules = (Exclusion("too large", 7, "variant"),)
+    plan = SimpleNamespace(cells=CELLS, excluded=rules)
+    stages = run_funnel(SimpleNamespace(plan=plan, statuses={}, search=search))
+    assert stages[0].name == first

@@ -1,0 +1,125 @@
+"""Records of a live search, as its journal keeps them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from pydantic import Discriminator
+
+from profiler.model import Outcome
+from profiler.search.space import Value
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What is searched: first record of a journal."""
+
+    key: str
+    """Hash of everything that a result depends on, and of the strategy with its seed."""
+    strategy: str
+    seed: int
+    objective: str
+    baseline: str
+    """Id of the variant whose time every time is divided by."""
+    problems: tuple[str, ...]
+    """Ids of the problems that each proposal is measured at."""
+    parameters: Mapping[str, tuple[Value, ...]]
+    """Values by name, over all configurations."""
+    configurations: int
+    left_out: int
+    event: Literal["terms"] = "terms"
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A configuration that the strategy proposed."""
+
+    variant: str
+    """Variant id."""
+    params: Mapping[str, Value]
+    event: Literal["proposed"] = "proposed"
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """What came of a proposal: log ratios of time, or why there are none."""
+
+    variant: str
+    outcome: Outcome
+    cause: str = ""
+    log_ratios: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """By problem id, of each block: log of the time divided by the baseline's in that block."""
+    duration_ns: Mapping[str, float] = field(default_factory=dict)
+    """Median time by problem id."""
+    stopped_early: bool = False
+    """Whether blocks were left out because it was clearly behind."""
+    build_s: float = 0.0
+    """Seconds of the build that it was part of."""
+    measured_s: float = 0.0
+    """Seconds from its first order to its last result."""
+    elapsed_s: float = 0.0
+    """Seconds of the search up to here, over all executions."""
+    event: Literal["evaluated"] = "evaluated"
+
+
+@dataclass(frozen=True)
+class LookedAgain:
+    """Another look at the best so far: what it differs by from earlier looks is noise."""
+
+    variant: str
+    log_ratios: Mapping[str, tuple[float, ...]]
+    event: Literal["looked_again"] = "looked_again"
+
+
+@dataclass(frozen=True)
+class RunnerEnded:
+    """The process that measures ended before its time; another one went on."""
+
+    cause: str
+    event: Literal["runner_ended"] = "runner_ended"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The end of a search, and which variants it hands on."""
+
+    reason: Literal["budget", "space"]
+    """The budget is spent, or every configuration was tried."""
+    finalists: tuple[str, ...]
+    """Variant ids, the best first."""
+    event: Literal["finished"] = "finished"
+
+
+Record = Annotated[
+    Terms | Proposed | Evaluated | LookedAgain | RunnerEnded | Finished, Discriminator("event")
+]
+
+
+@dataclass(frozen=True)
+class SearchRecord:
+    """Everything that a journal holds."""
+
+    terms: Terms
+    proposed: Mapping[str, Mapping[str, Value]]
+    """Parameters by variant id, in the order of the proposals."""
+    evaluations: tuple[Evaluated, ...]
+    looks: tuple[LookedAgain, ...]
+    runner_ends: tuple[str, ...]
+    finished: Finished | None
+    """None where the search was stopped before its end."""
+
+
+def search_record(records: tuple[Record, ...]) -> SearchRecord | None:
+    """The records of a journal, sorted; None where it does not begin with its terms."""
+    if not records or not isinstance(records[0], Terms):
+        return None
+    return SearchRecord(
+        terms=records[0],
+        proposed={r.variant: r.params for r in records if isinstance(r, Proposed)},
+        evaluations=tuple(r for r in records if isinstance(r, Evaluated)),
+        looks=tuple(r for r in records if isinstance(r, LookedAgain)),
+        runner_ends=tuple(r.cause for r in records if isinstance(r, RunnerEnded)),
+        finished=next((r for r in reversed(records) if isinstance(r, Finished)), None),
+    )

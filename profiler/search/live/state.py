@@ -1,0 +1,191 @@
+"""A search under way: the strategy, and all that its journal holds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from profiler.model import Params
+from profiler.search.history import History
+from profiler.search.live.finalists import finalists
+from profiler.search.live.journal import SearchJournal
+from profiler.search.live.noise import (
+    Estimate,
+    Noise,
+    block_values,
+    estimate,
+    estimate_noise,
+    estimates,
+    looks_by_variant,
+)
+from profiler.search.live.records import (
+    Evaluated,
+    Finished,
+    LookedAgain,
+    Proposed,
+    Record,
+    RunnerEnded,
+    SearchRecord,
+    Terms,
+    search_record,
+)
+from profiler.search.registry import make_strategy
+from profiler.search.space import SearchSpace
+
+
+class LiveSearch:
+    """Proposes variants and takes their results; everything is in the journal first.
+
+    A journal that holds records of the same terms is gone through again: the strategy is asked and
+    told in the same order, and goes on as if it had never stopped.
+    """
+
+    def __init__(
+        self, terms: Terms, variants: Mapping[str, Params], journal: SearchJournal
+    ) -> None:
+        """`variants`: parameters by variant id, of all configurations."""
+        self._space = SearchSpace.of_configurations(list(variants.values()))
+        self._id_of = {self._configuration(params): id_ for id_, params in variants.items()}
+        self._params = variants
+        self._history = History(self._space)
+        self._strategy = make_strategy(terms.strategy, self._history, terms.seed)
+        self._journal = journal
+        self._records: list[Record] = []
+        self.diverged = False
+        """Whether the strategy proposed something else than the journal says (another version of
+        Optuna): what it was told counts all the same."""
+        journal.cut_torn_line()
+        if search_terms(journal) != terms:
+            journal.begin_anew()
+            self._write(terms)
+        else:
+            for record in journal.records:
+                self._replay(record)
+
+    def _configuration(self, params: Params) -> int:
+        configuration = self._space.find(params)
+        if configuration is None:
+            raise ValueError(f"no configuration of the space: {dict(params)}")
+        return configuration
+
+    def _write(self, record: Record) -> None:
+        self._journal.append(record)
+        self._records.append(record)
+
+    # ---- the journal again ----
+
+    def _replay(self, record: Record) -> None:
+        self._records.append(record)
+        if isinstance(record, Proposed):
+            self._propose_again(self._configuration(record.params))
+        elif isinstance(record, Evaluated):
+            self._tell_strategy(record)
+
+    def _propose_again(self, configuration: int) -> None:
+        if not self.diverged:
+            proposal = self._strategy.ask()
+            self.diverged = proposal != configuration
+            if self.diverged:  # nobody measured it: it may be proposed later
+                self._history.seen[proposal] = False
+                self._history.unseen_count += 1
+        self._history.see(configuration)
+
+    # ---- forward ----
+
+    @property
+    def record(self) -> SearchRecord:
+        """All records so far."""
+        record = search_record(tuple(self._records))
+        if record is None:
+            raise ValueError("a search begins with its terms")
+        return record
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """Ids of variants that were proposed and have no result, in the order of proposals."""
+        done = {record.variant for record in self._records if isinstance(record, Evaluated)}
+        return tuple(
+            record.variant
+            for record in self._records
+            if isinstance(record, Proposed) and record.variant not in done
+        )
+
+    @property
+    def proposals(self) -> int:
+        """Number of proposals so far."""
+        return sum(isinstance(record, Proposed) for record in self._records)
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether every configuration was proposed."""
+        return self._history.unseen_count == 0
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of the search up to its last result, over all executions."""
+        times = (record.elapsed_s for record in self._records if isinstance(record, Evaluated))
+        return max(times, default=0.0)
+
+    def propose(self) -> str:
+        """Id of the variant that the strategy proposes; there must be an unseen one."""
+        variant = self._id_of[self._strategy.ask()]
+        self._write(Proposed(variant, dict(self._params[variant])))
+        return variant
+
+    def take(self, evaluated: Evaluated) -> None:
+        """Take the result of a proposal."""
+        self._write(evaluated)
+        self._tell_strategy(evaluated)
+
+    def take_look(self, variant: str, log_ratios: Mapping[str, tuple[float, ...]]) -> None:
+        """Take another look at a variant; the strategy keeps the value of the first."""
+        self._write(LookedAgain(variant, log_ratios))
+
+    def note_runner_end(self, cause: str) -> None:
+        """Write down that the process that measures had to be started again."""
+        self._write(RunnerEnded(cause))
+
+    def finish(self) -> tuple[str, ...]:
+        """Choose the finalists and end the search; gives their variant ids, the best first."""
+        record = self.record
+        if record.finished is not None and record.finished == self._records[-1]:
+            return record.finished.finalists
+        chosen = finalists(record)
+        self._write(Finished("space" if self.exhausted else "budget", chosen))
+        return chosen
+
+    def _tell_strategy(self, evaluated: Evaluated) -> None:
+        configuration = self._configuration(self._params[evaluated.variant])
+        values = block_values(evaluated.log_ratios, self.record.terms.objective)
+        value = math.exp(sum(values) / len(values)) if values else None
+        self._history.tell(configuration, value)
+        self._strategy.tell(configuration, value)
+
+    # ---- what is known of the values ----
+
+    def noise(self) -> Noise:
+        """Noise of the values so far."""
+        return estimate_noise(looks_by_variant(self.record))
+
+    def best(self) -> Estimate | None:
+        """The variant with the smallest value; None while everything failed."""
+        known = estimates(self.record).values()
+        return min(known, key=lambda estimate: estimate.value, default=None)
+
+    def estimate_of(self, variant: str) -> Estimate:
+        """Value of a variant that was measured."""
+        return estimates(self.record)[variant]
+
+    def is_behind(self, log_ratios: Mapping[str, tuple[float, ...]]) -> bool:
+        """Whether a variant of which these blocks were measured is clearly behind the best."""
+        best = self.best()
+        values = block_values(log_ratios, self.record.terms.objective)
+        if best is None or not values:
+            return False
+        return estimate("", [values], self.noise()).is_behind(best)
+
+
+def search_terms(journal: SearchJournal) -> Terms | None:
+    """Terms that a journal begins with; None where it has none."""
+    first = journal.records[0] if journal.records else None
+    return first if isinstance(first, Terms) else None

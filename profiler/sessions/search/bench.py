@@ -1,0 +1,249 @@
+"""A standing runner with the baseline in it, started again where a proposal ended it."""
+
+from __future__ import annotations
+
+import itertools
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+from profiler.collect import Collector
+from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
+from profiler.model import Cell, Outcome
+from profiler.runner import protocol
+from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.standing.orders import Order
+from profiler.sessions.attempt import JOURNAL
+from profiler.sessions.measurement import job_cell
+from profiler.sessions.process import Cause
+from profiler.sessions.recovery import (
+    ended_from_outside,
+    fault_of_end,
+    may_be_innocent,
+    session_failed,
+)
+from profiler.sessions.search.standing_runner import RunnerEndedError, StandingRunner
+from profiler.sessions.watchdog import Record
+
+PILOT_LAUNCHES = 3
+"""Launches of the baseline that show how long one takes."""
+VISIT_S = 0.05
+"""A visit has as many launches as take the baseline about so long; PILOT_LAUNCHES at least, the
+setting `repeats` at most. 20 launches of attention at a length of 16384 take half a second."""
+MOST_TRIES = 2
+"""Processes in a row that may end without a cell to blame before the machine is blamed."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A variant to measure: its cells at the problems of the search, and its library."""
+
+    variant: str
+    cells: Sequence[Cell]
+    library: str | None
+
+    def has(self, cell: str) -> bool:
+        """Whether a cell id is one of its own."""
+        return any(cell == mine.id for mine in self.cells)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Times of one block, by problem id: of a subject, and of the baseline beside it."""
+
+    subject_ns: Mapping[str, float]
+    baseline_ns: Mapping[str, float]
+
+
+class SubjectFailedError(Exception):
+    """A subject failed: that is its result."""
+
+    def __init__(self, outcome: Outcome, cause: str) -> None:
+        super().__init__(cause)
+        self.outcome = outcome
+        self.cause = cause
+
+
+@dataclass
+class Bench:
+    """Measures blocks of subjects beside the baseline, in one process as long as that lives."""
+
+    start: Callable[[], StandingRunner]
+    collector: Collector
+    baseline: Subject
+    repeats: int
+    """Most launches of a visit."""
+    on_runner_end: Callable[[str], None] = lambda _: None
+    """Gets the cause where a runner ended before its time."""
+    _runner: StandingRunner | None = None
+    _known: set[str] = field(default_factory=set)
+    """Cells that the runner has."""
+    _repeats: dict[str, int] = field(default_factory=dict)
+    """Launches of a visit by problem."""
+    _orders: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    _blocks: Iterator[int] = field(default_factory=itertools.count)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        """End the runner: by itself where all went well."""
+        if self._runner is not None and kind is None:
+            self._runner.finish()
+        self._drop_runner()
+
+    def block(self, subject: Subject, *, check: bool) -> Block:
+        """Measure one block of a subject.
+
+        Raises SubjectFailedError where it fails, whether or not the runner outlives that; where no
+        subject could be measured EnvironmentUnusable, UsageError and Interrupted.
+        """
+        for _ in range(MOST_TRIES - 1):
+            try:
+                return self._try_block(subject, check=check)
+            except RunnerEndedError as end:
+                self._blame(end, subject, is_last=False)
+        try:
+            return self._try_block(subject, check=check)
+        except RunnerEndedError as end:
+            self._blame(end, subject, is_last=True)
+            raise  # `_blame` has raised already where it is the last try
+
+    def forget(self, subject: Subject) -> None:
+        """Free what the runner holds for a subject, where it still stands."""
+        cells = tuple(cell.id for cell in subject.cells if cell.id in self._known)
+        if self._runner is None or not cells:
+            return
+        self._known.difference_update(cells)
+        try:
+            self._runner.carry_out(Order(number=next(self._orders), forget=cells))
+        except RunnerEndedError as end:
+            self._blame(end, subject, is_last=False)
+
+    # ---- orders ----
+
+    def _try_block(self, subject: Subject, *, check: bool) -> Block:
+        runner = self._standing()
+        number = next(self._blocks)
+        order = Order(
+            number=next(self._orders),
+            cells=self._new_cells(subject, check=check),
+            visits=tuple(_beside(self.baseline, subject, number)),
+            repeats=dict(self._repeats),
+        )
+        records = runner.carry_out(order)
+        _require_success(records, self.baseline)
+        if failure := _failure(records, subject):
+            raise failure
+        return Block(_times(records, subject), _times(records, self.baseline))
+
+    def _new_cells(self, subject: Subject, *, check: bool) -> tuple[JobCell, ...]:
+        new = [cell for cell in subject.cells if cell.id not in self._known]
+        self._known.update(cell.id for cell in new)
+        libraries = {subject.variant: subject.library}
+        return tuple(job_cell(cell, libraries, check=check, recheck=False) for cell in new)
+
+    def _standing(self) -> StandingRunner:
+        """The runner; a new one has measured the baseline first."""
+        if self._runner is None:
+            self._runner = self.start()
+            order = Order(
+                number=next(self._orders),
+                cells=self._new_cells(self.baseline, check=True),
+                visits=tuple(JobVisit(cell.id, next(self._blocks)) for cell in self.baseline.cells),
+                repeats={
+                    cell.problem.id: min(PILOT_LAUNCHES, self.repeats)
+                    for cell in self.baseline.cells
+                },
+            )
+            records = self._runner.carry_out(order)
+            _require_success(records, self.baseline)
+            for problem, time_ns in _times(records, self.baseline).items():
+                fitting = int(VISIT_S * 1e9 / max(time_ns, 1.0))
+                self._repeats[problem] = min(self.repeats, max(fitting, PILOT_LAUNCHES))
+        return self._runner
+
+    def _drop_runner(self) -> None:
+        if self._runner is not None:
+            self._runner.__exit__()
+        self._runner = None
+        self._known.clear()
+
+    # ---- the end of a runner ----
+
+    def _blame(self, end: RunnerEndedError, subject: Subject, *, is_last: bool) -> None:
+        """Raise what the end of the runner is blamed on; nothing where it may be tried again."""
+        self._drop_runner()
+        records = tuple(protocol.read_journal(end.folder / JOURNAL))
+        error = self._no_fault_of_a_cell(end, records)
+        if error is not None:
+            raise error
+        _require_success(records, self.baseline)
+        outcome, cause = fault_of_end(self.collector, end.folder, end.result)
+        self.on_runner_end(cause)
+        if failure := _failure(records, subject):
+            raise failure
+        failing = end.result.failing_cell
+        if failing is not None and subject.has(failing.cell) and not self._may_try_again(end):
+            raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
+        if is_last and failing is not None and subject.has(failing.cell):
+            raise SubjectFailedError(outcome, f"{cause}, in {failing.phase}")
+        if is_last or (failing is not None and self.baseline.has(failing.cell)):
+            where = f" in {failing.phase} of {failing.cell}" if failing is not None else ""
+            raise EnvironmentUnusable(
+                f"The runner of the search ended{where}: {cause}",
+                remedy=f"See the whole output in {end.folder}.",
+            )
+
+    def _may_try_again(self, end: RunnerEndedError) -> bool:
+        return end.result.cause is Cause.DIED and may_be_innocent(end.result, self.collector)
+
+    def _no_fault_of_a_cell(
+        self, end: RunnerEndedError, records: Sequence[Record]
+    ) -> ProfilerError | None:
+        """Error of the machine, of the workload as a whole, or an end from outside."""
+        error = session_failed(end.result, records)
+        error = error or self.collector.diagnose(end.folder, end.result.returncode)
+        if error is None and end.result.cause is Cause.DIED:
+            error = ended_from_outside(end.result)
+        return error
+
+
+def _beside(baseline: Subject, subject: Subject, number: int) -> Iterator[JobVisit]:
+    """Visits of a block: at each problem the baseline and the subject, in turns the first."""
+    baseline_cells = {cell.problem.id: cell.id for cell in baseline.cells}
+    for place, cell in enumerate(subject.cells):
+        pair = (baseline_cells[cell.problem.id], cell.id)
+        yield from (
+            JobVisit(id_, number) for id_ in (pair if (number + place) % 2 == 0 else pair[::-1])
+        )
+
+
+def _times(records: Sequence[Record], subject: Subject) -> dict[str, float]:
+    """Median duration by problem id, of what was measured."""
+    problems = {cell.id: cell.problem.id for cell in subject.cells}
+    return {
+        problems[record["cell"]]: statistics.median(record["durations_ns"])
+        for record in protocol.measured(records)
+        if record["cell"] in problems
+    }
+
+
+def _failure(records: Sequence[Record], subject: Subject) -> SubjectFailedError | None:
+    """The first failure of a subject that a journal has."""
+    for record in records:
+        if record.get("event") == protocol.FAILED and subject.has(str(record["cell"])):
+            outcome = Outcome(record["outcome"])
+            return SubjectFailedError(outcome, str(record.get("cause", "")))
+    return None
+
+
+def _require_success(records: Sequence[Record], baseline: Subject) -> None:
+    """Raise UsageError where the baseline failed: every value is divided by its time."""
+    failure = _failure(records, baseline)
+    if failure is not None:
+        raise UsageError(
+            f"The baseline {baseline.variant} failed: {failure.outcome}: {failure.cause}",
+            remedy="Name another baseline, or problems that it can do.",
+        )

@@ -1,0 +1,149 @@
+"""The loop of a search: propose ahead, build meanwhile, measure what is built."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+from profiler.model import BuildResult, Outcome, SearchPlan, Variant
+from profiler.search.live.records import Evaluated
+from profiler.search.live.state import LiveSearch
+from profiler.sessions.search.background_builds import BackgroundBuilds, Built
+from profiler.sessions.search.bench import Bench, Subject
+from profiler.sessions.search.evaluator import evaluate, look_again
+
+MOST_AHEAD = 16
+"""Proposals without a result, whatever the number of cores: each knows nothing of the others."""
+LOOK_EVERY = 5
+"""Evaluations from one look at the best to the next."""
+
+
+@dataclass
+class Lookahead:
+    """How many proposals are under way: enough that builds hide behind measurements.
+
+    Each of them was proposed without knowing what came of the others.
+    """
+
+    jobs: int
+    """Compilations at a time."""
+    needs_builds: bool
+    _build_s: float = 0.0
+    _measured_s: float = 0.0
+
+    def note(self, evaluated: Evaluated) -> None:
+        """Take the seconds of an evaluation, smoothed with those before."""
+        self._build_s = _smoothed(self._build_s, evaluated.build_s)
+        self._measured_s = _smoothed(self._measured_s, evaluated.measured_s)
+
+    @property
+    def depth(self) -> int:
+        """Proposals without a result that there may be."""
+        if not self.needs_builds:
+            return 1
+        most = min(2 * self.jobs, MOST_AHEAD)
+        if not self._measured_s:
+            return min(self.jobs, most)
+        # A batch begins when the one before it ends, so that a build may wait for another one.
+        hidden = math.ceil(2 * self._build_s / self._measured_s)
+        return min(max(1 + hidden, 2), most)
+
+
+def _smoothed(before: float, seconds: float) -> float:
+    return seconds if not before else 0.7 * before + 0.3 * seconds
+
+
+@dataclass
+class SearchLoop:
+    """Runs a search to the end of its budget."""
+
+    search: LiveSearch
+    plan: SearchPlan
+    variants: Mapping[str, Variant]
+    """By id, of all configurations."""
+    subject: Callable[[Variant, BuildResult], Subject]
+    bench: Bench
+    builds: BackgroundBuilds
+    lookahead: Lookahead
+    report: Callable[[str, Evaluated], None]
+    """Gets each result, with the number of evaluations and of the budget as text."""
+    clock: Callable[[], float] = time.monotonic
+    _waiting: list[str] = field(default_factory=list)
+    """Proposals that have no result, in their order."""
+    _subjects: dict[str, Subject] = field(default_factory=dict)
+    """Those that were measured, by variant id."""
+    _began: float = 0.0
+    _earlier_s: float = 0.0
+
+    def run(self) -> tuple[str, ...]:
+        """Evaluate proposals until the budget is spent; gives the ids of the finalists."""
+        self._began, self._earlier_s = self.clock(), self.search.elapsed_s
+        self._submit(self.search.pending)
+        while self._propose_ahead():
+            variant, built = self.builds.take_first(self._waiting)
+            self._waiting.remove(variant)
+            evaluated = self._evaluate(self.variants[variant], built)
+            self.search.take(evaluated)
+            self.lookahead.note(evaluated)
+            count = len(self.search.record.evaluations)
+            self.report(f"{count}/{self.plan.evaluations or '…'}", evaluated)
+            if count % LOOK_EVERY == 0:
+                self._look_again()
+        return self.search.finish()
+
+    def _propose_ahead(self) -> bool:
+        """Propose as many as the lookahead and the budget allow; False where all is done."""
+        proposed: list[str] = []
+        while len(self._waiting) + len(proposed) < self.lookahead.depth and self._may_propose():
+            proposed.append(self.search.propose())
+        self._submit(proposed)
+        return bool(self._waiting)
+
+    def _submit(self, variants: tuple[str, ...] | list[str]) -> None:
+        self._waiting.extend(variants)
+        if variants:
+            self.builds.submit([self.variants[variant] for variant in variants])
+
+    def _may_propose(self) -> bool:
+        if self.search.exhausted:
+            return False
+        if self.plan.evaluations is not None:
+            return self.search.proposals < self.plan.evaluations
+        return self.plan.seconds is None or self._elapsed_s() < self.plan.seconds
+
+    def _elapsed_s(self) -> float:
+        return self._earlier_s + self.clock() - self._began
+
+    def _evaluate(self, variant: Variant, built: Built) -> Evaluated:
+        if not built.result.ok:
+            return Evaluated(
+                variant.id,
+                Outcome.COMPILE_FAILED,
+                built.result.error,
+                build_s=built.seconds,
+                elapsed_s=self._elapsed_s(),
+            )
+        subject = self.subject(variant, built.result)
+        evaluated = evaluate(self.bench, subject, self.search.is_behind)
+        if evaluated.outcome is Outcome.MEASURED:
+            self._subjects[variant.id] = subject
+        return replace(evaluated, build_s=built.seconds, elapsed_s=self._elapsed_s())
+
+    def _look_again(self) -> None:
+        """Measure the best once more: what differs from before is noise."""
+        best = self.search.best()
+        if best is None:
+            return
+        log_ratios = look_again(self.bench, self._subject_again(best.variant))
+        if log_ratios is not None:
+            self.search.take_look(best.variant, log_ratios)
+
+    def _subject_again(self, variant: str) -> Subject:
+        """A subject that was measured, maybe by an earlier execution: its library is cached."""
+        if variant not in self._subjects:
+            self.builds.submit([self.variants[variant]])
+            _, built = self.builds.take_first([variant])
+            self._subjects[variant] = self.subject(self.variants[variant], built.result)
+        return self._subjects[variant]

@@ -1,0 +1,1 @@
+"""Sessions that stand and take orders: what a search measures with."""

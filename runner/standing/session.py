@@ -1,0 +1,113 @@
+"""A session that stands and takes orders: what a search measures with, one process for all.
+
+Inputs and right results of a problem are made once and kept, as long as there is memory for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from profiler.runner import protocol
+from profiler.runner.check import Tensors
+from profiler.runner.protocol import JobCell, JobVisit
+from profiler.runner.session import PhaseFailedError, Session
+from profiler.runner.standing.orders import Order, follow_orders
+from profiler.runner.timing import Launch, make_stopwatch
+from profiler.runner.visits import TimedVisits
+
+FREE_SHARE = 0.5
+"""Share of the device's memory that stays free for a problem to be kept beside others."""
+
+
+class StandingSession(Session):
+    """Carries out orders until the last one."""
+
+    _problems: dict[str, tuple[Any, Tensors | None]]
+    """Inputs and right results by problem."""
+    _launches: dict[str, Launch]
+    """By cell, of cells that are right; visited once or more."""
+    _timers: dict[int, TimedVisits]
+    """By number of launches in a visit."""
+
+    def _run_problems(self) -> None:
+        self._problems, self._launches, self._timers = {}, {}, {}
+        try:
+            for order in follow_orders(Path(self._job.orders)):
+                self._carry_out(order)
+                self._journal.write(protocol.ORDER_FINISHED, order=order.number)
+        finally:
+            self._visits.close()
+
+    def _carry_out(self, order: Order) -> None:
+        self._forget(order.forget)
+        self._cells |= {cell.id: cell for cell in order.cells}
+        for problem, visits in groupby(order.visits, key=self._problem_of):
+            self._visit_problem(problem, tuple(visits), order.repeats.get(problem))
+
+    def _forget(self, cells: Sequence[str]) -> None:
+        for cell in cells:
+            self._launches.pop(cell, None)
+            self._cells.pop(cell, None)
+            self._failed.discard(cell)
+        if cells:
+            self._device.release()
+
+    def _visit_problem(self, problem: str, visits: Sequence[JobVisit], repeats: int | None) -> None:
+        ids = dict.fromkeys(visit.cell for visit in visits)
+        new = [self._cells[id_] for id_ in ids if id_ not in self._launches]
+        self._prepare_cells(problem, [cell for cell in new if not self._is_lost(cell)])
+        timer = self._timer(repeats or self._job.repeats)
+        for visit in visits:
+            launch = self._launches.get(visit.cell)
+            if launch is not None and not self._timed(visit, launch, timer):
+                del self._launches[visit.cell]
+        if self._device.free_share() < FREE_SHARE:
+            self._empty()
+
+    def _is_lost(self, cell: JobCell) -> bool:
+        """Whether the variant of a cell failed, here or at another problem of the order."""
+        return any(
+            self._cells[id_].variant == cell.variant for id_ in self._failed if id_ in self._cells
+        )
+
+    def _prepare_cells(self, problem: str, cells: Sequence[JobCell]) -> None:
+        """Launches of new cells, checked and warm."""
+        if not cells:
+            return
+        try:
+            inputs, expected = self._inputs(problem, cells)
+        except PhaseFailedError:
+            return
+        made = self._make_launches(cells, inputs, expected)
+        for cell in cells:
+            if cell.id in made and self._warmed_up(cell, made[cell.id]):
+                self._launches[cell.id] = made[cell.id]
+
+    def _inputs(self, problem: str, cells: Sequence[JobCell]) -> tuple[Any, Tensors | None]:
+        if problem not in self._problems:
+            self._problems[problem] = self._set_up(cells)
+        return self._problems[problem]
+
+    def _empty(self) -> None:
+        """Give back all memory: inputs and launches are made again when they are needed."""
+        self._problems.clear()
+        self._launches.clear()
+        self._device.release()
+
+    def _timer(self, repeats: int) -> TimedVisits:
+        if repeats not in self._timers:
+            stopwatch = make_stopwatch(self._job.collector, self._device, repeats)
+            self._timers[repeats] = TimedVisits(stopwatch)
+        return self._timers[repeats]
+
+    def _timed(self, visit: JobVisit, launch: Launch, timer: TimedVisits) -> bool:
+        with (
+            suppress(PhaseFailedError),
+            self._phase(protocol.MEASURE, [self._cells[visit.cell]], visit) as findings,
+        ):
+            findings.update(timer.make(visit, launch))
+        return visit.cell not in self._failed

@@ -1,0 +1,389 @@
+"""A live search without a process: its journal, its noise, its loop, and what follows from them."""
+
+import json
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from profiler.errors import UsageError
+from profiler.findings.kinds.search import find_search, search_document
+from profiler.model import BuildResult, Outcome, SearchPlan, Variant
+from profiler.search.live.coverage import coverage
+from profiler.search.live.finalists import finalists
+from profiler.search.live.importance import parameter_importance
+from profiler.search.live.journal import SearchJournal, read_search
+from profiler.search.live.noise import Estimate, block_values, estimate_noise
+from profiler.search.live.records import (
+    Evaluated,
+    LookedAgain,
+    Proposed,
+    Terms,
+    search_record,
+)
+from profiler.search.live.state import LiveSearch
+from profiler.sessions.search.background_builds import BackgroundBuilds
+from profiler.sessions.search.bench import Block, Subject, SubjectFailedError
+from profiler.sessions.search.evaluator import BLOCKS
+from profiler.sessions.search.loop import LOOK_EVERY, Lookahead, SearchLoop
+
+PROBLEMS = ("small", "large")
+X, Y, LAYOUTS = range(8), range(6), ("row", "column")
+VARIANTS = {
+    f"x={x}.y={y}.{layout}": Variant(
+        f"x={x}.y={y}.{layout}", f"x={x}", {"x": x, "y": y, "layout": layout}
+    )
+    for x in X
+    for y in Y
+    for layout in LAYOUTS
+    if x + y < 12
+}
+BEST = "x=5.y=1.column"
+BROKEN, CRASHES = "x=0.y=0.row", "x=7.y=4.row"
+
+
+def true_ratio(variant):
+    params = variant.params
+    slower = abs(params["x"] - 5) + 0.5 * abs(params["y"] - 1) + (params["layout"] == "row")
+    return 0.5 * 1.1**slower
+
+
+def terms(strategy="local", seed=1, objective="geomean"):
+    return Terms(
+        key="today",
+        strategy=strategy,
+        seed=seed,
+        objective=objective,
+        baseline="base",
+        problems=PROBLEMS,
+        parameters={"x": tuple(X), "y": tuple(Y), "layout": LAYOUTS},
+        configurations=len(VARIANTS),
+        left_out=0,
+    )
+
+
+class PlantedBench:
+    """Gives blocks with the planted ratios and half a percent of noise; one variant crashes."""
+
+    def __init__(self):
+        self.noise = np.random.default_rng(7)
+        self.blocks = []
+        self.forgotten = []
+
+    def block(self, subject, *, check):
+        self.blocks.append((subject.variant, check))
+        if subject.variant == CRASHES:
+            raise SubjectFailedError(Outcome.CRASHED, "was killed by SIGSEGV")
+        ratio = true_ratio(VARIANTS[subject.variant])
+        return Block(
+            {p: 1000 * ratio * math.exp(self.noise.normal(0, 0.005)) for p in PROBLEMS},
+            dict.fromkeys(PROBLEMS, 1000.0),
+        )
+
+    def forget(self, subject):
+        self.forgotten.append(subject.variant)
+
+
+def build(batch):
+    return [
+        BuildResult(v.id, ok=v.id != BROKEN, error="nvcc: too many tiles" * (v.id == BROKEN))
+        for v in batch
+    ]
+
+
+@pytest.fixture
+def searching(tmp_path):
+    """Make a loop over a journal in the test's folder."""
+    opened = []
+
+    def make(evaluations=40, bench=None, name="journal.jsonl", seconds=None, **changes):
+        live = LiveSearch(
+            terms(**changes),
+            {id_: v.params for id_, v in VARIANTS.items()},
+            SearchJournal(tmp_path / name),
+        )
+        builds = BackgroundBuilds(build)
+        opened.append(builds)
+        return SearchLoop(
+            search=live,
+            plan=SearchPlan(
+                strategy="local",
+                seed=1,
+                objective="geomean",
+                variants=tuple(VARIANTS),
+                problems=PROBLEMS,
+                evaluations=None if seconds else evaluations,
+                seconds=seconds,
+            ),
+            variants=VARIANTS,
+            subject=lambda variant, build: Subject(variant.id, (), build.library),
+            bench=bench or PlantedBench(),
+            builds=builds,
+            lookahead=Lookahead(2, needs_builds=False),
+            report=lambda count, evaluated: None,
+        )
+
+    yield make
+    for builds in opened:
+        builds.close()
+
+
+def evaluated_variants(loop):
+    return [evaluation.variant for evaluation in loop.search.record.evaluations]
+
+
+# ---- the loop ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["local", "portfolio", "random"])
+def test_the_planted_best_is_a_finalist(searching, strategy):
+    loop = searching(60 if strategy != "random" else len(VARIANTS), strategy=strategy)
+    assert loop.run()[0] == BEST
+    variants = evaluated_variants(loop)
+    assert len(variants) == len(set(variants))
+    assert loop.search.record.finished.reason == ("space" if strategy == "random" else "budget")
+
+
+def test_a_failed_build_and_a_crash_are_results(searching):
+    loop = searching(len(VARIANTS), strategy="exhaustive")
+    chosen = loop.run()
+    by_variant = {e.variant: e for e in loop.search.record.evaluations}
+    assert by_variant[BROKEN].outcome is Outcome.COMPILE_FAILED
+    assert by_variant[BROKEN].cause == "nvcc: too many tiles"
+    assert by_variant[CRASHES].outcome is Outcome.CRASHED
+    assert CRASHES in loop.bench.forgotten
+    assert BROKEN not in {variant for variant, _ in loop.bench.blocks}, "nothing was built of it"
+    assert not {BROKEN, CRASHES} & set(chosen)
+    found = find_search(loop.search.record)
+    assert found.outcomes == {
+        Outcome.COMPILE_FAILED: 1,
+        Outcome.CRASHED: 1,
+        Outcome.MEASURED: len(VARIANTS) - 2,
+    }
+    assert found.failed == 2
+
+
+def test_who_is_clearly_behind_is_stopped_and_the_best_is_looked_at_again(searching):
+    loop = searching(40)
+    loop.run()
+    record = loop.search.record
+    stopped = [e for e in record.evaluations if e.stopped_early]
+    assert stopped
+    for evaluation in stopped:
+        assert all(len(blocks) < BLOCKS for blocks in evaluation.log_ratios.values())
+        assert true_ratio(VARIANTS[evaluation.variant]) > 1.03 * true_ratio(VARIANTS[BEST])
+    whole = [e for e in record.evaluations if not e.stopped_early and e.log_ratios]
+    assert all(len(e.log_ratios["small"]) == BLOCKS for e in whole)
+    assert len(record.looks) == 40 // LOOK_EVERY
+    assert loop.search.noise().repeated_looks > 0
+    # Its result was checked when it was proposed.
+    assert {check for variant, check in loop.bench.blocks if variant == BEST} == {True, False}
+
+
+def test_a_killed_search_goes_on_as_if_it_had_never_stopped(searching, tmp_path):
+    whole = searching(30, strategy="portfolio", name="whole.jsonl")
+    whole.run()
+    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
+    cut = next(n for n, line in enumerate(lines) if line.count('"evaluated"')) + 20
+    torn = '{"variant":"x=1'  # the kill came while a record was written
+    (tmp_path / "killed.jsonl").write_text("".join(lines[:cut]) + torn)
+    resumed = searching(30, strategy="portfolio", name="killed.jsonl")
+    assert not resumed.search.diverged
+    before = len(resumed.search.record.evaluations)
+    assert 0 < before < 30
+    resumed.run()
+    assert list(resumed.search.record.proposed) == list(whole.search.record.proposed)
+    assert len(evaluated_variants(resumed)) == 30
+    measured_again = {variant for variant, check in resumed.bench.blocks if check}
+    assert not measured_again & set(evaluated_variants(whole)[:before])
+    assert len(read_search(tmp_path / "killed.jsonl").evaluations) == 30
+
+
+def test_a_larger_budget_goes_on_and_the_same_one_measures_nothing(searching):
+    first = searching(20)
+    chosen = first.run()
+    again = searching(20)
+    assert again.run() == chosen
+    assert again.bench.blocks == []
+    longer = searching(25)
+    longer.run()
+    assert evaluated_variants(longer)[:20] == evaluated_variants(first)
+    assert len(evaluated_variants(longer)) == 25
+
+
+def test_other_terms_begin_anew(searching):
+    searching(20).run()
+    other = searching(5, seed=2)
+    assert other.search.record.evaluations == ()
+    assert other.search.record.terms.seed == 2
+
+
+def test_another_version_of_a_strategy_keeps_what_was_measured(searching, tmp_path):
+    searching(10).run()
+    path = tmp_path / "journal.jsonl"
+    lines = path.read_text().splitlines()
+    proposal = json.loads(lines[1])
+    other = next(v for v in VARIANTS.values() if v.id not in "".join(lines))
+    swapped = {"variant": other.id, "params": other.params, "event": "proposed"}
+    path.write_text(
+        "\n".join([lines[0], json.dumps(swapped), *lines[1:]]).replace(
+            json.dumps(proposal), json.dumps(swapped)
+        )
+        + "\n"
+    )
+    loop = searching(20)
+    assert loop.search.diverged
+    loop.run()
+    variants = evaluated_variants(loop)
+    assert len(variants) == len(set(variants)) == 20
+
+
+def test_a_budget_of_time_ends_the_proposals(searching):
+    times = iter(range(1000))
+    loop = searching(seconds=50.0)
+    loop.clock = lambda: float(next(times))
+    loop.run()
+    record = loop.search.record
+    assert 5 < len(record.evaluations) < 50
+    assert len(record.proposed) == len(record.evaluations), "what was proposed is measured"
+    assert record.evaluations[-1].elapsed_s >= 50
+
+
+def test_builds_are_hidden_behind_measurements():
+    lookahead = Lookahead(8, needs_builds=True)
+    assert lookahead.depth == 8
+    lookahead.note(Evaluated("a", Outcome.MEASURED, build_s=20.0, measured_s=4.0))
+    assert lookahead.depth == 11
+    slow = Lookahead(8, needs_builds=True)
+    slow.note(Evaluated("a", Outcome.MEASURED, build_s=500.0, measured_s=1.0))
+    assert slow.depth == 16
+    assert Lookahead(126, needs_builds=True).depth == 16
+    assert Lookahead(8, needs_builds=False).depth == 1
+
+
+def test_an_error_of_the_builder_reaches_the_search():
+    def broken(batch):
+        raise UsageError("there is no nvcc")
+
+    builds = BackgroundBuilds(broken)
+    builds.submit(list(VARIANTS.values())[:1])
+    with pytest.raises(UsageError, match="nvcc"):
+        builds.take_first([next(iter(VARIANTS))])
+
+
+# ---- the journal ---------------------------------------------------------------------------------
+
+
+def test_a_damaged_record_is_named(tmp_path):
+    path = tmp_path / "journal.jsonl"
+    path.write_text('{"event":"proposed","variant":3,"params":{}}\n')
+    with pytest.raises(UsageError, match=r"line 1: damaged.*variant"):
+        read_search(path)
+
+
+def test_there_is_no_search_without_a_journal(tmp_path):
+    assert read_search(tmp_path / "journal.jsonl") is None
+
+
+# ---- noise and finalists -------------------------------------------------------------------------
+
+
+def measured(variant, *logs, problems=PROBLEMS):
+    return Evaluated(variant, Outcome.MEASURED, log_ratios=dict.fromkeys(problems, logs))
+
+
+def recorded(*evaluations, looks=(), **changes):
+    proposals = [Proposed(e.variant, VARIANTS[e.variant].params) for e in evaluations]
+    return search_record((terms(**changes), *proposals, *evaluations, *looks))
+
+
+def test_objectives_of_a_block():
+    ratios = {"small": (0.1, 0.2), "large": (0.3, 0.0)}
+    assert block_values(ratios, "geomean") == pytest.approx((0.2, 0.1))
+    assert block_values(ratios, "worst") == (0.3, 0.2)
+    assert block_values({"large": (0.3, 0.0)}, "large") == (0.3, 0.0)
+
+
+def test_looks_that_differ_more_than_their_blocks_are_noise_between_looks():
+    steady = {"a": [[0.1, 0.1, 0.1], [0.1, 0.1]]}
+    drifting = {"a": [[0.1, 0.1, 0.1], [0.2, 0.2], [0.0, 0.0]]}
+    calm, drift = estimate_noise(steady), estimate_noise(drifting)
+    assert drift.between > 4 * calm.between
+    assert drift.within == pytest.approx(calm.within, rel=0.5)
+    assert (calm.repeated_looks, drift.repeated_looks) == (1, 2)
+    assert drift.error([[0.1, 0.1]]) > calm.error([[0.1, 0.1]])
+
+
+def test_behind_is_beyond_the_noise_of_both():
+    best = Estimate("best", 0.0, 0.01)
+    assert not Estimate("near", 0.04, 0.01).is_behind(best)
+    assert Estimate("far", 0.05, 0.01).is_behind(best)
+
+
+def test_finalists_are_those_near_the_best_and_the_quickest_of_each_problem():
+    first, second, third, fourth, specialist, *_ = VARIANTS
+    record = recorded(
+        measured(first, -0.7, -0.7, -0.7, -0.7),
+        measured(second, -0.69, -0.69, -0.69, -0.69),
+        measured(third, -0.2, -0.2),
+        measured(fourth, -0.1),
+        Evaluated(
+            specialist,
+            Outcome.MEASURED,
+            log_ratios={"small": (-0.9,), "large": (0.9,)},
+        ),
+    )
+    assert finalists(record) == (first, second, third, specialist)
+
+
+# ---- what a page says ----------------------------------------------------------------------------
+
+
+def test_random_draws_bound_what_was_missed():
+    drawn = list(VARIANTS)[:30]
+    later = list(VARIANTS)[30:40]
+    record = recorded(*(measured(v, 0.0) for v in (*drawn, *later)), strategy="portfolio")
+    cover = coverage(record)
+    assert (cover.tried, cover.random_draws) == (40, 30)
+    assert cover.better_share == pytest.approx(1 - 0.05 ** (1 / 30))
+    assert coverage(recorded(measured(drawn[0], 0.0))).better_share is None
+    everything = recorded(*(measured(v, 0.0) for v in VARIANTS), strategy="exhaustive")
+    assert (coverage(everything).untried, coverage(everything).better_share) == (0, 0.0)
+
+
+def test_the_parameter_that_matters_is_the_most_important():
+    configurations = [v.params for v in VARIANTS.values()]
+    values = [math.log(true_ratio(v)) for v in VARIANTS.values()]
+    found = parameter_importance(terms().parameters, configurations[::2], values[::2])
+    assert found.explained > 0.9
+    assert next(iter(found.shares)) == "x"
+    assert sum(found.shares.values()) == pytest.approx(1)
+
+
+def test_nothing_is_said_of_parameters_that_explain_nothing():
+    noise = np.random.default_rng(1)
+    configurations = [v.params for v in VARIANTS.values()]
+    values = [noise.normal(0, 1) for _ in configurations]
+    found = parameter_importance(terms().parameters, configurations, values)
+    assert found.shares == {}
+    assert parameter_importance(terms().parameters, configurations[:5], values[:5]) is None
+
+
+def test_the_document_of_a_search_that_was_stopped():
+    first, second, *_ = VARIANTS
+    failed = Evaluated(second, Outcome.WRONG_RESULT, "off by 1", elapsed_s=3.0)
+    record = recorded(
+        replace(measured(first, -0.7, -0.7), elapsed_s=2.0),
+        failed,
+        looks=(LookedAgain(first, dict.fromkeys(PROBLEMS, (-0.69,))),),
+    )
+    document = search_document(find_search(record))
+    assert document["ended_by"] is None
+    assert document["finalists"] == []
+    assert document["best"]["variant"] == first
+    assert document["best"]["ratio"] == pytest.approx(math.exp(-0.69667), rel=1e-4)
+    wrong = document["evaluations"][1]
+    assert (wrong["ratio"], wrong["cause"], wrong["outcome"]) == (None, "off by 1", "wrong_result")
+    assert wrong["best_so_far"] == document["best"]["ratio"]
+    json.dumps(document, allow_nan=False)
