@@ -55,9 +55,16 @@ class InKernelFindings:
         return bool(self.stamps.ends["full"].any())
 
     def window(self, block: int) -> tuple[float, float]:
-        """Time of a block in which everything was recorded of each of its warpgroups."""
+        """Time of a block in which everything was recorded of each of its warpgroups.
+
+        Of those that have operations, where any has: one that only copies the queries ends long
+        before the others.
+        """
         spans = self.stamps.spans
-        groups = spans[spans["block"] == block].groupby("group")
+        spans = spans[spans["block"] == block]
+        beginnings = {operation.begins for operation in self.stamps.operations}
+        working = spans.loc[spans["activity"].isin(beginnings), "group"].unique()
+        groups = (spans[spans["group"].isin(working)] if len(working) else spans).groupby("group")
         if not len(groups):
             return 0.0, 0.0
         return float(groups["start_ns"].min().max()), float(groups["end_ns"].max().min())

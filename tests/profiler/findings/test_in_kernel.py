@@ -50,6 +50,16 @@ def test_shares_are_of_the_time_in_which_all_were_recorded():
     assert share(findings, 0, "softmax").count == 3
 
 
+def test_a_warpgroup_without_operations_may_end_early():
+    """One that copies the queries of a block is done before the products begin."""
+    groups = [stamped.consumer(number, delay=0, steps=12) for number in (0, 1)]
+    copies = stamped.consumer(2, delay=0, steps=1)
+    copies[2][stamped.HEAD :] = copies[2][stamped.HEAD : stamped.HEAD + 1]
+    findings = InKernelFindings("plain--small", kernel_stamps(stamped.line([*groups, copies])))
+    assert findings.window(0) == (0.0, 2400.0)
+    assert sum(findings.operation_shares[1:]) == pytest.approx(0.5, abs=0.01)
+
+
 def test_without_operations_nothing_is_said_of_them():
     findings = found(operations="")
     assert findings.operation_shares == ()
