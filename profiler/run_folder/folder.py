@@ -561,6 +561,12 @@ def recordings_here(folder: Path = Path()) -> dict[str, Path]:
     }
 
 
+def find_recording(spec: Path, experiment: str) -> Path | None:
+    """The recording that lies beside a spec: `recordings/<experiment>/`."""
+    folder = spec.parent / "recordings" / experiment
+    return folder if (folder / RUN_FILE).exists() else None
+
+
 def next_number(out: Path, experiment: str) -> int:
     """RunRecord.number of a new run."""
     return 1 + max((_order(run.path)[0] for run in runs(out, experiment)), default=0)

@@ -21,13 +21,14 @@ from profiler.run_folder.folder import (
     RunRecord,
     compress,
     create_run,
+    find_recording,
     finish_attempt,
     resumable,
     runs,
     write_atomic,
     write_json,
 )
-from profiler.run_folder.recording import find_recording, write_recording
+from profiler.run_folder.recording import write_recording
 
 
 def everything(folder):
