@@ -10,7 +10,7 @@ from pathlib import Path
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.metrics.queries import ncu_names, several_passes
+from profiler.metrics.queries import counter_visit_seconds, ncu_names
 from profiler.model import Plan, SessionKind, SessionPlan, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment
@@ -21,9 +21,9 @@ START_S = 8.0
 """Seconds until the first visit of a session: ncu, Python, torch, a CUDA context (4.5 s on an H200)
 and the inputs of the first problem."""
 
-TIMING_S, ONE_PASS_S, SEVERAL_PASSES_S = 0.04, 0.065, 0.45
+TIMING_S = 0.04
 """Seconds a visit, checks and inputs included, on an H200: 4128 timing visits of attention took
-180 s, 1008 of the counters of one pass 70 s, 360 of the default counters (15 passes) 160 s."""
+180 s."""
 
 TIMELINE_S = 0.2
 """Seconds a visit of some ten launches, its share of export and cleaning included: a guess."""
@@ -84,7 +84,7 @@ def visit_seconds(session: SessionPlan) -> float:
         return TIMELINE_S
     if session.kind is not SessionKind.COUNTERS:
         return TIMING_S
-    return SEVERAL_PASSES_S if several_passes(session.metrics) else ONE_PASS_S
+    return counter_visit_seconds(session.metrics)
 
 
 def _measured(session: SessionPlan, run: RunFolder) -> int:

@@ -65,13 +65,13 @@ class Paused:
 
     def wait(self):
         self.run = wait_for(self._stands_still)
-        self.folder = self.run / "raw/ncu-counters.001"
+        self.folder = self.run / "raw/ncu-counters-together.001"
 
     def _stands_still(self):
         """The run folder, once the first session is in its pause and the next one has begun."""
         for journal in self.profiler.folder.glob("reports/mine/*/raw/ncu-timing.001/journal.jsonl"):
             run = journal.parents[2]
-            waits = (run / "raw/ncu-counters.001/journal.jsonl").exists()
+            waits = (run / "raw/ncu-counters-together.001/journal.jsonl").exists()
             if waits and protocol.SESSION_STARTED in journal.read_text():
                 return run
         return None
@@ -108,13 +108,13 @@ def records(run, session):
 def assert_complete(run):
     """Every visit was measured once, and nothing is left of what waited."""
     visits = [visit for attempt in attempts(run) for visit in map(str, visits_of(attempt))]
-    assert len(visits) == 6 + 2 + 2  # the baseline twice a block, two sessions of counters
+    assert len(visits) == 6 + 2  # the baseline twice a block, and the counters
     assert not list(run.glob("raw/*/gates"))
     assert len(list(run.glob("raw/*"))) == len(list(run.glob("raw/*/session.json")))
 
 
 def test_a_waiting_runner_that_is_killed_is_replaced(paused):
-    paused.runner("ncu-counters.001").kill()
+    paused.runner("ncu-counters-together.001").kill()
     guard = next(
         process
         for process in psutil.Process(paused.process.pid).children()
@@ -123,13 +123,13 @@ def test_a_waiting_runner_that_is_killed_is_replaced(paused):
     wait_for(lambda: not guard.is_running() or guard.status() == psutil.STATUS_ZOMBIE)
     code, _, err = paused.finish()
     assert code == 0, err
-    assert "ncu-counters: what waited for its turn has ended; another is started." in err
+    assert "ncu-counters-together: what waited for its turn has ended; another is started." in err
     assert_complete(paused.run)
 
 
 def test_the_next_session_waits_also_when_the_measuring_runner_is_killed(paused):
     assert not (paused.folder / "session.json").exists()  # it is no attempt yet
-    waiting = paused.runner("ncu-counters.001")
+    waiting = paused.runner("ncu-counters-together.001")
     paused.runner("ncu-timing.001").kill()
     code, _, err = paused.finish()
     assert code == 0, err
@@ -137,7 +137,7 @@ def test_the_next_session_waits_also_when_the_measuring_runner_is_killed(paused)
     assert_complete(paused.run)
     finished, started = (
         records(paused.run, "ncu-timing.002")[-1],
-        records(paused.run, "ncu-counters.001")[0],
+        records(paused.run, "ncu-counters-together.001")[0],
     )
     assert started["pid"] == waiting.pid
     stamps = started["stamps"]
@@ -165,7 +165,7 @@ def test_a_waiting_session_that_fails_to_import_is_started_again(profiler):
     assert done.code == 0, done.err
     (run,) = profiler.runs()
     assert_complete(run)
-    assert (profiler.folder / "times").read_text() == "x" * 4  # three sessions, one of them twice
+    assert (profiler.folder / "times").read_text() == "x" * 3  # two sessions, one of them twice
 
 
 # ---- the first session, before anything is built -------------------------------------------------
@@ -218,7 +218,7 @@ def test_the_first_session_starts_before_the_builds_are_done(building):
     # All is there: nothing is started for a run without anything to measure.
     done = building.profiler.interpret(building.spec, "--no-report")
     assert done.code == 0, done.err
-    assert len(list(run.glob("raw/*"))) == 3
+    assert len(list(run.glob("raw/*"))) == 2
 
 
 def test_a_build_that_fails_ends_the_process_of_the_first_session(building):
