@@ -108,7 +108,7 @@ def test_samples_name_their_session_cell_and_block(good):
 def test_progress_goes_to_stderr(good):
     _, _, done = good
     assert "visits of 4 cells" in done.err
-    assert "[4/4]" in done.err
+    assert "visits, 4/4 cells in " in done.err
 
 
 def test_the_same_command_measures_nothing_again(good):

@@ -62,7 +62,8 @@ from profiler.sessions.attempt import (
     start_waiting,
 )
 from profiler.sessions.explain_files import keep_pages
-from profiler.sessions.forecast import VisitForecast
+from profiler.sessions.forecasts.forecast import VisitForecast, earlier_costs, newest_run
+from profiler.sessions.forecasts.visit_costs import VisitCosts
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.overlap.templates import Templates
@@ -236,7 +237,15 @@ class Measurement:
         cells = {cell.id: cell for cell in self.plan.cells}
         counts = Counter(visit.cell for visit in missing)
         self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
-        with VisitProgress(self.reporter, title, cells, dict(counts)) as progress:
+        progress = VisitProgress(
+            self.reporter,
+            title,
+            cells,
+            dict(counts),
+            earlier=self._earlier_costs(session),
+            durations_ns=_durations(earlier),
+        )
+        with progress:
             workload = self.loaded.experiment.workload
             has_samples = any(
                 len(attempt.samples) for attempt in earlier if _tells(attempt, session)
@@ -247,6 +256,14 @@ class Measurement:
                 checked = {cell for attempt in earlier for cell in attempt.checked()}
                 job = self._templates.job(session, workload, checked)
                 self._run_runner(job, work, progress, has_samples)
+
+    def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
+        """What a session took before in this run, else in the newest other one on such a GPU."""
+        out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
+        run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
+        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        here = earlier_costs(self.run, session.name, problem_of)
+        return here if here.visits else earlier_costs(run, session.name, problem_of)
 
     def _expected(
         self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]
@@ -586,6 +603,22 @@ class Measurement:
 
 MAX_TIMELINE_VISITS = 300
 """Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
+
+
+_TIMED = (SessionKind.TIMING, SessionKind.FINAL)
+
+
+def _durations(earlier: Sequence[Loaded]) -> dict[str, float]:
+    """Median duration by cell id over the samples so far, in nanoseconds."""
+    frames = [
+        loaded.samples
+        for loaded in earlier
+        if loaded.attempt.record.kind in _TIMED and "duration_ns" in loaded.samples
+    ]
+    if not frames:
+        return {}
+    medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
+    return {str(cell): float(duration) for cell, duration in medians.items()}
 
 
 def _most_visits(session: SessionPlan) -> int:
