@@ -67,6 +67,8 @@ def test_a_good_run_exits_0_and_writes_everything(good):
     (run,) = profiler.runs()
     for name in ("index.html", "samples.csv", "summary.csv", "summary.json", "spec.yaml"):
         assert (run / name).stat().st_size > 0, name
+    assert not list(run.glob("raw/*/report.ncu-rep"))  # packed beside the sessions that followed
+    assert len(list(run.glob("raw/*/report.ncu-rep.gz"))) == 2
     assert f"Page: {Path('reports') / 'mine'}" in done.err or str(run) in done.err
     assert done.json == json.loads((run / "summary.json").read_text())
     assert [cell["outcome"] for cell in done.json["cells"]] == ["measured"] * 4

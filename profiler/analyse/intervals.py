@@ -138,7 +138,8 @@ def _bca_tails(rows: Floats, medians: Floats, tail: float) -> Floats:
     bias = ndtri(below / (2 * medians.shape[-1]))[:, np.newaxis]
     shifted = bias + np.array([ndtri(tail), -ndtri(tail)])
     with np.errstate(invalid="ignore", divide="ignore"):
-        return ndtr(bias + shifted / (1 - _acceleration(rows)[:, np.newaxis] * shifted))
+        tails: Floats = ndtr(bias + shifted / (1 - _acceleration(rows)[:, np.newaxis] * shifted))
+    return tails
 
 
 def _acceleration(rows: Floats) -> Floats:

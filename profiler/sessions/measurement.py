@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
@@ -46,6 +47,7 @@ from profiler.run_folder.folder import (
     AttemptResult,
     RunFolder,
     compress,
+    compress_reports,
     finish_attempt,
 )
 from profiler.run_folder.load.aliases import find_aliases
@@ -114,6 +116,8 @@ class Measurement:
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
     _templates: Templates = field(init=False)
     _waiting_room: WaitingRoom = field(init=False)
+    _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
+    """Compresses reports of sessions beside those that follow."""
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
     """Folder of an attempt → AttemptResult.gpu_processes."""
@@ -136,8 +140,9 @@ class Measurement:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the processes that wait for sessions which do not come."""
+        """End the processes that wait for sessions which do not come, and finish what is packed."""
         self._waiting_room.__exit__()
+        self._packing.shutdown()
 
     def adopt(self, waiting: Waiting) -> None:
         """Make a session in a process that waits already."""
@@ -366,6 +371,7 @@ class Measurement:
 
         def ended(end: Ended) -> None:
             finish_attempt(end.folder, self._attempt_result(end))
+            self._packing.submit(compress_reports, end.folder)
             self._check_kernels(self.run.attempt(end.folder))
             if end.blamed is not None:
                 progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
@@ -540,6 +546,7 @@ class Measurement:
             ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
             result = _command_result([visit.cell], end, failure)
             finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
+            self._packing.submit(compress_reports, folder)
             has_samples = has_samples or measured
             if failure is None:
                 progress.visited(visit.cell)
