@@ -40,8 +40,11 @@ class Turn:
         self._pass(protocol.IMPORT_GATE)
 
     def before_device(self, *, has_context: bool) -> None:
-        """Wait until a context may be created; raises ContextAtImportError where there is one."""
-        if self.waits and has_context:
+        """Wait until a context may be created.
+
+        Raises ContextAtImportError where there is one before its time.
+        """
+        if has_context and self.waits and not self._is_open(protocol.DEVICE_GATE):
             raise ContextAtImportError("importing the workload created a CUDA context")
         self.stamp(protocol.LOADED)
         self._pass(protocol.DEVICE_GATE)
@@ -58,12 +61,20 @@ class Turn:
         """Wait at a gate; raises NotWantedError where it is let go without being opened."""
         if not self.waits:
             return
-        gate = self.job_file.parent / protocol.GATES_FOLDER / name
         try:
-            with gate.open("rb") as stream:
+            with self._gate(name).open("rb") as stream:
                 fcntl.flock(stream, fcntl.LOCK_SH)
                 opened = stream.read() == protocol.GATE_OPEN
         except OSError as error:
             raise NotWantedError(f"{name}: {error}") from error
         if not opened:
             raise NotWantedError(name)
+
+    def _is_open(self, name: str) -> bool:
+        try:
+            return self._gate(name).read_bytes() == protocol.GATE_OPEN
+        except OSError as error:
+            raise NotWantedError(f"{name}: {error}") from error
+
+    def _gate(self, name: str) -> Path:
+        return self.job_file.parent / protocol.GATES_FOLDER / name

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
+import itertools
+from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy
+from scipy.special import ndtr, ndtri
 
 Floats = npt.NDArray[np.float64]
 
@@ -18,9 +19,11 @@ RESAMPLES = 999
 """The ends of a 95 % interval are then its 25th value from below and from above."""
 SEED = 20260101
 """Any fixed number: the same samples always give the same interval."""
-_CHUNK_VALUES = 1024
-"""Values per call: their resamples, 8 MB, stay in a processor's cache, which makes it 2.7 times as
-fast as 65 MB at a time (4,096 rows of 8 values)."""
+_CHUNK_VALUES = 256
+"""Values per call: their resamples, 2 MB, stay in a processor's cache, which makes it 1.3 to 3
+times as fast as 8 and 32 MB at a time."""
+_MOST_COMPARED = 24
+"""Rows of more values are sorted: a network of comparisons is no faster then."""
 
 
 def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
@@ -57,37 +60,115 @@ def group_intervals(values: Floats, sizes: npt.NDArray[np.integer[Any]]) -> tupl
 
 
 def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
-    """Ends of the 95 % bootstrap interval of the median of each row, none of them constant."""
-    with warnings.catch_warnings():
-        # Degenerate rows are answered below.
-        warnings.simplefilter("ignore", category=scipy.stats.DegenerateDataWarning)
-        warnings.simplefilter("ignore", category=RuntimeWarning)
-        result = scipy.stats.bootstrap(
-            (rows,),
-            _medians,
-            axis=-1,
-            vectorized=True,
-            n_resamples=RESAMPLES,
-            confidence_level=CONFIDENCE,
-            method="BCa",
-            random_state=np.random.default_rng(SEED),
-        )
+    """Ends of the 95 % bootstrap interval of the median of each row, none of them constant.
+
+    By the formulas of `scipy.stats.bootstrap` (Efron and Tibshirani 1993, 14.3), which takes three
+    times as long for many short rows; the tests compare both.
+    """
+    medians = np.sort(_resampled_medians(rows), axis=-1)
     tail = (1 - CONFIDENCE) / 2
-    percentiles = np.quantile(result.bootstrap_distribution, [tail, 1 - tail], axis=-1)
-    interval = (result.confidence_interval.low, result.confidence_interval.high)
-    unanswered = np.isnan(interval[0]) | np.isnan(interval[1])
+    tails = _bca_tails(rows, medians, tail)
+    unanswered = np.isnan(tails).any(axis=-1, keepdims=True)
+    ends = _quantiles(medians, np.where(unanswered, [tail, 1 - tail], tails))
     # Clipped, because interpolating between equal values can leave their range by a last digit.
-    smallest, largest = rows.min(axis=-1), rows.max(axis=-1)
-    low, high = (
-        np.clip(np.where(unanswered, percentile, end), smallest, largest)
-        for end, percentile in zip(interval, percentiles, strict=True)
-    )
-    return low, high
+    ends = np.clip(ends, rows.min(axis=-1, keepdims=True), rows.max(axis=-1, keepdims=True))
+    return ends[:, 0], ends[:, 1]
 
 
-def _medians(values: Floats, axis: int) -> Floats:
+def _resampled_medians(rows: Floats) -> Floats:
+    """Median of each resample of each row: (rows, RESAMPLES).
+
+    By a network of comparisons over all resamples at once, which is 2 to 6 times as fast as sorting
+    each of them.
+    """
+    n = rows.shape[-1]
+    resamples = _resamples(n)
+    if n > _MOST_COMPARED:
+        return _medians(rows[:, resamples])
+    values = [rows[:, resamples[:, place]] for place in range(n)]
+    for first, second in _median_network(n):
+        smaller = np.minimum(values[first], values[second])
+        np.maximum(values[first], values[second], out=values[second])
+        values[first] = smaller
+    middle: Floats = (values[(n - 1) // 2] + values[n // 2]) / 2
+    return middle
+
+
+@cache
+def _median_network(n: int) -> tuple[tuple[int, int], ...]:
+    """Pairs of places to bring in order, one after the other, so that the middle is sorted.
+
+    Batcher's odd-even merge sort (Knuth, The Art of Computer Programming, 5.2.2, algorithm M),
+    without what moves no value to the middle.
+    """
+    pairs = []
+    for size in itertools.takewhile(
+        lambda size: size < n, (2**power for power in itertools.count())
+    ):
+        for step in itertools.takewhile(bool, (size >> power for power in itertools.count())):
+            for start in range(step % size, n - step, 2 * step):
+                places = range(start, min(start + step, n - step))
+                pairs += [(at, at + step) for at in places if _merged(at, step, size)]
+    needed, kept = {(n - 1) // 2, n // 2}, []
+    for pair in reversed(pairs):
+        if not needed.isdisjoint(pair):
+            needed.update(pair)
+            kept.append(pair)
+    return tuple(reversed(kept))
+
+
+def _merged(place: int, step: int, size: int) -> bool:
+    """Whether two places belong to the same merge of lists of a size."""
+    return place // (2 * size) == (place + step) // (2 * size)
+
+
+@cache
+def _resamples(n: int) -> npt.NDArray[np.int64]:
+    """Places of the values of each resample of n values: (RESAMPLES, n)."""
+    return np.random.default_rng(SEED).integers(0, n, (RESAMPLES, n))
+
+
+def _bca_tails(rows: Floats, medians: Floats, tail: float) -> Floats:
+    """Fractions of the resampled medians of each row that lie below both ends: (rows, 2).
+
+    Bias-corrected and accelerated; NaN where leaving out a value never moves the median.
+    """
+    median = _medians(rows)[:, np.newaxis]
+    below = np.count_nonzero(medians < median, axis=-1) + np.count_nonzero(medians <= median, -1)
+    bias = ndtri(below / (2 * medians.shape[-1]))[:, np.newaxis]
+    shifted = bias + np.array([ndtri(tail), -ndtri(tail)])
+    with np.errstate(invalid="ignore", divide="ignore"):
+        tails: Floats = ndtr(bias + shifted / (1 - _acceleration(rows)[:, np.newaxis] * shifted))
+    return tails
+
+
+def _acceleration(rows: Floats) -> Floats:
+    """Skewness of the medians that leave out one value of each row, as BCa weighs it."""
+    n = rows.shape[-1]
+    others = np.arange(n * n).reshape(n, n)[~np.eye(n, dtype=bool)].reshape(n, n - 1) % n
+    without_one = _medians(rows[:, others])
+    influence = (n - 1) * (without_one.mean(axis=-1, keepdims=True) - without_one)
+    cubes, squares = (influence**3).sum(axis=-1) / n**3, (influence**2).sum(axis=-1) / n**2
+    with np.errstate(invalid="ignore", divide="ignore"):
+        acceleration: Floats = 1 / 6 * cubes / squares**1.5
+    return acceleration
+
+
+def _quantiles(ordered: Floats, fractions: Floats) -> Floats:
+    """Linear quantiles of each row, whose values are in order: (rows, fractions)."""
+    last = ordered.shape[-1] - 1
+    place = fractions * (last + 1) + (1 - fractions)  # counted from 1, as SciPy does
+    lower = np.clip(place // 1 - 1, 0, last).astype(np.int64)
+    upper = np.minimum(lower + 1, last)
+    share = place % 1
+    low = np.take_along_axis(ordered, lower, axis=-1)
+    quantiles: Floats = (1 - share) * low + share * np.take_along_axis(ordered, upper, axis=-1)
+    return quantiles
+
+
+def _medians(values: Floats) -> Floats:
     # Sorting short rows is three times faster than np.median, and this is where the time goes.
-    ordered = np.moveaxis(np.sort(values, axis=axis), axis, -1)
+    ordered = np.sort(values, axis=-1)
     n = ordered.shape[-1]
     middle: Floats = (ordered[..., (n - 1) // 2] + ordered[..., n // 2]) / 2
     return middle

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from profiler.commands.output import write_json_target
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import ExitCode
-from profiler.machine.environment import capability_of, resolved_architecture
+from profiler.machine.environment import capability_of, find_gpu, resolved_architecture
 from profiler.model import Plan
 from profiler.planning.plan import foreseen_plan, plan_document
 from profiler.planning.readiness import check_ready
@@ -19,7 +19,7 @@ from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter, make_console
 
 if TYPE_CHECKING:
-    from profiler.sessions.forecast import Forecast
+    from profiler.sessions.forecasts.forecast import Forecast
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PlanRequest:
 
 def show_plan(request: PlanRequest) -> ExitCode:
     """Print the plan with a forecast of each session, or write it as JSON."""
-    from profiler.sessions.forecast import first_command, forecast
+    from profiler.sessions.forecasts.forecast import first_command, forecast
 
     loaded = load_experiment(request.spec, overrides=request.overrides)
     space = replace(space_of(loaded), arch=resolved_architecture(loaded.experiment.build.arch))
@@ -47,7 +47,10 @@ def show_plan(request: PlanRequest) -> ExitCode:
     for note in notes:
         reporter.warn(note)
     foreseen = foreseen_plan(loaded.experiment, plan)
-    forecasts = forecast(foreseen, loaded.experiment, request.out)
+    gpu = find_gpu()
+    forecasts = forecast(
+        foreseen, loaded.experiment, request.out, None if gpu is None else gpu.name
+    )
     with_sessions = replace(plan, sessions=foreseen.sessions)
     write_json_target(_plan_document(with_sessions, forecasts), request.json_target)
     if request.json_target != "-":
@@ -68,6 +71,7 @@ def _print_plan(
     plan: Plan, foreseen: Plan, forecasts: Sequence[Forecast], command: str, color: str
 ) -> None:
     from profiler.render.console.tables import plan_table
+    from profiler.sessions.forecasts.visit_costs import duration_words
     from profiler.sessions.launch_counts import launch_counts, launches_note
 
     console = make_console(color)
@@ -75,7 +79,18 @@ def _print_plan(
     for cost in forecasts:
         line = (
             f"{cost.session}: {cost.measured} of {cost.visits} visits measured, "
-            f"about {cost.seconds / 60:.1f} min to go"
+            f"about {duration_words(cost.seconds)} to go"
         )
         console.print(line, markup=False, soft_wrap=True)
+    source = (
+        "by the newest run on this GPU"
+        if all(cost.by_earlier_run for cost in forecasts)
+        else "roughly, on a GPU like an H200"
+    )
+    whole = duration_words(sum(cost.seconds for cost in forecasts))
+    console.print(
+        f"In all about {whole}, {source}; what is still open after that is measured further.",
+        markup=False,
+        soft_wrap=True,
+    )
     console.print(f"First command: {command}", markup=False, soft_wrap=True)

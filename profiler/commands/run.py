@@ -1,4 +1,8 @@
-"""`profiler run`: build, check and measure every variant, and write the page."""
+"""`profiler run`: build, check and measure every variant, and write the page.
+
+What brings pandas, SciPy or matplotlib is imported by the functions that need it: the process of
+the first session is started before, and loads torch meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.commands.import_ahead import import_ahead
-from profiler.commands.index import write_index
 from profiler.commands.output import (
     notice_lines,
     report_document,
@@ -21,9 +25,6 @@ from profiler.commands.output import (
 )
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
-from profiler.findings.document import judged_table
-from profiler.findings.find import find
-from profiler.findings.findings import Findings
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
@@ -32,24 +33,23 @@ from profiler.planning.plan import judged_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
-from profiler.render.console.tables import final_summary
 from profiler.run_folder.folder import (
     SEARCH_JOURNAL_FILE,
     RunFolder,
     create_run,
+    find_recording,
     require_folder,
 )
-from profiler.run_folder.load.assemble import Finished, assemble, tool_words
-from profiler.run_folder.load.report import Report
-from profiler.run_folder.recording import find_recording
 from profiler.run_folder.seconds import Seconds
-from profiler.search.live.journal import read_search
 from profiler.sessions.experiment_files import load_experiment
-from profiler.sessions.explain_cells import asked_cells
-from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+from profiler.sessions.overlap.early import EarlyStart, NewRun, started_early
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
-from profiler.sessions.search.found import measure_found
+
+if TYPE_CHECKING:
+    from profiler.findings.findings import Findings
+    from profiler.run_folder.load.assemble import Finished
+    from profiler.run_folder.load.report import Report
 
 _SHOWN_SETTINGS = ("collect.metrics",)
 """Settings under `collect` that also say what a page shows."""
@@ -145,6 +145,8 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
     with seconds.step("plans"):
         planned = _plan(request, request.overrides)
     if request.explain is not None:
+        from profiler.sessions.explain_cells import asked_cells
+
         asked_cells(planned.plan, request.explain)  # says now what no cell is called
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
@@ -153,6 +155,9 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
         results = _measure(request, planned, source, reporter, seconds)
     else:
         results = _replay(request, source)
+    from profiler.commands.index import write_index
+    from profiler.findings.find import find
+
     with seconds.step("finds and draws"):
         findings = find(results.report)
         page = write_results(findings, results.folder, page=request.page)
@@ -219,6 +224,8 @@ def _with_replay(remedy: str | None, request: RunRequest, recording: Path | None
 
 def _warn_of_replay(folder: Path, reporter: ProgressReporter) -> None:
     """Warn that the numbers to come are not of this machine."""
+    from profiler.run_folder.load.assemble import tool_words
+
     record = RunFolder(folder).record()
     environment = record.environment
     reporter.warn(
@@ -247,6 +254,31 @@ def _measure(
     capability = machine.environment.compute_capability
     for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
         reporter.warn(note)
+    new = NewRun(
+        loaded=planned.loaded,
+        plan=planned.plan,
+        machine=machine,
+        out=request.out.resolve(),
+        fresh=request.fresh,
+        created=request.created,
+    )
+    with started_early(new) as early:
+        return _measure_beside(early, request, planned, machine, reporter, seconds)
+
+
+def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
+    early: EarlyStart | None,
+    request: RunRequest,
+    planned: _Planned,
+    machine: Machine,
+    reporter: ProgressReporter,
+    seconds: SecondsRecorder,
+) -> _Results:
+    """Measure while the process of the first session loads, if there is one."""
+    from profiler.run_folder.load.assemble import assemble
+    from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
+    from profiler.sessions.search.found import measure_found
+
     watch = Stopwatch()
     to_measure = MeasureRequest(
         loaded=planned.loaded,
@@ -260,6 +292,7 @@ def _measure(
         explain=request.explain,
         seconds=seconds,
         meanwhile=partial(import_ahead, page=request.page),
+        early=early,
     )
     searches = planned.plan.search is not None
     run = (measure_found if searches else measure)(to_measure, reporter, watch)
@@ -275,6 +308,8 @@ def _replay(request: RunRequest, recording: Path) -> _Results:
     """Read a recording; results go to a new folder, and settings of a measurement do nothing."""
     ignored = tuple(override for override in request.overrides if _only_measures(override))
     shown = tuple(override for override in request.overrides if override not in ignored)
+    from profiler.run_folder.load.assemble import assemble
+
     planned = _plan(request, shown)
     if planned.plan.search is not None:
         planned = replace(planned, plan=_recorded_plan(planned, RunFolder(recording)))
@@ -290,6 +325,8 @@ def _replay(request: RunRequest, recording: Path) -> _Results:
 
 def _recorded_plan(planned: _Planned, recording: RunFolder) -> Plan:
     """Plan of what the search of a recording left to be measured."""
+    from profiler.search.live.journal import read_search
+
     search = read_search(recording.path / SEARCH_JOURNAL_FILE)
     finished = None if search is None else search.finished
     if finished is None:
@@ -336,6 +373,8 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
     findings = run.findings
     to_stdout = "-" in (request.json_target, request.markdown_target)
     if not to_stdout:
+        from profiler.render.console.tables import final_summary
+
         reporter.results.print(final_summary(findings, verbose=reporter.verbose))
     for line in notice_lines(findings.notices, verbose=reporter.verbose):
         reporter.say(line)
@@ -367,6 +406,8 @@ def _exit_code(
     """GATE_TRIPPED where a cell trips the gate, which is warned of; else what the cells gave."""
     if gate is None:
         return measured
+    from profiler.findings.document import judged_table
+
     cells = judged_table(findings)
     slower = regressions(cells, gate)
     if len(slower):

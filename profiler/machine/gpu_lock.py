@@ -55,16 +55,13 @@ def gpu_lock(
     `on_wait` hears of, it is one of this user. Raises EnvironmentUnusable where the lock is not
     free within `timeout_s` seconds, and ProfilerError where this process holds it already.
     """
-    path = _path(gpu_uuid, lock_folder() if folder is None else folder)
-    if folder is None and (trouble := _trouble(path)) is not None:
-        on_wait(f"Profilers of other users are not waited for: {path}: {trouble}.")
-        path = _path(gpu_uuid, own_lock_folder())
+    path = _usable_path(gpu_uuid, folder, on_wait)
     if path in _held:
         raise ProfilerError(
             f"This process already holds the GPU lock {path.name}.",
             remedy="This is a bug in the profiler; please report it.",
         )
-    session_file = path.with_suffix(".session")
+    session_file = _session_file(path)
     waiting = _Waiting(gpu_uuid, path, timeout_s, on_wait)
     with ExitStack() as held:
         waiting.until(lambda: take_lock(path, held) is not None)
@@ -77,10 +74,28 @@ def gpu_lock(
         yield GpuLock(session_file)
 
 
+def session_lock_file(gpu_uuid: str | None) -> Path:
+    """`GpuLock.session_file` of a GPU, whoever holds its lock."""
+    return _session_file(_usable_path(gpu_uuid, None, lambda _: None))
+
+
 def is_free(gpu_uuid: str | None, folder: Path | None = None) -> bool:
     """Whether the lock of a GPU is free now; raises OSError where it cannot be used."""
     path = _path(gpu_uuid, lock_folder() if folder is None else folder)
-    return path not in _held and _is_free(path) and _is_free(path.with_suffix(".session"))
+    return path not in _held and _is_free(path) and _is_free(_session_file(path))
+
+
+def _usable_path(gpu_uuid: str | None, folder: Path | None, say: Callable[[str], None]) -> Path:
+    """Lock file that all users share; where it cannot be used, which is said, that of this user."""
+    path = _path(gpu_uuid, lock_folder() if folder is None else folder)
+    if folder is None and (trouble := _trouble(path)) is not None:
+        say(f"Profilers of other users are not waited for: {path}: {trouble}.")
+        path = _path(gpu_uuid, own_lock_folder())
+    return path
+
+
+def _session_file(path: Path) -> Path:
+    return path.with_suffix(".session")
 
 
 def _path(gpu_uuid: str | None, folder: Path) -> Path:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -455,7 +455,9 @@ def _stalls(cells: Mapping[str, Sequence[str]], style: NumberStyle) -> dict[str,
     return stalls | unnamed
 
 
-def _numbers(cells: Iterable[str], style: NumberStyle) -> np.ndarray:
+def _numbers(cells: Collection[str], style: NumberStyle) -> np.ndarray:
     """Numbers of cells, NaN where there is none."""
-    values = (parse_number(cell, style) for cell in cells)
-    return np.array([np.nan if value is None else value for value in values], dtype="float64")
+    # Each text is read once: most of the half a million cells of a page are 0.
+    numbers = {text: parse_number(text, style) for text in set(cells)}
+    values = {text: np.nan if number is None else number for text, number in numbers.items()}
+    return np.array([values[cell] for cell in cells], dtype="float64")

@@ -89,6 +89,7 @@ def make_plan(
     _check_parts(loaded, expanded)
     _check_page_parameters(loaded, expanded)
     _check_page_grid(loaded, expanded)
+    of_all = len(cells)
     if only is not None:
         cells = select_cells(cells, only, baseline.id, labels)
     plan = Plan(
@@ -105,14 +106,18 @@ def make_plan(
     )
     if experiment.search is not None:
         return replace(plan, search=search_plan(loaded, plan))
-    return measured_plan(experiment, plan)
+    return measured_plan(experiment, plan, of_all)
 
 
-def measured_plan(experiment: Experiment, plan: Plan) -> Plan:
-    """A plan with the sessions and the pairs of its cells."""
+def measured_plan(experiment: Experiment, plan: Plan, of_all: int | None = None) -> Plan:
+    """A plan with the sessions and the pairs of its cells.
+
+    `of_all`: number of cells of the whole experiment, where the plan has a part of them.
+    """
+    counted = (of_all or len(plan.cells)) * experiment.collect.counter_samples
     return replace(
         plan,
-        sessions=tuple(_sessions(experiment, plan.cells, str(plan.baseline))),
+        sessions=tuple(_sessions(experiment, plan.cells, str(plan.baseline), counted)),
         pairs=pairs_asked(plan.rivals, experiment.asked, experiment.page.parameters),
     )
 
@@ -347,14 +352,21 @@ def _looks(experiment: Experiment) -> tuple[int, ...]:
 
 
 def _sessions(
-    experiment: Experiment, cells: Sequence[Cell], baseline: str
+    experiment: Experiment, cells: Sequence[Cell], baseline: str, counted: int
 ) -> Iterator[SessionPlan]:
-    """Sessions with the visits of the first look; those of later looks depend on its results."""
+    """Sessions with the visits of the first look; those of later looks depend on its results.
+
+    `counted`: visits of a counter session of the whole experiment. They decide which counters share
+    a session, so that a part of the cells goes on with the sessions of all.
+    """
     collect = experiment.collect
     values = [value for cell in cells for value in _values(cell.variant, cell.problem).values()]
     types = metrics.tensor_types(value for value in values if isinstance(value, str))
     names = metrics.of_types(metrics.expand(collect.measured_metrics), types)
-    timing, counters = metrics.split_by_pass(names)
+    # What an external command launches in a visit is not known.
+    launches = None if isinstance(experiment.workload, CommandWorkload) else counted
+    timing, counters = metrics.split_by_pass(names, launches)
+    together = counters != metrics.split_by_pass(names)[1]
 
     def session(
         name: str, collector: str, kind: SessionKind, names: tuple[str, ...]
@@ -370,12 +382,14 @@ def _sessions(
         if kind.records is Records.TIMES:
             yield session(kind.session_name, kind.name, SessionKind.TIMING, ("duration_ns",))
         elif kind.records is Records.COUNTERS:
-            first, counted = f"{kind.session_name}-counters", counters
+            # Its own name, so that a run whose number of cells changed counts what is missing.
+            first = f"{kind.session_name}-counters{'-together' if together else ''}"
+            groups = counters
             if collect.ncu_timing:
                 yield session(f"{kind.session_name}-timing", kind.name, SessionKind.TIMING, timing)
             else:
-                counted = _with_first(counters, timing)
-            for number, names in enumerate(counted, start=1):
+                groups = _with_first(counters, timing)
+            for number, names in enumerate(groups, start=1):
                 name = first if number == 1 else f"{first}-{number}"
                 yield session(name, kind.name, SessionKind.COUNTERS, names)
     # Last, because nothing that is judged depends on them.

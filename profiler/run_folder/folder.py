@@ -30,6 +30,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -467,11 +468,19 @@ def _linked(folder: Path) -> bool:
 
 
 def finish_attempt(folder: Path, result: AttemptResult) -> None:
-    """Write how an attempt ended, and compress what its tool wrote."""
+    """Write how an attempt ended, and compress the rows that its tool wrote."""
     write_json(folder / RESULT_FILE, asdict(result))
     compress(folder / CSV_FILE)
+
+
+def compress_reports(folder: Path) -> None:
+    """Compress the tool's own files of an attempt, which nothing of this project reads any more.
+
+    Not where the disk is full or the folder was deleted: they stay as they are.
+    """
     for name in (TOOL_REPORT_FILE, *PRIVATE_FILES):
-        compress(folder / name)
+        with suppress(OSError, UsageError):
+            compress(folder / name)
 
 
 def compress(path: Path, *, level: int = 1) -> None:
@@ -559,6 +568,12 @@ def recordings_here(folder: Path = Path()) -> dict[str, Path]:
         for beside in ("recordings", "experiments/recordings")
         for file in sorted(folder.glob(f"{beside}/*/{RUN_FILE}"))
     }
+
+
+def find_recording(spec: Path, experiment: str) -> Path | None:
+    """The recording that lies beside a spec: `recordings/<experiment>/`."""
+    folder = spec.parent / "recordings" / experiment
+    return folder if (folder / RUN_FILE).exists() else None
 
 
 def next_number(out: Path, experiment: str) -> int:

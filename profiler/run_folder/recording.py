@@ -39,13 +39,6 @@ from profiler.run_folder.redact import (
 from profiler.run_folder.seconds import SECONDS_FILE
 from profiler.runner.protocol import STAMPS_FILE
 
-
-def find_recording(spec: Path, experiment: str) -> Path | None:
-    """The recording that lies beside a spec: `recordings/<experiment>/`."""
-    folder = spec.parent / "recordings" / experiment
-    return folder if (folder / RUN_FILE).exists() else None
-
-
 _OTHER_FOLDER = "Name another folder, or take this one away first."
 RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, KERNELS_FILE, COMMAND_FILE, FACTS_FILE)
 RECORDED_TABLES = (

@@ -88,9 +88,10 @@ def run_attempt(  # noqa: PLR0913 - the last two by keyword
         recover(session.collector, folder)
 
 
-def start_waiting(session: Session, folder: Path) -> Waiting:
+def start_waiting(session: Session, folder: Path, *, inherits: int | None = None) -> Waiting:
     """Start a process for a session before its turn: it stops at its gates.
 
+    `inherits`: descriptor that it keeps open to its end.
     Raises OSError where the file system of the folder has no locks, or the process cannot start.
     """
     journal = folder / JOURNAL
@@ -103,6 +104,7 @@ def start_waiting(session: Session, folder: Path) -> Waiting:
             limits=session.limits,
             journal=journal,
             lock_file=session.lock_file,
+            inherits=inherits,
         )
     except BaseException:
         gates.let_go()

@@ -56,10 +56,11 @@ def main() -> int:
     for descriptor in lock:  # it is released when the last process that has it open is gone
         # Shared, because sessions of one run overlap; another run waits until all have gone.
         fcntl.flock(descriptor, fcntl.LOCK_SH if options.shared else fcntl.LOCK_EX)
+    kept = (*lock, *(() if options.keep is None else (options.keep,)))
     if _told_to_stop():  # killed while we waited: another run measures what is missing
         return CANNOT_START
     try:
-        child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=lock)
+        child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=kept)
     except OSError as error:
         print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
         return CANNOT_START
@@ -94,6 +95,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--linger", type=float, default=0.0, help="seconds for what a runner left")
     parser.add_argument("--lock", type=int, help="descriptor of a file to lock until the end")
     parser.add_argument("--shared", action="store_true", help="beside others that share the lock")
+    parser.add_argument("--keep", type=int, help="descriptor that stays open until the end")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     options.command = options.command[1:] if options.command[:1] == ["--"] else options.command

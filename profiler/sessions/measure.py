@@ -39,6 +39,7 @@ from profiler.sessions.launch_params import launch_params
 from profiler.sessions.looks import final_session, has_final, later_session, timeline_cells
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.overlap.agenda import Step, after_look, foreseen, steps
+from profiler.sessions.overlap.early import EarlyStart
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
@@ -86,6 +87,8 @@ class MeasureRequest:
     """Where the seconds of this execution go."""
     meanwhile: Callable[[], None] | None = None
     """What is done once, beside the start of the first session, in a thread of its own."""
+    early: EarlyStart | None = None
+    """The process of the first session of a new run, where one was started."""
 
     @property
     def build_root(self) -> Path:
@@ -214,6 +217,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         stamped=_build_stamped(request, builds, reporter),
     )
     with _deletion_named(run), measurement:
+        _adopt_early(request.early, run, measurement)
         measurement.save_what_was_left()
         measurement.check_kernels_of_what_was_left()
         agenda = steps(request.plan)
@@ -264,6 +268,13 @@ def _build_stamped(
         ),
         warn=reporter.warn,
     )
+
+
+def _adopt_early(early: EarlyStart | None, run: RunFolder, measurement: Measurement) -> None:
+    """Have the process that was started early make its session, if it belongs to this run."""
+    waiting = early.take() if early is not None and early.run == run else None
+    if waiting is not None:
+        measurement.adopt(waiting)
 
 
 @contextmanager
@@ -491,7 +502,11 @@ def _run_folder(
     resumed = None if request.fresh else resumable(request.out, name, keys, reporter.warn)
     if resumed is not None:
         reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
+        if request.early is not None:  # another process began this run while we waited or built
+            request.early.leave()
         return resumed
+    if request.early is not None:
+        return request.early.run
     return create_run(request.out, name, request.created)
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
@@ -17,7 +18,7 @@ from typing import Self
 import pandas as pd
 
 from profiler.analyse.clocks import MAX_REPEATS
-from profiler.collect import Collector, Command
+from profiler.collect import Command
 from profiler.collect.kind import Need, Records
 from profiler.collect.ncu import Ncu
 from profiler.collect.nsys import Nsys
@@ -25,8 +26,6 @@ from profiler.collect.registry import COLLECTORS, needed
 from profiler.machine.clock_sampler import ClockSampler
 from profiler.machine.gpu_processes import GpuProcesses
 from profiler.machine.requirements import Machine
-from profiler.metrics.explain import explain_sections
-from profiler.metrics.queries import ncu_names
 from profiler.model import (
     BuildResult,
     Cell,
@@ -38,11 +37,9 @@ from profiler.model import (
     Visit,
 )
 from profiler.parse.clock_file import CLOCKS_FILE
-from profiler.planning.plan import EXPLAINS
 from profiler.planning.space import Space
-from profiler.planning.spec import CommandWorkload, CudaWorkload, LoadedSpec, ModuleWorkload
+from profiler.planning.spec import CommandWorkload, LoadedSpec
 from profiler.run_folder.folder import (
-    COMPILED_FOLDER,
     CSV_FILE,
     JOURNAL_FILE,
     Attempt,
@@ -50,6 +47,7 @@ from profiler.run_folder.folder import (
     AttemptResult,
     RunFolder,
     compress,
+    compress_reports,
     finish_attempt,
 )
 from profiler.run_folder.load.aliases import find_aliases
@@ -60,24 +58,23 @@ from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
 from profiler.runner import protocol
 from profiler.sessions.attempt import (
-    Session,
     has_started,
     recover,
     run_attempt,
     start_waiting,
 )
 from profiler.sessions.explain_files import keep_pages
-from profiler.sessions.forecast import VisitForecast
+from profiler.sessions.forecasts.forecast import VisitForecast, earlier_costs, newest_run
+from profiler.sessions.forecasts.visit_costs import VisitCosts
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.overlap.templates import Templates
 from profiler.sessions.overlap.waiting import Waiting, WaitingRoom, clear_abandoned
 from profiler.sessions.process import Cause, SessionResult
 from profiler.sessions.program import Program, run_check, run_visit
 from profiler.sessions.progress import ProgressReporter, VisitProgress
 from profiler.sessions.recovery import MAX_VISITS_PER_SESSION, Ended, run_visits
-from profiler.sessions.sources import watched_folders
-from profiler.sessions.timeline_tools import TimelineTools
-from profiler.sessions.watchdog import Limits, Record
+from profiler.sessions.watchdog import Record
 
 
 @dataclass(frozen=True)
@@ -117,22 +114,39 @@ class Measurement:
     """What is done once, beside the start of the first session, in a thread of its own."""
     stamped: Mapping[str, str] = field(default_factory=dict)
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
+    _templates: Templates = field(init=False)
     _waiting_room: WaitingRoom = field(init=False)
+    _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
+    """Compresses reports of sessions beside those that follow."""
     _loaded: dict[Path, Loaded] = field(default_factory=dict)
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
     """Folder of an attempt → AttemptResult.gpu_processes."""
-    _processes: GpuProcesses = field(default_factory=GpuProcesses)
+    _processes: GpuProcesses | None = None
     """Those of the newest attempt."""
 
     def __post_init__(self) -> None:
+        libraries = {build.variant: build.library for build in self.builds}
+        self._templates = Templates(
+            loaded=self.loaded,
+            plan=self.plan,
+            machine=self.machine,
+            folder=self.run.path,
+            libraries=libraries,
+            stamped=self.stamped,
+        )
         self._waiting_room = WaitingRoom(self._start_waiting, self.reporter.say)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the processes that wait for sessions which do not come."""
+        """End the processes that wait for sessions which do not come, and finish what is packed."""
         self._waiting_room.__exit__()
+        self._packing.shutdown()
+
+    def adopt(self, waiting: Waiting) -> None:
+        """Make a session in a process that waits already."""
+        self._waiting_room.adopt(waiting)
 
     def save_what_was_left(self) -> None:
         """Recover results of tools that were killed together with an earlier profiler."""
@@ -146,12 +160,12 @@ class Measurement:
             log = attempt.folder / CSV_FILE
             if attempt.result is None and log.exists():
                 recover(
-                    self._tool(attempt.record.collector),
+                    self._templates.tool(attempt.record.collector),
                     attempt.folder,
                 )
                 compress(log)
             if attempt.result is None and attempt.record.kind == SessionKind.EXPLAIN:
-                keep_pages(self._ncu(), attempt.folder)
+                keep_pages(self._templates.ncu(), attempt.folder)
 
     def check_kernels_of_what_was_left(self) -> None:
         """Check the kernels of attempts whose profiler was stopped before it did."""
@@ -170,12 +184,8 @@ class Measurement:
         collector = attempt.record.collector
         if needed([collector], Need.NSYS) and self.machine.nsys is None:
             return
-        if attempt.record.settings == self._timelines.settings(collector):
-            self._timelines.keep(collector, attempt.folder, ended_well=False)
-
-    @property
-    def _timelines(self) -> TimelineTools:
-        return TimelineTools(self.loaded.experiment, self.machine)
+        if attempt.record.settings == self._templates.timelines.settings(collector):
+            self._templates.timelines.keep(collector, attempt.folder, ended_well=False)
 
     def samples(self) -> pd.DataFrame:
         """Samples so far of cells that did not fail."""
@@ -232,7 +242,15 @@ class Measurement:
         cells = {cell.id: cell for cell in self.plan.cells}
         counts = Counter(visit.cell for visit in missing)
         self.reporter.say(f"{title}: {len(missing)} visits of {len(counts)} cells")
-        with VisitProgress(self.reporter, title, cells, dict(counts)) as progress:
+        progress = VisitProgress(
+            self.reporter,
+            title,
+            cells,
+            dict(counts),
+            earlier=self._earlier_costs(session),
+            durations_ns=_durations(earlier),
+        )
+        with progress:
             workload = self.loaded.experiment.workload
             has_samples = any(
                 len(attempt.samples) for attempt in earlier if _tells(attempt, session)
@@ -241,8 +259,16 @@ class Measurement:
                 self._run_programs(workload, session, missing, progress, has_samples)
             else:
                 checked = {cell for attempt in earlier for cell in attempt.checked()}
-                job = self._job(session, workload, checked)
+                job = self._templates.job(session, workload, checked)
                 self._run_runner(job, work, progress, has_samples)
+
+    def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
+        """What a session took before in this run, else in the newest other one on such a GPU."""
+        out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
+        run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
+        problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
+        here = earlier_costs(self.run, session.name, problem_of)
+        return here if here.visits else earlier_costs(run, session.name, problem_of)
 
     def _expected(
         self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]
@@ -293,33 +319,12 @@ class Measurement:
         loaded = self._loaded.get(attempt.folder)
         if loaded is None:
             capability = self.machine.environment.compute_capability
-            settings = self._timelines.all_settings()
+            settings = self._templates.timelines.all_settings()
             # What this execution measured counts until its end, whatever was edited meanwhile.
             opened = self.opened if attempt.folder in self.earlier else {}
             loaded = load_attempt(attempt, self.keys, capability, settings, opened)
         self._loaded[attempt.folder] = replace(loaded, attempt=attempt)
         return self._loaded[attempt.folder]
-
-    def _collector(self, session: SessionPlan) -> Collector:
-        if session.kind is SessionKind.EXPLAIN:
-            capability = self.machine.environment.compute_capability
-            return self._ncu().explaining(explain_sections(capability))
-        return self._tool(session.collector)
-
-    def _tool(self, collector: str) -> Collector:
-        return COLLECTORS[collector].create(self._timelines.tools)
-
-    def _ncu(self) -> Ncu:
-        tool = self._tool(EXPLAINS)
-        if not isinstance(tool, Ncu):
-            raise TypeError(f"{EXPLAINS} explains nothing")
-        return tool
-
-    def _limits(self) -> Limits:
-        return Limits(step_s=self.loaded.experiment.collect.time_limit_s)
-
-    def _tool_metrics(self, session: SessionPlan) -> tuple[str, ...]:
-        return ncu_names(session.metrics, self.machine.environment.compute_capability)
 
     # ---- a workload in Python: one process makes many visits ----
 
@@ -327,7 +332,7 @@ class Measurement:
         self, job: protocol.Job, work: _Work, progress: VisitProgress, has_samples: bool
     ) -> None:
         session, missing = work.session, work.missing
-        template = self._template(session, job)
+        template = self._templates.session(session, job, self.lock_file)
         room = self._waiting_room
 
         def attempt(visits: Sequence[Visit]) -> tuple[Path, SessionResult]:
@@ -366,6 +371,7 @@ class Measurement:
 
         def ended(end: Ended) -> None:
             finish_attempt(end.folder, self._attempt_result(end))
+            self._packing.submit(compress_reports, end.folder)
             self._check_kernels(self.run.attempt(end.folder))
             if end.blamed is not None:
                 progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
@@ -390,23 +396,13 @@ class Measurement:
             threading.Thread(target=self.meanwhile, name="meanwhile", daemon=True).start()
             self.meanwhile = None
 
-    def _template(self, session: SessionPlan, job: protocol.Job) -> Session:
-        return Session(
-            job=job,
-            collector=self._collector(session),
-            metrics=self._tool_metrics(session),
-            limits=self._limits(),
-            lock_file=self.lock_file,
-            compiled=self.run.path.resolve() / COMPILED_FOLDER,
-            variables=self.machine.variables,
-        )
-
     def _start_waiting(self, session: SessionPlan) -> Waiting:
         """Start the process of a session that comes later."""
         workload = self.loaded.experiment.workload
         if isinstance(workload, CommandWorkload):
             raise TypeError("the session of an external command does not wait")
-        template = self._template(session, self._job(session, workload, frozenset()))
+        job = self._templates.job(session, workload)
+        template = self._templates.session(session, job, self.lock_file)
         folder = self.run.reserve_attempt(session.name)
         try:
             return start_waiting(template, folder)
@@ -417,7 +413,7 @@ class Measurement:
     def _batches(self, session: SessionPlan, missing: Sequence[Visit]) -> Sequence[Sequence[Visit]]:
         """Visits that a process may make together."""
         recorded = COLLECTORS[session.collector].report_file is not None
-        if recorded and self._timelines.one_visit_a_process:
+        if recorded and self._templates.timelines.one_visit_a_process:
             return [(visit,) for visit in missing]
         return [missing]
 
@@ -429,25 +425,28 @@ class Measurement:
             return waiting.folder
         folder = self.run.new_attempt(record)
         if session.kind is SessionKind.TIMELINE:
-            self._timelines.prepare(folder)
+            self._templates.timelines.prepare(folder)
         return folder
 
     def _keep_files(self, session: SessionPlan, folder: Path, result: SessionResult) -> None:
         """Keep what a later reader needs of the tool's own files."""
         if session.kind is SessionKind.TIMELINE:
             ended_well = result.cause is Cause.FINISHED
-            self._timelines.keep(session.collector, folder, ended_well=ended_well)
+            self._templates.timelines.keep(session.collector, folder, ended_well=ended_well)
         if session.kind is SessionKind.EXPLAIN:
-            keep_pages(self._ncu(), folder)
+            keep_pages(self._templates.ncu(), folder)
 
     @contextmanager
     def _clocks(self, folder: Path, waiting: Waiting | None = None) -> Iterator[None]:
         """Sample the GPU's clocks into the folder of an attempt while it runs; see who uses it.
 
         A process that waited may have opened the GPU already, so that the first look has no meaning
-        any more: the one before the first session of the row stands for it.
+        any more: the one before the first session of the row stands for it. The first session has
+        not: its gates open inside.
         """
-        processes = GpuProcesses() if waiting is None else self._processes.of_next_session()
+        processes = GpuProcesses()
+        if waiting is not None and self._processes is not None:
+            processes = self._processes.of_next_session()
         self._processes = processes
         try:
             with ClockSampler(folder, self.machine.environment.gpu_uuid, processes=processes):
@@ -458,34 +457,6 @@ class Measurement:
 
     def _measured(self, folder: Path) -> Set[Visit]:
         return self._load(self.run.attempt(folder)).visits()
-
-    def _job(
-        self, session: SessionPlan, workload: ModuleWorkload | CudaWorkload, checked: Set[str]
-    ) -> protocol.Job:
-        """Job with all cells; those that this run has `checked` are not compared once more."""
-        collect, timelines = self.loaded.experiment.collect, self._timelines
-        recorded, kind = session.kind is SessionKind.TIMELINE, COLLECTORS[session.collector]
-        libraries = {build.variant: build.library for build in self.builds}
-        if session.kind is SessionKind.IN_KERNEL:
-            libraries |= self.stamped
-        job = runner_job(
-            self.loaded,
-            workload,
-            self.machine,
-            self.run,
-            session=session.name,
-            collector=session.collector,
-        )
-        return replace(
-            job,
-            cells=tuple(
-                job_cell(cell, libraries, check=cell.id not in checked, recheck=collect.recheck)
-                for cell in self.plan.cells
-            ),
-            repeats=collect.repeats if "repeats" in kind.settings else 1,
-            launches=timelines.launches if recorded else 1,
-            capture=timelines.capture,
-        )
 
     def _roofs(self, session: SessionPlan) -> tuple[str, ...]:
         """Practical roofs that a session is to measure: those that no earlier attempt has.
@@ -499,7 +470,7 @@ class Measurement:
     def _attempt_record(self, session: SessionPlan, visits: Sequence[Visit]) -> AttemptRecord:
         recorded = session.kind is SessionKind.TIMELINE
         return AttemptRecord(
-            settings=self._timelines.settings(session.collector) if recorded else {},
+            settings=self._templates.timelines.settings(session.collector) if recorded else {},
             session=session.name,
             collector=session.collector,
             kind=session.kind.value,
@@ -543,8 +514,8 @@ class Measurement:
             workload,
             base=self.loaded.base,
             tool=self._program_tool(session),
-            metrics=self._tool_metrics(session),
-            limits=self._limits(),
+            metrics=self._templates.metrics(session),
+            limits=self._templates.limits(),
             lock_file=self.lock_file,
             variables=self.machine.variables,
         )
@@ -575,6 +546,7 @@ class Measurement:
             ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
             result = _command_result([visit.cell], end, failure)
             finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
+            self._packing.submit(compress_reports, folder)
             has_samples = has_samples or measured
             if failure is None:
                 progress.visited(visit.cell)
@@ -630,7 +602,7 @@ class Measurement:
         return failed
 
     def _program_tool(self, session: SessionPlan) -> Ncu | Nsys:
-        tool = self._collector(session)
+        tool = self._templates.collector(session)
         if not isinstance(tool, Ncu | Nsys):  # the spec's own check refuses any other
             raise TypeError(f"{session.collector} cannot measure an external command")
         return tool
@@ -638,6 +610,22 @@ class Measurement:
 
 MAX_TIMELINE_VISITS = 300
 """Of a session: what a killed nsys recorded is lost, and one report holds every call of CUDA."""
+
+
+_TIMED = (SessionKind.TIMING, SessionKind.FINAL)
+
+
+def _durations(earlier: Sequence[Loaded]) -> dict[str, float]:
+    """Median duration by cell id over the samples so far, in nanoseconds."""
+    frames = [
+        loaded.samples
+        for loaded in earlier
+        if loaded.attempt.record.kind in _TIMED and "duration_ns" in loaded.samples
+    ]
+    if not frames:
+        return {}
+    medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
+    return {str(cell): float(duration) for cell, duration in medians.items()}
 
 
 def _most_visits(session: SessionPlan) -> int:
@@ -662,55 +650,3 @@ def _command_result(
     blame = None if failure is None else (failure[0].value, failure[1])
     failed = {} if blame is None else dict.fromkeys(cells, blame)
     return AttemptResult(cause=end.cause.value, seconds=end.seconds, failed=failed)
-
-
-def runner_job(  # noqa: PLR0913 - what a job is made of, its names by keyword
-    loaded: LoadedSpec,
-    workload: ModuleWorkload | CudaWorkload,
-    machine: Machine,
-    run: RunFolder,
-    *,
-    session: str,
-    collector: str,
-) -> protocol.Job:
-    """Job of a session without its cells and visits."""
-    experiment = loaded.experiment
-    collect = experiment.collect
-    results = run.path.resolve().parent
-    return protocol.Job(
-        session=session,
-        workload=workload.target(loaded.base),
-        description=workload.document(loaded.base) if isinstance(workload, CudaWorkload) else None,
-        collector=collector,
-        device=machine.device,
-        seed=collect.seed,
-        journal="",
-        cells=(),
-        visits=(),
-        tolerances={
-            dtype: protocol.Tolerance(bound.absolute, bound.relative)
-            for dtype, bound in experiment.tolerance.items()
-        },
-        warmups=collect.warmups,
-        watched={
-            label: str(folder) for label, folder in watched_folders(experiment, loaded.base).items()
-        },
-        # Where runs of this experiment and built libraries are written.
-        unwatched=(str(results), str(results.parent / ".build")),
-    )
-
-
-def job_cell(
-    cell: Cell, libraries: Mapping[str, str | None], *, check: bool, recheck: bool
-) -> protocol.JobCell:
-    """A cell as the runner needs it; `libraries` by variant id."""
-    return protocol.JobCell(
-        id=cell.id,
-        variant=cell.variant.name,
-        variant_params=cell.variant.params,
-        problem=cell.problem.id,
-        problem_params=cell.problem.params,
-        library=libraries.get(cell.variant.id),
-        check=check,
-        recheck=recheck and not cell.variant.trust,
-    )

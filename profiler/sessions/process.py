@@ -149,12 +149,18 @@ def cause_of(returncode: int, records: tuple[Record, ...] | None, *, timed_out: 
     return Cause.FINISHED if said_so and returncode == 0 else Cause.DIED
 
 
-def start(
-    command: Command, *, folder: Path, limits: Limits, journal: Path | None, lock_file: Path | None
+def start(  # noqa: PLR0913 - all but the command by keyword
+    command: Command,
+    *,
+    folder: Path,
+    limits: Limits,
+    journal: Path | None,
+    lock_file: Path | None,
+    inherits: int | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a command behind its guard, in a process group of its own, and return the guard.
 
-    It ends when its stdin is closed.
+    It ends when its stdin is closed. `inherits`: a descriptor that it and the command keep open.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (
@@ -162,35 +168,42 @@ def start(
         (folder / STDERR).open("wb") as stderr,
         contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
     ):
+        kept = tuple(descriptor for descriptor in (lock, inherits) if descriptor is not None)
         return subprocess.Popen(
-            guarded(command.argv, limits, journal=journal, lock=lock, shared=True),
+            guarded(
+                command.argv, limits, journal=journal, lock=lock, shared=True, inherits=inherits
+            ),
             stdin=subprocess.PIPE,  # the guard's; the session itself reads nothing
             stdout=stdout,
             stderr=stderr,
             env={**os.environ, **command.env},
             cwd=command.cwd,
             start_new_session=True,
-            pass_fds=() if lock is None else (lock,),
+            pass_fds=kept,
         )
 
 
-def guarded(
+def guarded(  # noqa: PLR0913 - all but two by keyword
     argv: Sequence[str],
     limits: Limits,
     *,
     journal: Path | None = None,
     lock: int | None = None,
     shared: bool = False,
+    inherits: int | None = None,
 ) -> list[str]:
     """Command line of a command behind its guard; `lock` is a descriptor that it inherits.
 
-    `shared`: it is locked together with others of the same run, not alone.
+    `shared`: it is locked together with others of the same run, not alone. `inherits`: another that
+    the command keeps open.
     """
     guard = [sys.executable, "-P", str(_GUARD), "--grace", str(limits.grace_s)]
     if journal is not None:
         guard += ["--journal", str(journal), "--linger", str(limits.linger_s)]
     if lock is not None:
         guard += ["--lock", str(lock), *(["--shared"] if shared else [])]
+    if inherits is not None:
+        guard += ["--keep", str(inherits)]
     return [*guard, "--", *argv]
 
 

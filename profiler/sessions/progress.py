@@ -1,26 +1,35 @@
-"""Progress of a run on stderr (one live line on a terminal, else one line per cell)."""
+"""Progress of a run on stderr: one live line on a terminal, else a line every few seconds."""
 
 from __future__ import annotations
 
 import os
+import statistics
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from profiler.errors import UsageError
 from profiler.model import Cell
 from profiler.outside_text import safe
 from profiler.runner import protocol
+from profiler.sessions.forecasts.visit_costs import CostReader, Rest, VisitCosts, duration_words
+from profiler.sessions.watchdog import Record
 
 _PIPE_WIDTH = 200
 """Columns where nothing says how wide the reader is: a file or a log."""
 _MIN_WIDTH = 40
 """A table of fewer columns has no room for its numbers; rich fails on some."""
+
+_LINE_EVERY_S = 5.0
+"""Between two lines of one session where no terminal shows a live one."""
+_STATE_EVERY_S = 0.5
+"""Between two forecasts on the live line."""
 
 
 class _Console(Console):
@@ -97,47 +106,68 @@ class ProgressReporter:
 
 @dataclass
 class VisitProgress:
-    """Counts the visits of a session by its journal; prints when a cell is done or has failed."""
+    """Counts the visits of a session by its journal; prints how far it is, and what has failed."""
 
     reporter: ProgressReporter
     title: str
     cells: Mapping[str, Cell]
     remaining: dict[str, int]
     """Cell id → visits still to come."""
+    earlier: VisitCosts = field(default_factory=VisitCosts)
+    """What the same session took in an earlier run."""
+    durations_ns: dict[str, float] = field(default_factory=dict)
+    """Durations by cell id, as far as they are known."""
+    clock: Callable[[], float] = time.monotonic
+    _began: float = 0.0
+    _line_at: float = 0.0
+    """When the next line may be printed."""
     _total: int = 0
     _done: int = 0
     _cells_done: int = 0
     _bar: Progress | None = None
 
+    def __post_init__(self) -> None:
+        problem_of = {id_: cell.problem.id for id_, cell in self.cells.items()}
+        self._costs = CostReader(problem_of)
+        self._rest = Rest(problem_of, self.earlier)
+
     def __enter__(self) -> VisitProgress:
         """Show the live line where there is a terminal."""
         self._total = sum(self.remaining.values())
+        self._began = self.clock()
+        self._line_at = self._began + _LINE_EVERY_S
         if self.reporter.progress.is_terminal and not self.reporter.quiet:
+            self._line_at = self._began + _STATE_EVERY_S
             self._bar = Progress(
                 TextColumn("{task.description}"),
                 BarColumn(),
                 MofNCompleteColumn(),
-                TextColumn("{task.fields[rate]}"),
-                TimeRemainingColumn(),
+                TextColumn("{task.fields[state]}"),
                 console=self.reporter.progress,
                 transient=True,
             )
-            self._bar.add_task(self.title, total=self._total, rate="")
+            self._bar.add_task(self.title, total=self._total, state="")
             self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the live line away."""
+        """Take the live line away; elsewhere print how far it came."""
         if self._bar is not None:
             self._bar.stop()
+        elif self._done:
+            self.reporter.say(f"{self._counts()} in {duration_words(self.clock() - self._began)}")
 
-    def record(self, record: Mapping[str, object]) -> None:
+    def record(self, record: Record) -> None:
         """Take one record of the runner's journal."""
+        self._costs.saw(record)
         cell, event, phase = record.get("cell"), record.get("event"), record.get("phase")
         if not isinstance(cell, str) or cell not in self.remaining:
             return
         if event == protocol.FINISHED and phase == protocol.MEASURE:
-            self.visited(cell, _microseconds(record))
+            durations = record.get("durations_ns")
+            if isinstance(durations, list) and durations:
+                self.durations_ns[cell] = statistics.median(durations)
+            self.visited(cell)
         elif event == protocol.FAILED:
             self.failed(cell, f"{record.get('outcome')}: {record.get('cause')}")
 
@@ -147,38 +177,55 @@ class VisitProgress:
             return
         self._done += self.remaining[cell]
         self.remaining[cell] = 0
-        self._show()
-        self._cell_done(cell, f"FAILED {cause.splitlines()[0] if cause else ''}")
+        self._cells_done += 1
+        first_line = cause.splitlines()[0] if cause else ""
+        self.reporter.say(f"{self._name(cell)}  FAILED {first_line}".rstrip())
+        self._show(cell)
 
-    def visited(self, cell: str, value: str = "") -> None:
-        """Count one visit; `value` is its result, as far as the journal has it."""
+    def visited(self, cell: str) -> None:
+        """Count one visit."""
         if self.remaining[cell] == 0:  # made again, because the tool lost it the first time
             return
         self._done += 1
         self.remaining[cell] -= 1
-        self._show()
-        if self.remaining[cell] == 0:
-            self._cell_done(cell, value)
+        self._cells_done += self.remaining[cell] == 0
+        self._show(cell)
 
-    def _show(self) -> None:
+    def _show(self, cell: str) -> None:
+        """Show how far the session is, after a visit of a cell."""
         if self._bar is not None:
-            task = self._bar.tasks[0]
-            rate = f"{task.speed:.1f}/s" if task.speed else ""
-            self._bar.update(task.id, completed=self._done, rate=rate)
-
-    def _cell_done(self, cell: str, text: str) -> None:
-        self._cells_done += 1
-        if self._bar is not None and not text.startswith("FAILED"):
+            self._bar.update(self._bar.tasks[0].id, completed=self._done)
+        if self.clock() < self._line_at or self._done == self._total:
             return
-        names = f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"
-        width = len(str(len(self.remaining)))
-        counter = f"[{self._cells_done:>{width}}/{len(self.remaining)}]"
-        self.reporter.say(f"{counter} {names}  {text}".rstrip())
+        state = ", ".join(self._state(cell))
+        if self._bar is not None:
+            self._line_at = self.clock() + _STATE_EVERY_S
+            self._bar.update(self._bar.tasks[0].id, state=state)
+        else:
+            self._line_at = self.clock() + _LINE_EVERY_S
+            self.reporter.say(f"{self._counts()}, {state}")
 
+    def _counts(self) -> str:
+        cells = f"{self._cells_done}/{len(self.remaining)} cells"
+        return f"{self.title}: {self._done}/{self._total} visits, {cells}"
 
-def _microseconds(record: Mapping[str, object]) -> str:
-    durations = record.get("durations_ns")
-    if not isinstance(durations, list) or not durations:
-        return ""
-    middle = sorted(durations)[len(durations) // 2]
-    return f"{middle / 1000:.1f} us"
+    def _state(self, cell: str) -> Iterator[str]:
+        """Rate, time left, and the fastest at the problem of a cell, as far as they are known."""
+        elapsed = self.clock() - self._began
+        if elapsed > 0:
+            yield f"{self._done / elapsed:.1f}/s"
+        left = self._rest.seconds(self.remaining, self._costs.costs)
+        if left is not None:
+            yield f"about {duration_words(left)} left"
+        problem = self.cells[cell].problem
+        known = {
+            id_: duration
+            for id_, duration in self.durations_ns.items()
+            if id_ in self.cells and self.cells[id_].problem == problem
+        }
+        if known:
+            fastest = min(known, key=known.__getitem__)
+            yield f"lowest so far {self._name(fastest)}: {known[fastest] / 1000:.1f} us"
+
+    def _name(self, cell: str) -> str:
+        return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"

@@ -14,10 +14,8 @@ from profiler.collect.nsys_window import NvtxWindow, ProfilerApiWindow, Window
 from profiler.collect.registry import COLLECTORS, timeline_collectors
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.requirements import Machine
-from profiler.parse.timeline_files import TimelineFacts
 from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.runner import protocol
-from profiler.sessions.timeline_files import keep_report, keep_traces, prepare_private
 
 NSYS = nsys.KIND.name
 """The collector of `--timeline`."""
@@ -88,6 +86,8 @@ class TimelineTools:
 
     def prepare(self, folder: Path) -> None:
         """Make the private folder of an attempt."""
+        from profiler.sessions.timeline_files import prepare_private  # noqa: PLC0415 - as in _keep
+
         prepare_private(folder)
 
     def keep(self, collector: str, folder: Path, *, ended_well: bool) -> None:
@@ -103,6 +103,10 @@ class TimelineTools:
                 raise
 
     def _keep(self, collector: str, folder: Path) -> None:
+        # Only here, because they bring pandas, and the settings are asked before the first session.
+        from profiler.parse.timeline_files import TimelineFacts  # noqa: PLC0415
+        from profiler.sessions.timeline_files import keep_report, keep_traces  # noqa: PLC0415
+
         device = self.machine.device
         tool = COLLECTORS[collector].create(self.tools)
         if isinstance(tool, Nsys):

@@ -20,11 +20,26 @@ if TIMES.read_text() == "xx":
 """
 """Head of a workload whose second import fails."""
 
+BUILDS_SLOWLY = """\
+import time
+from pathlib import Path
 
-def write_spec(profiler, workload=ENDINGS):
+HERE = Path(__file__).parent
+
+def recipe(params):
+    while list(HERE.glob("reports/*/*/raw/*/gates")) and not (HERE / "go").exists():
+        time.sleep(0.02)
+    if (HERE / "go").exists() and (HERE / "go").read_text():
+        raise OSError((HERE / "go").read_text())
+    return None
+"""
+"""A space whose builds stand still while the first session waits, and then go on or fail."""
+
+
+def write_spec(profiler, workload=str(ENDINGS)):
     """Spec with a session of times and one of counters, in which two variants are compared."""
     return profiler.write_spec(
-        workload=str(workload),
+        workload=workload,
         variants={"list": [{"name": name, "params": {"how": name}} for name in ("one", "other")]},
         problems={"matrix": {"rows": [4]}},
         collect={
@@ -50,13 +65,13 @@ class Paused:
 
     def wait(self):
         self.run = wait_for(self._stands_still)
-        self.folder = self.run / "raw/ncu-counters.001"
+        self.folder = self.run / "raw/ncu-counters-together.001"
 
     def _stands_still(self):
         """The run folder, once the first session is in its pause and the next one has begun."""
         for journal in self.profiler.folder.glob("reports/mine/*/raw/ncu-timing.001/journal.jsonl"):
             run = journal.parents[2]
-            waits = (run / "raw/ncu-counters.001/journal.jsonl").exists()
+            waits = (run / "raw/ncu-counters-together.001/journal.jsonl").exists()
             if waits and protocol.SESSION_STARTED in journal.read_text():
                 return run
         return None
@@ -93,13 +108,13 @@ def records(run, session):
 def assert_complete(run):
     """Every visit was measured once, and nothing is left of what waited."""
     visits = [visit for attempt in attempts(run) for visit in map(str, visits_of(attempt))]
-    assert len(visits) == 6 + 2 + 2  # the baseline twice a block, two sessions of counters
+    assert len(visits) == 6 + 2  # the baseline twice a block, and the counters
     assert not list(run.glob("raw/*/gates"))
     assert len(list(run.glob("raw/*"))) == len(list(run.glob("raw/*/session.json")))
 
 
 def test_a_waiting_runner_that_is_killed_is_replaced(paused):
-    paused.runner("ncu-counters.001").kill()
+    paused.runner("ncu-counters-together.001").kill()
     guard = next(
         process
         for process in psutil.Process(paused.process.pid).children()
@@ -108,13 +123,13 @@ def test_a_waiting_runner_that_is_killed_is_replaced(paused):
     wait_for(lambda: not guard.is_running() or guard.status() == psutil.STATUS_ZOMBIE)
     code, _, err = paused.finish()
     assert code == 0, err
-    assert "ncu-counters: what waited for its turn has ended; another is started." in err
+    assert "ncu-counters-together: what waited for its turn has ended; another is started." in err
     assert_complete(paused.run)
 
 
 def test_the_next_session_waits_also_when_the_measuring_runner_is_killed(paused):
     assert not (paused.folder / "session.json").exists()  # it is no attempt yet
-    waiting = paused.runner("ncu-counters.001")
+    waiting = paused.runner("ncu-counters-together.001")
     paused.runner("ncu-timing.001").kill()
     code, _, err = paused.finish()
     assert code == 0, err
@@ -122,7 +137,7 @@ def test_the_next_session_waits_also_when_the_measuring_runner_is_killed(paused)
     assert_complete(paused.run)
     finished, started = (
         records(paused.run, "ncu-timing.002")[-1],
-        records(paused.run, "ncu-counters.001")[0],
+        records(paused.run, "ncu-counters-together.001")[0],
     )
     assert started["pid"] == waiting.pid
     stamps = started["stamps"]
@@ -146,8 +161,81 @@ def test_nothing_waits_any_more_when_the_profiler_is_gone(paused):
 def test_a_waiting_session_that_fails_to_import_is_started_again(profiler):
     workload = Path(profiler.folder, "workload.py")
     workload.write_text(FAILS_ONCE + ENDINGS.read_text())
-    done = profiler.measure(write_spec(profiler, workload), ENDINGS_GO=profiler.folder)
+    done = profiler.measure(write_spec(profiler, str(workload)), ENDINGS_GO=profiler.folder)
     assert done.code == 0, done.err
     (run,) = profiler.runs()
     assert_complete(run)
-    assert (profiler.folder / "times").read_text() == "x" * 4  # three sessions, one of them twice
+    assert (profiler.folder / "times").read_text() == "x" * 3  # two sessions, one of them twice
+
+
+# ---- the first session, before anything is built -------------------------------------------------
+
+
+class Building:
+    """A run that stands still in its builds, while the process of its first session waits."""
+
+    def __init__(self, folder):
+        self.profiler, self.go = CommandLine(folder), folder / "go"
+        (folder / "space.py").write_text(BUILDS_SLOWLY)
+        (folder / "workload.py").write_text(ENDINGS.read_text())
+        workload = {"module": "workload.py", "space": "space.py"}
+        self.spec = write_spec(self.profiler, workload)
+        self.process = self.profiler.start(self.spec, "--no-report", ENDINGS_GO=self.go)
+        self.journal = wait_for(self._begun)
+        self.folder = self.journal.parent
+        self.below = psutil.Process(self.process.pid).children(recursive=True)
+
+    def _begun(self):
+        """The journal of the first session, once its runner has opened it."""
+        pattern = "reports/mine/*/raw/ncu-timing.001/journal.jsonl"
+        return next(self.profiler.folder.glob(pattern), None)
+
+    def finish(self, fault=""):
+        written = self.go.with_suffix(".written")
+        written.write_text(fault)
+        written.rename(self.go)
+        return finish(self.process)
+
+
+@pytest.fixture
+def building(tmp_path):
+    run = Building(tmp_path)
+    yield run
+    run.process.kill()
+    run.process.communicate()
+
+
+def test_the_first_session_starts_before_the_builds_are_done(building):
+    code, _, err = building.finish()
+    assert code == 0, err
+    run = building.folder.parents[1]
+    assert_complete(run)
+    (spans,) = json.loads((run / "seconds.json").read_text())["executions"]
+    starts = next(span for span in spans if span["row"] == "ncu-timing.001")
+    builds = next(span for span in spans if span["step"] == "builds")
+    assert starts["step"] == "starts"
+    assert starts["begin_s"] < builds["end_s"]
+    # All is there: nothing is started for a run without anything to measure.
+    done = building.profiler.interpret(building.spec, "--no-report")
+    assert done.code == 0, done.err
+    assert len(list(run.glob("raw/*"))) == 2
+
+
+def test_a_build_that_fails_ends_the_process_of_the_first_session(building):
+    code, _, err = building.finish("the compiler is gone")
+    assert (code, "the compiler is gone" in err) == (2, True), err
+    _, alive = psutil.wait_procs(building.below, timeout=20)
+    assert not alive
+    assert not list(building.profiler.folder.glob("reports/mine"))
+
+
+def test_nothing_of_the_first_session_is_left_where_the_profiler_is_killed(building):
+    building.process.kill()
+    building.process.wait(timeout=60)
+    _, alive = psutil.wait_procs(building.below, timeout=20)
+    assert not alive
+    building.go.touch()
+    done = building.profiler.interpret(building.spec, "--no-report", ENDINGS_GO=building.go)
+    assert done.code == 0, done.err
+    (run,) = building.profiler.runs()  # what was left of the other is gone
+    assert_complete(run)

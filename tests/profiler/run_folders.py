@@ -9,7 +9,9 @@ from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
+from profiler.metrics import queries
 from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Cell, Environment, Plan, SessionPlan, Visit
 from profiler.planning.plan import make_plan
@@ -154,7 +156,8 @@ class Workplace:
         (folder / "spec.yaml").write_text(spec, encoding="utf-8")
         self.loaded: LoadedSpec = load_spec(folder / "spec.yaml")
         self.space = load_space(self.loaded.experiment.workload, self.loaded.base)
-        self.plan: Plan = make_plan(self.loaded, self.space)
+        with patch.object(queries, "SESSION_S", 0.0):  # two sessions of counters, as of many cells
+            self.plan: Plan = make_plan(self.loaded, self.space)
         if begun:
             self.run = create_run(folder / "reports", self.plan.experiment, CREATED)
             self.begin()

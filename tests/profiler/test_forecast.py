@@ -1,9 +1,11 @@
 """What a plan says about its cost before it runs."""
 
+from collections import Counter
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
+from recorded import RECORDINGS
 
 from profiler.model import Environment
 from profiler.planning.plan import make_plan
@@ -17,14 +19,17 @@ from profiler.run_folder.folder import (
     finish_attempt,
 )
 from profiler.runner import protocol
-from profiler.sessions.forecast import (
+from profiler.sessions.forecasts.forecast import (
     PROGRAM_S,
     START_S,
     VisitForecast,
+    around_visits,
+    earlier_costs,
     first_command,
     forecast,
     visit_seconds,
 )
+from profiler.sessions.forecasts.visit_costs import Rest, VisitCosts
 
 SOFTMAX = Path(__file__).parents[2] / "experiments" / "softmax.yaml"
 
@@ -66,6 +71,45 @@ def test_visits_of_the_newest_run_are_counted_once(softmax, tmp_path):
     assert timing.seconds < forecast(plan, experiment, tmp_path / "empty")[0].seconds
 
 
+def test_a_plan_goes_by_what_an_earlier_run_took_on_such_a_gpu():
+    """The transpose was recorded on an H200; its plan, in a folder where nothing is measured."""
+    run = RunFolder(RECORDINGS / "transpose")
+    loaded, plan, gpu = load_spec(run.spec_file), run.plan(), run.record().environment.gpu
+    problem_of = {cell.id: cell.problem.id for cell in plan.cells}
+    spans = [span for span in run.seconds().executions[-1] if span.row.startswith("ncu-")]
+    in_plan = [span for span in spans if span.row.startswith(("ncu-timing", "ncu-counters"))]
+    took = max(span.end_s for span in in_plan) - min(span.begin_s for span in in_plan)
+    expected = [
+        around_visits(run)
+        + Rest(problem_of, earlier_costs(run, session.name, problem_of)).seconds(
+            Counter(visit.cell for visit in session.visits), VisitCosts()
+        )
+        for session in plan.sessions
+    ]
+    assert sum(expected) == pytest.approx(took, rel=0.3)
+    elsewhere = forecast(plan, loaded.experiment, run.path.parent.parent / "nowhere", gpu)
+    assert not any(session.by_earlier_run for session in elsewhere)
+
+
+def test_an_unfinished_run_tells_what_its_rest_takes(softmax, tmp_path):
+    experiment, plan = softmax
+    run = RunFolder(tmp_path / "softmax" / "20260101-000000")
+    record = RunRecord("softmax", "2026-01-01T00:00:00+00:00", 1, Environment(gpu="H200"), {})
+    run.write_record(record)
+    session = plan.sessions[0]
+    where = {"phase": protocol.MEASURE, "cell": session.visits[0].cell, "block": 0, "arm": 1}
+    folder = run.new_attempt(AttemptRecord(session.name, "ncu", "timing", session.metrics, {}))
+    with (folder / "journal.jsonl").open("w") as stream:
+        protocol.append_record(stream, {"event": protocol.SESSION_STARTED, "time": 10.0})
+        protocol.append_record(stream, {"event": protocol.STARTED, "time": 13.0, **where})
+        protocol.append_record(stream, {"event": protocol.FINISHED, "time": 13.5, **where})
+    timing, *_ = forecast(plan, experiment, tmp_path, "H200")
+    assert timing.by_earlier_run
+    visits = timing.visits - timing.measured
+    assert timing.seconds == pytest.approx(START_S + 3.0 + 0.5 * visits)
+    assert not forecast(plan, experiment, tmp_path, "another")[0].by_earlier_run
+
+
 def test_the_first_command_is_what_a_run_would_start(softmax):
     experiment, plan = softmax
     words = first_command(plan, experiment).split()
@@ -80,7 +124,9 @@ def test_replayed_counters_take_longer_than_those_of_one_pass_and_timing_least(s
     _, plan = softmax
     timing, counters = plan.sessions[0], plan.sessions[1]
     one_pass = replace(counters, metrics=("duration_ns", "instructions"))
-    assert visit_seconds(timing) < visit_seconds(one_pass) < visit_seconds(counters)
+    three = replace(counters, metrics=("duration_ns", "instructions", "l2_hit_sectors"))
+    seconds = [visit_seconds(session) for session in (timing, one_pass, three, counters)]
+    assert seconds == sorted(set(seconds))
 
 
 # ---- external commands ---------------------------------------------------------------------------

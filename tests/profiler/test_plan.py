@@ -417,6 +417,39 @@ def test_without_counters_there_is_one_session() -> None:
     assert len(plan.sessions[0].visits) == 3 * (len(plan.cells) + 2)  # two problems
 
 
+HITS_AND_TRAFFIC = "collect: {metrics: [l2_hit_pct, dram_read_bytes]}\n"
+MANY = f"variants: {{list: [{', '.join(f'v{number}' for number in range(27))}]}}\n"
+
+
+def test_counters_of_few_cells_share_a_session_and_those_of_many_do_not(plan) -> None:
+    _, together = plan(f"variants: {{list: [a, b]}}\n{HITS_AND_TRAFFIC}").sessions
+    _, first, second = plan(MANY + HITS_AND_TRAFFIC).sessions
+    assert together.name == "ncu-counters-together"  # none of the names that they have apart
+    assert set(together.metrics) == {*first.metrics, *second.metrics}
+    assert [(visit.block, visit.arm) for visit in together.visits] == [(0, 0)] * 2
+
+
+def test_a_part_of_the_cells_goes_on_with_the_sessions_of_all(plan) -> None:
+    part = plan(MANY + HITS_AND_TRAFFIC, only="variant=v1")
+    whole = plan(MANY + HITS_AND_TRAFFIC)
+    assert len(part.cells) == 2
+    assert [each.name for each in part.sessions] == [each.name for each in whole.sessions]
+    assert [each.metrics for each in part.sessions] == [each.metrics for each in whole.sessions]
+
+
+def test_more_samples_weigh_like_more_cells(plan) -> None:
+    few, many = (
+        plan(f"variants: {{list: [a, b]}}\n{HITS_AND_TRAFFIC}".replace("{m", f"{{{samples}, m"))
+        for samples in ("counter_samples: 13", "counter_samples: 14")
+    )
+    assert (len(few.sessions), len(many.sessions)) == (2, 3)
+
+
+def test_counters_of_a_program_stay_apart(plan) -> None:
+    program = 'name: x\nworkload: {command: "./a {variant}"}\nvariants: {list: [a, b]}\n'
+    assert len(plan(program + HITS_AND_TRAFFIC).sessions) == 3  # its launches are not known
+
+
 def test_a_metric_that_is_replayed_brings_all_counters_into_its_session(plan) -> None:
     result = plan(
         "variants: {list: [a, b]}\ncollect: {metrics: [l2_hit_pct, bank_conflicts, registers]}\n"

@@ -11,6 +11,7 @@ from rich.console import Console
 from profiler.commands import run as run_module
 from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.findings import find as find_module
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 from profiler.sessions.progress import ProgressReporter
@@ -43,8 +44,8 @@ def replay(tmp_path, monkeypatch):
     """Replay a recording; `change` is laid over its findings. Gives code, stderr."""
 
     def run(gate, change):
-        real = run_module.find
-        monkeypatch.setattr(run_module, "find", lambda report: change(real(report)))
+        real = find_module.find
+        monkeypatch.setattr(find_module, "find", lambda report: change(real(report)))
         out, err = io.StringIO(), io.StringIO()
         reporter = ProgressReporter(
             Console(file=out, width=200), Console(file=err, width=200), quiet=True

@@ -20,14 +20,16 @@ from profiler.run_folder.folder import (
     RunFolder,
     RunRecord,
     compress,
+    compress_reports,
     create_run,
+    find_recording,
     finish_attempt,
     resumable,
     runs,
     write_atomic,
     write_json,
 )
-from profiler.run_folder.recording import find_recording, write_recording
+from profiler.run_folder.recording import write_recording
 
 
 def everything(folder):
@@ -181,6 +183,18 @@ def test_an_attempt_without_result_is_one_of_a_killed_profiler(place):
     (attempt,) = place.run.attempts()
     assert attempt.result.failed == {"plain..small": ["crashed", "x"]}
     assert attempt.csv() == attempt.folder / "ncu.csv.gz"
+
+
+def test_reports_of_an_attempt_are_packed_or_stay_as_they_are(place):
+    folder = place.attempt()
+    (folder / "report.ncu-rep").write_bytes(b"rows")
+    (folder / ".report.ncu-rep.gz").mkdir()  # in the way
+    compress_reports(folder)
+    assert (folder / "report.ncu-rep").read_bytes() == b"rows"
+    (folder / ".report.ncu-rep.gz").rmdir()
+    compress_reports(folder)
+    assert gzip.decompress((folder / "report.ncu-rep.gz").read_bytes()) == b"rows"
+    assert not (folder / "report.ncu-rep").exists()
 
 
 def test_a_kill_between_the_folder_of_an_attempt_and_its_record_harms_nothing(place):

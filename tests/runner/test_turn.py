@@ -70,11 +70,11 @@ def test_the_visits_are_those_of_the_job_when_the_last_gate_is_open(waiting, ben
     assert waiting.job_with_visits(replace(job, cells=(), visits=(), waits=True)) == job
 
 
-def test_a_context_that_the_import_made_is_refused_before_the_gate(waiting):
-    gate(waiting, "device").write_bytes(protocol.GATE_OPEN)
+def test_a_context_that_the_import_made_is_refused_before_the_gate_is_open(waiting):
     with pytest.raises(ContextAtImportError):
         waiting.before_device(has_context=True)
-    waiting.before_device(has_context=False)
+    gate(waiting, "device").write_bytes(protocol.GATE_OPEN)
+    waiting.before_device(has_context=True)
 
 
 def test_of_files_that_are_edited_during_the_wait_the_content_counts_that_was_read(tmp_path):

@@ -111,10 +111,14 @@ class Loaded:
 
     def throttled(self) -> set[Visit]:
         """Visits during which the GPU was slowed down, by heat for example."""
+        return set(self._throttled_visits)
+
+    @cached_property
+    def _throttled_visits(self) -> frozenset[Visit]:
         if self.clocks.empty:
-            return set()
+            return frozenset()
         keys = throttled_visits(self.clocks, measured_visits(self.records))
-        return {Visit(*key) for key in keys} & self.visits()
+        return frozenset(Visit(*key) for key in keys) & self.visits()
 
     def tried(self) -> set[str]:
         """Cells that this attempt started to check or measure."""

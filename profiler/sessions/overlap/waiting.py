@@ -126,11 +126,22 @@ class Waiting:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def is_held(gates: Path) -> bool:
+    """Whether somebody holds gates that lie in a folder."""
+    for name in protocol.GATES:
+        with contextlib.suppress(FileNotFoundError), (gates / name).open("rb") as stream:
+            try:
+                fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+    return False
+
+
 def clear_abandoned(raw: Path) -> None:
     """Take away what sessions left that waited when the orchestrator was killed."""
     for gates in raw.glob(f"*/{protocol.GATES_FOLDER}"):
         folder = gates.parent
-        if not folder.is_symlink():
+        if not folder.is_symlink() and not is_held(gates):
             begun = (folder / SESSION_FILE).exists()
             shutil.rmtree(gates if begun else folder, ignore_errors=True)
 
@@ -163,6 +174,10 @@ class WaitingRoom:
         self._dismiss(tuple(self._waiting))
         for waiting in self._dismissed:
             waiting.end()
+
+    def adopt(self, waiting: Waiting) -> None:
+        """Have a process among those that wait, which was started before there was a room."""
+        self._waiting[waiting.session] = waiting
 
     def expect(self, sessions: Sequence[SessionPlan]) -> None:
         """Have processes wait for the first of these sessions, and none for others."""

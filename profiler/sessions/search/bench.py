@@ -15,7 +15,7 @@ from profiler.runner import protocol
 from profiler.runner.protocol import JobCell, JobVisit
 from profiler.runner.standing.orders import Order
 from profiler.sessions.attempt import JOURNAL
-from profiler.sessions.measurement import job_cell
+from profiler.sessions.overlap.templates import job_cell
 from profiler.sessions.process import Cause
 from profiler.sessions.recovery import (
     ended_from_outside,

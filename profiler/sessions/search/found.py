@@ -39,7 +39,7 @@ from profiler.sessions.measure import (
     keys_of,
     measure_in,
 )
-from profiler.sessions.measurement import runner_job
+from profiler.sessions.overlap.templates import runner_job
 from profiler.sessions.progress import ProgressReporter
 from profiler.sessions.search.background_builds import BackgroundBuilds
 from profiler.sessions.search.bench import Bench, Subject

@@ -27,6 +27,13 @@ def test_equal_values_are_their_own_interval() -> None:
     assert low[1] < high[1]
 
 
+@pytest.mark.parametrize("n", range(3, 27))
+def test_the_network_finds_the_median_of_every_resample(n: int) -> None:
+    rows = GENERATOR.integers(0, n, size=(3, n)).astype(float)  # with equal values
+    resamples = rows[:, intervals._resamples(n)]
+    assert np.array_equal(intervals._resampled_medians(rows), np.median(resamples, axis=-1))
+
+
 @pytest.mark.parametrize("n", [3, 4, 8, 16])
 def test_rows_agree_with_scipy_one_at_a_time(n: int) -> None:
     rows = GENERATOR.lognormal(size=(5, n))

@@ -10,7 +10,6 @@ from profiler.errors import ExitCode
 from profiler.findings.find import find
 from profiler.model import Outcome
 from profiler.notices import NoticeKind, text
-from profiler.planning.plan import make_plan
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.load.outcomes import failures
 from profiler.runner import protocol
@@ -98,6 +97,6 @@ def test_what_was_not_checked_again_is_said_once_for_each_reason(tmp_path):
 
 def test_the_reason_travels_with_the_plan_and_not_into_the_key(tmp_path):
     trusting = Workplace(tmp_path / "place", TRUSTING)
-    plan = make_plan(trusting.loaded, trusting.space)
+    plan = trusting.plan
     assert [variant.trust for variant in plan.variants] == ["", "it is sparse", ""]
     assert trusting.run.plan() == plan

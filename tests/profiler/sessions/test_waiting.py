@@ -131,6 +131,24 @@ def test_a_folder_without_locks_means_that_nobody_waits(tmp_path):
         assert room.take("a") is None
 
 
+def test_a_process_that_waited_before_there_was_a_room_is_taken_like_any_other(bench):
+    early = bench.start(planned("a"))
+    bench.room.adopt(early)
+    assert bench.room.take("a") is early
+    bench.room.adopt(early)
+    bench.room.expect([])  # its session turned out to have nothing to measure
+    assert early.process.wait(timeout=20) == 0
+
+
+def test_gates_that_somebody_holds_are_not_cleared(tmp_path):
+    gates = Gates(tmp_path / "waits.001" / protocol.GATES_FOLDER)
+    clear_abandoned(tmp_path)
+    assert gates.folder.exists()
+    gates.let_go()
+    clear_abandoned(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
 def test_what_an_orchestrator_left_that_was_killed_is_cleared(tmp_path):
     for name in ("waited.001", "measured.001", "other.001"):
         (tmp_path / name).mkdir()

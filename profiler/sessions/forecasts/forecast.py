@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import shlex
 import statistics
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
-from profiler.metrics.queries import ncu_names, several_passes
-from profiler.model import Plan, SessionKind, SessionPlan, Visit
+from profiler.errors import UsageError
+from profiler.metrics.queries import counter_visit_seconds, ncu_names
+from profiler.model import Plan, SessionKind, SessionPlan, SessionStep, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment
 from profiler.run_folder.folder import RunFolder, runs
+from profiler.run_folder.seconds import session_seconds
+from profiler.runner import protocol
 from profiler.sessions.attempt import JOB, journal_visits
+from profiler.sessions.forecasts.visit_costs import Rest, VisitCosts, duration_words, read_costs
+from profiler.sessions.overlap.recorder import PROFILER
 
 START_S = 8.0
 """Seconds until the first visit of a session: ncu, Python, torch, a CUDA context (4.5 s on an H200)
 and the inputs of the first problem."""
 
-TIMING_S, ONE_PASS_S, SEVERAL_PASSES_S = 0.04, 0.065, 0.45
+TIMING_S = 0.04
 """Seconds a visit, checks and inputs included, on an H200: 4128 timing visits of attention took
-180 s, 1008 of the counters of one pass 70 s, 360 of the default counters (15 passes) 160 s."""
+180 s."""
 
 TIMELINE_S = 0.2
 """Seconds a visit of some ten launches, its share of export and cleaning included: a guess."""
@@ -41,28 +48,85 @@ class Forecast:
     measured: int
     """Visits that the newest run of this experiment holds, whatever was edited since."""
     seconds: float
-    """For the rest, roughly, on a GPU like an H200."""
+    """For the rest, roughly: as an earlier run took on such a GPU, else on one like an H200."""
+    by_earlier_run: bool = False
+    """Whether it goes by what an earlier run took."""
 
 
-def forecast(plan: Plan, experiment: Experiment, out: Path) -> tuple[Forecast, ...]:
-    """Forecast of each session of a plan; reads journals under `out`, starts nothing."""
+def forecast(
+    plan: Plan, experiment: Experiment, out: Path, gpu: str | None = None
+) -> tuple[Forecast, ...]:
+    """Forecast of each session of a plan on a GPU; reads runs under `out`, starts nothing."""
     earlier_runs = runs(out, plan.experiment)
-    return tuple(
-        _session(session, experiment, earlier_runs[-1] if earlier_runs else None)
-        for session in plan.sessions
-    )
+    newest = earlier_runs[-1] if earlier_runs else None
+    same_gpu = newest_run(out, plan.experiment, gpu)
+    return tuple(_session(plan, session, experiment, newest, same_gpu) for session in plan.sessions)
 
 
-def _session(session: SessionPlan, experiment: Experiment, newest: RunFolder | None) -> Forecast:
+def _session(
+    plan: Plan,
+    session: SessionPlan,
+    experiment: Experiment,
+    newest: RunFolder | None,
+    same_gpu: RunFolder | None,
+) -> Forecast:
     if isinstance(experiment.workload, CommandWorkload):
         made = _visits_of_programs(session, newest) if newest is not None else {}
         rest = len(session.visits) - len(made)
         visit_s = statistics.median(made.values()) if made else PROGRAM_S
-        return Forecast(session.name, len(session.visits), len(made), rest * visit_s)
-    measured = _measured(session, newest) if newest is not None else 0
-    rest = len(session.visits) - measured
+        return Forecast(session.name, len(session.visits), len(made), rest * visit_s, bool(made))
+    measured = _measured(session, newest) if newest is not None else set()
+    missing = Counter(visit.cell for visit in session.visits if visit not in measured)
+    rest = missing.total()
     seconds = START_S + rest * visit_seconds(session) if rest else 0.0
-    return Forecast(session.name, len(session.visits), measured, seconds)
+    problem_of = {cell.id: cell.problem.id for cell in plan.cells}
+    costs = earlier_costs(same_gpu, session.name, problem_of)
+    expected = Rest(problem_of, costs).seconds(missing, VisitCosts())
+    if same_gpu is not None and rest and expected is not None:
+        seconds = expected + around_visits(same_gpu)
+    return Forecast(
+        session.name,
+        len(session.visits),
+        len(session.visits) - rest,
+        seconds,
+        by_earlier_run=expected is not None,
+    )
+
+
+def around_visits(run: RunFolder) -> float:
+    """Seconds per session of a run in which none measured: its starts overlap with others.
+
+    START_S where the run does not say.
+    """
+    spans = [span for span in session_seconds(run.seconds()) if span.row != PROFILER]
+    sessions = {span.row for span in spans}
+    if not sessions:
+        return START_S
+    whole_s = max(span.end_s for span in spans) - min(span.begin_s for span in spans)
+    measured_s = sum(
+        span.end_s - span.begin_s for span in spans if span.step == SessionStep.MEASURES
+    )
+    return max(whole_s - measured_s, 0.0) / len(sessions)
+
+
+def earlier_costs(run: RunFolder | None, session: str, problem_of: Mapping[str, str]) -> VisitCosts:
+    """Costs of the attempts that a run has of a session."""
+    costs = VisitCosts()
+    for attempt in run.attempts() if run is not None else ():
+        if attempt.record.session == session:
+            costs.add(read_costs(protocol.read_journal(attempt.journal), problem_of))
+    return costs
+
+
+def newest_run(
+    out: Path, experiment: str, gpu: str | None, besides: Path | None = None
+) -> RunFolder | None:
+    """The newest run of an experiment on such a GPU, besides one; None where there is none."""
+    for run in reversed(runs(out, experiment)):
+        with suppress(UsageError):
+            if run.path != besides and run.record().environment.gpu == gpu:
+                return run
+    return None
 
 
 def _visits_of_programs(session: SessionPlan, run: RunFolder) -> dict[Visit, float]:
@@ -84,17 +148,17 @@ def visit_seconds(session: SessionPlan) -> float:
         return TIMELINE_S
     if session.kind is not SessionKind.COUNTERS:
         return TIMING_S
-    return SEVERAL_PASSES_S if several_passes(session.metrics) else ONE_PASS_S
+    return counter_visit_seconds(session.metrics)
 
 
-def _measured(session: SessionPlan, run: RunFolder) -> int:
+def _measured(session: SessionPlan, run: RunFolder) -> set[Visit]:
     done = {
         visit
         for attempt in run.attempts()
         if attempt.record.session == session.name
         for visit in journal_visits(attempt.folder)
     }
-    return len(done & set(session.visits))
+    return done & set(session.visits)
 
 
 _SHORT_REST_S = 30.0
@@ -144,13 +208,6 @@ def _limits(workload: CommandWorkload) -> str:
     else:
         launches = "the launches of each part (workload.parts.take)"
     return f"{launches}, the metrics (collect.metrics), or the passes (collect.blocks)"
-
-
-def duration_words(seconds: float) -> str:
-    """`9 s`, `4 min` or `2.5 h`."""
-    if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
 
 
 def first_command(plan: Plan, experiment: Experiment) -> str:
