@@ -59,10 +59,14 @@ class Timeline {
 
   // `writes`: true in one thread of the group, for groups that are no warpgroups.
   __device__ __forceinline__ Timeline(int group, bool writes) {
-    if (!writes || block_ >= kTimelineBlocks || static_cast<unsigned>(group) >= kTimelineGroups) {
+    const unsigned long long block =
+        blockIdx.x + static_cast<unsigned long long>(gridDim.x) *
+                         (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
+    if (!writes || block >= kTimelineBlocks || static_cast<unsigned>(group) >= kTimelineGroups) {
       return;
     }
-    const unsigned first = (block_ * kTimelineGroups + group) * kTimelineWords;
+    const unsigned first =
+        (static_cast<unsigned>(block) * kTimelineGroups + group) * kTimelineWords;
     unsigned multiprocessor;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
     timeline_words[first] = 1;
@@ -80,40 +84,17 @@ class Timeline {
 
   template <class Activity>
   __device__ __forceinline__ void enter(Activity activity) {
-    if (block_ >= kTimelineBlocks) return;
+    if (next_ % kTimelineWords == 0) return;
+    const unsigned code = static_cast<unsigned>(activity) + 1;
     constexpr unsigned kClock = (1u << kTimelineClockBits) - 1;
-    const unsigned code = (static_cast<unsigned>(activity) + 1) << kTimelineClockBits;
-    const unsigned writes = next_ % kTimelineWords;
-    // All blocks but the recorded ones jump over it together. In these, no branch: threads that do
-    // not write go the same way, and nothing has to meet again.
-    asm volatile(
-        "{\n\t"
-        ".reg .pred writes;\n\t"
-        ".reg .u32 stamp;\n\t"
-        "setp.ne.u32 writes, %0, 0;\n\t"
-        "mov.u32 stamp, 0;\n\t"
-        "@writes mov.u32 stamp, %%clock;\n\t"
-        "and.b32 stamp, stamp, %2;\n\t"
-        "or.b32 stamp, stamp, %3;\n\t"
-        "@writes st.global.u32 [%1], stamp;\n\t"
-        "}" ::"r"(writes), "l"(__cvta_generic_to_global(timeline_words + next_)), "n"(kClock), "r"(code)
-        : "memory");
-    next_ += writes != 0;
+    timeline_words[next_] = (timeline_clock() & kClock) | code << kTimelineClockBits;
+    ++next_;
   }
 
  private:
   // Where the next stamp goes. A multiple of kTimelineWords: nowhere, this thread does not write or
   // its place is full.
   unsigned next_ = 0;
-  // Number of the block in the grid, kTimelineBlocks for all that are not recorded.
-  const unsigned block_ = number_of_block();
-
-  static __device__ __forceinline__ unsigned number_of_block() {
-    const unsigned long long number =
-        blockIdx.x + static_cast<unsigned long long>(gridDim.x) *
-                         (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
-    return number < kTimelineBlocks ? static_cast<unsigned>(number) : kTimelineBlocks;
-  }
 
   static __device__ __forceinline__ void note_time(unsigned place) {
     const unsigned long long time = timeline_nanoseconds();
