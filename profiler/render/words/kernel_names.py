@@ -34,6 +34,22 @@ def kernel_list(names: object) -> tuple[str, ...]:
     return ()
 
 
+def plain_kernel(name: str) -> str:
+    """A kernel's name without namespaces, template arguments and parameters, for a sentence.
+
+    `void at::native::elementwise_kernel<(int)128, T>(int, T)` is `elementwise_kernel`; what has no
+    name outside brackets stays as it is.
+    """
+    depth, outside = 0, []
+    for letter in name:
+        depth += letter in "<("
+        if depth == 0:
+            outside.append(letter)
+        depth -= letter in ">)" and depth > 0
+    words = "".join(outside).split()
+    return words[-1].rpartition("::")[2] or name if words else name
+
+
 @cache
 def readable_kernel(name: str) -> str:
     """Name and template arguments: `_Z5scaleILi4EfEvPT0_` is `scale<4, float>`.

@@ -11,6 +11,7 @@ from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
 from profiler.render.words import numbers
+from profiler.render.words.kernel_names import plain_kernel
 
 MOST_NAMED = 4
 """Parts that the sentence of an account names; the rest are added up."""
@@ -114,7 +115,7 @@ def part_words(part: Part) -> str:
     if part.name in _FACTORS:
         return _FACTORS[part.name][0 if adds else 1]
     if part.name.startswith(accounts.ONLY):
-        kernel = part.name.removeprefix(accounts.ONLY)
+        kernel = plain_kernel(part.name.removeprefix(accounts.ONLY))
         return f"kernel {kernel}" if adds else f"no kernel {kernel}"
     reason = part.name.removeprefix(accounts.STALL)
     more = "more" if adds else "less"

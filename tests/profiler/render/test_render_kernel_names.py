@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.render.words.kernel_names import kernel_list, readable_kernel
+from profiler.render.words.kernel_names import kernel_list, plain_kernel, readable_kernel
 
 VECTOR = "_ZN7softmax14softmax_vectorI6__halfLi16EEEvPKT_PS2_xx"
 
@@ -38,3 +38,24 @@ def test_a_column_of_names_is_a_text_or_a_list():
     )
     assert kernel_list(["a", "b"]) == ("a", "b")
     assert kernel_list("") == kernel_list(None) == kernel_list(float("nan")) == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "plain"),
+    [
+        (
+            "void at::native::elementwise_kernel<(int)128, void f<T>(T &)::[lambda()]>(int, T3)",
+            "elementwise_kernel",
+        ),
+        (
+            "void at::native::<unnamed>::cunn_SoftMaxForward<(int)4, float>(T4 *, int)",
+            "cunn_SoftMaxForward",
+        ),
+        ("bias_gelu_vectorised", "bias_gelu_vectorised"),
+        ("triton_poi_fused_add_0", "triton_poi_fused_add_0"),
+        ("(anonymous)", "(anonymous)"),
+        ("", ""),
+    ],
+)
+def test_a_kernel_in_a_sentence_has_its_plain_name(name, plain):
+    assert plain_kernel(name) == plain

@@ -87,8 +87,8 @@ def test_parts_are_called_by_their_sign() -> None:
     assert words.part_words(Part("stall:barrier", -1.0)) == (
         "less waiting for other warps at barriers"
     )
-    assert words.part_words(Part("kernel:copy()", 1.0)) == "kernel copy()"
-    assert words.part_words(Part("kernel:copy()", -1.0)) == "no kernel copy()"
+    assert words.part_words(Part("kernel:copy()", 1.0)) == "kernel copy"
+    assert words.part_words(Part("kernel:copy()", -1.0)) == "no kernel copy"
 
 
 def test_the_sentence_names_the_largest_parts_and_what_is_left() -> None:
