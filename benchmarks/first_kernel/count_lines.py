@@ -22,6 +22,7 @@ WAYS = {
         "nsight-python": HERE / "softmax/with_nsight_python.py",
         "triton.testing": HERE / "softmax/with_triton_testing.py",
     },
+    "bias and GELU": {"this project": HERE / "bias_gelu/with_profiler.py"},
 }
 """Task → way → the file that a user writes beside the kernel."""
 
