@@ -79,7 +79,8 @@
     const caption = table.caption ? words(table.caption) : "";
     const rule = ORDERS.find(([pattern]) => pattern.test(caption));
     if (!rule) {
-      const claims = /\b(first|order|highest|lowest|most|longest)\b/i.test(caption);
+      // A variant may be called `two-in-order`.
+      const claims = /(?<![\w-])(first|order|highest|lowest|most|longest)(?![\w-])/i.test(caption);
       return claims && !NO_ORDER.test(caption) ? [`nobody knows how to check the order of: ${caption}`] : [];
     }
     const column = heads(table).findIndex((head) => words(head).toLowerCase().startsWith(rule[1]));
