@@ -277,7 +277,7 @@ def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
     """Measure while the process of the first session loads, if there is one."""
     from profiler.run_folder.load.assemble import assemble
     from profiler.sessions.measure import MeasureRequest, Stopwatch, measure
-    from profiler.sessions.search.found import measure_found
+    from profiler.sessions.search.searched_run import measure_searched
 
     watch = Stopwatch()
     to_measure = MeasureRequest(
@@ -295,7 +295,7 @@ def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
         early=early,
     )
     searches = planned.plan.search is not None
-    run = (measure_found if searches else measure)(to_measure, reporter, watch)
+    run = (measure_searched if searches else measure)(to_measure, reporter, watch)
     # Which variants a search leaves to be measured is known only now.
     finished = assemble(run, planned.loaded, run.plan() if searches else planned.plan)
     return _Results(finished, run.path, watch.stages)

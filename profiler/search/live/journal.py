@@ -40,9 +40,9 @@ class SearchJournal:
         if not self._path.exists():
             return
         content = self._path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.truncate(self._path, whole)
+        end_of_last_line = content.rfind(b"\n") + 1
+        if end_of_last_line < len(content):
+            os.truncate(self._path, end_of_last_line)
 
     def begin_anew(self) -> None:
         """Empty the journal."""

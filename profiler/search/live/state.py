@@ -150,9 +150,9 @@ class LiveSearch:
         record = self.record
         if record.finished is not None and record.finished == self._records[-1]:
             return record.finished.finalists
-        chosen = finalists(record)
-        self._write(Finished("space" if self.exhausted else "budget", chosen))
-        return chosen
+        best_variants = finalists(record)
+        self._write(Finished("space" if self.exhausted else "budget", best_variants))
+        return best_variants
 
     def _tell_strategy(self, evaluated: Evaluated) -> None:
         configuration = self._configuration(self._params[evaluated.variant])
@@ -169,8 +169,8 @@ class LiveSearch:
 
     def best(self) -> Estimate | None:
         """The variant with the smallest value; None while everything failed."""
-        known = estimates(self.record).values()
-        return min(known, key=lambda estimate: estimate.value, default=None)
+        measured = estimates(self.record).values()
+        return min(measured, key=lambda estimate: estimate.value, default=None)
 
     def estimate_of(self, variant: str) -> Estimate:
         """Value of a variant that was measured."""

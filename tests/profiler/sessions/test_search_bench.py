@@ -14,7 +14,7 @@ from profiler.model import Cell, Outcome, Problem, SearchPlan, Variant
 from profiler.runner import protocol
 from profiler.sessions.process import Cause, FailingCell, SessionResult
 from profiler.sessions.search.bench import PILOT_LAUNCHES, Bench, Subject, SubjectFailedError
-from profiler.sessions.search.found import measure_found
+from profiler.sessions.search.searched_run import measure_searched
 from profiler.sessions.search.standing_runner import RunnerEndedError
 
 PROBLEMS = (Problem("small", "small"), Problem("large", "large"))
@@ -203,5 +203,5 @@ def test_without_optuna_a_search_ends_before_anything_is_built(monkeypatch):
     variants = (Variant("x=1", "x=1", {"x": 1}),)
     request = SimpleNamespace(plan=SimpleNamespace(search=plan, variants=variants))
     with pytest.raises(EnvironmentUnusable) as caught:
-        measure_found(request, None, None)
+        measure_searched(request, None, None)
     assert "--set search.strategy=local" in caught.value.remedy

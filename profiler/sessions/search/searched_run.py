@@ -74,7 +74,7 @@ class _Search:
         return {v.id: v for v in self.request.plan.variants if v.id in searched}
 
 
-def measure_found(
+def measure_searched(
     request: MeasureRequest, reporter: ProgressReporter, watch: Stopwatch
 ) -> RunFolder:
     """Search, then build and measure the finalists with all that is not searched.
@@ -303,8 +303,8 @@ def _report(search: _Search, live: LiveSearch, count: str, evaluated: Evaluated)
         cause = evaluated.cause.splitlines()[0] if evaluated.cause else ""
         search.reporter.say(f"[{count}] {name}  FAILED {evaluated.outcome}: {cause}")
         return
-    known = live.estimate_of(evaluated.variant)
+    estimate = live.estimate_of(evaluated.variant)
     best = live.best()
     behind = ", stopped early" if evaluated.stopped_early else ""
     best_words = "" if best is None else f", best {best.ratio:.3f}"
-    search.reporter.say(f"[{count}] {name}  {known.ratio:.3f} x baseline{behind}{best_words}")
+    search.reporter.say(f"[{count}] {name}  {estimate.ratio:.3f} x baseline{behind}{best_words}")
