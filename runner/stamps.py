@@ -45,7 +45,7 @@ class StampBuffer:
         self._clear()
 
     def content(self) -> dict[str, Any]:
-        """What the kernel wrote: names, sizes, and the words of each group that has any."""
+        """Names, sizes, and the words of each group that wrote any, as a document for JSON."""
         words = (ctypes.c_uint32 * (self._blocks * self._groups * self._words))()
         self._read(ctypes.addressof(words))
         return {

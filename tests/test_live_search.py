@@ -158,6 +158,6 @@ def test_a_damaged_journal_costs_the_search_and_nothing_else(whole, tmp_path):
 
 def test_nothing_is_wrong_with_the_page_in_a_browser(whole, browser):
     opened = open_page(browser, (whole[2] / "index.html").as_uri())
-    found = findings_of(opened, set())
+    faults_by_check = findings_of(opened, set())
     opened.page.context.close()
-    assert {check: faults for check, faults in found.items() if faults} == {}
+    assert {check: faults for check, faults in faults_by_check.items() if faults} == {}

@@ -109,12 +109,12 @@ def _median_network(n: int) -> tuple[tuple[int, int], ...]:
             for start in range(step % size, n - step, 2 * step):
                 places = range(start, min(start + step, n - step))
                 pairs += [(at, at + step) for at in places if _merged(at, step, size)]
-    needed, kept = {(n - 1) // 2, n // 2}, []
+    needed, comparisons = {(n - 1) // 2, n // 2}, []
     for pair in reversed(pairs):
         if not needed.isdisjoint(pair):
             needed.update(pair)
-            kept.append(pair)
-    return tuple(reversed(kept))
+            comparisons.append(pair)
+    return tuple(reversed(comparisons))
 
 
 def _merged(place: int, step: int, size: int) -> bool:

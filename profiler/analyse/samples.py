@@ -193,13 +193,26 @@ def samples_from_command(  # noqa: PLR0913 - keyword-only facts about one sessio
     if launches.empty:
         return empty_samples()
     launches = launches.reset_index(drop=True)
-    kernels = [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
-    sizes = zip(kernels, launches["grid_size"], launches["block_size"], strict=True)
-    shapes = [part_id(visit.cell, kernel, grid, threads) for kernel, grid, threads in sizes]
     origin = (session, collector, kind)
-    identity = _command_identity(origin, visit, shapes, kernels=1, kernel_names=kernels)
+    identity = _command_identity(
+        origin,
+        visit,
+        cells_by_shape(launches, visit.cell),
+        kernels=1,
+        kernel_names=_kernels(launches),
+    )
     ranges = Ranges(launches, np.arange(len(launches), dtype=np.intp), len(launches))
     return _with_metrics(identity, ranges, metrics, compute_capability)
+
+
+def cells_by_shape(launches: pd.DataFrame, cell: str) -> list[str]:
+    """Cell of each launch of an external command, by kernel, grid and block."""
+    sizes = zip(_kernels(launches), launches["grid_size"], launches["block_size"], strict=True)
+    return [part_id(cell, kernel, grid, threads) for kernel, grid, threads in sizes]
+
+
+def _kernels(launches: pd.DataFrame) -> list[str]:
+    return [kernel if isinstance(kernel, str) else "" for kernel in launches["kernel"]]
 
 
 def _command_identity(

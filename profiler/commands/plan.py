@@ -87,9 +87,9 @@ def _print_plan(
         if all(cost.by_earlier_run for cost in forecasts)
         else "roughly, on a GPU like an H200"
     )
-    whole = duration_words(sum(cost.seconds for cost in forecasts))
+    together = duration_words(sum(cost.seconds for cost in forecasts))
     console.print(
-        f"In all about {whole}, {source}; what is still open after that is measured further.",
+        f"In all about {together}, {source}; what is still open after that is measured further.",
         markup=False,
         soft_wrap=True,
     )

@@ -56,11 +56,11 @@ def main() -> int:
     for descriptor in lock:  # it is released when the last process that has it open is gone
         # Shared, because sessions of one run overlap; another run waits until all have gone.
         fcntl.flock(descriptor, fcntl.LOCK_SH if options.shared else fcntl.LOCK_EX)
-    kept = (*lock, *(() if options.keep is None else (options.keep,)))
+    descriptors = (*lock, *(() if options.keep is None else (options.keep,)))
     if _told_to_stop():  # killed while we waited: another run measures what is missing
         return CANNOT_START
     try:
-        child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=kept)
+        child = subprocess.Popen(options.command, stdin=subprocess.DEVNULL, pass_fds=descriptors)
     except OSError as error:
         print(f"cannot start {options.command[0]}: {error}", file=sys.stderr)  # noqa: T201
         return CANNOT_START

@@ -262,7 +262,7 @@ def _build_stamped(
         build=partial(
             build_variants,
             arch=request.machine.architecture(experiment.build.arch),
-            build_root=request.out / ".build",
+            build_root=request.build_root,
             time_limit_s=experiment.build.time_limit_s,
             on_wait=reporter.say,
         ),

@@ -263,7 +263,7 @@ class Measurement:
                 self._run_runner(job, work, progress, has_samples)
 
     def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
-        """What a session took before in this run, else in the newest other one on such a GPU."""
+        """Costs of a session earlier in this run, else in the newest other one on such a GPU."""
         out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
         run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
         problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}

@@ -168,7 +168,7 @@ def start(  # noqa: PLR0913 - all but the command by keyword
         (folder / STDERR).open("wb") as stderr,
         contextlib.nullcontext() if lock_file is None else open_lock_file(lock_file) as lock,
     ):
-        kept = tuple(descriptor for descriptor in (lock, inherits) if descriptor is not None)
+        descriptors = tuple(descriptor for descriptor in (lock, inherits) if descriptor is not None)
         return subprocess.Popen(
             guarded(
                 command.argv, limits, journal=journal, lock=lock, shared=True, inherits=inherits
@@ -179,7 +179,7 @@ def start(  # noqa: PLR0913 - all but the command by keyword
             env={**os.environ, **command.env},
             cwd=command.cwd,
             start_new_session=True,
-            pass_fds=kept,
+            pass_fds=descriptors,
         )
 
 

@@ -218,14 +218,14 @@ class VisitProgress:
         if left is not None:
             yield f"about {duration_words(left)} left"
         problem = self.cells[cell].problem
-        known = {
+        durations = {
             id_: duration
             for id_, duration in self.durations_ns.items()
             if id_ in self.cells and self.cells[id_].problem == problem
         }
-        if known:
-            fastest = min(known, key=known.__getitem__)
-            yield f"lowest so far {self._name(fastest)}: {known[fastest] / 1000:.1f} us"
+        if durations:
+            fastest = min(durations, key=durations.__getitem__)
+            yield f"lowest so far {self._name(fastest)}: {durations[fastest] / 1000:.1f} us"
 
     def _name(self, cell: str) -> str:
         return f"{self.cells[cell].variant.name} {self.cells[cell].problem.name}"

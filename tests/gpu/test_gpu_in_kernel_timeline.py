@@ -135,9 +135,9 @@ def test_stamps_go_forward_and_lie_inside_the_kernel(run, stamps):
 
 def test_steps_of_a_consumer_are_the_tiles_of_keys(stamps):
     consumer = next(number for number, name in stamps.groups.items() if name == "consumer 1")
-    own = stamps.spans[(stamps.spans["group"] == consumer) & (stamps.spans["block"] == 0)]
-    assert (own["activity"] == "start_scores").sum() == 1024 // 128
-    assert (own["activity"] == "wait_for_output").sum() == 1024 // 128
+    spans = stamps.spans[(stamps.spans["group"] == consumer) & (stamps.spans["block"] == 0)]
+    assert (spans["activity"] == "start_scores").sum() == 1024 // 128
+    assert (spans["activity"] == "wait_for_output").sum() == 1024 // 128
 
 
 def test_warpgroups_take_turns_on_the_tensor_cores(run):

@@ -431,10 +431,14 @@ def test_counters_of_few_cells_share_a_session_and_those_of_many_do_not(plan) ->
 
 def test_a_part_of_the_cells_goes_on_with_the_sessions_of_all(plan) -> None:
     part = plan(MANY + HITS_AND_TRAFFIC, only="variant=v1")
-    whole = plan(MANY + HITS_AND_TRAFFIC)
+    all_cells = plan(MANY + HITS_AND_TRAFFIC)
     assert len(part.cells) == 2
-    assert [each.name for each in part.sessions] == [each.name for each in whole.sessions]
-    assert [each.metrics for each in part.sessions] == [each.metrics for each in whole.sessions]
+    assert [session.name for session in part.sessions] == [
+        session.name for session in all_cells.sessions
+    ]
+    assert [session.metrics for session in part.sessions] == [
+        session.metrics for session in all_cells.sessions
+    ]
 
 
 def test_more_samples_weigh_like_more_cells(plan) -> None:

@@ -147,21 +147,21 @@ def test_the_planted_best_is_a_finalist(searching, strategy):
 
 def test_a_failed_build_and_a_crash_are_results(searching):
     loop = searching(len(VARIANTS), strategy="exhaustive")
-    chosen = loop.run()
+    finalists = loop.run()
     by_variant = {e.variant: e for e in loop.search.record.evaluations}
     assert by_variant[BROKEN].outcome is Outcome.COMPILE_FAILED
     assert by_variant[BROKEN].cause == "nvcc: too many tiles"
     assert by_variant[CRASHES].outcome is Outcome.CRASHED
     assert CRASHES in loop.bench.forgotten
     assert BROKEN not in {variant for variant, _ in loop.bench.blocks}, "nothing was built of it"
-    assert not {BROKEN, CRASHES} & set(chosen)
-    found = find_search(loop.search.record)
-    assert found.outcomes == {
+    assert not {BROKEN, CRASHES} & set(finalists)
+    search = find_search(loop.search.record)
+    assert search.outcomes == {
         Outcome.COMPILE_FAILED: 1,
         Outcome.CRASHED: 1,
         Outcome.MEASURED: len(VARIANTS) - 2,
     }
-    assert found.failed == 2
+    assert search.failed == 2
 
 
 def test_who_is_clearly_behind_is_stopped_and_the_best_is_looked_at_again(searching):
@@ -173,8 +173,8 @@ def test_who_is_clearly_behind_is_stopped_and_the_best_is_looked_at_again(search
     for evaluation in stopped:
         assert all(len(blocks) < BLOCKS for blocks in evaluation.log_ratios.values())
         assert true_ratio(VARIANTS[evaluation.variant]) > 1.03 * true_ratio(VARIANTS[BEST])
-    whole = [e for e in record.evaluations if not e.stopped_early and e.log_ratios]
-    assert all(len(e.log_ratios["small"]) == BLOCKS for e in whole)
+    finished = [e for e in record.evaluations if not e.stopped_early and e.log_ratios]
+    assert all(len(e.log_ratios["small"]) == BLOCKS for e in finished)
     assert len(record.looks) == 40 // LOOK_EVERY
     assert loop.search.noise().repeated_looks > 0
     # Its result was checked when it was proposed.
@@ -182,9 +182,9 @@ def test_who_is_clearly_behind_is_stopped_and_the_best_is_looked_at_again(search
 
 
 def test_a_killed_search_goes_on_as_if_it_had_never_stopped(searching, tmp_path):
-    whole = searching(30, strategy="portfolio", name="whole.jsonl")
-    whole.run()
-    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
+    uninterrupted = searching(30, strategy="portfolio", name="uninterrupted.jsonl")
+    uninterrupted.run()
+    lines = (tmp_path / "uninterrupted.jsonl").read_text().splitlines(keepends=True)
     cut = next(n for n, line in enumerate(lines) if line.count('"evaluated"')) + 20
     torn = '{"variant":"x=1'  # the kill came while a record was written
     (tmp_path / "killed.jsonl").write_text("".join(lines[:cut]) + torn)
@@ -193,18 +193,18 @@ def test_a_killed_search_goes_on_as_if_it_had_never_stopped(searching, tmp_path)
     before = len(resumed.search.record.evaluations)
     assert 0 < before < 30
     resumed.run()
-    assert list(resumed.search.record.proposed) == list(whole.search.record.proposed)
+    assert list(resumed.search.record.proposed) == list(uninterrupted.search.record.proposed)
     assert len(evaluated_variants(resumed)) == 30
     measured_again = {variant for variant, check in resumed.bench.blocks if check}
-    assert not measured_again & set(evaluated_variants(whole)[:before])
+    assert not measured_again & set(evaluated_variants(uninterrupted)[:before])
     assert len(read_search(tmp_path / "killed.jsonl").evaluations) == 30
 
 
 def test_a_larger_budget_goes_on_and_the_same_one_measures_nothing(searching):
     first = searching(20)
-    chosen = first.run()
+    finalists = first.run()
     again = searching(20)
-    assert again.run() == chosen
+    assert again.run() == finalists
     assert again.bench.blocks == []
     longer = searching(25)
     longer.run()
@@ -355,18 +355,18 @@ def test_random_draws_bound_what_was_missed():
 def test_the_parameter_that_matters_is_the_most_important():
     configurations = [v.params for v in VARIANTS.values()]
     values = [math.log(true_ratio(v)) for v in VARIANTS.values()]
-    found = parameter_importance(terms().parameters, configurations[::2], values[::2])
-    assert found.explained > 0.9
-    assert next(iter(found.shares)) == "x"
-    assert sum(found.shares.values()) == pytest.approx(1)
+    importance = parameter_importance(terms().parameters, configurations[::2], values[::2])
+    assert importance.explained > 0.9
+    assert next(iter(importance.shares)) == "x"
+    assert sum(importance.shares.values()) == pytest.approx(1)
 
 
 def test_nothing_is_said_of_parameters_that_explain_nothing():
     noise = np.random.default_rng(1)
     configurations = [v.params for v in VARIANTS.values()]
     values = [noise.normal(0, 1) for _ in configurations]
-    found = parameter_importance(terms().parameters, configurations, values)
-    assert found.shares == {}
+    importance = parameter_importance(terms().parameters, configurations, values)
+    assert importance.shares == {}
     assert parameter_importance(terms().parameters, configurations[:5], values[:5]) is None
 
 

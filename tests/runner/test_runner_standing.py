@@ -100,11 +100,11 @@ def test_a_wrong_variant_is_not_tried_at_other_problems(stand, select):
 
 
 def test_what_is_looked_at_again_is_not_checked_again(stand, select):
-    base, known = cell("plain"), cell("off by one", check=False)
+    base, wrong = cell("plain"), cell("off by one", check=False)
     records, session = stand(
         Order(1, cells=(base,), visits=visits(base)),
-        Order(2, cells=(known,), visits=visits(known, block=1)),
-        Order(3, forget=(known.id,)),
+        Order(2, cells=(wrong,), visits=visits(wrong, block=1)),
+        Order(3, forget=(wrong.id,)),
     )
     assert not select(records, event="failed")
     assert set(session._launches) == {base.id}

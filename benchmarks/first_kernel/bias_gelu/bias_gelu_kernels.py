@@ -22,7 +22,7 @@ _VECTORISED = cupy.RawKernel(
 
 
 def elementwise(x, bias):
-    """What CuPy makes of an expression."""
+    """Bias and GELU by the kernel that CuPy makes of an expression."""
     return _ELEMENTWISE(cupy.from_dlpack(x), cupy.from_dlpack(bias))
 
 

@@ -81,18 +81,18 @@ def find_search(record: SearchRecord | None) -> SearchFindings | None:
     """Findings of a search; None where there was none."""
     if record is None:
         return None
-    known = estimates(record)
-    measured = [e for e in record.evaluations if e.variant in known]
+    estimate_by_variant = estimates(record)
+    measured = [e for e in record.evaluations if e.variant in estimate_by_variant]
     return SearchFindings(
         record=record,
-        trials=tuple(_trials(record, known)),
-        best=min(known.values(), key=lambda estimate: estimate.value, default=None),
+        trials=tuple(_trials(record, estimate_by_variant)),
+        best=min(estimate_by_variant.values(), key=lambda estimate: estimate.value, default=None),
         noise=estimate_noise(looks_by_variant(record)),
         coverage=coverage(record),
         importance=parameter_importance(
             record.terms.parameters,
             [record.proposed[e.variant] for e in measured],
-            [known[e.variant].value for e in measured],
+            [estimate_by_variant[e.variant].value for e in measured],
         ),
     )
 

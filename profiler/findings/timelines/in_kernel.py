@@ -32,7 +32,7 @@ class ActivityShare:
     count: int
     median_ns: float
     time_share: float
-    """Of the time that was recorded of all warpgroups of the block."""
+    """Share of the time that was recorded of all warpgroups of the block."""
     with_own: float
     with_others: float
 

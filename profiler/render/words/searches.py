@@ -116,7 +116,7 @@ def importance_reading(search: SearchFindings) -> str:
 
 
 def objective_words(findings: Findings, search: SearchFindings) -> str:
-    """What a ratio of the search is about."""
+    """Words for what a ratio of the search compares, and over which problems."""
     terms = search.record.terms
     if len(terms.problems) == 1:
         names = {problem.id: problem.name for problem in findings.problems}
@@ -127,5 +127,7 @@ def objective_words(findings: Findings, search: SearchFindings) -> str:
 
 def variant_name(findings: Findings, variant: str) -> str:
     """Label of a variant; its id where it was not measured after the search."""
-    labels = {known.id: findings.names.label(known) for known in findings.report.plan.variants}
+    labels = {
+        variant.id: findings.names.label(variant) for variant in findings.report.plan.variants
+    }
     return labels.get(variant, variant)

@@ -38,7 +38,7 @@ from profiler.parse.ncu_csv import NcuTable, read_ncu_csv
 from profiler.parse.stamps import KernelStamps, read_stamps
 from profiler.parse.timeline_files import FACTS_FILE
 from profiler.run_folder.folder import Attempt
-from profiler.run_folder.load.explained import cell_profiles, command_cells, finished_cells
+from profiler.run_folder.load.explained import cell_profiles, finished_cells, first_sample_cells
 from profiler.run_folder.load.timelines import VisitTimelines, visit_timelines
 from profiler.runner import protocol
 from profiler.runner.protocol import STAMPS_FILE
@@ -286,7 +286,7 @@ def _explained_cells(
         return finished_cells(launches, finished)
     if visit["cell"] not in current:
         return [""] * len(launches)
-    return command_cells(launches, visit["cell"], _part_samples(attempt, table))
+    return first_sample_cells(launches, visit["cell"], _part_samples(attempt, table))
 
 
 def _practical_roofs(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 
 from profiler.analyse.parts import PartSamples
-from profiler.analyse.samples import cell_of_part, part_id, visit_of_ranges
+from profiler.analyse.samples import cell_of_part, cells_by_shape, visit_of_ranges
 from profiler.analyse.why.kernel_profiles import EXECUTED, CellProfile, KernelProfile
 from profiler.errors import ParseError
 from profiler.notices import Notice, NoticeKind
@@ -38,7 +38,7 @@ def cell_profiles(
 ) -> tuple[dict[str, CellProfile], tuple[Notice, ...]]:
     """Profiles of cells by their ids, and notices of what could not be read.
 
-    `cells` gives the cell of each launch (`finished_cells`, `command_cells`), empty for none.
+    `cells` gives the cell of each launch (`finished_cells`, `first_sample_cells`), empty for none.
     """
     if table is None or table.launches.empty:
         return {}, ()
@@ -61,15 +61,14 @@ def finished_cells(launches: pd.DataFrame, finished: Collection[str]) -> list[st
     return [visit[0] if visit is not None and visit[0] in finished else "" for visit in visits]
 
 
-def command_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | None) -> list[str]:
+def first_sample_cells(launches: pd.DataFrame, cell: str, parts: PartSamples | None) -> list[str]:
     """Cell of each launch of an external command: of its part, or by kernel, grid and block.
 
     Only of the first sample of each; empty for the launches of others, and where they do not fit
     the parts.
     """
     if parts is None:
-        shapes = launches[["kernel", "grid_size", "block_size"]].itertuples(index=False)
-        cells = [part_id(cell, str(kernel), grid, block) for kernel, grid, block in shapes]
+        cells = cells_by_shape(launches, cell)
         samples: Iterable[int] = range(len(cells))
     else:
         samples = [int(code) for code in parts.codes]

@@ -43,7 +43,7 @@ class Templates:
     def session(
         self, session: SessionPlan, job: protocol.Job, lock_file: Path | None = None
     ) -> Session:
-        """What the attempts of a session have in common, with this job."""
+        """Session with this job, from which each of its attempts is made."""
         return Session(
             job=job,
             collector=self.collector(session),

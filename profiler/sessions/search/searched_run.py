@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from profiler.collect.kind import Tools
@@ -62,12 +63,12 @@ class _Search:
     request: MeasureRequest
     plan: SearchPlan
     builds: Sequence[BuildResult]
-    """Of the baseline and all others that are not searched."""
+    """Builds of the baseline and of all others that are not searched."""
     terms: Terms
     reporter: ProgressReporter
     lock_file: Path
 
-    @property
+    @cached_property
     def variants(self) -> dict[str, Variant]:
         """The configurations, by id."""
         searched = set(self.plan.variants)

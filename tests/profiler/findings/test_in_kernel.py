@@ -24,13 +24,13 @@ def test_an_operation_is_under_way_from_its_first_activity_to_the_end_of_its_las
 
 
 def test_warpgroups_that_take_turns_have_operations_one_after_the_other():
-    none, one, two = found(delay=200).operation_shares
-    assert (none, one, two) == pytest.approx((0.0, 1.0, 0.0), abs=0.01)
+    of_none, of_one, of_two = found(delay=200).operation_shares
+    assert (of_none, of_one, of_two) == pytest.approx((0.0, 1.0, 0.0), abs=0.01)
 
 
 def test_warpgroups_in_step_have_them_at_once():
-    none, one, two = found(delay=0).operation_shares
-    assert (none, one, two) == pytest.approx((0.5, 0.0, 0.5), abs=0.01)
+    of_none, of_one, of_two = found(delay=0).operation_shares
+    assert (of_none, of_one, of_two) == pytest.approx((0.5, 0.0, 0.5), abs=0.01)
 
 
 @pytest.mark.parametrize(("delay", "with_others"), [(200, 1.0), (0, 0.0)])

@@ -135,10 +135,10 @@ def test_what_is_no_object(tmp_path, content):
 
 
 def test_an_object_cut_off_anywhere_raises_nothing_but_our_own_error(objects, tmp_path):
-    whole = objects["original"].read_bytes()
+    original = objects["original"].read_bytes()
     cut = tmp_path / "cut.o"
-    for end in range(0, len(whole), max(1, len(whole) // 60)):
-        cut.write_bytes(whole[:end])
+    for end in range(0, len(original), max(1, len(original) // 60)):
+        cut.write_bytes(original[:end])
         with pytest.raises(ParseError):
             code_hash(cut)
 

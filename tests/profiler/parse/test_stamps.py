@@ -23,8 +23,8 @@ def spans(*groups, **changes):
 
 
 def test_an_activity_lasts_until_the_next_and_the_last_until_the_end():
-    found = spans(group([(2, 1100), (3, 1300)]))
-    assert found.to_numpy().tolist() == [
+    rows = spans(group([(2, 1100), (3, 1300)]))
+    assert rows.to_numpy().tolist() == [
         [0, 0, 5, "start_scores", 50.0, 150.0],
         [0, 0, 5, "wait_for_scores", 150.0, 500.0],
     ]
@@ -33,55 +33,55 @@ def test_an_activity_lasts_until_the_next_and_the_last_until_the_end():
 def test_the_lower_bits_of_the_clock_may_turn_over_between_stamps():
     turn = 2**stamped.CLOCK_BITS
     stamps = [(1, turn - 10), (2, turn + 90)]
-    found = spans(group(stamps, began=(SECOND, turn - 110), ended=(SECOND + 150, turn + 190)))
-    assert list(found["start_ns"]) == [50.0, 100.0]
+    rows = spans(group(stamps, began=(SECOND, turn - 110), ended=(SECOND + 150, turn + 190)))
+    assert list(rows["start_ns"]) == [50.0, 100.0]
 
 
 def test_the_clock_itself_may_turn_over():
-    found = spans(
+    rows = spans(
         group([(1, 2**32 + 100)], began=(SECOND, 2**32 - 100), ended=(SECOND + 150, 2**32 + 200))
     )
-    assert list(found["start_ns"]) == [100.0]
+    assert list(rows["start_ns"]) == [100.0]
 
 
 def test_warpgroups_of_a_block_are_set_by_their_clock_and_blocks_by_the_global_timer():
     # The global timer is coarser than the clock: of the second warpgroup it is late.
-    found = spans(
+    rows = spans(
         group([(1, 1000)]),
         group([(1, 1040)], number=1, began=(SECOND + 32, 1040), ended=(SECOND + 532, 2040)),
         group([(1, 9000)], block=1, sm=7, began=(SECOND + 64, 9000), ended=(SECOND + 564, 10000)),
     )
-    assert list(found["start_ns"]) == [0.0, 20.0, 64.0]
-    assert list(found["sm"]) == [5, 5, 7]
+    assert list(rows["start_ns"]) == [0.0, 20.0, 64.0]
+    assert list(rows["sm"]) == [5, 5, 7]
 
 
 def test_of_a_full_place_the_last_activity_has_no_end():
     many = stamped.WORDS - stamped.HEAD
     stamps = [(1 + place % 2, 1000 + place) for place in range(many)]
-    found = kernel_stamps(stamped.line([group(stamps, ended=(SECOND + 5000, 11000))]))
-    assert len(found.spans) == many - 1
-    assert found.ends["full"].tolist() == [True]
-    assert found.ends["end_ns"].tolist() == [5000.0]
+    decoded = kernel_stamps(stamped.line([group(stamps, ended=(SECOND + 5000, 11000))]))
+    assert len(decoded.spans) == many - 1
+    assert decoded.ends["full"].tolist() == [True]
+    assert decoded.ends["end_ns"].tolist() == [5000.0]
 
 
 def test_a_group_whose_end_is_not_there_is_left_out():
-    found = kernel_stamps(
+    decoded = kernel_stamps(
         stamped.line([group([(1, 1100)]), group([(1, 1100)], number=1, ended=None)])
     )
-    assert found.groups == {0: "consumer 1"}
+    assert decoded.groups == {0: "consumer 1"}
 
 
 def test_names():
-    found = kernel_stamps(stamped.line([group([(1, 1100)]), group([(1, 1100)], number=6)]))
-    assert found.groups == {0: "consumer 1", 6: "group 6"}
-    assert found.activities == stamped.ACTIVITIES
-    assert found.operations == (Operation("Q K^T", "start_scores", "wait_for_scores"),)
+    decoded = kernel_stamps(stamped.line([group([(1, 1100)]), group([(1, 1100)], number=6)]))
+    assert decoded.groups == {0: "consumer 1", 6: "group 6"}
+    assert decoded.activities == stamped.ACTIVITIES
+    assert decoded.operations == (Operation("Q K^T", "start_scores", "wait_for_scores"),)
 
 
 def test_a_kernel_that_wrote_nothing_has_no_rows():
-    found = kernel_stamps(stamped.line([]))
-    assert found.spans.empty
-    assert found.groups == {}
+    decoded = kernel_stamps(stamped.line([]))
+    assert decoded.spans.empty
+    assert decoded.groups == {}
 
 
 @pytest.mark.parametrize(

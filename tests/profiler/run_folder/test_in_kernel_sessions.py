@@ -72,7 +72,7 @@ def test_what_is_checked_there_is_another_program(place):
     record = {"event": "finished", "cell": CELL, "phase": "check", "time": 0.0}
     with (folder / "journal.jsonl").open("a") as stream:
         stream.write(json.dumps(record) + "\n")
-    (loaded,) = [one for one in place.load() if one.attempt.record.session == SESSION]
+    (loaded,) = [session for session in place.load() if session.attempt.record.session == SESSION]
     assert loaded.tried() == {CELL}
     assert loaded.checked() == set()
 

@@ -108,13 +108,13 @@ def test_a_block_has_the_baseline_beside_the_subject_at_every_problem(benches):
     (runner,) = runners
     assert first.subject_ns == {"small": 5e4, "large": 1e7}
     assert first.baseline_ns == {"small": 1e5, "large": 2e7}
-    pilot, one, two, forgotten = runner.orders
+    pilot, first, second, forgotten = runner.orders
     assert dict(pilot.repeats) == {"small": PILOT_LAUNCHES, "large": PILOT_LAUNCHES}
     # 50 ms of the baseline: 500 of the small ones, but no more than the setting.
-    assert dict(one.repeats) == {"small": 20, "large": PILOT_LAUNCHES}
-    assert [cell.id for cell in one.cells] == ["new..small", "new..large"]
-    assert two.cells == ()
-    order = [[visit.cell for visit in made.visits] for made in (one, two)]
+    assert dict(first.repeats) == {"small": 20, "large": PILOT_LAUNCHES}
+    assert [cell.id for cell in first.cells] == ["new..small", "new..large"]
+    assert second.cells == ()
+    order = [[visit.cell for visit in made.visits] for made in (first, second)]
     assert sorted(order[0]) == sorted(order[1]) == sorted(TIMES)
     assert order[0][:2] == order[1][1::-1], "in turns the first"
     assert forgotten.forget == ("new..small", "new..large")
