@@ -496,6 +496,11 @@ _ROOFLINE = (
     ),
 )
 
+CEILING_PARTS = frozenset(
+    entry.name for entry in _ROOFLINE if entry.name.endswith(("_peak", "_clock_hz"))
+)
+"""Peaks and clocks: what ceilings of roofs are made of. Pages show the share of a roof instead."""
+
 _SEVERAL_PASSES = (
     Metric(
         name="l2_hit_sectors",

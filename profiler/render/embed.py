@@ -7,7 +7,8 @@ Everything is written by columns, and a column in the shortest of five forms:
 - `{"values": [...], "index": [...]}`: few values, and which of them each cell has;
 - `{"parts": [...], "texts": [[...], ...], "index": [...]}`: sentences, each as the places of its
   clauses in `parts`, and which of them each cell has;
-- a name: the same as that column of the same table.
+- a name: the same as that column of the same table; with a metric's name and a point before it, of
+  that metric's table.
 
 A comparison whose ratios are those of an earlier one has the key of that one in their place.
 """
@@ -27,6 +28,7 @@ from markupsafe import Markup
 from profiler.findings.counters import nearest_peak
 from profiler.findings.findings import Findings
 from profiler.findings.named_baselines import NamedBaseline
+from profiler.metrics.catalogue import CEILING_PARTS
 from profiler.metrics.labels import Label
 from profiler.model import SCHEMA_VERSION, Cell
 from profiler.render.tables.details import (
@@ -126,16 +128,7 @@ def payload(
         },
         "samples": samples.packed(),
         "cells": _cells(findings, samples),
-        "metrics": [
-            {
-                "name": metric.name,
-                "label": metric.label,
-                "unit": metric.unit,
-                "better": metric.better,
-                "summary": _summary(findings, metric),
-            }
-            for metric in findings.metrics
-        ],
+        "metrics": _metrics(findings),
         "facets": {
             "groups": [{"label": group.label, "values": list(group.values)} for group in groups],
             "cells": [_column(column) for column in zip(*membership, strict=True)],
@@ -189,6 +182,34 @@ def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
         for name in SUMMARY_FIELDS
     }
     return _table(columns)
+
+
+def _metrics(findings: Findings) -> list[dict[str, Any]]:
+    """Metrics with their columns; a column that an earlier metric has as well is its name."""
+    metrics = [
+        {
+            "name": metric.name,
+            "label": metric.label,
+            "unit": metric.unit,
+            "better": metric.better,
+            "summary": _summary(findings, metric),
+        }
+        for metric in findings.metrics
+        if metric.name not in CEILING_PARTS
+    ]
+    names: dict[str, str] = {}
+    for metric in metrics:
+        for field, short in metric["summary"].items():
+            name = f"{metric['name']}.{field}"
+            if not isinstance(short, str) and len(json.dumps(short)) > len(name):
+                metric["summary"][field] = _first_name(names, short, name)
+    return metrics
+
+
+def _first_name(names: dict[str, str], column: Any, name: str) -> Any:
+    """The column, or where an earlier one is the same, the name of that one."""
+    first = names.setdefault(json.dumps(column), name)
+    return column if first == name else first
 
 
 def _written(value: float | str) -> float | int | str | None:
@@ -271,4 +292,5 @@ def _number(value: float) -> float | int | None:
         return None
     if value == int(value) and abs(value) < 2**53:
         return int(value)
-    return float(f"{value:.{_DIGITS}g}")
+    rounded = float(f"{value:.{_DIGITS}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 2**53 else rounded

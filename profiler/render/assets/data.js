@@ -12,6 +12,13 @@ const comparisonOf = (key) => data?.comparisons?.find((comparison) => comparison
 for (const comparison of data?.comparisons ?? []) {
   if (typeof comparison.ratios === "string") comparison.ratios = comparisonOf(comparison.ratios).ratios;
 }
+const summaries = new Map(data?.metrics?.map((metric) => [metric.name, metric.summary]));
+for (const summary of summaries.values()) {
+  for (const [name, written] of Object.entries(summary)) {
+    const point = typeof written === "string" ? written.lastIndexOf(".") : -1;
+    if (point > 0) summary[name] = summaries.get(written.slice(0, point))[written.slice(point + 1)];
+  }
+}
 const decoded = new Map();
 const column = (table, name) => {
   let written = table[name];

@@ -2,6 +2,11 @@
 // icon the style sheet draws while it is empty.
 (() => {
   "use strict";
+  for (const name of document.querySelectorAll(".variant[data-full]")) {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", className: "copy", tabIndex: -1, ariaLabel: "Copy the full name" });
+    name.after(button);
+  }
   const fullOf = (target) => target.parentElement.querySelector(".variant")?.dataset.full ?? "";
   const copied = (text) => { // pages on disk may not use the clipboard otherwise
     const field = document.createElement("textarea");
@@ -28,6 +33,6 @@
   });
   document.addEventListener("mouseover", (event) => {
     const name = event.target.closest?.(".variant");
-    if (name && !name.title && name.dataset.full !== name.textContent) name.title = name.dataset.full;
+    if (name?.dataset.full && !name.title) name.title = name.dataset.full;
   });
 })();

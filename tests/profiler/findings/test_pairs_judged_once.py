@@ -125,7 +125,7 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(report, asked, c
     assert all(findings.best.id in table for table in tables)
 
     output, docs = demo(findings), DOCS.read_text(encoding="utf-8")
-    assert output.startswith("sdpa_cudnn is 1.60\u00d7 faster than the best of these")
+    assert output.startswith("sdpa_cudnn is 1.61\u00d7 faster than the best of these")
     assert output.count("\n") <= MOST_LINES
     assert filled(docs, output) == docs, f"run: python {Path(__file__).name}"
 

@@ -38,10 +38,9 @@ def test_the_main_table_has_chips_and_the_full_name(findings: Findings, tree: An
         variant = findings.variants[int(row.get("data-variant"))]
         name = findings.names.of(variant)
         (shown,) = row.xpath("./th//span[@class='variant']")
-        assert shown.get("data-full") == name.full
+        assert shown.get("data-full") == (name.full if name.shortened else None)
         chips = [chip.text_content() for chip in shown.xpath("./span[@class='chip']")]
         assert chips == ([chip.text for chip in name.chips] if name.is_chips else [])
-        assert bool(row.xpath("./th//button[contains(@class, 'copy')]")) == name.shortened
         assert name.shortened or shown.text_content() == name.full
 
 
