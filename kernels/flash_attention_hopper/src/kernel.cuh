@@ -19,9 +19,9 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, const Maps& maps,
                                                         const Problem& problem) {
   Position position;
-  profiler::Timeline timeline(kKeysAndValuesRow, true);  // One thread calls this.
   const int steps = problem.col_blocks();
-  for_each_tile(problem, [&](const Tile& tile) {
+  // One thread calls this, and so writes.
+  for_each_tile(problem, kKeysAndValuesRow, true, [&](const Tile& tile, auto& timeline) {
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       for (Operand operand : {kKeys, kValues}) {
@@ -39,8 +39,7 @@ __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, co
 __device__ __forceinline__ void produce_queries(const Shared& shared, const Maps& maps,
                                                 const Problem& problem) {
   uint32_t parity = 0;
-  profiler::Timeline timeline(kQueriesRow, true);  // One thread calls this.
-  for_each_tile(problem, [&](const Tile& tile) {
+  for_each_tile(problem, kQueriesRow, true, [&](const Tile& tile, auto& timeline) {
     for (int group = 0; group < kConsumers; ++group) {
       timeline.enter(Activity::wait_for_slot);
       barrier_wait(shared.query_empty(group), parity ^ 1);
@@ -64,18 +63,20 @@ __device__ __forceinline__ void start_copies(const Shared& shared, const Maps& m
 }
 
 // A consumer's 64 rows of a tile. `scale` is log2(e) / sqrt(d_head).
-__device__ __forceinline__ void compute_tile(Consumer& consumer, const Problem& problem,
-                                             const Tile& tile, float scale, void* destination) {
+template <class Timeline>
+__device__ __forceinline__ void compute_tile(Consumer& consumer, Timeline& timeline,
+                                             const Problem& problem, const Tile& tile,
+                                             float scale, void* destination) {
   const int steps = problem.col_blocks();
   const int valid = problem.seq_len - (steps - 1) * kBlockCols;
   Output output;
   Softmax softmax(scale);
   if constexpr (kOverlap) {
-    attend_overlapped(consumer, tile, steps, valid, output, softmax);
+    attend_overlapped(consumer, timeline, tile, steps, valid, output, softmax);
   } else {
-    attend_in_order(consumer, tile, steps, valid, output, softmax);
+    attend_in_order(consumer, timeline, tile, steps, valid, output, softmax);
   }
-  consumer.timeline.enter(Activity::epilogue);
+  timeline.enter(Activity::epilogue);
   divide(output, softmax);
   store_output(consumer, problem, tile, output, destination);
 }
@@ -84,19 +85,20 @@ __device__ __forceinline__ void consume(const Shared& shared, const Maps& maps,
                                         const Problem& problem, int group, float scale,
                                         void* destination) {
   const int lane = threadIdx.x % kWarpSize;
-  Consumer consumer{shared, maps, group, lane, {}, {}, profiler::Timeline(group)};
+  Consumer consumer{shared, maps, group, lane, {}, {}};
   uint32_t parity = 0;
+  const bool writes = threadIdx.x % kGroupThreads == 0;
   open_turns(group);
-  for_each_tile(problem, [&](const Tile& tile) {
-    consumer.timeline.enter(Activity::wait_for_query);
+  for_each_tile(problem, group, writes, [&](const Tile& tile, auto& timeline) {
+    timeline.enter(Activity::wait_for_query);
     barrier_wait(shared.query_full(group), parity);
     parity ^= 1;
     // Without a producer every release is a barrier of the whole block, whose order is that of
     // compute_tile: there, rows beyond the sequence are computed, and not stored.
     if (!kProducer || tile.row + group * kGroupRows < problem.seq_len) {
-      compute_tile(consumer, problem, tile, scale, destination);
+      compute_tile(consumer, timeline, problem, tile, scale, destination);
     } else {
-      stand_by(consumer, tile, problem.col_blocks());
+      stand_by(consumer, timeline, tile, problem.col_blocks());
     }
     if constexpr (kPersistent && !kEarlyRelease) {
       if (threadIdx.x % kGroupThreads == 0) barrier_arrive(shared.query_empty(group));

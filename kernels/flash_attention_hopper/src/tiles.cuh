@@ -1,9 +1,11 @@
 // Which tiles of the output a thread block works on, and where they lie.
 #pragma once
 
-#include "config.cuh"
+#include "activities.cuh"
 
 namespace flash_attention_hopper {
+
+constexpr int kRecordedTiles = 2;  // of a block, with stamps
 
 struct Problem {
   int batch;
@@ -35,15 +37,32 @@ struct Tile {
   }
 };
 
-// Calls `work(tile)` for the tiles of this block: one, or every gridDim-th.
+// Calls `work(tile, timeline)` for the tiles of this block: one, or every gridDim-th.
+//
+// What an in-kernel timeline shows are the first tiles of a few blocks, of which `row` and `writes`
+// say who writes them down. They have code of their own: all others run what is measured.
 template <typename Work>
-__device__ __forceinline__ void for_each_tile(const Problem& problem, Work work) {
+__device__ __forceinline__ void for_each_tile(const Problem& problem, int row, bool writes,
+                                              Work work) {
+  profiler::NoTimeline none;
   if constexpr (kPersistent) {
     const int tiles = problem.tiles();
+    int index = blockIdx.x;
+    if (profiler::records_block()) {
+      profiler::Timeline timeline(row, writes);
 #pragma unroll 1
-    for (int index = blockIdx.x; index < tiles; index += gridDim.x) work(Tile(problem, index));
+      for (int count = 0; count < kRecordedTiles && index < tiles; ++count) {
+        work(Tile(problem, index), timeline);
+        index += gridDim.x;
+      }
+    }
+#pragma unroll 1
+    for (; index < tiles; index += gridDim.x) work(Tile(problem, index), none);
+  } else if (profiler::records_block()) {
+    profiler::Timeline timeline(row, writes);
+    work(Tile(problem, blockIdx.x), timeline);
   } else {
-    work(Tile(problem, blockIdx.x));
+    work(Tile(problem, blockIdx.x), none);
   }
 }
 
