@@ -19,9 +19,10 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, const Maps& maps,
                                                         const Problem& problem) {
   Position position;
-  const int steps = problem.col_blocks();
+  const int col_blocks = problem.col_blocks();
   // One thread calls this, and so writes.
   for_each_tile(problem, kKeysAndValuesRow, true, [&](const Tile& tile, auto& timeline) {
+    const int steps = kCausal ? tile.steps(problem) : col_blocks;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       for (Operand operand : {kKeys, kValues}) {
@@ -54,7 +55,7 @@ __device__ __forceinline__ void produce_queries(const Shared& shared, const Maps
 __device__ __forceinline__ void start_copies(const Shared& shared, const Maps& maps,
                                              const Problem& problem) {
   const Tile tile(problem, blockIdx.x);
-  const int steps = problem.col_blocks();
+  const int steps = tile.steps(problem);
   for (int group = 0; group < kConsumers; ++group) load_query(shared, maps, tile, group);
   for (int step = 0; step < kStages && step < steps; ++step) {
     load_slot(shared, maps, tile, kKeys, step, step, steps);
@@ -67,14 +68,16 @@ template <class Timeline>
 __device__ __forceinline__ void compute_tile(Consumer& consumer, Timeline& timeline,
                                              const Problem& problem, const Tile& tile,
                                              float scale, void* destination) {
-  const int steps = problem.col_blocks();
-  const int valid = problem.seq_len - (steps - 1) * kBlockCols;
+  const int steps = tile.steps(problem);
+  const Diagonal diagonal(problem, tile, consumer.group, steps);
+  const int valid = problem.seq_len - (steps - 1 - diagonal.first()) * kBlockCols;
+  if (diagonal.first() != 0) stand_by(consumer, timeline, tile, diagonal.first(), steps);
   Output output;
   Softmax softmax(scale);
   if constexpr (kOverlap) {
-    attend_overlapped(consumer, timeline, tile, steps, valid, output, softmax);
+    attend_overlapped(consumer, timeline, tile, steps, valid, diagonal, output, softmax);
   } else {
-    attend_in_order(consumer, timeline, tile, steps, valid, output, softmax);
+    attend_in_order(consumer, timeline, tile, steps, valid, diagonal, output, softmax);
   }
   timeline.enter(Activity::epilogue);
   divide(output, softmax);
@@ -98,7 +101,7 @@ __device__ __forceinline__ void consume(const Shared& shared, const Maps& maps,
     if (!kProducer || tile.row + group * kGroupRows < problem.seq_len) {
       compute_tile(consumer, timeline, problem, tile, scale, destination);
     } else {
-      stand_by(consumer, timeline, tile, problem.col_blocks());
+      sit_out(consumer, timeline, tile, tile.steps(problem));
     }
     if constexpr (kPersistent && !kEarlyRelease) {
       if (threadIdx.x % kGroupThreads == 0) barrier_arrive(shared.query_empty(group));
