@@ -3,7 +3,7 @@
 A variant is a configuration of the Hopper kernel, given by its 14 fields; or it is
 `{implementation: …}`: one of torch's own, or `mma_sync`, the best of the workload
 `profiler.kernels.flash_attention`. A problem is one of that workload, with any length, and may have
-a causal mask (`causal: true`).
+a causal mask (`is_causal: true`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def config_of(variant: Params) -> Config:
 
 def is_causal(problem: Params) -> bool:
     """Whether queries see no later keys."""
-    return bool(problem.get("causal", False))
+    return bool(problem.get("is_causal", False))
 
 
 def sizes(problem: Params) -> Sizes:
@@ -101,7 +101,7 @@ def flops(problem: Params) -> float:
 
 
 def _without_mask(problem: Params) -> Params:
-    return {name: value for name, value in problem.items() if name != "causal"}
+    return {name: value for name, value in problem.items() if name != "is_causal"}
 
 
 def mma_params(variant: Params) -> dict[str, Value]:
@@ -142,9 +142,9 @@ def check_variant(params: Params) -> str | None:
 
 def check_problem(params: Params) -> str | None:
     """Reason why this is no attention problem, or None."""
-    causal = params.get("causal", False)
+    causal = params.get("is_causal", False)
     if not isinstance(causal, bool):
-        return f"causal must be true or false, not {causal!r}"
+        return f"is_causal must be true or false, not {causal!r}"
     return mma_space.check_problem(_without_mask(params))
 
 

@@ -127,7 +127,7 @@ def problems():
     for d_head, causal in itertools.product((64, 128, 256), (False, True)):
         for batch, length, heads in SIZES:
             problem = {"batch": batch, "seq_len": length, "heads": heads, "head_dim": d_head}
-            problem["causal"] = causal
+            problem["is_causal"] = causal
             inputs = workload.make_inputs(problem, torch.device("cuda"), seed=length)
             made.setdefault((d_head, causal), []).append((problem, inputs))
     return made
@@ -161,7 +161,7 @@ def test_it_is_the_attention_at_any_length(libraries, problems, name):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scale", [8.0, 100.0])
 def test_large_scores_and_references_that_move(libraries, scale, causal):
-    problem = {"batch": 1, "seq_len": 777, "heads": 2, "causal": causal}
+    problem = {"batch": 1, "seq_len": 777, "heads": 2, "is_causal": causal}
     inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
     attention = inputs.attention("BF16")
     attention.query.mul_(scale)

@@ -11,7 +11,10 @@ import pytest
 from profiler.kernels.flash_attention import space as mma_space
 from profiler.kernels.flash_attention_hopper import space, tuning
 from profiler.kernels.flash_attention_hopper.config import (
+    CHOICES,
+    DTYPES,
     FIELDS,
+    FLAG_FIELDS,
     SHARED_BYTES,
     Config,
     refusal,
@@ -91,6 +94,19 @@ def test_a_combination_that_cannot_act_is_refused_with_its_reason(params, words)
 )
 def test_shared_memory(config, kib):
     assert config.shared_bytes == kib * 1024 <= SHARED_BYTES
+
+
+def test_the_whole_space():
+    # Fields that no rule looks at are left at one value: dtype, lazy_rescale, heads_innermost, …
+    free = {"lazy_rescale", "heads_innermost", "kv_heads_first", "causal"}
+    flags = [name for name in FLAG_FIELDS if name not in free]
+    values = (*CHOICES.values(), *[(False, True)] * len(flags))
+    grid = list(itertools.product(*values))
+    legal = sum(
+        refusal(dict(zip((*CHOICES, *flags), point, strict=True))) is None for point in grid
+    )
+    others = len(DTYPES) * 2 ** len(free)
+    assert (len(grid) * others, legal * others) == (589_824, 161_088)
 
 
 def test_the_autotune_space_is_what_is_legal_of_864():
@@ -225,13 +241,17 @@ def test_references():
         ({"implementation": "mma_sync"}, {"seq_len": 1024}, None),
         ({"implementation": "mma_sync"}, {"seq_len": 1000}, "no multiple of B_r = 128"),
         ({"implementation": "mma_sync"}, {"seq_len": 1024, "head_dim": 64}, "heads of 64"),
-        ({"causal": True}, {"seq_len": 64, "causal": True}, None),
+        ({"causal": True}, {"seq_len": 64, "is_causal": True}, None),
         ({"causal": True}, {"seq_len": 64}, "the kernel has a causal mask, the problem has none"),
-        ({}, {"seq_len": 64, "causal": True}, "the problem has a causal mask, the kernel has none"),
-        ({"implementation": "sdpa_cudnn"}, {"seq_len": 64, "causal": True}, None),
+        (
+            {},
+            {"seq_len": 64, "is_causal": True},
+            "the problem has a causal mask, the kernel has none",
+        ),
+        ({"implementation": "sdpa_cudnn"}, {"seq_len": 64, "is_causal": True}, None),
         (
             {"implementation": "mma_sync"},
-            {"seq_len": 1024, "causal": True},
+            {"seq_len": 1024, "is_causal": True},
             "mma_sync has no causal mask",
         ),
         ({"kv_heads_first": True}, {"seq_len": 64}, None),
@@ -247,8 +267,8 @@ def test_cells(variant, problem, words):
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
-        ({"seq_len": 64, "causal": 1}, "causal must be true or false, not 1"),
-        ({"causal": True}, "seq_len must be a positive whole number"),
+        ({"seq_len": 64, "is_causal": 1}, "is_causal must be true or false, not 1"),
+        ({"is_causal": True}, "seq_len must be a positive whole number"),
     ],
 )
 def test_problems_that_make_no_sense(problem, words):

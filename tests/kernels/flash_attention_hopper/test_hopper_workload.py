@@ -45,7 +45,7 @@ def test_a_reference_and_a_variant_of_one_type_have_one_expected_result(inputs):
 
 
 def test_a_causal_mask():
-    problem = {**PROBLEM, "causal": True}
+    problem = {**PROBLEM, "is_causal": True}
     masked = workload.make_inputs(problem, CPU, seed=3)
     reference = {"implementation": "sdpa_math", "dtype": "FP16"}
     result, (bound, _) = workload.expected(reference, problem, masked)
