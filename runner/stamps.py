@@ -37,7 +37,7 @@ class StampBuffer:
         self._read = built.function("read", ctypes.c_void_p)
         sizes = (ctypes.c_uint * _SIZES)()
         functions[f"{_PREFIX}_sizes"](sizes)
-        self._blocks, self._groups, self._words, self._head, self._clock_bits = map(int, sizes)
+        self._blocks, self._groups, self._words, self._head, self._code_bits = map(int, sizes)
         self._names = {name: _text(functions, name) for name in _TEXTS}
 
     def clear(self) -> None:
@@ -52,12 +52,11 @@ class StampBuffer:
             **self._names,
             "head": self._head,
             "words": self._words,
-            "clock_bits": self._clock_bits,
+            "code_bits": self._code_bits,
             "written": [
-                [block, group, written]
-                for block in range(self._blocks)
-                for group in range(self._groups)
-                if (written := self._written(words, block * self._groups + group))
+                [written[0] - 1, place % self._groups, written]
+                for place in range(self._blocks * self._groups)
+                if (written := self._written(words, place))
             ],
         }
 

@@ -56,6 +56,7 @@ def test_only_the_kernel_with_stamps_is_in_the_session(good):
     (folder,) = [folder for folder in attempts(run) if session_of(folder) == "in-kernel"]
     (stamps,) = read_stamps(folder).values()
     assert stamps.groups == {0: "all of it"}
+    assert stamps.ends["block"].tolist() == [128]
     assert stamps.spans[["activity", "start_ns", "end_ns"]].to_numpy().tolist() == [
         ["load", 100.0, 600.0],
         ["store", 600.0, 1000.0],

@@ -156,7 +156,7 @@ def bytes(problem: Params) -> float:  # noqa: A001 - the name that the contract 
 
 
 def expected_attention(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, causal: bool = False
 ) -> tuple[torch.Tensor, float]:
     """Plain attention in the inputs' type, and the largest error that a kernel may have.
 
@@ -173,15 +173,20 @@ def expected_attention(
     step = max(1, _SCORE_ELEMENTS // length**2)
     for start in range(0, batch * heads, step):
         part = [operand[start : start + step] for operand in operands]
-        result[start : start + step] = _plain_attention(*part)
-        precise = _plain_attention(*(operand.float() for operand in part))
+        result[start : start + step] = _plain_attention(*part, causal=causal)
+        precise = _plain_attention(*(operand.float() for operand in part), causal=causal)
         error = max(error, float((result[start : start + step] - precise).abs().max()))
     return result.view(batch, heads, length, head_dim).transpose(1, 2), ERROR_FACTOR * error
 
 
-def _plain_attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+def _plain_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, causal: bool
+) -> torch.Tensor:
     """Attention of (heads, seq_len, head_dim) by its definition, in the type of the inputs."""
     scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores.masked_fill_(later, -torch.inf)
     return torch.softmax(scores, dim=-1) @ value
 
 

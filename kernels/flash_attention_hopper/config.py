@@ -1,4 +1,4 @@
-"""The 12 fields of a Hopper attention kernel, which combinations are legal, and why not others."""
+"""The 14 fields of a Hopper attention kernel, which combinations are legal, and why not others."""
 
 from __future__ import annotations
 
@@ -27,6 +27,8 @@ FLAG_FIELDS = (
     "tensor_store",
     "persistent",
     "heads_innermost",
+    "kv_heads_first",
+    "causal",
 )
 
 ELEMENT_BYTES = 2
@@ -66,6 +68,8 @@ class Config:
     tensor_store: bool = True
     persistent: bool = True
     heads_innermost: bool = False
+    kv_heads_first: bool = False
+    causal: bool = False
 
     @property
     def B_r(self) -> int:  # noqa: N802 - the field's own name in every paper
@@ -98,7 +102,7 @@ class Config:
         return self.d_head // 2 + self.B_c // 2 + weights
 
     def params(self) -> dict[str, Value]:
-        """All 12 fields by name."""
+        """All 14 fields by name."""
         return {name: getattr(self, name) for name in FIELDS}
 
 

@@ -1,8 +1,9 @@
 """Which variants and problems make sense, and what to compile for each; no torch.
 
-A variant is a configuration of the Hopper kernel, given by its 12 fields; or it is
+A variant is a configuration of the Hopper kernel, given by its 14 fields; or it is
 `{implementation: …}`: one of torch's own, or `mma_sync`, the best of the workload
-`profiler.kernels.flash_attention`. A problem is one of that workload, with any length.
+`profiler.kernels.flash_attention`. A problem is one of that workload, with any length, and may have
+a causal mask (`is_causal: true`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 from profiler.kernels.flash_attention import space as mma_space
 from profiler.kernels.flash_attention.config import Config as MmaConfig
 from profiler.kernels.flash_attention.names import DTYPE_CODES
-from profiler.kernels.flash_attention.space import DTYPE, check_problem, sizes
+from profiler.kernels.flash_attention.space import DTYPE, Sizes, attention_flops
 from profiler.kernels.flash_attention_hopper.config import (
     DTYPES,
     Config,
@@ -20,7 +21,7 @@ from profiler.kernels.flash_attention_hopper.config import (
     refusal,
     short_form,
 )
-from profiler.kernels.flash_attention_hopper.tuning import ladder, tuned
+from profiler.kernels.flash_attention_hopper.tuning import ladder, tuned, tuned_causal
 from profiler.kernels.parameters import Params, Value
 from profiler.kernels.recipe import Recipe
 
@@ -30,8 +31,11 @@ __all__ = [
     "check_variant",
     "config_of",
     "dtype_of",
+    "flops",
+    "is_causal",
     "mma_params",
     "recipe",
+    "sizes",
     "variant_name",
     "variant_sets",
 ]
@@ -59,7 +63,9 @@ _DEFINITIONS = {
     "tensor_store": "TENSOR_STORE",
     "persistent": "PERSISTENT",
     "heads_innermost": "HEADS_INNERMOST",
+    "causal": "CAUSAL",
 }
+"""Of each field that is compiled in; `dtype` is, too, and `kv_heads_first` acts at the launch."""
 
 
 def dtype_of(variant: Params, problem: Params) -> str:
@@ -72,6 +78,30 @@ def dtype_of(variant: Params, problem: Params) -> str:
 def config_of(variant: Params) -> Config:
     """Configuration of a variant of the Hopper kernel; ValueError with the reason if none."""
     return make_config(variant)
+
+
+def is_causal(problem: Params) -> bool:
+    """Whether queries see no later keys."""
+    return bool(problem.get("is_causal", False))
+
+
+def sizes(problem: Params) -> Sizes:
+    """Sizes of a problem; ValueError where `check_problem` would give a reason."""
+    reason = check_problem(problem)
+    if reason is not None:
+        raise ValueError(reason)
+    return mma_space.sizes(_without_mask(problem))
+
+
+def flops(problem: Params) -> float:
+    """Operations of the attention itself, of pairs of a query and a key that it sees."""
+    size = sizes(problem)
+    seen = (size.seq_len + 1) / (2 * size.seq_len) if is_causal(problem) else 1.0
+    return attention_flops(size) * seen
+
+
+def _without_mask(problem: Params) -> Params:
+    return {name: value for name, value in problem.items() if name != "is_causal"}
 
 
 def mma_params(variant: Params) -> dict[str, Value]:
@@ -110,6 +140,14 @@ def check_variant(params: Params) -> str | None:
     return None if dtype in DTYPES else f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}"
 
 
+def check_problem(params: Params) -> str | None:
+    """Reason why this is no attention problem, or None."""
+    causal = params.get("is_causal", False)
+    if not isinstance(causal, bool):
+        return f"is_causal must be true or false, not {causal!r}"
+    return mma_space.check_problem(_without_mask(params))
+
+
 def check_cell(variant_params: Params, problem_params: Params) -> str | None:
     """Reason why this variant cannot do this problem, or None."""
     size = sizes(problem_params)
@@ -119,13 +157,24 @@ def check_cell(variant_params: Params, problem_params: Params) -> str | None:
     dtype = dtype_of(variant_params, {} if compiled else problem_params)
     if precision is not None and dtype != precision:
         return f"the problem is about {precision}, not {dtype}"
+    causal = is_causal(problem_params)
     if variant_params.get("implementation") == MMA_SYNC:
-        return mma_space.check_cell(mma_params(variant_params), problem_params)
+        if causal:
+            return "mma_sync has no causal mask"
+        return mma_space.check_cell(mma_params(variant_params), _without_mask(problem_params))
     if "implementation" in variant_params:
         return None
-    d_head = config_of(variant_params).d_head
-    if d_head != size.head_dim:
-        return f"heads of {size.head_dim} elements, but the kernel is for {d_head}"
+    return _check_kernel(config_of(variant_params), size, causal)
+
+
+def _check_kernel(config: Config, size: Sizes, causal: bool) -> str | None:
+    if config.d_head != size.head_dim:
+        return f"heads of {size.head_dim} elements, but the kernel is for {config.d_head}"
+    if config.causal != causal:
+        masked, other = ("the problem", "the kernel") if causal else ("the kernel", "the problem")
+        return f"{masked} has a causal mask, {other} has none"
+    if config.kv_heads_first and size.heads == 1:
+        return "of one head K and V lie the same with and without kv_heads_first"
     return None
 
 
@@ -133,19 +182,21 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
     """Named sets for `variants.sets`.
 
     `tune`: the autotune space; `tune_64`, `tune_128`, `tune_256`: its parts by head dimension;
-    `prog` and `prog_fp16`: the ladder in BF16 and FP16.
+    `causal` and its parts: the same with a causal mask, in both orders of tiles; `prog` and
+    `prog_fp16`: the ladder in BF16 and FP16.
     """
     sets: dict[str, list[dict[str, Value]]] = {}
-    for config in tuned():
-        for name in ("tune", f"tune_{config.d_head}"):
-            sets.setdefault(name, []).append(config.params())
+    for stem, configs in (("tune", tuned()), ("causal", tuned_causal())):
+        for config in configs:
+            for name in (stem, f"{stem}_{config.d_head}"):
+                sets.setdefault(name, []).append(config.params())
     for name, dtype in (("prog", "BF16"), ("prog_fp16", "FP16")):
         sets[name] = [step.params for step in ladder(dtype)]
     return sets
 
 
 def recipe(params: Params) -> Recipe | None:
-    """What to compile: one source with all fields as definitions; torch needs nothing.
+    """What to compile: one source with fields as definitions; torch needs nothing.
 
     Raises ValueError with the reason where the parameters make no variant.
     """

@@ -46,6 +46,15 @@ def tuned() -> tuple[Config, ...]:
     return tuple(config for config in candidates() if refusal(config.params()) is None)
 
 
+def tuned_causal() -> tuple[Config, ...]:
+    """The same with a causal mask, in both orders of tiles."""
+    return tuple(
+        replace(config, causal=True, heads_innermost=heads_innermost)
+        for config in tuned()
+        for heads_innermost in (False, True)
+    )
+
+
 def ladder(dtype: str) -> tuple[LadderStep, ...]:
     """The history of the kernel, from the best of `mma.sync` on, each step with one switch more."""
     plain = Config(

@@ -9,7 +9,7 @@ KIND: CollectorKind = CollectorKind(
     name="in_kernel",
     alias=None,
     title="in-kernel timeline",
-    measures="when each warpgroup of the first blocks of a kernel began what, in a build with "
+    measures="when each warpgroup of a few blocks of a kernel began what, in a build with "
     "stamps that nothing else measures; for kernels that include `profiler/timeline.cuh`",
     records=Records.STAMPS,
     metric=None,

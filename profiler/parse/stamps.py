@@ -1,9 +1,10 @@
 """Stamps of an in-kernel session (`runner/stamps.py`) → what each warpgroup did from when to when.
 
 A line of the file is a visit. `written` has, of each group of a block that recorded, its number and
-its words as `kernels/include/profiler/timeline.cuh` says: a 1, the multiprocessor, globaltimer (low
-and high) and clock at the beginning, the same at the end, then the stamps: the lower `clock_bits`
-of the clock, and above them the number of an activity, from 1.
+its words as `kernels/include/profiler/timeline.cuh` says: the number of the block plus 1, the
+multiprocessor, globaltimer (low and high) and clock at the beginning, the same at the end, then the
+stamps: in the lower `code_bits` the number of an activity, from 1, and above them the lower bits of
+the clock. Files of earlier versions have `clock_bits` instead: the clock is below the activity.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ SPAN_COLUMNS = ("block", "group", "sm", "activity", "start_ns", "end_ns")
 """One row per activity of a group: `block` and `group` by number, `sm` the multiprocessor,
 `activity` its name; times since the first recorded group began."""
 
-_CLOCK_BITS = 32
+_WORD_BITS = 32
 _OPERATION = re.compile(r"\s*(?P<name>[^:;]+?)\s*:\s*(?P<begins>\w+)\s+to\s+(?P<ends>\w+)\s*")
 _SM, _BEGIN, _END = 1, 2, 5
 """Places of the multiprocessor, and of the times at the beginning and at the end."""
@@ -46,7 +47,7 @@ class Operation:
 
 @dataclass(frozen=True, eq=False)
 class KernelStamps:
-    """What the first blocks of one launch recorded."""
+    """What a few blocks of one launch recorded."""
 
     activities: tuple[str, ...]
     groups: Mapping[int, str]
@@ -82,9 +83,9 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
     activities = _names(str(line["activities"]))
     if not activities:
         raise ValueError("no activity has a name")
-    sizes = _Sizes(*(int(line[name]) for name in ("head", "words", "clock_bits")))
+    layout = _Layout.of(line)
     groups = (
-        _Group.of(int(block), int(group), [int(word) for word in words], sizes)
+        _Group.of(int(block), int(group), [int(word) for word in words], layout)
         for block, group, words in line["written"]
     )
     recorded = [group for group in groups if group.ended]
@@ -103,12 +104,33 @@ def kernel_stamps(line: Mapping[str, Any]) -> KernelStamps:
 
 
 @dataclass(frozen=True)
-class _Sizes:
-    """Words of a group before its stamps and in all, and bits of a stamp that are the clock."""
+class _Layout:
+    """Words of a group before its stamps and in all, and bits of a stamp that are the activity."""
 
     head: int
     words: int
-    clock_bits: int
+    code_bits: int
+    code_above: bool
+    """Whether the activity is above the clock: in files of earlier versions."""
+
+    @classmethod
+    def of(cls, line: Mapping[str, Any]) -> _Layout:
+        code_above = "clock_bits" in line
+        code_bits = _WORD_BITS - int(line["clock_bits"]) if code_above else int(line["code_bits"])
+        return cls(int(line["head"]), int(line["words"]), code_bits, code_above)
+
+    @property
+    def clock_turn(self) -> int:
+        """Cycles after which the clock of a stamp is the same again."""
+        return int(2 ** (_WORD_BITS - self.code_bits))
+
+    def codes_and_clocks(
+        self, stamps: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Numbers of the activities of some stamps, and their clocks."""
+        if self.code_above:
+            return stamps // self.clock_turn, stamps % self.clock_turn
+        return stamps % 2**self.code_bits, stamps // 2**self.code_bits
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,15 +156,15 @@ class _Group:
         return self.ended_ns > 0
 
     @classmethod
-    def of(cls, block: int, group: int, words: Sequence[int], sizes: _Sizes) -> _Group:
+    def of(cls, block: int, group: int, words: Sequence[int], layout: _Layout) -> _Group:
         """Read the words of a group; ValueError where they are none."""
-        if len(words) > sizes.words or not all(0 <= word < 2**32 for word in words):
+        if len(words) > layout.words or not all(0 <= word < 2**32 for word in words):
             raise ValueError(f"group {group} of block {block} has {len(words)} words")
-        words = [*words, *[0] * (sizes.head - len(words))]  # zeros at the end are not in the file
+        words = [*words, *[0] * (layout.head - len(words))]  # zeros at the end are not in the file
         began = words[_BEGIN + 2]
-        stamps = np.array(words[sizes.head :], dtype=np.int64)
-        turn = 2**sizes.clock_bits
-        clocks = stamps % turn
+        stamps = np.array(words[layout.head :], dtype=np.int64)
+        codes, clocks = layout.codes_and_clocks(stamps)
+        turn = layout.clock_turn
         first = (clocks[:1] - began) % turn
         # Less than a turn of the clock's lower bits (80 ms at 1.7 GHz) lies between two stamps.
         steps = np.diff(clocks) % turn
@@ -153,10 +175,10 @@ class _Group:
             began_ns=words[_BEGIN] + (words[_BEGIN + 1] << 32),
             ended_ns=words[_END] + (words[_END + 1] << 32),
             began_clock=began,
-            cycles=(words[_END + 2] - began) % 2**_CLOCK_BITS,
-            codes=stamps // turn,
+            cycles=(words[_END + 2] - began) % 2**_WORD_BITS,
+            codes=codes,
             clocks=np.cumsum(np.concatenate([first, steps])),
-            full=len(words) == sizes.words,
+            full=len(words) == layout.words,
         )
 
 
@@ -203,8 +225,8 @@ def _start_ns(group: _Group, groups: Sequence[_Group], ns_per_cycle: float) -> f
 
 def _since(clock: int, earlier: int) -> int:
     """Cycles between two readings of a clock of 32 bits, negative where the second is later."""
-    half = 1 << (_CLOCK_BITS - 1)
-    turn = 1 << _CLOCK_BITS
+    half = 1 << (_WORD_BITS - 1)
+    turn = 1 << _WORD_BITS
     return (clock - earlier + half) % turn - half
 
 

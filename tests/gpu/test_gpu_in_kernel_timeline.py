@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import math
 import os
 import subprocess
 import sys
@@ -34,6 +35,8 @@ variants:
   list:
     - name: ping-pong
       params: {dtype: BF16, consumers: 2, B_c: 128, persistent: false}
+    - name: best
+      params: {dtype: BF16}
     - name: sdpa
       params: {implementation: sdpa_flash}
 problems: {matrix: {precision: [BF16], seq_len: [1024], batch: [4]}}
@@ -94,9 +97,13 @@ def measured(folder, name, text):
     return run
 
 
-def stamps_of(run):
+def stamps_of(run, variant):
     (attempt,) = (run / "raw").glob("in-kernel.*")
-    (stamps,) = read_stamps(attempt).values()
+    (stamps,) = (
+        stamps
+        for visit, stamps in read_stamps(attempt).items()
+        if visit.cell.startswith(f"{variant}..")
+    )
     return stamps
 
 
@@ -107,7 +114,7 @@ def run(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def stamps(run):
-    return stamps_of(run)
+    return stamps_of(run, "ping-pong")
 
 
 def test_every_warpgroup_of_the_first_blocks_has_rows(stamps):
@@ -140,9 +147,22 @@ def test_steps_of_a_consumer_are_the_tiles_of_keys(stamps):
     assert (spans["activity"] == "wait_for_output").sum() == 1024 // 128
 
 
+def test_of_a_persistent_kernel_the_last_blocks_are_recorded_for_two_tiles(run):
+    stamps = stamps_of(run, "best")
+    blocks = torch.cuda.get_device_properties(0).multi_processor_count
+    assert sorted(stamps.ends["block"].unique()) == list(range(blocks - 4, blocks))
+    consumer = next(number for number, name in stamps.groups.items() if name == "consumer 1")
+    spans = stamps.spans[stamps.spans["group"] == consumer]
+    counts = spans.groupby("block")["activity"].value_counts().unstack()
+    assert counts["epilogue"].tolist() == [2] * 4
+    assert counts["start_scores"].tolist() == [2 * math.ceil(1024 / 80)] * 4
+
+
 def test_warpgroups_take_turns_on_the_tensor_cores(run):
     findings = find(read_run(RunFolder(run)).report)
-    (inside,) = findings.in_kernel.values()
+    (inside,) = (
+        inside for cell, inside in findings.in_kernel.items() if cell.startswith("ping-pong..")
+    )
     shares = inside.operation_shares
     assert len(shares) == 3
     assert sum(shares) == pytest.approx(1.0)
@@ -157,7 +177,7 @@ def test_the_page_shows_it(run):
 
 def test_a_cuda_file_of_ones_own_needs_one_include(tmp_path):
     (tmp_path / "twice.cu").write_text(CUDA_FILE)
-    stamps = stamps_of(measured(tmp_path, "twice", CUDA_SPEC))
+    stamps = stamps_of(measured(tmp_path, "twice", CUDA_SPEC), "twice")
     assert stamps.groups == {0: "group 0", 1: "group 1"}
     assert set(stamps.spans["activity"]) == {"load", "store"}
     assert (stamps.spans["end_ns"] >= stamps.spans["start_ns"]).all()

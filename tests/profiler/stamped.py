@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-HEAD, WORDS, CLOCK_BITS = 8, 1024, 27
+HEAD, WORDS, CODE_BITS = 8, 1024, 5
+CLOCK_BITS = 32 - CODE_BITS
 ACTIVITIES = ("wait_for_keys", "start_scores", "wait_for_scores", "softmax")
 GROUPS = ("consumer 1", "consumer 2")
 OPERATIONS = "Q K^T: start_scores to wait_for_scores"
@@ -19,12 +20,17 @@ def words(
     began: tuple[int, int],
     ended: tuple[int, int] | None,
     sm: int = 5,
+    block: int = 0,
 ) -> list[int]:
     """Words of a group: `stamps` are pairs of code and clock, times of globaltimer and clock."""
-    head = [1, sm, *_time(*began), *(_time(*ended) if ended is not None else ())]
+    head = [block + 1, sm, *_time(*began), *(_time(*ended) if ended is not None else ())]
     head += [0] * (HEAD - len(head))
-    written = [code << CLOCK_BITS | clock % 2**CLOCK_BITS for code, clock in stamps]
-    return [*head, *written]
+    return [*head, *(stamp(code, clock) for code, clock in stamps)]
+
+
+def stamp(code: int, clock: int) -> int:
+    """Word of a stamp."""
+    return clock % 2**CLOCK_BITS << CODE_BITS | code
 
 
 def _time(nanoseconds: int, clock: int) -> tuple[int, int, int]:
@@ -42,7 +48,7 @@ def line(written: Sequence[Any], **changes: Any) -> dict[str, Any]:
         "operations": OPERATIONS,
         "head": HEAD,
         "words": WORDS,
-        "clock_bits": CLOCK_BITS,
+        "code_bits": CODE_BITS,
         "written": list(written),
         **changes,
     }

@@ -17,7 +17,7 @@ constexpr bool kLazyRescale = LAZY_RESCALE;     // softmax.cuh
 constexpr bool kTensorStore = TENSOR_STORE;     // epilogue.cuh
 constexpr bool kPersistent = PERSISTENT;        // tiles.cuh
 constexpr bool kHeadsInnermost = HEADS_INNERMOST;  // tiles.cuh: order of the tiles
-
+constexpr bool kCausal = CAUSAL;                // a query sees the keys up to its own
 
 constexpr int kWarpSize = 32;
 constexpr int kGroupWarps = 4;

@@ -51,16 +51,18 @@ int find_encoder(Encoder* encoder) {
   return 0;
 }
 
-// Describes a tensor (batch, seq_len, heads, d) as tensor_copy.cuh says, for tiles of `rows` rows.
+// Describes a tensor (batch, seq_len, heads, d), or with `heads_first` (batch, heads, seq_len, d), as
+// tensor_copy.cuh says, for tiles of `rows` rows.
 int describe_tensor(Encoder encoder, CUtensorMap* map, const void* tensor, const Problem& problem,
-                    int rows) {
+                    int rows, bool heads_first) {
   const auto size = [](int64_t value) { return static_cast<cuuint64_t>(value); };
-  const int64_t head = kHeadDim * kElementBytes;
-  const int64_t token = problem.heads * head;
+  const int64_t row = kHeadDim * kElementBytes;
+  const int64_t token = heads_first ? row : problem.heads * row;
+  const int64_t head = heads_first ? problem.seq_len * row : row;
   const cuuint64_t sizes[] = {kPanelCols, size(problem.seq_len), kPanels, size(problem.heads),
                               size(problem.batch)};
   const cuuint64_t strides[] = {size(token), kPanelRowBytes, size(head),
-                                size(problem.seq_len * token)};
+                                size(row * problem.heads * problem.seq_len)};
   const cuuint32_t box[] = {kPanelCols, static_cast<cuuint32_t>(rows), kPanels, 1, 1};
   const cuuint32_t steps[] = {1, 1, 1, 1, 1};
   const CUresult result =
@@ -72,31 +74,35 @@ int describe_tensor(Encoder encoder, CUtensorMap* map, const void* tensor, const
 }
 
 int describe_tensors(Maps* maps, const void* q, const void* k, const void* v, void* o,
-                     const Problem& problem) {
+                     const Problem& problem, bool kv_heads_first) {
   Encoder encoder = nullptr;
   int refusal = find_encoder(&encoder);
-  if (refusal == 0) refusal = describe_tensor(encoder, &maps->query, q, problem, kGroupRows);
-  if (refusal == 0) refusal = describe_tensor(encoder, &maps->keys, k, problem, kBlockCols);
-  if (refusal == 0) refusal = describe_tensor(encoder, &maps->values, v, problem, kBlockCols);
-  if (refusal == 0) refusal = describe_tensor(encoder, &maps->output, o, problem, kGroupRows);
+  const auto describe = [&](CUtensorMap* map, const void* tensor, int rows, bool heads_first) {
+    if (refusal == 0) refusal = describe_tensor(encoder, map, tensor, problem, rows, heads_first);
+  };
+  describe(&maps->query, q, kGroupRows, false);
+  describe(&maps->keys, k, kBlockCols, kv_heads_first);
+  describe(&maps->values, v, kBlockCols, kv_heads_first);
+  describe(&maps->output, o, kGroupRows, false);
   return refusal;
 }
 
 }  // namespace
 }  // namespace flash_attention_hopper
 
-// Tensors are contiguous (batch, seq_len, heads, d_head) on the current device, aligned to 16
-// bytes. Returns 0, a code of cudaError_t, or a negative code of a guard;
+// Tensors are contiguous (batch, seq_len, heads, d_head) on the current device, aligned to 16 bytes;
+// with kv_heads_first, k and v are (batch, heads, seq_len, d_head). Returns 0, a code of cudaError_t, or a negative code of a guard;
 // flash_attention_hopper_error_string has the words.
 extern "C" int flash_attention_hopper_launch(const void* q, const void* k, const void* v, void* o,
-                                             int batch, int seq_len, int heads, void* stream) {
+                                             int batch, int seq_len, int heads,
+                                             int kv_heads_first, void* stream) {
   using namespace flash_attention_hopper;
   const Problem problem{batch, seq_len, heads};
   int blocks = 0;
   Maps maps;
   int refusal = refuse_sizes(problem);
   if (refusal == 0) refusal = multiprocessors(&blocks);
-  if (refusal == 0) refusal = describe_tensors(&maps, q, k, v, o, problem);
+  if (refusal == 0) refusal = describe_tensors(&maps, q, k, v, o, problem, kv_heads_first != 0);
   if (refusal != 0) return refusal;
   // More than 48 KiB of shared memory a kernel must ask for.
   const cudaError_t error =

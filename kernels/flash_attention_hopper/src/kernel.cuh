@@ -19,9 +19,10 @@ __device__ __forceinline__ void take_registers() {
 __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, const Maps& maps,
                                                         const Problem& problem) {
   Position position;
-  profiler::Timeline timeline(kKeysAndValuesRow, true);  // One thread calls this.
-  const int steps = problem.col_blocks();
-  for_each_tile(problem, [&](const Tile& tile) {
+  const int col_blocks = problem.col_blocks();
+  // One thread calls this, and so writes.
+  for_each_tile(problem, kKeysAndValuesRow, true, [&](const Tile& tile, auto& timeline) {
+    const int steps = kCausal ? tile.steps(problem) : col_blocks;
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       for (Operand operand : {kKeys, kValues}) {
@@ -39,8 +40,7 @@ __device__ __forceinline__ void produce_keys_and_values(const Shared& shared, co
 __device__ __forceinline__ void produce_queries(const Shared& shared, const Maps& maps,
                                                 const Problem& problem) {
   uint32_t parity = 0;
-  profiler::Timeline timeline(kQueriesRow, true);  // One thread calls this.
-  for_each_tile(problem, [&](const Tile& tile) {
+  for_each_tile(problem, kQueriesRow, true, [&](const Tile& tile, auto& timeline) {
     for (int group = 0; group < kConsumers; ++group) {
       timeline.enter(Activity::wait_for_slot);
       barrier_wait(shared.query_empty(group), parity ^ 1);
@@ -55,7 +55,7 @@ __device__ __forceinline__ void produce_queries(const Shared& shared, const Maps
 __device__ __forceinline__ void start_copies(const Shared& shared, const Maps& maps,
                                              const Problem& problem) {
   const Tile tile(problem, blockIdx.x);
-  const int steps = problem.col_blocks();
+  const int steps = tile.steps(problem);
   for (int group = 0; group < kConsumers; ++group) load_query(shared, maps, tile, group);
   for (int step = 0; step < kStages && step < steps; ++step) {
     load_slot(shared, maps, tile, kKeys, step, step, steps);
@@ -64,18 +64,22 @@ __device__ __forceinline__ void start_copies(const Shared& shared, const Maps& m
 }
 
 // A consumer's 64 rows of a tile. `scale` is log2(e) / sqrt(d_head).
-__device__ __forceinline__ void compute_tile(Consumer& consumer, const Problem& problem,
-                                             const Tile& tile, float scale, void* destination) {
-  const int steps = problem.col_blocks();
-  const int valid = problem.seq_len - (steps - 1) * kBlockCols;
+template <class Timeline>
+__device__ __forceinline__ void compute_tile(Consumer& consumer, Timeline& timeline,
+                                             const Problem& problem, const Tile& tile,
+                                             float scale, void* destination) {
+  const int steps = tile.steps(problem);
+  const Diagonal diagonal(problem, tile, consumer.group, steps);
+  const int valid = problem.seq_len - (steps - 1 - diagonal.first()) * kBlockCols;
+  if (diagonal.first() != 0) stand_by(consumer, timeline, tile, diagonal.first(), steps);
   Output output;
   Softmax softmax(scale);
   if constexpr (kOverlap) {
-    attend_overlapped(consumer, tile, steps, valid, output, softmax);
+    attend_overlapped(consumer, timeline, tile, steps, valid, diagonal, output, softmax);
   } else {
-    attend_in_order(consumer, tile, steps, valid, output, softmax);
+    attend_in_order(consumer, timeline, tile, steps, valid, diagonal, output, softmax);
   }
-  consumer.timeline.enter(Activity::epilogue);
+  timeline.enter(Activity::epilogue);
   divide(output, softmax);
   store_output(consumer, problem, tile, output, destination);
 }
@@ -84,19 +88,20 @@ __device__ __forceinline__ void consume(const Shared& shared, const Maps& maps,
                                         const Problem& problem, int group, float scale,
                                         void* destination) {
   const int lane = threadIdx.x % kWarpSize;
-  Consumer consumer{shared, maps, group, lane, {}, {}, profiler::Timeline(group)};
+  Consumer consumer{shared, maps, group, lane, {}, {}};
   uint32_t parity = 0;
+  const bool writes = threadIdx.x % kGroupThreads == 0;
   open_turns(group);
-  for_each_tile(problem, [&](const Tile& tile) {
-    consumer.timeline.enter(Activity::wait_for_query);
+  for_each_tile(problem, group, writes, [&](const Tile& tile, auto& timeline) {
+    timeline.enter(Activity::wait_for_query);
     barrier_wait(shared.query_full(group), parity);
     parity ^= 1;
     // Without a producer every release is a barrier of the whole block, whose order is that of
     // compute_tile: there, rows beyond the sequence are computed, and not stored.
     if (!kProducer || tile.row + group * kGroupRows < problem.seq_len) {
-      compute_tile(consumer, problem, tile, scale, destination);
+      compute_tile(consumer, timeline, problem, tile, scale, destination);
     } else {
-      stand_by(consumer, tile, problem.col_blocks());
+      sit_out(consumer, timeline, tile, tile.steps(problem));
     }
     if constexpr (kPersistent && !kEarlyRelease) {
       if (threadIdx.x % kGroupThreads == 0) barrier_arrive(shared.query_empty(group));

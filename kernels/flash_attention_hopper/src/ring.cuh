@@ -97,11 +97,11 @@ __device__ __forceinline__ void load_query(const Shared& shared, const Maps& map
 // Starts the copy of the tile of K or V that `step` of the loop needs.
 __device__ __forceinline__ void load_slot(const Shared& shared, const Maps& maps,
                                           const Tile& tile, Operand operand, int stage, int step,
-                                          int col_blocks) {
+                                          int steps) {
   const uint32_t barrier = shared.full(operand, stage);
   barrier_expect(barrier, kKeyBytes);
   load_tile(shared.slot(operand, stage), operand == kKeys ? maps.keys : maps.values,
-            (col_blocks - 1 - step) * kBlockCols, tile.head, tile.batch, barrier);
+            (steps - 1 - step) * kBlockCols, tile.head, tile.batch, barrier);
 }
 
 }  // namespace flash_attention_hopper

@@ -10,6 +10,7 @@
 namespace flash_attention_hopper {
 
 constexpr float kLog2E = 1.44269504088896341f;
+constexpr float kLowest = -1e30f;  // a reference for rows that have seen no score yet
 constexpr float kSlack = 8.0f;  // Exponentials up to 2^8: far from the 65504 of fp16.
 constexpr unsigned kAllLanes = 0xffffffffu;
 constexpr int kHalves = 2;  // A lane holds elements of two rows.
@@ -96,7 +97,7 @@ class Softmax {
     for (int half = 0; half < kHalves; ++half) {
       const float highest = row_max(largest[half]) * scale_;
       if constexpr (FIRST) {
-        reference_[half] = highest;
+        reference_[half] = kCausal ? fmaxf(highest, kLowest) : highest;
         sum[half] = 0.0f;
       } else {
         const float moved = fmaxf(reference_[half], highest);
@@ -121,6 +122,16 @@ __device__ __forceinline__ void mask(Scores& scores, int valid, int lane) {
   for (int i = 0; i < kBlockCols / 2; ++i) {
     const int col = i / 4 * 8 + lane % 4 * 2 + i % 2;
     if (col >= valid) scores[i] = -INFINITY;
+  }
+}
+
+// Leaves, in each row, the columns up to its own key; `diagonal` is that of the warpgroup's first row.
+__device__ __forceinline__ void mask_later(Scores& scores, int diagonal, int lane) {
+  const int row = threadIdx.x % kGroupThreads / kWarpSize * 16 + lane / 4;
+#pragma unroll
+  for (int i = 0; i < kBlockCols / 2; ++i) {
+    const int col = i / 4 * 8 + lane % 4 * 2 + i % 2;
+    if (col > diagonal + row + 8 * half_of(i)) scores[i] = -INFINITY;
   }
 }
 

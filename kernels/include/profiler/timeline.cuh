@@ -10,6 +10,11 @@
 //     PROFILER_GROUPS("producer, consumer")
 //     PROFILER_OPERATIONS("Q K^T: products to wait_for_products")
 //
+// Of four blocks of the grid stamps are written; in all others, an `enter` takes five instructions.
+// Where that is too much, a kernel has two copies of its code, and the others take the one without:
+//     if (profiler::records_block()) { profiler::Timeline timeline(group); work(timeline); }
+//     else { profiler::NoTimeline timeline; work(timeline); }
+//
 // The profiler's builds find this file, and define PROFILER_TIMELINE in a build of their own for the
 // collector. Without that definition all of it is nothing: the machine code is that of the kernel
 // without it. docs/timelines.md
@@ -19,20 +24,44 @@
 
 namespace profiler {
 
-constexpr unsigned kTimelineBlocks = 4;   // the first of the grid are recorded
-constexpr unsigned kTimelineGroups = 8;   // of a block
+constexpr unsigned kTimelineBlocks = 4;    // of the grid are recorded
+constexpr unsigned kTimelineGroups = 8;    // of a block
 constexpr unsigned kTimelineWords = 1024;  // of a group: a power of two
-constexpr unsigned kTimelineHead = 8;     // words before the stamps, see `Timeline`
-constexpr unsigned kTimelineCodes = 31;   // activities
-constexpr unsigned kTimelineClockBits = 27;  // of a stamp; the code is above them
+constexpr unsigned kTimelineHead = 8;      // words before the stamps, see `Timeline`
+constexpr unsigned kTimelineCodeBits = 5;  // of a stamp; the clock is above them
+constexpr unsigned kTimelineCodes = (1u << kTimelineCodeBits) - 1;  // activities
+constexpr unsigned kTimelineBytes = kTimelineWords * sizeof(unsigned);
 
 // One source of a library may include this header: its functions and buffer are those of one kernel.
-__device__ unsigned timeline_words[kTimelineBlocks * kTimelineGroups * kTimelineWords];
+// No carry leaves the lower half of an address within the words of a group: they are aligned.
+__device__ __align__(kTimelineBytes) unsigned
+    timeline_words[kTimelineBlocks * kTimelineGroups * kTimelineWords];
 
 constexpr unsigned names_in(const char* text) {
   unsigned names = 1;
   for (; *text != '\0'; ++text) names += *text == ',';
   return names;
+}
+
+// Number of the first block that is recorded: those at the beginning of the grid. Of a grid that is
+// no larger than there are multiprocessors those at its end: where such blocks share out the work
+// among them, in turns, the last have the least, and nothing waits for those that are recorded.
+__device__ __forceinline__ unsigned long long first_recorded_block() {
+  unsigned multiprocessors;
+  asm("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
+  const unsigned long long blocks =
+      static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
+  return blocks > multiprocessors || blocks < kTimelineBlocks ? 0 : blocks - kTimelineBlocks;
+}
+
+__device__ __forceinline__ unsigned long long number_of_block() {
+  return blockIdx.x + static_cast<unsigned long long>(gridDim.x) *
+                          (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
+}
+
+// Whether this block is recorded; the same in all of its threads.
+__device__ __forceinline__ bool records_block() {
+  return number_of_block() - first_recorded_block() < kTimelineBlocks;
 }
 
 __device__ __forceinline__ unsigned timeline_clock() {
@@ -49,8 +78,9 @@ __device__ __forceinline__ unsigned long long timeline_nanoseconds() {
 
 // The stamps of a warpgroup: one of its threads writes them, to a place that nobody else writes.
 //
-// Words of a group: 1, the multiprocessor, globaltimer and clock at the beginning (two words and
-// one), the same at the end; then the stamps, the oldest first. 0: not written.
+// Words of a group: the number of the block plus 1, the multiprocessor, globaltimer and clock at the
+// beginning (two words and one), the same at the end; then the stamps, the oldest first. 0: not
+// written.
 class Timeline {
  public:
   __device__ __forceinline__ explicit Timeline(int group)
@@ -59,24 +89,24 @@ class Timeline {
 
   // `writes`: true in one thread of the group, for groups that are no warpgroups.
   __device__ __forceinline__ Timeline(int group, bool writes) {
-    const unsigned long long block =
-        blockIdx.x + static_cast<unsigned long long>(gridDim.x) *
-                         (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
-    if (!writes || block >= kTimelineBlocks || static_cast<unsigned>(group) >= kTimelineGroups) {
-      return;
-    }
-    const unsigned first =
-        (static_cast<unsigned>(block) * kTimelineGroups + group) * kTimelineWords;
+    if (!writes || !records_block() || static_cast<unsigned>(group) >= kTimelineGroups) return;
+    const unsigned place = static_cast<unsigned>(number_of_block() - first_recorded_block());
+    unsigned* words = timeline_words + (place * kTimelineGroups + group) * kTimelineWords;
     unsigned multiprocessor;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
-    timeline_words[first] = 1;
-    timeline_words[first + 1] = multiprocessor;
-    note_time(first + 2);
-    next_ = first + kTimelineHead;
+    words[0] = static_cast<unsigned>(number_of_block()) + 1;
+    words[1] = multiprocessor;
+    note_time(words + 2);
+    const unsigned long long address = __cvta_generic_to_global(words + kTimelineHead);
+    low_ = static_cast<unsigned>(address);
+    high_ = static_cast<unsigned>(address >> 32);
   }
 
   __device__ __forceinline__ ~Timeline() {
-    if (next_ != 0) note_time(((next_ - 1) & ~(kTimelineWords - 1)) + 5);
+    if ((low_ | high_) == 0) return;
+    const unsigned first = (low_ - 1) & ~(kTimelineBytes - 1);
+    const unsigned long long address = static_cast<unsigned long long>(high_) << 32 | first;
+    note_time(static_cast<unsigned*>(__cvta_global_to_generic(address)) + 5);
   }
 
   Timeline(const Timeline&) = delete;
@@ -84,24 +114,47 @@ class Timeline {
 
   template <class Activity>
   __device__ __forceinline__ void enter(Activity activity) {
-    if (next_ % kTimelineWords == 0) return;
-    const unsigned code = static_cast<unsigned>(activity) + 1;
-    constexpr unsigned kClock = (1u << kTimelineClockBits) - 1;
-    timeline_words[next_] = (timeline_clock() & kClock) | code << kTimelineClockBits;
-    ++next_;
+    // Five instructions, and no branch after which a warp's threads have to meet again. The address
+    // moves on before the store: what writes its register waits until a store has read it.
+    asm volatile(
+        "{\n"
+        ".reg .pred writes;\n"
+        ".reg .b32 stamp;\n"
+        ".reg .b64 address;\n"
+        "and.b32 stamp, %0, %2;\n"
+        "setp.ne.u32 writes, stamp, 0;\n"
+        "@writes add.u32 %0, %0, 4;\n"
+        "mov.b64 address, {%0, %1};\n"
+        "@writes mov.u32 stamp, %%clock;\n"
+        "shl.b32 stamp, stamp, %3;\n"
+        "add.u32 stamp, stamp, %4;\n"
+        "@writes st.global.u32 [address+-4], stamp;\n"
+        "}"
+        : "+r"(low_)
+        : "r"(high_), "n"(kTimelineBytes - 1), "n"(kTimelineCodeBits),
+          "r"(static_cast<unsigned>(activity) + 1)
+        : "memory");
   }
 
  private:
-  // Where the next stamp goes. A multiple of kTimelineWords: nowhere, this thread does not write or
-  // its place is full.
-  unsigned next_ = 0;
+  // Halves of the address of the next stamp. A multiple of kTimelineBytes: nowhere, this thread does
+  // not write or its place is full.
+  unsigned low_ = 0;
+  unsigned high_ = 0;
 
-  static __device__ __forceinline__ void note_time(unsigned place) {
+  static __device__ __forceinline__ void note_time(unsigned* words) {
     const unsigned long long time = timeline_nanoseconds();
-    timeline_words[place] = static_cast<unsigned>(time);
-    timeline_words[place + 1] = static_cast<unsigned>(time >> 32);
-    timeline_words[place + 2] = timeline_clock();
+    words[0] = static_cast<unsigned>(time);
+    words[1] = static_cast<unsigned>(time >> 32);
+    words[2] = timeline_clock();
   }
+};
+
+// In the place of a timeline: nothing is written.
+class NoTimeline {
+ public:
+  template <class Activity>
+  __device__ __forceinline__ void enter(Activity) {}
 };
 
 }  // namespace profiler
@@ -125,7 +178,7 @@ extern "C" void profiler_timeline_sizes(unsigned* sizes) {
   sizes[1] = profiler::kTimelineGroups;
   sizes[2] = profiler::kTimelineWords;
   sizes[3] = profiler::kTimelineHead;
-  sizes[4] = profiler::kTimelineClockBits;
+  sizes[4] = profiler::kTimelineCodeBits;
 }
 
 extern "C" int profiler_timeline_clear() {
@@ -142,13 +195,18 @@ extern "C" int profiler_timeline_read(void* words) {
 
 namespace profiler {
 
-class Timeline {
+constexpr __device__ bool records_block() { return false; }
+
+class NoTimeline {
+ public:
+  template <class Activity>
+  __device__ __forceinline__ void enter(Activity) {}
+};
+
+class Timeline : public NoTimeline {
  public:
   __device__ __forceinline__ explicit Timeline(int) {}
   __device__ __forceinline__ Timeline(int, bool) {}
-
-  template <class Activity>
-  __device__ __forceinline__ void enter(Activity) {}
 };
 
 }  // namespace profiler

@@ -156,7 +156,7 @@ def _chart(
     if not drawn:
         return None
     reading = (
-        "A row for each warpgroup of the first block, and below it what it has under way on the "
+        "A row for each warpgroup of one block, and below it what it has under way on the "
         "tensor cores or elsewhere, in the colour of the activity that begins it. Activities that "
         "wait are grey, and so are the shortest. Bars too short to be seen are drawn together."
     )

@@ -14,6 +14,7 @@ from profiler.kernels.flash_attention_hopper import workload
 for params, library in json.load(sys.stdin):
     for length in (1, 200, 385):
         problem = {"seq_len": length, "batch": 2, "heads": 3, "head_dim": params["d_head"]}
+        problem["is_causal"] = params["causal"]
         inputs = workload.make_inputs(problem, torch.device("cuda"), seed=1)
         workload.prepare(params, problem, inputs, Path(library))()
         torch.cuda.synchronize()

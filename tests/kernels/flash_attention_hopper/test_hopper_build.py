@@ -86,7 +86,7 @@ def test_refusals_have_words(built, code, words):
 @pytest.mark.parametrize(("sizes", "code"), [((0, 64, 1), -1), ((65536, 65536, 65536), -3)])
 def test_the_launcher_refuses_sizes_before_it_touches_a_device(built, sizes, code):
     library = ctypes.CDLL(built["best"].library)
-    assert library.flash_attention_hopper_launch(None, None, None, None, *sizes, None) == code
+    assert library.flash_attention_hopper_launch(None, None, None, None, *sizes, 0, None) == code
 
 
 @needs_nvcc

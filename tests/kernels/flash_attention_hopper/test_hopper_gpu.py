@@ -1,5 +1,6 @@
 """The Hopper kernel against plain attention, on an NVIDIA GPU of compute capability 9.0."""
 
+import itertools
 import json
 import math
 import os
@@ -64,6 +65,16 @@ CONFIGS = [
         for overlap in (False, True)
     ),
 ]
+CAUSAL = [
+    *(replace(base, **switch) for base in (BEST, WIDE) for switch in ({}, *SWITCHES)),
+    *(replace(BEST, **shape) for shape in SHAPES),
+    *(
+        replace(UNDIVIDED, consumers=consumers, overlap=overlap)
+        for consumers in (1, 2, 3)
+        for overlap in (False, True)
+    ),
+]
+HEADS_FIRST = (BEST, WIDE, UNDIVIDED, replace(BEST, causal=True))
 LADDER = [params for params in space.variant_sets()["prog"] if "implementation" not in params]
 VARIANTS = {
     space.variant_name(params): params
@@ -74,6 +85,12 @@ VARIANTS = {
             for dtype in ("FP16", "BF16")
         ),
         *LADDER,
+        *(
+            replace(config, causal=True, dtype=dtype).params()
+            for config in CAUSAL
+            for dtype in (("FP16", "BF16") if config in (BEST, WIDE) else ("BF16",))
+        ),
+        *(replace(config, kv_heads_first=True).params() for config in HEADS_FIRST),
     )
     if refusal(params) is None
 }
@@ -105,13 +122,14 @@ def libraries(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def problems():
-    """Inputs of every size by head dimension, which all variants share."""
+    """Inputs of every size by head dimension and mask, which all variants share."""
     made = {}
-    for d_head in (64, 128, 256):
+    for d_head, causal in itertools.product((64, 128, 256), (False, True)):
         for batch, length, heads in SIZES:
             problem = {"batch": batch, "seq_len": length, "heads": heads, "head_dim": d_head}
+            problem["is_causal"] = causal
             inputs = workload.make_inputs(problem, torch.device("cuda"), seed=length)
-            made.setdefault(d_head, []).append((problem, inputs))
+            made.setdefault((d_head, causal), []).append((problem, inputs))
     return made
 
 
@@ -129,27 +147,29 @@ def excess(inputs, params, problem, library):
 
 
 def test_there_are_many_variants():
-    assert len(VARIANTS) > 80
-    assert all(refusal(config.params()) is None for config in CONFIGS)
+    assert len(VARIANTS) > 130
+    assert all(refusal(config.params()) is None for config in (*CONFIGS, *CAUSAL))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_it_is_the_attention_at_any_length(libraries, problems, name):
     params = VARIANTS[name]
-    for problem, inputs in problems[params["d_head"]]:
+    for problem, inputs in problems[params["d_head"], params.get("causal", False)]:
         assert excess(inputs, params, problem, libraries[name]) <= 1, problem
 
 
+@pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("scale", [8.0, 100.0])
-def test_large_scores_and_references_that_move(libraries, scale):
-    problem = {"batch": 1, "seq_len": 777, "heads": 2}
+def test_large_scores_and_references_that_move(libraries, scale, causal):
+    problem = {"batch": 1, "seq_len": 777, "heads": 2, "is_causal": causal}
     inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
     attention = inputs.attention("BF16")
     attention.query.mul_(scale)
     # Ever larger keys from the last tile, which is the first to be met, to the first one.
     growth = torch.linspace(2.0, 0.1, 777, device="cuda", dtype=torch.bfloat16)
     attention.key.mul_(growth[None, :, None, None])
-    for config in (BEST, replace(BEST, lazy_rescale=False)):
+    for lazy in (True, False):
+        config = replace(BEST, lazy_rescale=lazy, causal=causal)
         assert excess(inputs, config.params(), problem, libraries[short_form(config)]) <= 1
 
 
@@ -167,6 +187,8 @@ WATCHED = {
     "one-tile": replace(BEST, persistent=False, tensor_store=False),
     "output-over-query": replace(WIDE, B_c=176),
     "no-producer": UNDIVIDED,
+    "causal": replace(BEST, causal=True),
+    "causal-in-order": replace(BEST, causal=True, overlap=False),
 }
 
 

@@ -11,15 +11,20 @@ import pytest
 from profiler.kernels.flash_attention import space as mma_space
 from profiler.kernels.flash_attention_hopper import space, tuning
 from profiler.kernels.flash_attention_hopper.config import (
+    CHOICES,
+    DTYPES,
     FIELDS,
+    FLAG_FIELDS,
     SHARED_BYTES,
     Config,
     refusal,
     short_form,
 )
+from profiler.model import Variant
 from profiler.planning.plan import make_plan
 from profiler.planning.space import space_of
 from profiler.planning.spec import load_spec
+from profiler.sessions.launch_params import launch_params
 
 EXPERIMENT = Path(__file__).parents[3] / "experiments/hopper.yaml"
 PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
@@ -51,6 +56,7 @@ def test_the_space_needs_no_torch():
         ({"consumers": 4}, "consumers must be one of 1, 2, 3, not 4"),
         ({"B_c": 72}, "B_c must be one of 16, 32,"),
         ({"stages": True}, "stages must be one of 1, 2, 3, 4, not True"),
+        ({"causal": None}, "causal must be true or false, not None"),
         ({"overlap": 1}, "overlap must be true or false, not 1"),
         ({**PLAIN, "ping_pong": True}, "ping_pong needs a producer"),
         ({**PLAIN, "persistent": True}, "persistent needs a producer"),
@@ -90,6 +96,19 @@ def test_shared_memory(config, kib):
     assert config.shared_bytes == kib * 1024 <= SHARED_BYTES
 
 
+def test_the_whole_space():
+    # Fields that no rule looks at are left at one value: dtype, lazy_rescale, heads_innermost, …
+    free = {"lazy_rescale", "heads_innermost", "kv_heads_first", "causal"}
+    flags = [name for name in FLAG_FIELDS if name not in free]
+    values = (*CHOICES.values(), *[(False, True)] * len(flags))
+    grid = list(itertools.product(*values))
+    legal = sum(
+        refusal(dict(zip((*CHOICES, *flags), point, strict=True))) is None for point in grid
+    )
+    others = len(DTYPES) * 2 ** len(free)
+    assert (len(grid) * others, legal * others) == (589_824, 161_088)
+
+
 def test_the_autotune_space_is_what_is_legal_of_864():
     every, kept = tuning.candidates(), tuning.tuned()
     assert (len(every), len(set(every)), len(kept)) == (864, 864, 384)
@@ -105,6 +124,10 @@ def test_the_named_sets_are_legal_and_distinct():
         "tune_64": 224,
         "tune_128": 144,
         "tune_256": 16,
+        "causal": 768,
+        "causal_64": 448,
+        "causal_128": 288,
+        "causal_256": 32,
         "prog": 11,
         "prog_fp16": 11,
     }
@@ -160,7 +183,8 @@ def test_each_field_is_one_definition_that_the_sources_read():
     base = space.recipe({})
     assert base is not None
     assert base.arch == "sm_90a"
-    assert len(base.defines) == len(FIELDS)
+    assert len(base.defines) == len(FIELDS) - 1
+    assert space.recipe({"kv_heads_first": True}) == base, "it acts at the launch"
     text = "".join(path.read_text() for path in base.sources[0].parent.iterdir())
     for name in base.defines:
         assert name in text
@@ -176,6 +200,7 @@ def test_each_field_is_one_definition_that_the_sources_read():
         "tensor_store": False,
         "persistent": False,
         "heads_innermost": True,
+        "causal": True,
     }.items():
         other = space.recipe({field: value})
         assert other is not None
@@ -216,9 +241,44 @@ def test_references():
         ({"implementation": "mma_sync"}, {"seq_len": 1024}, None),
         ({"implementation": "mma_sync"}, {"seq_len": 1000}, "no multiple of B_r = 128"),
         ({"implementation": "mma_sync"}, {"seq_len": 1024, "head_dim": 64}, "heads of 64"),
+        ({"causal": True}, {"seq_len": 64, "is_causal": True}, None),
+        ({"causal": True}, {"seq_len": 64}, "the kernel has a causal mask, the problem has none"),
+        (
+            {},
+            {"seq_len": 64, "is_causal": True},
+            "the problem has a causal mask, the kernel has none",
+        ),
+        ({"implementation": "sdpa_cudnn"}, {"seq_len": 64, "is_causal": True}, None),
+        (
+            {"implementation": "mma_sync"},
+            {"seq_len": 1024, "is_causal": True},
+            "mma_sync has no causal mask",
+        ),
+        ({"kv_heads_first": True}, {"seq_len": 64}, None),
+        ({"kv_heads_first": True}, {"seq_len": 64, "heads": 1}, "of one head K and V lie the same"),
     ],
 )
 def test_cells(variant, problem, words):
     reason = space.check_cell(variant, problem)
     assert (reason is None) == (words is None)
     assert words is None or words in (reason or "")
+
+
+@pytest.mark.parametrize(
+    ("problem", "words"),
+    [
+        ({"seq_len": 64, "is_causal": 1}, "is_causal must be true or false, not 1"),
+        ({"is_causal": True}, "seq_len must be a positive whole number"),
+    ],
+)
+def test_problems_that_make_no_sense(problem, words):
+    assert words in (space.check_problem(problem) or "")
+
+
+def test_a_layout_makes_another_program_of_one_library():
+    variants = [
+        Variant(str(flag), "", Config(kv_heads_first=flag).params()) for flag in (False, True)
+    ]
+    at_launch = launch_params(variants, space.recipe)
+    assert at_launch["False"]["kv_heads_first"] is False
+    assert at_launch["True"]["kv_heads_first"] is True

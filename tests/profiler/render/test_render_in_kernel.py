@@ -71,7 +71,7 @@ def test_a_kernel_that_wrote_nothing_has_a_sentence_and_no_picture():
 @pytest.mark.usefixtures("undrawn")
 def test_what_was_done_before_all_were_recorded_is_grey():
     first = stamped.consumer(0, delay=500, steps=4)
-    first[2].insert(stamped.HEAD, 5 << stamped.CLOCK_BITS | 1_000_010)
+    first[2].insert(stamped.HEAD, stamped.stamp(5, 1_000_010))
     activities = ", ".join((*stamped.ACTIVITIES, "idle"))
     line = stamped.line([first, stamped.consumer(1, delay=600, steps=4)], activities=activities)
     section = make_in_kernel_section(find(report_with([line])))
