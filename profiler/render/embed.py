@@ -186,29 +186,29 @@ def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
 
 def _metrics(findings: Findings) -> list[dict[str, Any]]:
     """Metrics with their columns; a column that an earlier metric has as well is its name."""
-    metrics = [
+    labels = [metric for metric in findings.metrics if metric.name not in CEILING_PARTS]
+    names: dict[str, str] = {}
+    return [
         {
             "name": metric.name,
             "label": metric.label,
             "unit": metric.unit,
             "better": metric.better,
-            "summary": _summary(findings, metric),
+            "summary": {
+                field: _shared(names, column, f"{metric.name}.{field}")
+                for field, column in _summary(findings, metric).items()
+            },
         }
-        for metric in findings.metrics
-        if metric.name not in CEILING_PARTS
+        for metric in labels
     ]
-    names: dict[str, str] = {}
-    for metric in metrics:
-        for field, short in metric["summary"].items():
-            name = f"{metric['name']}.{field}"
-            if not isinstance(short, str) and len(json.dumps(short)) > len(name):
-                metric["summary"][field] = _first_name(names, short, name)
-    return metrics
 
 
-def _first_name(names: dict[str, str], column: Any, name: str) -> Any:
-    """The column, or where an earlier one is the same, the name of that one."""
-    first = names.setdefault(json.dumps(column), name)
+def _shared(names: dict[str, str], column: Any, name: str) -> Any:
+    """The column, or where an earlier one is the same and longer than its name, that name."""
+    text = json.dumps(column)
+    if isinstance(column, str) or len(text) <= len(name):
+        return column
+    first = names.setdefault(text, name)
     return column if first == name else first
 
 
