@@ -88,7 +88,8 @@ def _wilcoxon(rows: Floats, alternative: Literal["less", "greater"]) -> Floats:
         return pvalues
     ranks = np.abs(rows).argsort(axis=1).argsort(axis=1) + 1
     positive = np.where(rows > 0, ranks, 0).sum(axis=1)
-    return _rank_sum_tails(n)[alternative][positive]
+    tails: Floats = _rank_sum_tails(n)[alternative][positive]
+    return tails
 
 
 @cache

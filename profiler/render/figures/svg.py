@@ -94,6 +94,9 @@ _ANCHOR = re.compile(r"text-anchor: (\w+)")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)")
 _DESCENT = 0.3
 """How far letters reach below their line, by their size."""
+_MEASURED_SIZE = 100.0
+_FIXED_POINT = 65536
+"""FreeType's unit of widths that are not hinted, by the size."""
 _NO_ROTATION = re.compile(r"rotate\(-?0 [^)]*\)")
 _INVISIBLE = "fill: none"
 _LEFT_OUT = ("metadata", "style", "clipPath")
@@ -224,13 +227,18 @@ def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     return min(across), min(upright), max(across), max(upright)
 
 
-@cache
 def _width(text: str, size: float) -> float:
     """Width of a text in the font that comes with matplotlib, in points."""
+    return sum(map(_advance, text)) * size
+
+
+@cache
+def _advance(letter: str) -> float:
+    """Width of a letter, by the size of the text; that of a box where the font lacks it."""
     font = get_font(findfont("DejaVu Sans"))
-    font.set_size(size, 72)
-    font.set_text(text, 0.0)
-    return float(font.get_width_height()[0]) / 64
+    font.set_size(_MEASURED_SIZE, 72)
+    glyph = font.load_glyph(font.get_char_index(ord(letter)))
+    return float(glyph.linearHoriAdvance) / _FIXED_POINT / _MEASURED_SIZE
 
 
 def _references(root: ElementTree.Element) -> Iterator[str]:
