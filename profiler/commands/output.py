@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from profiler.findings.timelines.cells import Phase
 
 _ESCAPE = re.compile(r"\\(?:u[0-9a-f]{4}|[bfr])")
-_MISSING = re.compile(r'(?<!\\)": (?:NaN|-?Infinity)(?=[,}])')
+_MISSING = re.compile(r'": NaN(?<!\\": NaN)(?=[,}])')
 """A number that is missing, after its key: inside a text a quotation mark follows a backslash."""
 _NOT_PLAIN = ("NaN", "Infinity", "\x7f")
-"""Missing numbers in lists, texts with these words, and the one unsafe code point that JSON writes
-as it is."""
+"""Missing numbers in lists, infinite ones, texts with these words, and the one unsafe code point
+that JSON writes as it is."""
 
 SAMPLES_FILE = "samples.csv"
 SUMMARY_FILE = "summary.csv"

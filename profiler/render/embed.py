@@ -185,7 +185,7 @@ def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
 
 def _metrics(findings: Findings) -> list[dict[str, Any]]:
     """Metrics with their columns; a column that an earlier metric has as well is its name."""
-    metrics = [
+    metrics: list[dict[str, Any]] = [
         {
             "name": metric.name,
             "label": metric.label,
