@@ -35,7 +35,7 @@ def safe(text: str) -> str:
 
     Tabs and ends of lines stay; those of Windows become ours.
     """
-    if _UNSAFE.search(text) is None:
+    if (text.isascii() and text.isprintable()) or _UNSAFE.search(text) is None:
         return text
     return _UNSAFE.sub(_escape, text.replace("\r\n", "\n"))
 

@@ -65,7 +65,7 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
     By the formulas of `scipy.stats.bootstrap` (Efron and Tibshirani 1993, 14.3), which takes three
     times as long for many short rows; the tests compare both.
     """
-    medians = np.sort(_resampled_medians(rows), axis=-1)
+    medians = np.sort(resampled_medians(rows), axis=-1)
     tail = (1 - CONFIDENCE) / 2
     tails = _bca_tails(rows, medians, tail)
     unanswered = np.isnan(tails).any(axis=-1, keepdims=True)
@@ -75,7 +75,7 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
     return ends[:, 0], ends[:, 1]
 
 
-def _resampled_medians(rows: Floats) -> Floats:
+def resampled_medians(rows: Floats) -> Floats:
     """Median of each resample of each row: (rows, RESAMPLES).
 
     By a network of comparisons over all resamples at once, which is 2 to 6 times as fast as sorting

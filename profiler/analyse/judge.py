@@ -135,10 +135,10 @@ class Judge:
         verdicts = pd.DataFrame()
         for end in ends:
             until = blocks[blocks["block"] <= end]
-            at_end = compare(until, pairs, delta=rules.delta, looks=rules.looks)
+            ending = last_blocks.index[last_blocks == end]
+            at_end = compare(until, pairs, delta=rules.delta, looks=rules.looks, described=ending)
             if verdicts.empty:
                 verdicts = at_end
-            ending = last_blocks.index[last_blocks == end]
             verdicts.loc[ending] = at_end.loc[ending]
         return verdicts
 

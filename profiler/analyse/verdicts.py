@@ -121,7 +121,12 @@ class _PairTests:
 
 
 def compare(
-    blocks: pd.DataFrame, pairs: pd.DataFrame, *, delta: float = DELTA, looks: int = 1
+    blocks: pd.DataFrame,
+    pairs: pd.DataFrame,
+    *,
+    delta: float = DELTA,
+    looks: int = 1,
+    described: pd.Index[Any] | None = None,
 ) -> pd.DataFrame:
     """Verdict of each pair with the numbers behind it, in columns `COLUMNS`.
 
@@ -134,7 +139,8 @@ def compare(
     - `family`: pairs with the same value are judged together; one family by default.
 
     `looks` is how often the data may be judged before they are complete: 1 for a number of blocks
-    that was fixed before, `len(LOOKS)` for a sequential run.
+    that was fixed before, `len(LOOKS)` for a sequential run. `described`: the pairs that get
+    intervals and detectable effects, which take most of the time; all by default.
 
     The result has the index of `pairs` and `COLUMNS`. `ratio` is exp(median log ratio) with its
     95 % interval (candidate / baseline, below 1 is faster); `margin`, `noise_floor` and
@@ -149,8 +155,9 @@ def compare(
     margin = np.fmax(np.log1p(delta), floor)
     cycles_floor = _column(pairs, "cycles_noise_floor")
     cycles_margin = np.where(np.isnan(cycles_floor), margin, np.fmax(np.log1p(delta), cycles_floor))
-    time = _tested(blocks, "log_ratio", pairs.index, margin, numbers=True)
-    cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin, numbers=False)
+    numbered = np.ones(len(pairs), bool) if described is None else pairs.index.isin(described)
+    time = _tested(blocks, "log_ratio", pairs.index, margin, numbered)
+    cycles = _tested(blocks, "log_cycles", pairs.index, cycles_margin)
     faster, slower = adjust_families(time.faster, time.slower, _families(pairs))
     noisy = floor > max(np.log1p(MOST_NOISE), np.log1p(delta))
     same = np.where(noisy, np.nan, time.same)
@@ -237,7 +244,7 @@ def still_in_the_race(
     by_problem = pd.Series(dtype=float) if floors is None else floors
     noise = race["problem"].map(by_problem).to_numpy(dtype=np.float64)
     margins = np.fmax(np.log1p(delta), noise)
-    tests = _tested(paired, "log_ratio", race.index, margins, numbers=False)
+    tests = _tested(paired, "log_ratio", race.index, margins)
     race["contender"] = ~(tests.slower < ALPHA / looks / 2)
     return race.drop(columns=["count", "median"])
 
@@ -303,9 +310,13 @@ def _rows(
 
 
 def _tested(
-    blocks: pd.DataFrame, column: str, pairs: pd.Index[Any], margins: Floats, *, numbers: bool
+    blocks: pd.DataFrame,
+    column: str,
+    pairs: pd.Index[Any],
+    margins: Floats,
+    numbered: Flags | None = None,
 ) -> _PairTests:
-    """Tests of one column of log ratios; with `numbers` also intervals, which cost most time."""
+    """Tests of one column of log ratios; of pairs that are `numbered` also intervals."""
     tested = _PairTests.empty(len(pairs))
     if column not in blocks:
         return tested
@@ -314,9 +325,11 @@ def _tested(
         n = rows.shape[1]
         tested.blocks[indices] = n
         tested.median[indices] = np.median(rows, axis=1)
-        if numbers:
-            tested.low[indices], tested.high[indices] = median_intervals(rows)
-            tested.detectable[indices] = detectable_effects(rows, margins[indices])
+        if numbered is not None:
+            shown = numbered[indices]
+            places = indices[shown]
+            tested.low[places], tested.high[places] = median_intervals(rows[shown])
+            tested.detectable[places] = detectable_effects(rows[shown], margins[places])
         if n >= FEWEST_BLOCKS:
             tests = margin_tests(rows, margins[indices])
             tested.faster[indices], tested.slower[indices] = tests.faster, tests.slower

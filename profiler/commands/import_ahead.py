@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from contextlib import suppress
 
-_STATISTICS = ("scipy.stats",)
+_STATISTICS = ("scipy.special",)
 _PAGE = ("matplotlib.backends.backend_svg", "jinja2", "profiler.render.page")
 
 

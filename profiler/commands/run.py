@@ -42,7 +42,8 @@ from profiler.run_folder.folder import (
 )
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.experiment_files import load_experiment
-from profiler.sessions.overlap.early import EarlyStart, NewRun, started_early
+from profiler.sessions.overlap.early import EarlyStart, started_early
+from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
@@ -254,15 +255,16 @@ def _measure(
     capability = machine.environment.compute_capability
     for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
         reporter.warn(note)
-    new = NewRun(
+    execution = Execution(
         loaded=planned.loaded,
         plan=planned.plan,
+        space=planned.space,
         machine=machine,
         out=request.out.resolve(),
         fresh=request.fresh,
         created=request.created,
     )
-    with started_early(new) as early:
+    with started_early(execution) as early:
         return _measure_beside(early, request, planned, machine, reporter, seconds)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -56,12 +57,14 @@ def find_machine(experiment: Experiment, base: Path, *, timeline: bool = False) 
     whatever the experiment's collectors.
     """
     collect = experiment.collect
-    gpu = _asked_gpu(collect.gpu_index)
-    device = _device(experiment, gpu)
-    _require_torch(experiment)
-    ncu, version = None, None
-    if needed(collect.collectors, Need.NCU):
-        ncu, version = _usable_ncu(experiment)
+    # ncu takes some tenths of a second to say its version, and NVML as long to start.
+    with ThreadPoolExecutor(1, "ncu") as asking:
+        by_ncu = needed(collect.collectors, Need.NCU)
+        answer = asking.submit(_usable_ncu, experiment) if by_ncu else None
+        gpu = _asked_gpu(collect.gpu_index)
+        device = _device(experiment, gpu)
+        _require_torch(experiment)
+        ncu, version = (None, None) if answer is None else answer.result()
     nsys, recorder = None, None
     if timeline or needed(collect.collectors, Need.NSYS):
         nsys = find_nsys()

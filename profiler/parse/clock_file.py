@@ -43,12 +43,20 @@ def read_clocks(path: Path) -> pd.DataFrame:
     if not complete_lines:
         return empty_clocks()
     try:
-        table = pd.read_csv(io.StringIO(complete_lines), dtype=str, on_bad_lines="skip")
+        table = _table(complete_lines)
     except (ValueError, pd.errors.ParserError) as error:
         raise ParseError(f"{path.name}: not a table: {error}") from error
     if "time_s" not in table.columns:
         raise ParseError(f"{path.name}: has no column time_s")
     return _typed(table.reindex(columns=list(CLOCK_COLUMNS)))
+
+
+def _table(text: str) -> pd.DataFrame:
+    """The table of a text: of numbers, as is usual, else of texts, of which some may be numbers."""
+    try:
+        return pd.read_csv(io.StringIO(text), dtype="float64", on_bad_lines="skip")
+    except ValueError:
+        return pd.read_csv(io.StringIO(text), dtype=str, on_bad_lines="skip")
 
 
 def _text(path: Path) -> str:

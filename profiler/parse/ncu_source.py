@@ -460,4 +460,6 @@ def _numbers(cells: Collection[str], style: NumberStyle) -> np.ndarray:
     # Each text is read once: most of the half a million cells of a page are 0.
     numbers = {text: parse_number(text, style) for text in set(cells)}
     values = {text: np.nan if number is None else number for text, number in numbers.items()}
-    return np.array([values[cell] for cell in cells], dtype="float64")
+    if len(values) == 1:
+        return np.full(len(cells), next(iter(values.values())), dtype="float64")
+    return np.fromiter(map(values.__getitem__, cells), "float64", len(cells))

@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-import pandas as pd
 from markupsafe import Markup
 
 from profiler.findings.counters import nearest_peak
@@ -288,7 +287,7 @@ def _key(value: Any) -> object:
 
 
 def _number(value: float) -> float | int | None:
-    if pd.isna(value) or not math.isfinite(value):
+    if not math.isfinite(value):
         return None
     if value == int(value) and abs(value) < 2**53:
         return int(value)

@@ -502,11 +502,14 @@ def _run_folder(
     resumed = None if request.fresh else resumable(request.out, name, keys, reporter.warn)
     if resumed is not None:
         reporter.say(f"Resuming {resumed.path} (--fresh starts a new run).")
-        if request.early is not None:  # another process began this run while we waited or built
+        # Another process may have begun this run while we waited or built.
+        if request.early is not None and request.early.run != resumed:
             request.early.leave()
         return resumed
     if request.early is not None:
-        return request.early.run
+        if request.early.begins:
+            return request.early.run
+        request.early.leave()
     return create_run(request.out, name, request.created)
 
 

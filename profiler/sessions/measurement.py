@@ -64,7 +64,12 @@ from profiler.sessions.attempt import (
     start_waiting,
 )
 from profiler.sessions.explain_files import keep_pages
-from profiler.sessions.forecasts.forecast import VisitForecast, earlier_costs, newest_run
+from profiler.sessions.forecasts.forecast import (
+    VisitForecast,
+    earlier_costs,
+    newest_run,
+    of_session,
+)
 from profiler.sessions.forecasts.visit_costs import VisitCosts
 from profiler.sessions.kernel_checks import check_kernels
 from profiler.sessions.overlap.recorder import SecondsRecorder
@@ -263,12 +268,27 @@ class Measurement:
                 self._run_runner(job, work, progress, has_samples)
 
     def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
-        """Costs of a session earlier in this run, else in the newest other one on such a GPU."""
+        """Costs of a session earlier in this run, else in the newest other one on such a GPU.
+
+        Else those of sessions of this run with the same metrics.
+        """
         out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
         run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
         problem_of = {cell.id: cell.problem.id for cell in self.plan.cells}
-        here = earlier_costs(self.run, session.name, problem_of)
-        return here if here.visits else earlier_costs(run, session.name, problem_of)
+
+        is_same = of_session(session.name)
+
+        def is_alike(record: AttemptRecord) -> bool:
+            return (record.collector, record.metrics) == (session.collector, session.metrics)
+
+        # What this run has compared with its reference is not compared again.
+        here = earlier_costs(self.run, is_same, problem_of).without_checks()
+        if here.visits:
+            return here
+        elsewhere = earlier_costs(run, is_same, problem_of)
+        if elsewhere.visits:
+            return elsewhere
+        return earlier_costs(self.run, is_alike, problem_of).without_checks()
 
     def _expected(
         self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]

@@ -14,7 +14,6 @@ from profiler import runner
 from profiler.collect.command import find_program
 from profiler.errors import SpecError
 from profiler.model import Cell
-from profiler.parse.shared_objects import shared_objects
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment, ModuleWorkload
 from profiler.planning.spec.workloads import is_file_name
@@ -92,6 +91,8 @@ def _program_files(argv: Sequence[str], folder: Path) -> tuple[Path, ...]:
 
     Other files are left out: an output that is written again each time would make every key new.
     """
+    from profiler.parse.shared_objects import shared_objects  # noqa: PLC0415 - 50 ms, for few
+
     programs = [folder / word for word in argv[1:] if _is_program(folder / word)]
     with contextlib.suppress(SpecError):  # said where the program is started
         program = find_program(argv, folder)

@@ -36,7 +36,7 @@ def recipe(params):
 """A space whose builds stand still while the first session waits, and then go on or fail."""
 
 
-def write_spec(profiler, workload=str(ENDINGS)):
+def write_spec(profiler, workload=str(ENDINGS), blocks=2):
     """Spec with a session of times and one of counters, in which two variants are compared."""
     return profiler.write_spec(
         workload=workload,
@@ -44,7 +44,7 @@ def write_spec(profiler, workload=str(ENDINGS)):
         problems={"matrix": {"rows": [4]}},
         collect={
             "device": "cpu",
-            "blocks": 2,
+            "blocks": blocks,
             "final_blocks": 0,
             "warmups": 0,
             "metrics": ["cycles", "l2_hit_pct"],
@@ -105,10 +105,10 @@ def records(run, session):
     return [json.loads(line) for line in text.splitlines()]
 
 
-def assert_complete(run):
+def assert_complete(run, visits=6 + 2):  # the baseline twice a block, and the counters
     """Every visit was measured once, and nothing is left of what waited."""
-    visits = [visit for attempt in attempts(run) for visit in map(str, visits_of(attempt))]
-    assert len(visits) == 6 + 2  # the baseline twice a block, and the counters
+    made = [visit for attempt in attempts(run) for visit in map(str, visits_of(attempt))]
+    assert len(made) == visits
     assert not list(run.glob("raw/*/gates"))
     assert len(list(run.glob("raw/*"))) == len(list(run.glob("raw/*/session.json")))
 
@@ -178,17 +178,28 @@ class Building:
         self.profiler, self.go = CommandLine(folder), folder / "go"
         (folder / "space.py").write_text(BUILDS_SLOWLY)
         (folder / "workload.py").write_text(ENDINGS.read_text())
+        self.start(blocks=2)
+
+    def start(self, blocks):
         workload = {"module": "workload.py", "space": "space.py"}
-        self.spec = write_spec(self.profiler, workload)
+        self.spec = write_spec(self.profiler, workload, blocks)
         self.process = self.profiler.start(self.spec, "--no-report", ENDINGS_GO=self.go)
-        self.journal = wait_for(self._begun)
-        self.folder = self.journal.parent
+        self.gates = wait_for(self._waits)
+        self.folder = self.gates.parent
         self.below = psutil.Process(self.process.pid).children(recursive=True)
 
-    def _begun(self):
-        """The journal of the first session, once its runner has opened it."""
-        pattern = "reports/mine/*/raw/ncu-timing.001/journal.jsonl"
-        return next(self.profiler.folder.glob(pattern), None)
+    def _waits(self):
+        """The gates of the first session, once its runner has opened its journal."""
+        pattern = "reports/mine/*/raw/ncu-timing.*/gates"
+        gates = next(self.profiler.folder.glob(pattern), None)
+        return gates if gates and (gates.parent / "journal.jsonl").exists() else None
+
+    def kill(self):
+        """Kill the profiler; all that it started ends."""
+        self.process.kill()
+        self.process.communicate()
+        _, alive = psutil.wait_procs(self.below, timeout=20)
+        assert not alive
 
     def finish(self, fault=""):
         written = self.go.with_suffix(".written")
@@ -230,12 +241,22 @@ def test_a_build_that_fails_ends_the_process_of_the_first_session(building):
 
 
 def test_nothing_of_the_first_session_is_left_where_the_profiler_is_killed(building):
-    building.process.kill()
-    building.process.wait(timeout=60)
-    _, alive = psutil.wait_procs(building.below, timeout=20)
-    assert not alive
+    building.kill()
     building.go.touch()
     done = building.profiler.interpret(building.spec, "--no-report", ENDINGS_GO=building.go)
     assert done.code == 0, done.err
     (run,) = building.profiler.runs()  # what was left of the other is gone
     assert_complete(run)
+    # A run that goes on has its process early, too, and is as it was when that is killed.
+    building.go.unlink()
+    building.start(blocks=3)
+    assert building.folder == run / "raw/ncu-timing.002"
+    building.kill()
+    assert not (building.folder / "session.json").exists()
+    building.start(blocks=3)
+    code, _, err = building.finish()
+    assert (code, f"Resuming {run}" in err) == (0, True), err
+    assert_complete(run, visits=9 + 2)
+    (_, spans) = json.loads((run / "seconds.json").read_text())["executions"]
+    begins = {span["step"]: span["begin_s"] for span in reversed(spans)}
+    assert begins["starts"] < begins["builds"]

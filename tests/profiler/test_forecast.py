@@ -27,6 +27,7 @@ from profiler.sessions.forecasts.forecast import (
     earlier_costs,
     first_command,
     forecast,
+    of_session,
     visit_seconds,
 )
 from profiler.sessions.forecasts.visit_costs import Rest, VisitCosts
@@ -81,7 +82,7 @@ def test_a_plan_goes_by_what_an_earlier_run_took_on_such_a_gpu():
     took = max(span.end_s for span in in_plan) - min(span.begin_s for span in in_plan)
     expected = [
         around_visits(run)
-        + Rest(problem_of, earlier_costs(run, session.name, problem_of)).seconds(
+        + Rest(problem_of, earlier_costs(run, of_session(session.name), problem_of)).seconds(
             Counter(visit.cell for visit in session.visits), VisitCosts()
         )
         for session in plan.sessions

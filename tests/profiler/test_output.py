@@ -2,7 +2,10 @@
 
 import json
 import math
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import pandas as pd
@@ -15,6 +18,7 @@ from profiler.commands.output import (
     SAMPLES_FILE,
     SUMMARY_FILE,
     SUMMARY_JSON_FILE,
+    csv_text,
     dump,
     dump_parts,
     finite,
@@ -27,6 +31,7 @@ from profiler.findings.find import find
 from profiler.findings.verdicts import PairVerdict, Reason
 from profiler.model import Verdict
 from profiler.notices import NoticeKind
+from profiler.outside_text import safe
 from profiler.run_folder.folder import PAGE_FILE
 from profiler.run_folder.load.assemble import assemble
 
@@ -156,6 +161,47 @@ def test_dump_knows_what_json_does_not():
         "yes": True,
         "whole": 7,
     }
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": math.nan, "b": -math.inf, "c": [math.nan, {"d": math.inf}]},
+        {'a": NaN, "b': 'x": NaN}', "c": math.nan},
+        {"ends with \\": math.nan, "NaN": "Infinity", "\\": "\\"},
+        {"controls": "\x1b[31m\b\r\n\x7f", "turned": "a\u202eb", "half": "\ud800", "tab": "\t\n"},
+        {"written out": "\\u202e", "beyond": "\U0001f600\U000e0041", "key\x00": 1},
+        {"path": ("a", 1), "type": MappingProxyType({"a": math.nan}), "where": Path("a")},
+        "x\x1b",
+        [],
+    ],
+)
+def test_json_of_a_whole_value_is_that_of_its_parts_made_safe(value):
+    def safe_copy(part):
+        if isinstance(part, Mapping):
+            return {safe(key): safe_copy(item) for key, item in part.items()}
+        if isinstance(part, list | tuple):
+            return [safe_copy(item) for item in part]
+        if isinstance(part, int | float):
+            return finite(part)
+        return safe(str(part))
+
+    assert strict(dump({"value": value})) == {"value": safe_copy(value)}
+
+
+def test_csv_is_that_of_pandas():
+    frame = pd.DataFrame(
+        {
+            "float": [1.5, math.nan, 1e300, -0.0, 0.1],
+            "whole": [1, 2, 3, 4, 5],
+            "text": ["plain", "with, comma", 'with "marks"', None, "two\nlines"],
+            "mixed": [None, 1, "a", math.nan, True],
+            "flag": [True, False, True, False, True],
+            "path": [("a", "b"), (), None, ("c",), ("\u00e9",)],
+        }
+    )
+    assert csv_text(frame) == frame.to_csv(index=False)
+    assert csv_text(frame[:0]) == frame[:0].to_csv(index=False)
 
 
 def test_rows_are_written_as_they_are_made():

@@ -59,6 +59,8 @@ class Facts:
     profile: KernelProfile
     least_bytes: float
     """Compulsory traffic to device memory as the workload states it; NaN where it does not."""
+    _sums: dict[str, dict[str, float]] = field(default_factory=dict, init=False, repr=False)
+    """Sums by opcode of the columns that were asked for: each is, many times."""
 
     def value(self, raw: str) -> float:
         """A raw metric; 0 where it was not measured, so that a cause of it is not told."""
@@ -77,12 +79,20 @@ class Facts:
 
     def column(self, name: str, prefix: str = "") -> float:
         """Sum of a column of the source page over opcodes that begin with a prefix."""
+        if name not in self._sums:
+            self._sums[name] = self._by_opcode(name)
+        return sum(
+            (total for opcode, total in self._sums[name].items() if opcode.startswith(prefix)), 0.0
+        )
+
+    def _by_opcode(self, name: str) -> dict[str, float]:
+        """Sum of a column of the source page by opcode; empty where there is none."""
         rows = self.profile.instructions
         if rows is None or name not in rows:
-            return 0.0
-        if prefix:
-            rows = rows[rows["opcode"].astype(str).str.startswith(prefix)]
-        return float(pd.to_numeric(rows[name], errors="coerce").sum())
+            return {}
+        numbers = pd.to_numeric(rows[name], errors="coerce")
+        sums = numbers.groupby(rows["opcode"].astype(str)).sum()
+        return {str(opcode): float(total) for opcode, total in sums.items()}
 
     @property
     def issuing(self) -> float:

@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,8 @@ MOST_PAIRS = 400_000_000
 """Largest product of the two lengths that is aligned: a bit each, so 50 MB."""
 CONTEXT = 3
 """Common instructions around a change."""
+_KEPT_INSTRUCTIONS = 65_536
+"""Texts whose normalised form is kept: a kernel of two thousand instructions has some hundred."""
 
 _TARGETS = ("BRA", "BSSY", "CALL", "JMP", "JMX", "BRX", "RET", "LEPC", "WARPSYNC.COLLECTIVE")
 """Opcodes with the address of an instruction among their operands."""
@@ -98,6 +101,7 @@ class SassDiff:
         return not self.hunks
 
 
+@lru_cache(maxsize=_KEPT_INSTRUCTIONS)
 def normalised(sass: str) -> str:
     """An instruction without what does not change what it does: see the module."""
     text = _NUMBERED.sub(r"\1", _HINT.sub("", sass))

@@ -23,18 +23,18 @@ from profiler.render.words import numbers
 from profiler.render.words.names import shorten
 
 WIDTH_IN = 13.0
-_ROW_IN = 0.21
-_HEAD_IN = 0.15
-_FOOT_IN = 0.48
+ROW_IN = 0.21
+HEAD_IN = 0.15
+FOOT_IN = 0.48
 _PANEL_IN = 2.5
 PANEL_COLUMNS = 4
-_FEW_DECADES = 300
+FEW_DECADES = 300
 ROOM = 1.6
 """Factor between a logarithmic axis's end and the point next to it."""
 _HANDLE_IN = 0.55
 """Of a legend's handle and the gap to the next column."""
 _FONT_SIZE = 9.0
-_LEGEND_SIZE = 8.5
+LEGEND_SIZE = 8.5
 _POINTS_PER_INCH = 72.0
 LOG_FROM = 5.0
 """Values that span more than this factor are drawn on a log scale."""
@@ -113,14 +113,14 @@ def name_rows(axes: Axes, names: Iterable[str], size: float | None = None) -> No
 
 
 def rows_figure(
-    names: Sequence[str], row_height: float = _ROW_IN, head: float = _HEAD_IN
+    names: Sequence[str], row_height: float = ROW_IN, head: float = HEAD_IN
 ) -> tuple[Figure, Axes]:
     """Figure with one row a name; its left margin fits the longest name."""
-    height = head + _FOOT_IN + row_height * max(len(names), 2)
+    height = head + FOOT_IN + row_height * max(len(names), 2)
     figure = Figure(figsize=(WIDTH_IN, height))
     shown = [shorten(name) for name in names]
     left = (0.2 + widest_in(shown)) / WIDTH_IN
-    axes = figure.add_axes((left, _FOOT_IN / height, 0.985 - left, 1 - (head + _FOOT_IN) / height))
+    axes = figure.add_axes((left, FOOT_IN / height, 0.985 - left, 1 - (head + FOOT_IN) / height))
     name_rows(axes, shown)
     axes.set_ylim(len(shown) - 0.4, -0.6)
     return figure, axes
@@ -131,25 +131,37 @@ def panel_figure(count: int, rows_in: float | None = None) -> tuple[Figure, list
 
     `rows_in`: height of all rows together; without it each has its usual height.
     """
+    height, boxes = panel_boxes(count, rows_in)
+    figure = Figure(figsize=(WIDTH_IN, height))
+    grid = [
+        figure.add_axes((left / WIDTH_IN, bottom / height, width / WIDTH_IN, panel / height))
+        for left, bottom, width, panel in boxes
+    ]
+    return figure, grid
+
+
+def panel_boxes(
+    count: int, rows_in: float | None = None
+) -> tuple[float, list[tuple[float, float, float, float]]]:
+    """Height of a figure of small multiples, and of each: left, bottom, width, height, in inches.
+
+    `rows_in`: as `panel_figure` has it.
+    """
     columns = min(count, PANEL_COLUMNS)
     rows = math.ceil(count / columns)
     head, gap, foot, left = 0.62, 0.55, 0.5, 0.82
     panel = _PANEL_IN if rows_in is None else rows_in / rows - gap * (rows - 1) / rows
-    height = head + foot + rows * panel + (rows - 1) * gap
-    figure = Figure(figsize=(WIDTH_IN, height))
     pitch = (WIDTH_IN - 0.1) / columns
-    grid = [
-        figure.add_axes(
-            (
-                (left + (index % columns) * pitch) / WIDTH_IN,
-                (foot + (rows - 1 - index // columns) * (panel + gap)) / height,
-                (pitch - left - 0.08) / WIDTH_IN,
-                panel / height,
-            )
+    boxes = [
+        (
+            left + (index % columns) * pitch,
+            foot + (rows - 1 - index // columns) * (panel + gap),
+            pitch - left - 0.08,
+            panel,
         )
         for index in range(count)
     ]
-    return figure, grid
+    return head + foot + rows * panel + (rows - 1) * gap, boxes
 
 
 def row_text(axes: Axes, x: float, y: float, text: str, *, quiet: bool = False) -> None:
@@ -172,17 +184,17 @@ def legend(figure: Figure, handles: Sequence[Line2D], texts: Sequence[str]) -> N
         texts,
         loc="upper left",
         bbox_to_anchor=(0.01, 1.0),
-        ncols=_legend_columns(texts, float(figure.get_size_inches()[0])),
+        ncols=legend_columns(texts, float(figure.get_size_inches()[0])),
         frameon=False,
-        fontsize=_LEGEND_SIZE,
+        fontsize=LEGEND_SIZE,
         columnspacing=1.4,
         borderaxespad=0.1,
     )
 
 
-def _legend_columns(texts: Sequence[str], width_in: float) -> int:
+def legend_columns(texts: Sequence[str], width_in: float) -> int:
     """Most columns, up to six, that are not wider together than the figure."""
-    widths = np.array([text_width_in(text, _LEGEND_SIZE) for text in texts])
+    widths = np.array([text_width_in(text, LEGEND_SIZE) for text in texts])
     for columns in range(min(6, len(texts)), 1, -1):
         by_column = np.array_split(widths, columns)
         if sum(float(part.max()) for part in by_column) + _HANDLE_IN * columns <= width_in:
@@ -192,7 +204,7 @@ def _legend_columns(texts: Sequence[str], width_in: float) -> int:
 
 def log_ticks(axis: XAxis | YAxis, limits: tuple[float, float]) -> None:
     """Label 1, 2 and 5 of each decade where there are few decades, else the decades only."""
-    few = limits[1] / limits[0] < _FEW_DECADES
+    few = limits[1] / limits[0] < FEW_DECADES
     axis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5) if few else (1,)))
     axis.set_minor_locator(NullLocator())
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

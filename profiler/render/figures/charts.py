@@ -18,6 +18,7 @@ from profiler.planning.problem_names import distinct, is_number, varying
 from profiler.render.figures import svg
 from profiler.render.figures import version_figures as figures
 from profiler.render.figures.canvas import Axis
+from profiler.render.figures.drawing import Drawing
 from profiler.render.tables.rows import Datum, Row
 from profiler.render.tables.verdict_cells import verdict_datum
 from profiler.render.words import numbers
@@ -267,7 +268,7 @@ def _ratio(value: float) -> Datum:
     return Datum(numbers.ratio(value), numbers.raw(value))
 
 
-def make_chart(identifier: str, title: str, reading: str, figure: Figure) -> Chart:
+def make_chart(identifier: str, title: str, reading: str, figure: Figure | Drawing) -> Chart:
     """Draw a figure and put its words around it; `identifier` must be unique in the page."""
     identifier = slug(f"figure-{identifier}")
     return Chart(identifier, title, reading, svg.to_svg(figure, identifier, title, reading))

@@ -8,13 +8,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import matplotlib as mpl
 from markupsafe import Markup
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, get_font
+
+if TYPE_CHECKING:
+    from profiler.render.figures.drawing import Drawing
 
 # Figures are drawn in these colours and nothing else; each stands for a CSS variable, so that the
 # page's light and dark schemes reach into the figures. The values are arbitrary and never seen.
@@ -84,12 +87,16 @@ _SPACE = re.compile(r"\s+")
 _ROOM_AT_LETTER = re.compile(r" ?([A-Za-z]) ?")
 _LABEL_GROUPS = ("matplotlib.axis", "legend")
 """Ids of groups of labels as matplotlib writes them, without their number."""
-_LABELS = "labels"
+LABELS = "labels"
+"""Class of a group of labels no two of which are equal."""
 _FONT_SIZE = re.compile(r"([\d.]+)px")
 _ANCHOR = re.compile(r"text-anchor: (\w+)")
 _ROTATION = re.compile(r"rotate\((-?[\d.]+)")
 _DESCENT = 0.3
 """How far letters reach below their line, by their size."""
+_MEASURED_SIZE = 100.0
+_FIXED_POINT = 65536
+"""FreeType's unit of widths that are not hinted, by the size."""
 _NO_ROTATION = re.compile(r"rotate\(-?0 [^)]*\)")
 _INVISIBLE = "fill: none"
 _LEFT_OUT = ("metadata", "style", "clipPath")
@@ -117,21 +124,19 @@ def marks(indices: Iterable[int], cells: Iterable[int] | None = None) -> str:
     return "-".join((_MARKS, *parts))
 
 
-def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
+def variable(colour: str) -> str:
+    """The CSS variable that a colour of figures stands for."""
+    return f"var({_VARIABLES[colour]})"
+
+
+def to_svg(figure: Figure | Drawing, prefix: str, label: str, description: str) -> Markup:
     """Inline SVG of a figure.
 
     `prefix` must be unique in the page: all ids get it. `label` names the figure for those who
     cannot see it, `description` says what it shows. Nothing is clipped: figures set their limits
     such that everything lies inside.
     """
-    stream = io.StringIO()
-    with mpl.rc_context(style()):
-        figure.savefig(stream, format="svg", metadata={"Date": None})
-    root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - written by matplotlib just now
-    _strip(root)
-    for element in root.iter():
-        _restyle(element)
-    _flatten(root)
+    root = _shapes(figure) if isinstance(figure, Figure) else figure.root
     referenced = set(_references(root))
     for element in root.iter():
         _rename(element, prefix, referenced)
@@ -140,6 +145,19 @@ def to_svg(figure: Figure, prefix: str, label: str, description: str) -> Markup:
     _dress(root, label, description)
     _add_rules(root, rules)
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 - escaped by ElementTree
+
+
+def _shapes(figure: Figure) -> ElementTree.Element:
+    """What matplotlib draws of a figure, in the colours of the page."""
+    stream = io.StringIO()
+    with mpl.rc_context(style()):
+        figure.savefig(stream, format="svg", metadata={"Date": None})
+    root = ElementTree.fromstring(stream.getvalue())  # noqa: S314 - written by matplotlib just now
+    _strip(root)
+    for element in root.iter():
+        _restyle(element)
+    _flatten(root)
+    return root
 
 
 def _strip(root: ElementTree.Element) -> None:
@@ -167,7 +185,7 @@ def _flatten(parent: ElementTree.Element) -> None:
         _flatten(child)
         identifier = child.get("id", "")
         if identifier.rpartition("_")[0] in _LABEL_GROUPS:
-            child.set("class", _LABELS)
+            child.set("class", LABELS)
         if child.tag == "g" and set(child.attrib) <= {"id"} and not identifier.startswith(_MARK):
             children.extend(child)
         elif child.get("style") != _INVISIBLE and not (child.tag == "defs" and not len(child)):
@@ -209,13 +227,18 @@ def _text_box(text: ElementTree.Element) -> tuple[float, float, float, float]:
     return min(across), min(upright), max(across), max(upright)
 
 
-@cache
 def _width(text: str, size: float) -> float:
     """Width of a text in the font that comes with matplotlib, in points."""
+    return sum(map(_advance, text)) * size
+
+
+@cache
+def _advance(letter: str) -> float:
+    """Width of a letter, by the size of the text; that of a box where the font lacks it."""
     font = get_font(findfont("DejaVu Sans"))
-    font.set_size(size, 72)
-    font.set_text(text, 0.0)
-    return float(font.get_width_height()[0]) / 64
+    font.set_size(_MEASURED_SIZE, 72)
+    glyph = font.load_glyph(font.get_char_index(ord(letter)))
+    return float(glyph.linearHoriAdvance) / _FIXED_POINT / _MEASURED_SIZE
 
 
 def _references(root: ElementTree.Element) -> Iterator[str]:

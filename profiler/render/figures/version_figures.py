@@ -10,16 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator, NullLocator
 
 from profiler.render.figures import svg
 from profiler.render.figures.canvas import (
@@ -27,16 +20,37 @@ from profiler.render.figures.canvas import (
     LOG_FROM,
     MARKERS,
     PANEL_COLUMNS,
-    WIDTH_IN,
     Axis,
     colour_of,
-    legend,
-    log_ticks,
-    panel_figure,
-    row_text,
-    rows_figure,
     spans_decades,
     widest_in,
+)
+from profiler.render.figures.drawing import (
+    Drawing,
+    Element,
+    Point,
+    circle,
+    dashed,
+    fill_style,
+    line_style,
+    marker,
+    symbol_style,
+)
+from profiler.render.figures.plain_axes import (
+    POINTS,
+    Handle,
+    PlainAxes,
+    RowAxes,
+    Scale,
+    decade_ticks,
+    is_first_column,
+    limits,
+    linear_ticks,
+    named_ticks,
+    panel_axes,
+    plain_legend,
+    row_axes,
+    shortened,
 )
 from profiler.render.words import numbers
 from profiler.render.words.names import shorten
@@ -44,122 +58,142 @@ from profiler.render.words.names import shorten
 _ENDS = ("value", "low", "high")
 _VISIBLE = 0.002
 """An interval shorter than this part of the axis would be a speck."""
+_BAR = 0.68
+_PAIR_BAR = 0.36
+_DOT = circle(2.55)
+_MARKER, _LEGEND_MARKER, _OTHERS_MARKER = 4.5, 6.0, 1.5
 
 
-def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Figure:
+def bars(table: pd.DataFrame, axis: Axis, limit: float = math.inf) -> Drawing:
     """One bar a row with its interval; columns `name value low high text role mark`.
 
     A row without a value has no bar, only its `text`, which then says why. Bars longer than `limit`
     are cut there and get an arrow.
     """
-    with mpl.rc_context(svg.style()):
-        figure, axes = rows_figure(table["name"].tolist())
-        value, low, high = (np.minimum(table[name].to_numpy(dtype=float), limit) for name in _ENDS)
-        largest = np.fmax.reduce([*value, *high], initial=0.0)
-        divisor, label = axis.scaled(largest or 1.0)
-        end = (largest or 1.0) / divisor
-        drawn = axes.barh(
-            range(len(table)),
-            np.nan_to_num(value) / divisor,
-            height=0.68,
-            color=[colour_of(role) for role in table["role"]],
-        )
-        for bar, mark in zip(drawn, table["mark"], strict=True):
-            bar.set_gid(svg.mark(mark))
-        visible = np.flatnonzero(high - low > _VISIBLE * largest)
-        axes.hlines(
-            visible, low[visible] / divisor, high[visible] / divisor, color=svg.INK, linewidth=1.2
-        )
-        right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
-        finite = np.isfinite(value)
-        for row, text in enumerate(table["text"]):
-            cut = "\u25b8 " if table["value"].iloc[row] > limit else ""
-            row_text(axes, float(right[row]), row, cut + text, quiet=not finite[row])
-        axes.set_xlim(0, end * 1.14)
-        axes.set_xlabel(label)
-        axes.grid(visible=True, axis="x")
-    return figure
+    names = shortened(table["name"].tolist())
+    rows = row_axes(names)
+    value, low, high = (np.minimum(table[name].to_numpy(dtype=float), limit) for name in _ENDS)
+    largest = float(np.fmax.reduce([*value, *high], initial=0.0)) or 1.0
+    divisor, label = axis.scaled(largest)
+    end = largest / divisor
+    across = rows.axes.across((0.0, end * 1.14))
+    rows.axes.grid_across(across, linear_ticks(across), label)
+    for row, (role, mark) in enumerate(zip(table["role"], table["mark"], strict=True)):
+        length = float(np.nan_to_num(value[row])) / divisor
+        _bar(rows, across, row, length, (_BAR, colour_of(role))).set("id", svg.mark(mark))
+    for row in np.flatnonzero(high - low > _VISIBLE * largest).tolist():
+        ends = [(across.at(float(edge) / divisor), rows.y(row)) for edge in (low[row], high[row])]
+        rows.drawing.path(ends, line_style(svg.INK, 1.2, ""))
+    rows.axes.spines()
+    rows.names(names)
+    right = np.nan_to_num(np.fmax(value, high)) / divisor + end * 0.008
+    uncut = table["value"].to_numpy(dtype=float)
+    for row, text in enumerate(table["text"]):
+        cut = "\u25b8 " if uncut[row] > limit else ""
+        x = across.at(float(right[row]))
+        rows.text(x, row, cut + text, quiet=not math.isfinite(value[row]))
+    return rows.drawing
 
 
-def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Figure:
+def _bar(
+    rows: RowAxes,
+    across: Scale,
+    row: float,
+    length: float,
+    look: tuple[float, str],
+) -> Element:
+    """A bar from 0 on; `look`: its height, by that of a row, and its colour."""
+    height, colour = look
+    corner = (across.at(0.0), rows.y(row - height / 2))
+    opposite = (across.at(length), rows.y(row + height / 2))
+    return rows.drawing.rectangle(corner, opposite, fill_style(colour))
+
+
+def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
     """Ratios to the baseline with their intervals; columns `name ratio low high role mark`.
 
     A vertical line stands at 1, in the colour `line`: the baseline itself. Beside a row stands
     its `text`, where the table has that column, else its ratio.
     """
-    with mpl.rc_context(svg.style()):
-        figure, axes = rows_figure(table["name"].tolist())
-        ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
-        colours = [colour_of(role) for role in table["role"]]
-        rows = range(len(table))
-        axes.axvline(1.0, color=line, linewidth=1.4, linestyle=(0, (4, 2)))
-        axes.hlines(rows, low, high, color=colours, linewidth=2.4, alpha=0.6)
-        points = axes.scatter(ratio, rows, c=colours, s=26, zorder=3)
-        points.set_gid(svg.marks(table["mark"]))
-        smallest = min(1.0, float(np.fmin.reduce([*ratio, *low])))
-        largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
-        room = (largest - smallest) * 0.05 or 0.05
-        texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
-        for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
-            row_text(axes, float(right) + room / 5, row, text)
-        axes.set_xlim(smallest - room, largest + room * 3)
-        axes.xaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
-        axes.xaxis.set_major_formatter(
-            FuncFormatter(lambda value, _: f"{value:.6g}{numbers.TIMES}")
-        )
-        axes.set_xlabel(label)
-        axes.grid(visible=True, axis="x")
-    return figure
+    names = shortened(table["name"].tolist())
+    rows = row_axes(names)
+    ratio, low, high = (table[name].to_numpy(dtype=float) for name in ("ratio", "low", "high"))
+    smallest = min(1.0, float(np.fmin.reduce([*ratio, *low])))
+    largest = max(1.0, float(np.fmax.reduce([*ratio, *high])))
+    room = (largest - smallest) * 0.05 or 0.05
+    across = rows.axes.across((smallest - room, largest + room * 3))
+    ticks = named_ticks(
+        linear_ticks(across, most=8).values, lambda value: f"{value:.6g}{numbers.TIMES}"
+    )
+    rows.axes.grid_across(across, ticks, label)
+    one = across.at(1.0)
+    rows.drawing.path([(one, rows.axes.bottom), (one, rows.axes.top)], dashed(line, 1.4))
+    colours = [colour_of(role) for role in table["role"]]
+    for row in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
+        ends = [(across.at(float(edge)), rows.y(row)) for edge in (low[row], high[row])]
+        rows.drawing.path(ends, line_style(colours[row], 2.4, "stroke-opacity: 0.6"))
+    rows.axes.spines()
+    rows.names(names)
+    for row, mark in enumerate(table["mark"]):
+        at = (across.at(float(ratio[row])), rows.y(row))
+        dot = rows.drawing.symbol(_DOT, at, symbol_style(colours[row]))
+        dot.set("id", svg.mark(mark))
+    texts = table["text"] if "text" in table else map(numbers.ratio, ratio)
+    for row, (right, text) in enumerate(zip(np.fmax(ratio, high), texts, strict=True)):
+        rows.text(across.at(float(right) + room / 5), row, text)
+    return rows.drawing
 
 
-def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Figure:
+def pairs(table: pd.DataFrame, axis: Axis, names: tuple[str, str]) -> Drawing:
     """Two bars a row, the best above the baseline; columns `name best baseline`.
 
     `names` are those of the best and of the baseline, for the legend.
     """
-    with mpl.rc_context(svg.style()):
-        figure, axes = rows_figure(table["name"].tolist(), row_height=0.36, head=0.34)
-        values = {role: table[role].to_numpy(dtype=float) for role in ("best", "baseline")}
-        end = float(np.fmax.reduce([*values["best"], *values["baseline"]], initial=0.0)) or 1.0
-        for offset, (role, value) in zip((-0.2, 0.2), values.items(), strict=True):
-            rows = np.arange(len(table)) + offset
-            axes.barh(rows, np.nan_to_num(value), height=0.36, color=COLOURS[role])
-            for row, length in zip(rows, value, strict=True):
-                text = numbers.show(length, axis.unit)
-                row_text(axes, float(np.nan_to_num(length)) + end * 0.008, row, text)
-        axes.set_xlim(0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0))
-        axes.set_xlabel(axis.unit)
-        axes.grid(visible=True, axis="x")
-        handles = [Line2D([], [], color=COLOURS[role], linewidth=6) for role in values]
-        legend(figure, handles, [shorten(name) for name in names])
-    return figure
+    titles = shortened(table["name"].tolist())
+    rows = row_axes(titles, row_height=0.36, head=0.34)
+    values = {role: table[role].to_numpy(dtype=float) for role in ("best", "baseline")}
+    end = float(np.fmax.reduce([*values["best"], *values["baseline"]], initial=0.0)) or 1.0
+    across = rows.axes.across((0.0, max(end * 1.12, 100.0 if axis.unit == "%" else 0.0)))
+    rows.axes.grid_across(across, linear_ticks(across), axis.unit)
+    for offset, (role, lengths) in zip((-0.2, 0.2), values.items(), strict=True):
+        for row, length in enumerate(map(float, lengths)):
+            shown = float(np.nan_to_num(length))
+            _bar(rows, across, row + offset, shown, (_PAIR_BAR, COLOURS[role]))
+            text = numbers.show(length, axis.unit)
+            rows.text(across.at(shown + end * 0.008), row + offset, text)
+    rows.axes.spines()
+    rows.names(titles)
+    handles = [
+        _line_handle(rows.drawing, shorten(name), line_style(COLOURS[role], 6.0, ""))
+        for role, name in zip(values, names, strict=True)
+    ]
+    plain_legend(rows.drawing, handles)
+    return rows.drawing
 
 
-def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Figure:
+def lines(table: pd.DataFrame, x_label: str, axis: Axis) -> Drawing:
     """One line a series over a numeric parameter; columns `panel name role mark x value`.
 
     Panels keep the order of their first row. Series of role `other` are drawn first, in grey.
     """
-    with mpl.rc_context(svg.style()):
-        panels = dict(list(table.groupby("panel", sort=False)))
-        figure, grid = panel_figure(len(panels))
-        logarithmic = spans_decades(table["value"])
-        typical = table["value"].median() if logarithmic else table["value"].max()
-        divisor, label = axis.scaled(float(typical))
-        for axes, (panel, rows) in zip(grid, panels.items(), strict=True):
-            _panel(axes, _series(rows, divisor))
-            axes.set_title(str(panel), loc="left")
-            _scale_x(axes, sorted(rows["x"].unique()))
-            # A logarithmic axis without any point cannot be drawn.
-            _scale_y(axes, logarithmic=logarithmic and bool(rows["value"].notna().any()))
-            axes.grid(visible=True)
-        for index, axes in enumerate(grid):
-            if index % PANEL_COLUMNS == 0:
-                axes.set_ylabel(label)
-            if index + PANEL_COLUMNS >= len(panels):
-                axes.set_xlabel(x_label)
-        _line_legend(figure, table)
-    return figure
+    panels = dict(list(table.groupby("panel", sort=False)))
+    drawing, grid = panel_axes(len(panels))
+    spans = spans_decades(table["value"])
+    typical = table["value"].median() if spans else table["value"].max()
+    divisor, label = axis.scaled(float(typical))
+    for index, (axes, (panel, rows)) in enumerate(zip(grid, panels.items(), strict=True)):
+        series = _series(rows, divisor)
+        labels = (
+            x_label if index + PANEL_COLUMNS >= len(panels) else "",
+            label if is_first_column(index) else "",
+        )
+        # A logarithmic axis without any point cannot be drawn.
+        scales = _scaled(axes, series, sorted(rows["x"].unique()), labels, spans=spans)
+        _curves(axes, series, scales)
+        axes.spines()
+        axes.title(str(panel))
+    _line_legend(drawing, table)
+    return drawing
 
 
 _TICK_ROOM_IN = 0.14
@@ -187,42 +221,55 @@ def _series(table: pd.DataFrame, divisor: float) -> list[_Series]:
     return [series for series in series_by_name.values() if series.points]
 
 
-def _panel(axes: Axes, series: Sequence[_Series]) -> None:
+def _scaled(
+    axes: PlainAxes,
+    series: Sequence[_Series],
+    ticks: Sequence[float],
+    labels: tuple[str, str],
+    *,
+    spans: bool,
+) -> tuple[Scale, Scale]:
+    """Scales of a panel, with their grids; `labels` are those of both axes."""
+    points = [point for curve in series for point in curve.points]
+    steps = ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM
+    xs = [x for x, _ in points] or ticks
+    across = axes.across(limits(xs, logarithmic=steps), logarithmic=steps)
+    widest = widest_in([f"{tick:g}" for tick in ticks]) + _TICK_ROOM_IN
+    most = max(1, int((axes.right - axes.left) / POINTS / widest))
+    shown = across.inside(apart(ticks, most, logarithmic=steps))
+    axes.grid_across(across, named_ticks(shown), labels[0])
+    logarithmic = spans and bool(points)
+    bottom, top = limits([y for _, y in points], logarithmic=logarithmic)
+    if not logarithmic:
+        bottom = min(0.0, bottom)
+    upwards = axes.upwards((bottom, top), logarithmic=logarithmic)
+    ticks_upwards = decade_ticks(upwards) if logarithmic else linear_ticks(upwards)
+    axes.grid_upwards(upwards, ticks_upwards, labels[1])
+    return across, upwards
+
+
+def _curves(axes: PlainAxes, series: Sequence[_Series], scales: tuple[Scale, Scale]) -> None:
     others = [curve for curve in series if curve.role == "other"]
-    axes.add_collection(
-        LineCollection(
-            [curve.points for curve in others],
-            colors=svg.OTHER,
-            linewidths=0.9,
-            gid=svg.marks(curve.mark for curve in others),
-        )
-    )
+    thin = line_style(svg.OTHER, 0.9, "")
+    for curve in others:
+        axes.drawing.path(_places(curve, scales), thin).set("id", svg.mark(curve.mark))
     for curve in sorted((curve for curve in series if curve.role != "other"), key=_drawn_last):
-        (line,) = axes.plot(
-            *zip(*curve.points, strict=True),
-            color=COLOURS[curve.role],
-            linewidth=1.8,
-            linestyle=(0, (4, 2)) if curve.role == "baseline" else "-",
-            marker=MARKERS[curve.role],
-            markersize=4.5,
-        )
-        line.set_gid(svg.mark(curve.mark))
-    axes.autoscale_view()
+        group = axes.drawing.group(id=svg.mark(curve.mark))
+        places, colour = _places(curve, scales), COLOURS[curve.role]
+        dashes = curve.role == "baseline"
+        axes.drawing.path(places, dashed(colour, 1.8) if dashes else line_style(colour, 1.8), group)
+        for at in places:
+            outline = marker(MARKERS[curve.role], _MARKER)
+            axes.drawing.symbol(outline, at, symbol_style(colour), group)
+
+
+def _places(curve: _Series, scales: tuple[Scale, Scale]) -> list[Point]:
+    across, upwards = scales
+    return [(across.at(x), upwards.at(y)) for x, y in curve.points]
 
 
 def _drawn_last(series: _Series) -> int:
     return {"baseline": 1, "best": 2}.get(series.role, 0)
-
-
-def _scale_x(axes: Axes, ticks: Sequence[float]) -> None:
-    logarithmic = ticks[0] > 0 and ticks[-1] / ticks[0] > LOG_FROM
-    if logarithmic:
-        axes.set_xscale("log", base=2)
-    widest = widest_in([f"{tick:g}" for tick in ticks]) + _TICK_ROOM_IN
-    most = max(1, int(axes.get_position().width * WIDTH_IN / widest))
-    axes.xaxis.set_major_locator(FixedLocator(apart(ticks, most, logarithmic=logarithmic)))
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float]:
@@ -239,25 +286,31 @@ def apart(ticks: Sequence[float], most: int, *, logarithmic: bool) -> list[float
     return sorted(shown)
 
 
-def _scale_y(axes: Axes, *, logarithmic: bool) -> None:
-    axes.yaxis.set_minor_locator(NullLocator())
-    if not logarithmic:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
-        return
-    axes.set_yscale("log")
-    log_ticks(axes.yaxis, axes.get_ylim())
-
-
-def _line_legend(figure: Figure, table: pd.DataFrame) -> None:
+def _line_legend(drawing: Drawing, table: pd.DataFrame) -> None:
     series = table.drop_duplicates("name").set_index("name")["role"]
     named = {role: str(name) for name, role in series.items() if role != "other"}
     handles = []
     for role in (role for role in COLOURS if role in named):
-        dashes: Any = (0, (4, 2)) if role == "baseline" else "-"
-        handles.append(Line2D([], [], color=COLOURS[role], marker=MARKERS[role], linestyle=dashes))
-    texts = [shorten(named[role]) for role in COLOURS if role in named]
+        colour = COLOURS[role]
+        style = dashed(colour, 1.5) if role == "baseline" else line_style(colour, 1.5)
+        outline = marker(MARKERS[role], _LEGEND_MARKER)
+        handles.append(_line_handle(drawing, shorten(named[role]), style, (outline, colour)))
     others = int((series == "other").sum())
     if others:
-        handles.append(Line2D([], [], color=svg.OTHER, marker=".", markersize=3, linewidth=0.9))
-        texts.append(f"{others} others")
-    legend(figure, handles, texts)
+        style, dot = line_style(svg.OTHER, 0.9), (marker("o", _OTHERS_MARKER), svg.OTHER)
+        handles.append(_line_handle(drawing, f"{others} others", style, dot))
+    plain_legend(drawing, handles)
+
+
+def _line_handle(
+    drawing: Drawing, text: str, style: str, symbol: tuple[str, str] | None = None
+) -> Handle:
+    """Entry of a legend: a line, and in its middle a symbol (outline and colour)."""
+
+    def draw(start: Point, end: Point, group: Element) -> None:
+        drawing.path([start, end], style, group)
+        if symbol is not None:
+            middle = ((start[0] + end[0]) / 2, start[1])
+            drawing.symbol(symbol[0], middle, symbol_style(symbol[1]), group)
+
+    return Handle(text, draw)

@@ -17,7 +17,7 @@ from profiler.metrics.queries import counter_visit_seconds, ncu_names
 from profiler.model import Plan, SessionKind, SessionPlan, SessionStep, Visit
 from profiler.planning.plan import command_values
 from profiler.planning.spec import CommandWorkload, Experiment
-from profiler.run_folder.folder import RunFolder, runs
+from profiler.run_folder.folder import AttemptRecord, RunFolder, runs
 from profiler.run_folder.seconds import session_seconds
 from profiler.runner import protocol
 from profiler.sessions.attempt import JOB, journal_visits
@@ -80,7 +80,7 @@ def _session(
     rest = missing.total()
     seconds = START_S + rest * visit_seconds(session) if rest else 0.0
     problem_of = {cell.id: cell.problem.id for cell in plan.cells}
-    costs = earlier_costs(same_gpu, session.name, problem_of)
+    costs = earlier_costs(same_gpu, of_session(session.name), problem_of)
     expected = Rest(problem_of, costs).seconds(missing, VisitCosts())
     if same_gpu is not None and rest and expected is not None:
         seconds = expected + around_visits(same_gpu)
@@ -109,13 +109,20 @@ def around_visits(run: RunFolder) -> float:
     return max(whole_s - measured_s, 0.0) / len(sessions)
 
 
-def earlier_costs(run: RunFolder | None, session: str, problem_of: Mapping[str, str]) -> VisitCosts:
-    """Costs of the attempts that a run has of a session."""
+def earlier_costs(
+    run: RunFolder | None, counts: Callable[[AttemptRecord], bool], problem_of: Mapping[str, str]
+) -> VisitCosts:
+    """Costs of the attempts of a run that count, oldest first."""
     costs = VisitCosts()
     for attempt in run.attempts() if run is not None else ():
-        if attempt.record.session == session:
+        if counts(attempt.record):
             costs.add(read_costs(protocol.read_journal(attempt.journal), problem_of))
     return costs
+
+
+def of_session(name: str) -> Callable[[AttemptRecord], bool]:
+    """Whether an attempt is one of a session."""
+    return lambda record: record.session == name
 
 
 def newest_run(

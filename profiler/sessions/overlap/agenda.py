@@ -45,8 +45,9 @@ def foreseen(
 ) -> Iterator[SessionPlan]:
     """Sessions of the steps that follow; without visits where these are still open.
 
-    Which look comes next, or whether the confirmation does, is open before the first look has
-    samples: then neither is among them, unless nothing comes before.
+    Whether a second look comes is open before the first one has samples: where other sessions come
+    before it, its process would hold a place for nothing more often than not, and that of the
+    confirmation, which comes after all looks, has it.
     """
     for place, step in enumerate(following):
         if not step.later:
@@ -55,6 +56,8 @@ def foreseen(
             yield from _next_timing(plan, step.session, samples, delta)
         elif place == 0:
             yield from _open(plan, step.session, look=0)
+        elif has_final(plan):
+            yield empty_final(step.session)
 
 
 def after_look(
@@ -77,11 +80,13 @@ def _open(plan: Plan, session: SessionPlan, look: int) -> Iterator[SessionPlan]:
 def _next_timing(
     plan: Plan, session: SessionPlan, samples: pd.DataFrame, delta: float
 ) -> Iterator[SessionPlan]:
-    """The second look where one is needed, else the confirmation."""
+    """The second look where one is needed, and the confirmation, which is open then."""
     if len(plan.looks) > 1:
         later = later_session(plan, session, samples, 1, delta=delta)
         if later.visits:
             yield later
+            if has_final(plan):
+                yield empty_final(session)
             return
     if has_final(plan):
         final = final_session(plan, session, samples, delta=delta)

@@ -1,8 +1,8 @@
 """The process of the first session, started before anything is built or the GPU is taken.
 
-It loads its tool, Python and torch, and waits at its first gate. Only where a new run begins is it
-certain that there is something to measure, and in which folder: where an earlier run may go on,
-nothing is started early.
+It loads its tool, Python and torch, and waits at its first gate, in the folder of a new run or of
+the one that probably goes on (`likely_start`). Where the builds show that it is another, or that
+nothing is missing, the process ends, and its folder goes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.collect.kind import Records
@@ -19,35 +18,25 @@ from profiler.collect.registry import COLLECTORS
 from profiler.errors import UsageError
 from profiler.machine.gpu_lock import session_lock_file
 from profiler.machine.lock_files import open_lock_file
-from profiler.machine.requirements import Machine
-from profiler.model import Plan
-from profiler.planning.spec import CommandWorkload, LoadedSpec
-from profiler.run_folder.folder import RunFolder, create_run, runs
+from profiler.model import SessionPlan
+from profiler.planning.spec import CommandWorkload
+from profiler.run_folder.folder import RunFolder, create_run
 from profiler.runner import protocol
 from profiler.sessions.attempt import start_waiting
+from profiler.sessions.overlap.likely_start import Execution, LikelyStart, likely_start
 from profiler.sessions.overlap.templates import Templates
 from profiler.sessions.overlap.waiting import Waiting, is_held, places
 
 
-@dataclass(frozen=True)
-class NewRun:
-    """The run that an execution begins if no earlier one can go on."""
-
-    loaded: LoadedSpec
-    plan: Plan
-    machine: Machine
-    out: Path
-    fresh: bool
-    """Whether it begins whatever there is."""
-    created: str
-    """Local time, ISO 8601 with offset."""
-
-
 class EarlyStart:
-    """A first session that waits, in the folder of a run that has not begun."""
+    """A first session that waits, in the folder of a run."""
 
-    def __init__(self, run: RunFolder, waiting: Waiting, lock: int, held: ExitStack) -> None:
+    def __init__(
+        self, run: RunFolder, waiting: Waiting, lock: int, held: ExitStack, *, begins: bool
+    ) -> None:
         self.run = run
+        self.begins = begins
+        """Whether the folder is that of a new run."""
         self._waiting: Waiting | None = waiting
         self._lock = lock
         """Descriptor that the process has open as well, of a file that nobody has locked so far."""
@@ -67,65 +56,73 @@ class EarlyStart:
         return waiting
 
     def leave(self) -> None:
-        """End the process where nobody took it, and take the run folder away, which is empty."""
+        """End the process where nobody took it; the folder of a run that did not begin goes."""
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
             self._held.close()
             waiting.end()
-            _remove_run(self.run.path)
+            if self.begins:
+                _remove_run(self.run.path)
 
 
 @contextmanager
-def started_early(new: NewRun) -> Iterator[EarlyStart | None]:
-    """Start the process of the first session of a new run; None where that is not certain to come.
+def started_early(execution: Execution) -> Iterator[EarlyStart | None]:
+    """Start the process of the session that probably comes first; None where none does.
 
     On leaving it is ended, unless it was taken.
     """
     with ExitStack() as held:
-        early = _started(new, held) if _is_certain(new) else None
+        start = likely_start(execution) if _can_wait(execution) else None
+        early = None if start is None else _started(execution, start, held)
         if early is not None:
             held.callback(early.leave)
         yield early
 
 
-def _is_certain(new: NewRun) -> bool:
-    """Whether a new run begins, with a session of which a process can wait."""
-    first = new.plan.sessions[0] if new.plan.sessions else None
-    if first is None or new.plan.search is not None:
+def _can_wait(execution: Execution) -> bool:
+    """Whether the process of the first session could wait."""
+    sessions = execution.plan.sessions
+    if not sessions or execution.plan.search is not None or places() == 0:
         return False
-    if isinstance(new.loaded.experiment.workload, CommandWorkload):
+    if isinstance(execution.loaded.experiment.workload, CommandWorkload):
         return False
-    waits = COLLECTORS[first.collector].records is Records.COUNTERS and places() > 0
-    return waits and (new.fresh or not runs(new.out, new.loaded.experiment.name))
+    return COLLECTORS[sessions[0].collector].records is Records.COUNTERS
 
 
-def _started(new: NewRun, held: ExitStack) -> EarlyStart | None:
+def _started(execution: Execution, start: LikelyStart, held: ExitStack) -> EarlyStart | None:
     """The process, or None where it cannot be started: the session will say what is wrong."""
-    experiment = new.loaded.experiment
-    _clear_abandoned_runs(new.out / experiment.name)
+    name = execution.loaded.experiment.name
+    _clear_abandoned_runs(execution.out / name)
     try:
-        run = create_run(new.out, experiment.name, new.created)
+        run = start.run or create_run(execution.out, name, execution.created)
     except UsageError:
         return None
+    begins = start.run is None
     try:
-        path = session_lock_file(new.machine.environment.gpu_uuid)
+        path = session_lock_file(execution.machine.environment.gpu_uuid)
         lock = held.enter_context(open_lock_file(path))
-        return EarlyStart(run, _waiting(new, run, lock), lock, held.pop_all())
-    except (OSError, UsageError):
-        _remove_run(run.path)
-        return None
-    except BaseException:
-        _remove_run(run.path)
+        waiting = _waiting(execution, start.session, run, lock)
+        return EarlyStart(run, waiting, lock, held.pop_all(), begins=begins)
+    except BaseException as error:
+        if begins:
+            _remove_run(run.path)
+        if isinstance(error, OSError | UsageError):
+            return None
         raise
 
 
-def _waiting(new: NewRun, run: RunFolder, lock: int) -> Waiting:
-    session, workload = new.plan.sessions[0], new.loaded.experiment.workload
+def _waiting(execution: Execution, session: SessionPlan, run: RunFolder, lock: int) -> Waiting:
+    workload = execution.loaded.experiment.workload
     if isinstance(workload, CommandWorkload):
         raise TypeError("the session of an external command does not wait")
-    templates = Templates(new.loaded, new.plan, new.machine, run.path)
+    templates = Templates(execution.loaded, execution.plan, execution.machine, run.path)
     template = templates.session(session, templates.job(session, workload))
-    return start_waiting(template, run.reserve_attempt(session.name), inherits=lock)
+    folder = run.reserve_attempt(session.name)
+    try:
+        return start_waiting(template, folder, inherits=lock)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def _remove_run(folder: Path) -> None:

@@ -31,7 +31,7 @@ def test_equal_values_are_their_own_interval() -> None:
 def test_the_network_finds_the_median_of_every_resample(n: int) -> None:
     rows = GENERATOR.integers(0, n, size=(3, n)).astype(float)  # with equal values
     resamples = rows[:, intervals._resamples(n)]
-    assert np.array_equal(intervals._resampled_medians(rows), np.median(resamples, axis=-1))
+    assert np.array_equal(intervals.resampled_medians(rows), np.median(resamples, axis=-1))
 
 
 @pytest.mark.parametrize("n", [3, 4, 8, 16])

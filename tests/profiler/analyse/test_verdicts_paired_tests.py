@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from profiler.analyse.intervals import RESAMPLES, SEED
 from profiler.analyse.paired_tests import (
     adjust_families,
     detectable_effects,
@@ -17,13 +18,12 @@ from profiler.analyse.paired_tests import (
 GENERATOR = np.random.default_rng(11)
 
 
-@pytest.mark.parametrize("n", [6, 8, 16, 32])
-def test_rows_without_ties_agree_with_wilcoxon_one_at_a_time(n: int) -> None:
-    rows = GENERATOR.normal(0.3, 1, size=(20, n))
-    less, greater = signed_rank_tails(rows)
-    for row, below, above in zip(rows, less, greater, strict=True):
-        assert below == pytest.approx(stats.wilcoxon(row, alternative="less").pvalue)
-        assert above == pytest.approx(stats.wilcoxon(row, alternative="greater").pvalue)
+@pytest.mark.parametrize("n", [1, 6, 8, 16, 33, 50, 60])
+def test_rows_without_ties_have_the_p_values_of_wilcoxon_to_the_last_digit(n: int) -> None:
+    rows = GENERATOR.normal(0.3, 1, size=(20, n)).round(8)
+    for tail, alternative in zip(signed_rank_tails(rows), ("less", "greater"), strict=True):
+        expected = stats.wilcoxon(rows, alternative=alternative, zero_method="pratt", axis=1)
+        assert tail.tolist() == expected.pvalue.tolist()
 
 
 @pytest.mark.parametrize("n", [6, 8, 10])
@@ -98,6 +98,19 @@ def test_the_floor_grows_with_the_noise_and_holds_its_median() -> None:
     assert 0.0005 < np.median(floors) < 0.0013
 
 
+def test_the_floor_is_that_of_a_bootstrap_by_scipy() -> None:
+    rows = np.sort(GENERATOR.normal(0, 0.01, size=(4, 12)), axis=1)
+    drawn = stats.bootstrap(
+        (rows,),
+        np.median,
+        axis=-1,
+        n_resamples=RESAMPLES,
+        method="percentile",
+        random_state=np.random.default_rng(SEED),
+    ).bootstrap_distribution
+    assert median_floors(rows).tolist() == np.percentile(np.abs(drawn), 95, axis=-1).tolist()
+
+
 def test_the_floor_of_a_constant_row_is_its_own_size() -> None:
     assert median_floors(np.array([[0.0] * 8, [-0.02] * 8])).tolist() == [0.0, 0.02]
 
@@ -112,6 +125,13 @@ def test_the_detectable_effect_by_hand() -> None:
 def test_equal_blocks_detect_the_margin_and_one_block_nothing() -> None:
     assert detectable_effects(np.full((1, 8), 0.3), np.array([0.01]))[0] == pytest.approx(0.01)
     assert np.isnan(detectable_effects(np.ones((2, 1)), np.full(2, 0.01))).all()
+
+
+def test_a_family_is_adjusted_as_scipy_does() -> None:
+    faster, slower = GENERATOR.uniform(size=(2, 9))
+    adjusted = np.concatenate(adjust_families(faster, slower, np.zeros(9, dtype=int)))
+    both = np.concatenate([faster, slower])
+    assert adjusted.tolist() == np.maximum(both, stats.false_discovery_control(both) / 2).tolist()
 
 
 def test_a_family_of_one_keeps_its_p_values() -> None:

@@ -12,7 +12,7 @@ from profiler.commands.output import report_document
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.render.figures import svg
-from profiler.render.figures.canvas import _legend_columns
+from profiler.render.figures.canvas import legend_columns
 from profiler.render.figures.charts import bar_table, dot_table
 from profiler.render.page import render_page
 from profiler.render.words.answer import sentences
@@ -97,4 +97,4 @@ def test_a_reference_that_is_ahead_is_named_first() -> None:
     [([5, 5, 5], 3), ([44] * 5, 3), ([44] * 3, 3), ([180, 180], 1), ([10] * 8, 6)],
 )
 def test_a_legend_is_no_wider_than_its_figure(lengths: list[int], columns: int) -> None:
-    assert _legend_columns(["x" * length for length in lengths], 13.0) == columns
+    assert legend_columns(["x" * length for length in lengths], 13.0) == columns

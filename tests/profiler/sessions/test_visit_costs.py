@@ -108,7 +108,37 @@ def test_a_later_look_goes_by_those_before():
     assert max(map(abs, errors_after_the_first_tenth(problem_of, records, earlier))) < 0.3
 
 
-@pytest.mark.parametrize(("name", "attempt"), [("fusion_grid", "ncu-timing.001")])
+@pytest.mark.parametrize(
+    ("name", "attempt"),
+    [
+        ("fusion_grid", "ncu-timing.001"),
+        ("softmax_forms", "ncu-timing.001"),  # half a minute of compiling comes first
+        ("mlp", "timer.001"),
+    ],
+)
 def test_without_an_earlier_run_visits_and_set_ups_so_far_tell(name, attempt):
     problem_of, records = recorded(name, attempt)
     assert max(map(abs, errors_after_the_first_tenth(problem_of, records, VisitCosts()))) < 0.3
+
+
+@pytest.mark.parametrize("name", ["softmax", "hopper", "softmax_forms", "autotune_large"])
+def test_a_confirmation_goes_by_the_looks_before_without_their_checks(name):
+    earlier = VisitCosts()
+    for folder in sorted((RECORDINGS / name / "raw").glob("ncu-timing.*")):
+        earlier.add(read_costs(recorded(name, folder.name)[1], recorded(name, folder.name)[0]))
+    problem_of, records = recorded(name, "ncu-final.001")
+    errors = errors_after_the_first_tenth(problem_of, records, earlier.without_checks())
+    assert max(map(abs, errors)) < 0.3
+
+
+def test_checks_are_told_from_the_rest_of_a_set_up():
+    check = {"event": protocol.FINISHED, "phase": protocol.CHECK, "cell": "a"}
+    records = [
+        {**START},
+        {"event": protocol.STARTED, "phase": protocol.CHECK, "cell": "a", "time": 101.0},
+        {**check, "time": 103.0},
+        *visit("a", 103.5, 104.0),
+    ]
+    costs = read_costs(records, {"a": "small"})
+    assert (costs.set_ups, costs.checks) == ({"small": [3.5]}, {"small": [2.0]})
+    assert costs.without_checks().set_ups == {"small": [1.5]}

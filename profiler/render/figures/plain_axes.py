@@ -1,0 +1,300 @@
+"""Axes of drawings: scales, ticks and grids, rows with names, small multiples, legends.
+
+Where labels stand, and which ticks an axis has, is what matplotlib does by the settings of
+`svg.style`: its locators choose the ticks here as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.ticker import AutoLocator, LogLocator, MaxNLocator, ScalarFormatter
+
+from profiler.render.figures import svg
+from profiler.render.figures.canvas import (
+    FEW_DECADES,
+    FOOT_IN,
+    HEAD_IN,
+    LEGEND_SIZE,
+    PANEL_COLUMNS,
+    ROW_IN,
+    WIDTH_IN,
+    legend_columns,
+    panel_boxes,
+    text_width_in,
+    widest_in,
+)
+from profiler.render.figures.drawing import (
+    ASCENT,
+    BASELINE,
+    DESCENT,
+    TEXT_SIZE,
+    Drawing,
+    Element,
+    Point,
+    line_style,
+    text_style,
+)
+from profiler.render.words.names import shorten
+
+POINTS = 72.0
+"""Points per inch."""
+MARGIN = 0.05
+"""Room at both ends of an axis whose limits follow from what is drawn, by its length."""
+_TICK_GAP, _LABEL_GAP, _TITLE_GAP, _NAME_GAP = 7.0, 4.0, 6.0, 5.0
+"""From the axes to labels of ticks, from these to the label of the axis, to a title, to names."""
+_GRID = line_style(svg.GRID, 0.7)
+_SPINE = line_style(svg.GRID, 0.8, "stroke-linejoin: miter; stroke-linecap: square")
+_SMALL = 8.0
+_HANDLE, _HANDLE_GAP, _COLUMN_GAP = 2.0, 0.8, 1.4
+"""Of a legend: length of a handle, gap to its text, gap to the next column, by its size."""
+_LEGEND_EDGE, _LEGEND_ROW, _LEGEND_GAP = 0.5, 1.0, 0.5
+"""Gap around a legend, height of a row and gap between rows, by its size."""
+_TOLERANCE = 1e-6
+"""In points: a tick at the end of its axis may lie beside it by a rounding."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """From values to points: `low` lies at `start` and `high` at `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def at(self, value: float) -> float:
+        """Where a value lies, in points."""
+        low, high, place = (
+            (math.log(self.low), math.log(self.high), math.log(value))
+            if self.logarithmic
+            else (self.low, self.high, value)
+        )
+        return self.start + (place - low) / (high - low) * (self.end - self.start)
+
+    def inside(self, ticks: Sequence[float]) -> list[float]:
+        """Those of some ticks that the axis has."""
+        first, last = sorted((self.start, self.end))
+        return [
+            tick
+            for tick in ticks
+            if (tick > 0 or not self.logarithmic)
+            and first - _TOLERANCE <= self.at(tick) <= last + _TOLERANCE
+        ]
+
+
+def limits(values: Sequence[float], *, logarithmic: bool = False) -> tuple[float, float]:
+    """Ends of an axis that holds all values, with the usual room; 0 and 1 without any."""
+    if not values:
+        return 0.0, 1.0
+    low, high = min(values), max(values)
+    if logarithmic:
+        if low == high:
+            low, high = _decade(low, -1), _decade(high, 1)
+        room = (high / low) ** MARGIN
+        return low / room, high * room
+    if low == high:
+        around = abs(low) * MARGIN or MARGIN
+        low, high = low - around, high + around
+    room = (high - low) * MARGIN
+    return low - room, high + room
+
+
+def _decade(value: float, step: int) -> float:
+    """The next power of ten below (-1) or above (1) a value."""
+    exponent = math.log10(value)
+    nearest = math.floor(exponent) if step > 0 else math.ceil(exponent)
+    return float(10.0 ** (nearest + step))
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Places of ticks with their labels, and the factor that all labels leave out."""
+
+    values: Sequence[float]
+    labels: Sequence[str]
+    factor: str = ""
+
+
+def linear_ticks(scale: Scale, most: int | None = None) -> Ticks:
+    """Ticks at round numbers; `most` of them, else as many as are usual."""
+    locator = AutoLocator() if most is None else MaxNLocator(most, steps=[1, 2, 5, 10])
+    values = scale.inside([float(tick) for tick in locator.tick_values(scale.low, scale.high)])
+    formatter: Any = ScalarFormatter(useOffset=False)
+    formatter.create_dummy_axis()
+    formatter.axis.set_view_interval(scale.low, scale.high)
+    labels = formatter.format_ticks(values)
+    return Ticks(values, labels, formatter.get_offset())
+
+
+def named_ticks(values: Sequence[float], name: Callable[[float], str] = "{:g}".format) -> Ticks:
+    """Ticks with the labels that `name` gives."""
+    return Ticks(values, [name(value) for value in values])
+
+
+def decade_ticks(scale: Scale) -> Ticks:
+    """1, 2 and 5 of each decade where there are few decades, else the decades only."""
+    few = scale.high / scale.low < FEW_DECADES
+    locator: Any = LogLocator(base=10, subs=(1, 2, 5) if few else (1,))
+    values = locator.tick_values(scale.low, scale.high)
+    return named_ticks(scale.inside([float(tick) for tick in values]))
+
+
+@dataclass(frozen=True)
+class PlainAxes:
+    """A rectangle of a drawing with its scales."""
+
+    drawing: Drawing
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    def across(self, ends: tuple[float, float], *, logarithmic: bool = False) -> Scale:
+        """Scale from left to right."""
+        return Scale(*ends, self.left, self.right, logarithmic)
+
+    def upwards(self, ends: tuple[float, float], *, logarithmic: bool = False) -> Scale:
+        """Scale from the bottom to the top."""
+        return Scale(*ends, self.bottom, self.top, logarithmic)
+
+    def grid_across(self, scale: Scale, ticks: Ticks, label: str = "") -> None:
+        """Upright grid lines with their labels below, and the label of the axis."""
+        labels = self.drawing.group(class_=svg.LABELS)
+        style = text_style("middle")
+        baseline = self.bottom + _TICK_GAP + ASCENT * TEXT_SIZE
+        for value, name in zip(ticks.values, ticks.labels, strict=True):
+            x = scale.at(value)
+            self.drawing.path([(x, self.bottom), (x, self.top)], _GRID, labels)
+            self.drawing.text(name, (x, baseline), style, labels)
+        below = baseline + DESCENT * TEXT_SIZE + _LABEL_GAP + ASCENT * TEXT_SIZE
+        if ticks.factor:
+            self.drawing.text(ticks.factor, (self.right, below), text_style("end"), labels)
+        if label:
+            self.drawing.text(label, ((self.left + self.right) / 2, below), style, labels)
+
+    def grid_upwards(self, scale: Scale, ticks: Ticks, label: str = "") -> None:
+        """Level grid lines with their labels to the left, and the label of the axis."""
+        labels = self.drawing.group(class_=svg.LABELS)
+        edge = self.left - _TICK_GAP
+        for value, name in zip(ticks.values, ticks.labels, strict=True):
+            y = scale.at(value)
+            self.drawing.path([(self.left, y), (self.right, y)], _GRID, labels)
+            at = (edge, y + BASELINE * TEXT_SIZE)
+            self.drawing.text(name, at, text_style("end"), labels)
+        if ticks.factor:
+            at = (self.left, self.top - _LABEL_GAP)
+            self.drawing.text(ticks.factor, at, text_style("start"), labels)
+        if label:
+            x = edge - widest_in(ticks.labels) * POINTS - _LABEL_GAP - DESCENT * TEXT_SIZE
+            at = (x, (self.top + self.bottom) / 2)
+            self.drawing.text(label, at, text_style("middle"), labels, turned=True)
+
+    def spines(self) -> None:
+        """The left and the lower edge, over what is drawn."""
+        corner = (self.left, self.bottom)
+        self.drawing.path([corner, (self.left, self.top)], _SPINE)
+        self.drawing.path([corner, (self.right, self.bottom)], _SPINE)
+
+    def title(self, text: str) -> None:
+        """A title above, at the left."""
+        self.drawing.text(text, (self.left, self.top - _TITLE_GAP), text_style("start"))
+
+
+@dataclass(frozen=True)
+class RowAxes:
+    """Axes with a row for each name, the first one on top."""
+
+    axes: PlainAxes
+    count: int
+
+    @property
+    def drawing(self) -> Drawing:
+        """What the rows are drawn on."""
+        return self.axes.drawing
+
+    def y(self, row: float) -> float:
+        """Middle of a row."""
+        share = (row + 0.6) / (self.count + 0.2)
+        return self.axes.top + share * (self.axes.bottom - self.axes.top)
+
+    def names(self, names: Sequence[str]) -> None:
+        """The name of each row, left of the axes."""
+        style = text_style("end")
+        for row, name in enumerate(names):
+            at = (self.axes.left - _NAME_GAP, self.y(row) + BASELINE * TEXT_SIZE)
+            self.drawing.text(name, at, style)
+
+    def text(self, x: float, row: float, text: str, *, quiet: bool = False) -> None:
+        """A text beside a mark; `x` in points."""
+        colour = svg.MUTED if quiet else svg.INK
+        style = text_style("start", _SMALL, colour, italic=quiet)
+        self.drawing.text(text, (x, self.y(row) + BASELINE * _SMALL), style)
+
+
+def row_axes(names: Sequence[str], row_height: float = ROW_IN, head: float = HEAD_IN) -> RowAxes:
+    """Drawing with one row a name, whose left margin fits the longest of them."""
+    height = head + FOOT_IN + row_height * max(len(names), 2)
+    left = 0.2 + widest_in(names)
+    axes = PlainAxes(
+        Drawing(WIDTH_IN * POINTS, height * POINTS),
+        left * POINTS,
+        head * POINTS,
+        0.985 * WIDTH_IN * POINTS,
+        (height - FOOT_IN) * POINTS,
+    )
+    return RowAxes(axes, len(names))
+
+
+def panel_axes(count: int) -> tuple[Drawing, list[PlainAxes]]:
+    """Drawing of small multiples with room for a legend above."""
+    height, boxes = panel_boxes(count)
+    drawing = Drawing(WIDTH_IN * POINTS, height * POINTS)
+    axes = []
+    for left, bottom, width, panel in boxes:
+        low = (height - bottom) * POINTS
+        axes.append(
+            PlainAxes(drawing, left * POINTS, low - panel * POINTS, (left + width) * POINTS, low)
+        )
+    return drawing, axes
+
+
+def is_first_column(panel: int) -> bool:
+    """Whether a panel stands at the left, where the label of the upright axis belongs."""
+    return panel % PANEL_COLUMNS == 0
+
+
+@dataclass(frozen=True)
+class Handle:
+    """An entry of a legend: its text, and what draws its handle between two points."""
+
+    text: str
+    draw: Callable[[Point, Point, Element], None]
+
+
+def plain_legend(drawing: Drawing, entries: Sequence[Handle]) -> None:
+    """A legend along the top, in as many columns as there is room for."""
+    size = LEGEND_SIZE
+    group = drawing.group(class_=svg.LABELS)
+    columns = legend_columns([entry.text for entry in entries], drawing.width / POINTS)
+    x = 0.01 * drawing.width + _LEGEND_EDGE * size
+    for numbers in np.array_split(np.arange(len(entries)), columns):
+        texts = x + (_HANDLE + _HANDLE_GAP) * size
+        for row, index in enumerate(numbers):
+            entry = entries[index]
+            baseline = (_LEGEND_EDGE + ASCENT + row * (_LEGEND_ROW + _LEGEND_GAP)) * size
+            middle = baseline - 0.35 * size
+            entry.draw((x, middle), (x + _HANDLE * size, middle), group)
+            drawing.text(entry.text, (texts, baseline), text_style("start", size), group)
+        widest = max(text_width_in(entries[index].text, size) for index in numbers)
+        x = texts + widest * POINTS + _COLUMN_GAP * size
+
+
+def shortened(names: Sequence[str]) -> list[str]:
+    """Names as rows show them."""
+    return [shorten(name) for name in names]

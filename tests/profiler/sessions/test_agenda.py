@@ -1,0 +1,99 @@
+"""Which sessions are foreseen while another measures, and so have processes that wait."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from profiler.analyse.samples import empty_samples
+from profiler.analyse.verdicts import DELTA
+from profiler.model import SessionKind
+from profiler.planning.plan import make_plan
+from profiler.planning.space import Space
+from profiler.planning.spec import load_spec
+from profiler.sessions.overlap.agenda import after_look, foreseen, steps
+
+SPEC = """
+name: agenda
+workload: ./workload.py
+variants:
+  list: [{name: base, params: {how: base}}, {name: other, params: {how: other}}]
+problems: {matrix: {rows: [4]}}
+baseline: base
+collect: {device: cpu, blocks: [8, 16], final_blocks: FINAL, metrics: [cycles, l2_hit_pct]}
+"""
+
+
+def planned(folder, final_blocks=8):
+    path = folder / "spec.yaml"
+    path.write_text(SPEC.replace("FINAL", str(final_blocks)))
+    (folder / "workload.py").touch()
+    return make_plan(load_spec(path), Space())
+
+
+def timed(plan, *, ratio, noise):
+    """Samples of the first look, in which the other variant takes `ratio` of the baseline."""
+    generator = np.random.default_rng(5)
+    session = plan.sessions[0]
+    rows = [
+        {
+            "session": session.name,
+            "collector": session.collector,
+            "kind": SessionKind.TIMING.value,
+            "cell": cell.id,
+            "block": visit.block,
+            "arm": visit.arm,
+            "repeat": 0,
+            "kernels": 1,
+            "kernel_names": "k",
+            "duration_ns": 1000.0
+            * (1.0 if cell.variant.id == plan.baseline else ratio)
+            * math.exp(generator.normal(0, noise)),
+        }
+        for cell in plan.cells
+        for visit in session.visits
+        if visit.cell == cell.id and visit.block < plan.looks[0]
+    ]
+    return pd.DataFrame(rows)
+
+
+def names(sessions):
+    """Each session with the number of its visits."""
+    return [(session.name, len(session.visits) > 0) for session in sessions]
+
+
+def waiting_beside(plan, place, samples):
+    return names(foreseen(plan, steps(plan)[place + 1 :], samples, delta=DELTA))
+
+
+@pytest.fixture
+def plan(tmp_path):
+    return planned(tmp_path)
+
+
+def test_the_confirmation_waits_beside_the_counters_from_the_first_look_on(plan):
+    _, counters, later = steps(plan)
+    assert later.later
+    assert waiting_beside(plan, 0, empty_samples()) == [
+        (counters.session.name, True),
+        ("ncu-final", False),
+    ]
+
+
+def test_without_a_confirmation_only_the_counters_wait(tmp_path):
+    plan = planned(tmp_path, final_blocks=0)
+    assert waiting_beside(plan, 0, empty_samples()) == [(steps(plan)[1].session.name, True)]
+
+
+def test_beside_the_counters_the_confirmation_stays_where_no_second_look_comes(plan):
+    samples = timed(plan, ratio=0.999, noise=0.0001)
+    assert waiting_beside(plan, 1, samples) == [("ncu-final", True)]
+
+
+def test_a_second_look_takes_its_place_before_the_confirmation_that_waits(plan):
+    samples = timed(plan, ratio=0.99, noise=0.02)
+    assert waiting_beside(plan, 1, samples) == [("ncu-timing", True), ("ncu-final", False)]
+    assert names(after_look(plan, plan.sessions[0], samples, 1, delta=DELTA)) == [
+        ("ncu-final", True)
+    ]

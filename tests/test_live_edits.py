@@ -1,0 +1,70 @@
+"""Whole runs of which one kernel is edited: what is measured again, and what is not."""
+
+import os
+import shutil
+
+import pytest
+from whole_runs import TESTS, attempts, visits_of
+
+STAMPED = TESTS / "workloads/stamped"
+NAMES = ("torch", "quick", "slow")
+ENVIRONMENT = {
+    "PATH": f"{TESTS / 'fake_nvcc'}{os.pathsep}{os.environ['PATH']}",
+    "FAKE_NCU_TIMES": "torch=9000,quick=7000,slow=8500",
+    "FAKE_NCU_NOISE": "0.0001",
+}
+
+
+@pytest.fixture
+def project(profiler):
+    """The folder of the sources, and a finished run with counters, confirmation and why."""
+    folder = profiler.folder / "sources"
+    folder.mkdir()
+    for name in ("workload.py", "space.py"):
+        shutil.copy(STAMPED / name, folder / name)
+    plain = (STAMPED / "plain.cu").read_text()
+    for name in NAMES[1:]:
+        (folder / f"{name}.cu").write_text(f"{plain}\nint number(void) {{ return {len(name)}; }}\n")
+    spec = profiler.write_spec(
+        workload={"module": str(folder / "workload.py"), "space": str(folder / "space.py")},
+        variants={"list": [{"name": name, "params": {"source": name}} for name in NAMES]},
+        problems={"matrix": {"n": [64]}},
+        baseline="torch",
+        build={"arch": "sm_90"},
+        collect={
+            "device": "cpu",
+            "blocks": 6,
+            "final_blocks": 6,
+            "warmups": 0,
+            "explain": True,
+            "metrics": ["duration_ns", "cycles", "l2_hit_pct"],
+        },
+    )
+    done = profiler.measure(spec, **ENVIRONMENT)
+    assert done.code == 0, done.err
+    return folder, spec
+
+
+def measured_after_edit(profiler, project, name):
+    """Sessions that are made after a kernel is edited, with the variants that each visited."""
+    folder, spec = project
+    (run,) = profiler.runs()
+    before = set(attempts(run))
+    source = folder / f"{name}.cu"
+    source.write_text(source.read_text().replace("return ", "return 10 + "))
+    done = profiler.measure(spec, **ENVIRONMENT)
+    assert done.code == 0, done.err
+    assert "Built 2 variants (1 from the cache" in done.err
+    assert profiler.runs() == [run]
+    return {
+        folder.name.rpartition(".")[0]: {cell.partition("..")[0] for cell, *_ in visits_of(folder)}
+        for folder in set(attempts(run)) - before
+    }
+
+
+def test_an_edited_kernel_is_measured_again_and_nothing_else(profiler, project):
+    again = measured_after_edit(profiler, project, "slow")
+    assert again == {"ncu-timing": {"slow"}, "ncu-counters-together": {"slow"}}
+    again = measured_after_edit(profiler, project, "quick")
+    sessions = ("ncu-timing", "ncu-counters-together", "ncu-final", "ncu-explain")
+    assert again == {session: {"quick"} for session in sessions}
