@@ -138,7 +138,7 @@ class Forked:
         self.connection = connection
         self.returncode = None
         self.at_end = ("", "")
-        self.streams = [tempfile.TemporaryFile("w+") for _ in ("stdout", "stderr")]
+        self.streams = [_new_file() for _ in ("stdout", "stderr")]
         socket.send_fds(connection, [order], [stream.fileno() for stream in self.streams])
         self.pid = int(connection.recv(MESSAGE_BYTES))
 
@@ -190,10 +190,13 @@ class Forked:
         self.close()
 
 
+def _new_file():
+    return tempfile.TemporaryFile("w+")
+
+
 def _text_of(stream):
     """All of a file, without moving the place where its writer goes on."""
-    with open(f"/proc/self/fd/{stream.fileno()}", encoding="utf-8") as again:
-        return again.read()
+    return Path(f"/proc/self/fd/{stream.fileno()}").read_text(encoding="utf-8")
 
 
 # ---- inside the server and its forks -------------------------------------------------------------
