@@ -13,6 +13,9 @@ PARALLEL := -n $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile
 HAS_BROWSER := (command -v chromium || command -v chromium-browser || command -v google-chrome) >/dev/null
 NO_BROWSER := NO BROWSER: the tests of pages in Chromium were skipped. Install it: apt-get install chromium
 
+# What one process compiles of a module is there for the others, of which the tests start hundreds.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test gallery pictures browser clean
 
 demo: $(VENV)/.installed

@@ -171,12 +171,12 @@ def findings_of(
         "out of reach of the keyboard": opened.ask("unreachableScrollers"),
         "equal ids": opened.ask("equalIds"),
     }
+    turned = opened.ask("isLandscape")
     page.set_viewport_size(NARROW)
     opened.ask("settled")
     found["sideways scroll at 390 px"] = opened.ask("sidewaysScroll")
     found["out of reach of the keyboard"] += opened.ask("unreachableScrollers")
     page.emulate_media(media="print")
-    turned = opened.ask("isLandscape")
     page.set_viewport_size(
         {"width": PAPER["height"], "height": PAPER["width"]} if turned else PAPER
     )

@@ -77,9 +77,17 @@ def pytest_collection_finish():
 
 
 @pytest.fixture(scope="session")
-def fork_server(tmp_path_factory):
+def shared_folder(tmp_path_factory, request):
+    """A folder of this run of the tests, which all workers have."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if hasattr(request.config, "workerinput") else base
+
+
+@pytest.fixture(scope="session")
+def fork_server(tmp_path_factory, shared_folder):
     """Runs what the tests of this worker ask for; its own folder is nobody's."""
-    server = ForkServer(CommandLine(tmp_path_factory.mktemp("fork_server")).environment)
+    environment = CommandLine(tmp_path_factory.mktemp("fork_server")).environment
+    server = ForkServer(environment, shared_folder)
     yield server
     server.close()
 

@@ -9,12 +9,15 @@ not what a user has. Tests that guard that start, or kill what runs, use real in
 """
 
 import atexit
+import contextlib
+import fcntl
 import gc
 import importlib
 import json
 import os
 import pkgutil
 import runpy
+import selectors
 import signal
 import socket
 import subprocess
@@ -22,6 +25,7 @@ import sys
 import tempfile
 import threading
 import traceback
+import weakref
 from functools import partial
 from pathlib import Path
 
@@ -55,49 +59,144 @@ def read_at_start(environment):
 
 
 class ForkServer:
-    """The process that forks, as the tests see it; it ends when its socket is closed."""
+    """The process that forks, as the tests of a worker see it: all workers of a run share one.
 
-    def __init__(self, environment):
+    Whoever needs it first starts it. Each order goes through a connection of its own, over which
+    the end of its fork is told; the server ends with the last connection.
+    """
+
+    def __init__(self, environment, shared):
         self.environment = environment
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", __file__, str(theirs.fileno())],
-                env=environment,
+        self.process = None
+        self.address = f"\0profiler tests in {shared}"  # nothing of it stays in the file system
+        with (shared / "fork_server.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            try:
+                self.connection = self._connect()
+            except ConnectionRefusedError:
+                self.process = self._start_server()
+                self.connection = self._connect()
+
+    def _connect(self):
+        connection = _new_socket()
+        try:
+            connection.connect(self.address)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def _start_server(self):
+        with _new_socket() as listener:
+            listener.bind(self.address)
+            listener.listen()
+            return subprocess.Popen(
+                [sys.executable, "-P", __file__, str(listener.fileno())],
+                env=self.environment,
                 stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
+                stdout=subprocess.DEVNULL,  # it may live longer than the worker that started it
+                pass_fds=[listener.fileno()],
             )
 
     def serves(self, environment):
         """Whether a fresh interpreter would start in this environment as the server did."""
         return read_at_start(environment) == read_at_start(self.environment)
 
-    def run(self, module, arguments, *, cwd, environment, patience_s):
-        """Exit code (negative: a signal), stdout and stderr of `python -m module arguments`.
-
-        It has a session of its own, as what `CommandLine.start` starts.
-        """
+    def start(self, module, arguments, *, cwd, environment):
+        """Start `python -m module arguments`, in a session of its own."""
         order = {"argv": [module, *arguments], "cwd": str(cwd), "environment": environment}
-        with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
-            code = self._wait(order, [out.fileno(), err.fileno()], patience_s)
-            out.seek(0)
-            err.seek(0)
-            return code, out.read(), err.read()
+        return Forked(self._connect(), json.dumps(order).encode())
 
-    def _wait(self, order, descriptors, patience_s):
-        self.socket.settimeout(patience_s)
-        socket.send_fds(self.socket, [json.dumps(order).encode()], descriptors)
-        pid = int(self.socket.recv(MESSAGE_BYTES))
-        try:
-            return int(self.socket.recv(MESSAGE_BYTES))
-        except TimeoutError:
-            os.killpg(pid, signal.SIGKILL)
-            self.socket.recv(MESSAGE_BYTES)
-            raise
+    def run(self, module, arguments, *, cwd, environment, patience_s):
+        """Exit code (negative: a signal), stdout and stderr of `python -m module arguments`."""
+        with self.start(module, arguments, cwd=cwd, environment=environment) as fork:
+            try:
+                out, err = fork.communicate(patience_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(fork.pid, signal.SIGKILL)
+                raise
+        return fork.returncode, out, err
 
     def close(self):
-        self.socket.close()
-        self.process.wait(timeout=60)
+        """Give it up; who started it waits until the other workers have done so too."""
+        self.connection.close()
+        if self.process is not None:
+            self.process.wait()
+
+
+def _new_socket():
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+class Forked:
+    """What `subprocess.Popen` is, for a fork, whose parent is the server.
+
+    Its streams are files, which can be read while it runs.
+    """
+
+    def __init__(self, connection, order):
+        self.connection = connection
+        self.returncode = None
+        self.at_end = ("", "")
+        self.streams = [_new_file() for _ in ("stdout", "stderr")]
+        socket.send_fds(connection, [order], [stream.fileno() for stream in self.streams])
+        self.pid = int(connection.recv(MESSAGE_BYTES))
+
+    def poll(self):
+        """The exit code, or None while it runs."""
+        try:
+            return self.wait(timeout=0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout=None):
+        if self.returncode is None:
+            self.connection.settimeout(timeout)
+            try:
+                self.returncode = int(self.connection.recv(MESSAGE_BYTES))
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired(f"fork {self.pid}", timeout) from None
+            self.connection.close()
+        return self.returncode
+
+    def communicate(self, timeout=None):
+        """What it has written to stdout and stderr, when it has ended."""
+        self.wait(timeout)
+        return self.close()
+
+    def written(self):
+        """What it has written so far to stdout and stderr."""
+        return tuple(map(_text_of, self.streams)) or self.at_end
+
+    def close(self):
+        """Close its streams; gives what was written."""
+        self.at_end = self.written()
+        while self.streams:
+            self.streams.pop().close()
+        return self.at_end
+
+    def send_signal(self, number):
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self):
+        self.send_signal(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.wait()
+        self.close()
+
+
+def _new_file():
+    return tempfile.TemporaryFile("w+")
+
+
+def _text_of(stream):
+    """All of a file, without moving the place where its writer goes on."""
+    return Path(f"/proc/self/fd/{stream.fileno()}").read_text(encoding="utf-8")
 
 
 # ---- inside the server and its forks -------------------------------------------------------------
@@ -218,27 +317,59 @@ def preload():
         importlib.import_module(name)
     for name in templates().list_templates():
         templates().get_template(name)
+    # What torch takes down at the end of an interpreter takes 35 ms in each of hundreds of forks.
+    for finalizer in list(weakref.finalize._registry):
+        finalizer.atexit = False
+    gc.collect()
+    gc.freeze()
 
 
-def serve(channel):
-    """Fork once for each order, until the tests close the other end."""
-    while True:
-        message, descriptors, _, _ = socket.recv_fds(channel, MESSAGE_BYTES, 2)
-        if not message:
-            return
-        order = json.loads(message)
-        pid = os.fork()
-        if pid == 0:
-            os.setsid()
-            for number, descriptor in enumerate(descriptors, start=1):
-                os.dup2(descriptor, number)
-            os.chdir(order["cwd"])
-            become(partial(run_module, order["argv"]), order["environment"])
-        for descriptor in descriptors:
-            os.close(descriptor)
-        channel.send(str(pid).encode())
-        _, status = os.waitpid(pid, 0)
-        channel.send(str(os.waitstatus_to_exitcode(status)).encode())
+def serve(listener):
+    """Fork once for each order, and tell its end, until the last connection is closed."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        connections = 0
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is listener:
+                    connections += 1
+                    selector.register(listener.accept()[0], selectors.EVENT_READ)
+                elif isinstance(key.fileobj, socket.socket):
+                    connections -= not answer(key.fileobj, selector)
+                else:
+                    tell_end(*key.data)
+                    selector.unregister(key.fileobj)
+                    os.close(key.fileobj)
+            if not connections:
+                return
+
+
+def answer(connection, selector):
+    """Fork for an order, and look after the fork; False where the connection was closed."""
+    message, descriptors, _, _ = socket.recv_fds(connection, MESSAGE_BYTES, 2)
+    if not message:
+        selector.unregister(connection)
+        connection.close()
+        return False
+    order = json.loads(message)
+    pid = os.fork()
+    if pid == 0:
+        os.setsid()
+        for number, descriptor in enumerate(descriptors, start=1):
+            os.dup2(descriptor, number)
+        os.chdir(order["cwd"])
+        become(partial(run_module, order["argv"]), order["environment"])
+    for descriptor in descriptors:
+        os.close(descriptor)
+    connection.send(str(pid).encode())
+    selector.register(os.pidfd_open(pid), selectors.EVENT_READ, (pid, connection))
+    return True
+
+
+def tell_end(pid, connection):
+    _, status = os.waitpid(pid, 0)
+    with contextlib.suppress(OSError):  # nobody may wait for it
+        connection.send(str(os.waitstatus_to_exitcode(status)).encode())
 
 
 if __name__ == "__main__":

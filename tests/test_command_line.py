@@ -252,7 +252,7 @@ def test_a_run_under_the_timer_and_its_flags(profiler):
 
 
 def test_a_reader_that_leaves_early_is_no_error(ready):
-    with ready.start("plan", SOFTMAX) as process:
+    with ready.start_interpreter("plan", SOFTMAX) as process:
         process.stdout.close()
         err = process.stderr.read()
     assert process.returncode == 0

@@ -286,11 +286,12 @@ MADE = 5
 """Visits that a run makes before it stands still."""
 
 
-def start_and_stand_still(profiler, spec, variants, *arguments):
-    """A run that has made some visits and is inside the next one."""
+def start_and_stand_still(profiler, spec, variants, *arguments, start=None):
+    """A run that has made some visits and is inside the next one; `start` is how it is started."""
+    start = start or profiler.start
     # The check launches each variant twice.
     stop = 2 * variants + MADE
-    process = profiler.start(spec, "--no-report", *arguments, ENDINGS_STOP_AFTER=str(stop))
+    process = start(spec, "--no-report", *arguments, ENDINGS_STOP_AFTER=str(stop))
 
     def standing():
         journals = profiler.folder.glob("reports/mine/*/raw/*/journal.jsonl")
@@ -332,7 +333,8 @@ def test_a_killed_run_goes_on_with_what_is_missing(profiler):
 
 def test_ctrl_c_keeps_what_was_measured_and_says_how_to_go_on(profiler):
     spec = write_endings(profiler, MANY, collect=collect(blocks=4))
-    process = start_and_stand_still(profiler, spec, len(MANY), "--fresh")
+    start = profiler.start_interpreter
+    process = start_and_stand_still(profiler, spec, len(MANY), "--fresh", start=start)
     os.killpg(process.pid, signal.SIGINT)
     code, out, err = finish(process)
     assert code == 130
@@ -350,10 +352,8 @@ def test_two_runs_at_once_wait_for_each_other_and_share_what_is_measured(profile
     spec = write_endings(profiler, ["well"], collect=collect(blocks=8))
     first = start_and_stand_still(profiler, spec, 1)
     second = profiler.start(spec, "--no-report")
-    said = ""
-    while "waiting for it" not in said:
-        said = second.stderr.readline()
-        assert said, "it ended without waiting"
+    wait_for(lambda: "waiting for it" in second.written()[1] or second.poll() is not None)
+    assert second.poll() is None, "it ended without waiting"
     (profiler.folder / "go").touch()
     assert finish(first)[0] == 0
     code, _, err = finish(second)

@@ -48,8 +48,8 @@ def _heed_keys():
 class CommandLine:
     """Runs `python -m profiler` in a folder of its own, with an environment of its own.
 
-    Where a fork server is given, commands that are waited for are its forks; what is started to be
-    met on its way (`start`) is always a new interpreter.
+    Where a fork server is given, commands are its forks; `start_interpreter` and `interpret` always
+    take a new interpreter, as a user does.
     """
 
     def __init__(self, folder, fork_server=None):
@@ -76,6 +76,18 @@ class CommandLine:
         return {name: str(value) for name, value in changed.items() if value is not None}
 
     def start(self, *arguments, cwd=None, **environment):
+        """Start a command that is met on its way; a fork where there is a server for it."""
+        changed = self._changed(environment)
+        if self.fork_server is None or not self.fork_server.serves(changed):
+            return self.start_interpreter(*arguments, cwd=cwd, **environment)
+        return self.fork_server.start(
+            "profiler",
+            [str(argument) for argument in arguments],
+            cwd=cwd or self.folder,
+            environment=changed,
+        )
+
+    def start_interpreter(self, *arguments, cwd=None, **environment):
         return subprocess.Popen(
             [sys.executable, "-m", "profiler", *map(str, arguments)],
             cwd=cwd or self.folder,
@@ -89,31 +101,22 @@ class CommandLine:
         )
 
     def __call__(self, *arguments, cwd=None, **environment):
-        changed = self._changed(environment)
-        if self.fork_server is None or not self.fork_server.serves(changed):
-            return self.interpret(*arguments, cwd=cwd, **environment)
-        return self._checked(self._fork(arguments, cwd, changed))
+        with self.start(*arguments, cwd=cwd, **environment) as process:
+            return self._finished(process)
 
     def interpret(self, *arguments, cwd=None, **environment):
         """Run in a new interpreter, as a user does, and wait."""
-        with self.start(*arguments, cwd=cwd, **environment) as process:
+        with self.start_interpreter(*arguments, cwd=cwd, **environment) as process:
+            return self._finished(process)
+
+    def _finished(self, process):
+        try:
             out, err = process.communicate(timeout=self.patience_s)
-        return self._checked(Done(process.returncode, out, err))
-
-    @staticmethod
-    def _checked(done):
-        assert "Traceback" not in done.err, done.err
-        return done
-
-    def _fork(self, arguments, cwd, environment):
-        code, out, err = self.fork_server.run(
-            "profiler",
-            [str(argument) for argument in arguments],
-            cwd=cwd or self.folder,
-            environment=environment,
-            patience_s=self.patience_s,
-        )
-        return Done(code, out, err)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        assert "Traceback" not in err, err
+        return Done(process.returncode, out, err)
 
     def measure(self, *arguments, **environment):
         """Run without a page, which takes as long to draw as all the rest."""

@@ -77,11 +77,15 @@ class Paused:
         return None
 
     def runner(self, session):
-        """The innermost process of a session."""
-        job = str(self.run / "raw" / session / "job.json")
+        """The innermost process of a session: the one that writes its journal."""
+        journal = str(self.run / "raw" / session / "journal.jsonl")
         below = psutil.Process(self.process.pid).children(recursive=True)
-        with_job = [process for process in below if process.cmdline()[-1:] == [job]]
-        return max(with_job, key=lambda process: len(process.parents()))
+        writing = [
+            process
+            for process in below
+            if any(file.path == journal for file in process.open_files())
+        ]
+        return max(writing, key=lambda process: len(process.parents()))
 
     def finish(self):
         self.go.touch()
@@ -114,12 +118,9 @@ def assert_complete(run, visits=6 + 2):  # the baseline twice a block, and the c
 
 
 def test_a_waiting_runner_that_is_killed_is_replaced(paused):
-    paused.runner("ncu-counters-together.001").kill()
-    guard = next(
-        process
-        for process in psutil.Process(paused.process.pid).children()
-        if str(paused.folder / "journal.jsonl") in process.cmdline()
-    )
+    runner = paused.runner("ncu-counters-together.001")
+    (guard,) = {*runner.parents()} & {*psutil.Process(paused.process.pid).children()}
+    runner.kill()
     wait_for(lambda: not guard.is_running() or guard.status() == psutil.STATUS_ZOMBIE)
     code, _, err = paused.finish()
     assert code == 0, err
@@ -174,8 +175,8 @@ def test_a_waiting_session_that_fails_to_import_is_started_again(profiler):
 class Building:
     """A run that stands still in its builds, while the process of its first session waits."""
 
-    def __init__(self, folder):
-        self.profiler, self.go = CommandLine(folder), folder / "go"
+    def __init__(self, folder, fork_server):
+        self.profiler, self.go = CommandLine(folder, fork_server), folder / "go"
         (folder / "space.py").write_text(BUILDS_SLOWLY)
         (folder / "workload.py").write_text(ENDINGS.read_text())
         self.start(blocks=2)
@@ -209,13 +210,14 @@ class Building:
 
 
 @pytest.fixture
-def building(tmp_path):
-    run = Building(tmp_path)
+def building(tmp_path, fork_server, request):
+    run = Building(tmp_path, getattr(request, "param", fork_server))
     yield run
     run.process.kill()
     run.process.communicate()
 
 
+@pytest.mark.parametrize("building", [None], indirect=True, ids=["interpreters"])
 def test_the_first_session_starts_before_the_builds_are_done(building):
     code, _, err = building.finish()
     assert code == 0, err
@@ -227,7 +229,7 @@ def test_the_first_session_starts_before_the_builds_are_done(building):
     assert starts["step"] == "starts"
     assert starts["begin_s"] < builds["end_s"]
     # All is there: nothing is started for a run without anything to measure.
-    done = building.profiler.interpret(building.spec, "--no-report")
+    done = building.profiler.measure(building.spec)
     assert done.code == 0, done.err
     assert len(list(run.glob("raw/*"))) == 2
 
@@ -243,7 +245,7 @@ def test_a_build_that_fails_ends_the_process_of_the_first_session(building):
 def test_nothing_of_the_first_session_is_left_where_the_profiler_is_killed(building):
     building.kill()
     building.go.touch()
-    done = building.profiler.interpret(building.spec, "--no-report", ENDINGS_GO=building.go)
+    done = building.profiler.measure(building.spec, ENDINGS_GO=building.go)
     assert done.code == 0, done.err
     (run,) = building.profiler.runs()  # what was left of the other is gone
     assert_complete(run)

@@ -34,7 +34,7 @@ def measuring(profiler):
         problems={"list": [{"name": "p"}]},
         collect={"device": "cpu", "blocks": 2, "metrics": ["duration_ns"], "time_limit_s": 2.0},
     )
-    process = profiler.start(spec)
+    process = profiler.start_interpreter(spec)
     wait_for(lambda: (profiler.folder / "pid").exists() or process.poll() is not None, seconds=20)
     return process
 

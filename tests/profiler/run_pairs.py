@@ -1,5 +1,9 @@
 """Runs of a small experiment, the later ones made from the first."""
 
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
 from run_folders import H200, Workplace
 from scaled_runs import scaled_copy
 
@@ -16,14 +20,36 @@ collect: {blocks: 8, counter_samples: 1, metrics: [duration_ns, cycles, register
 """
 
 
+FOLDER = b"<the folder>"
+"""Where the folder's name stands in what was written."""
+
+
+@cache
+def _measured_once():
+    """The older run, as a path and the content of each file, relative to their folder."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        place = Workplace(folder / "place", SPEC, H200)
+        place.measure_all()
+        contents = {
+            file.relative_to(folder): file.read_bytes().replace(name.encode(), FOLDER)
+            for file in folder.rglob("*")
+            if file.is_file()
+        }
+        return place.run.path.relative_to(folder), contents
+
+
 class Pair:
     """A run of an experiment and copies of it, in a folder of their own."""
 
     def __init__(self, folder):
-        self.place = Workplace(folder / "place", SPEC, H200)
-        self.place.measure_all()
+        older, contents = _measured_once()
+        for path, content in contents.items():
+            file = folder / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content.replace(FOLDER, str(folder).encode()))
         self.folder = folder
-        self.older = self.place.run.path
+        self.older = folder / older
         self.copies = 0
 
     def copy(self, factors=None, **changes):

@@ -6,13 +6,16 @@ from collections.abc import Callable
 import lxml.html
 import pytest
 from markupsafe import Markup
-from synthetic_report import make_report, problems, without
+from synthetic_report import make_report, problems, with_metrics, without
 
 from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.render.figures import svg
 from profiler.render.page import render_page
 from profiler.run_folder.load.report import Report
+
+FEW = ("duration_ns", "cycles", "registers")
+"""Metrics of the pages that are drawn of every kind; `page` has all."""
 
 
 @pytest.fixture
@@ -42,8 +45,8 @@ def findings(report: Report, findings_of: Callable[[str], Findings]) -> Findings
 
 @pytest.fixture(scope="session")
 def page_of() -> Callable[[str], str]:
-    """The page of a smaller run by its kind; each is drawn once."""
-    small = make_report(variant_count=12, problem_list=problems()[:3])
+    """The page of a smaller run, with fewer metrics, by its kind; each is drawn once."""
+    small = with_metrics(make_report(variant_count=12, problem_list=problems()[:3]), *FEW)
     return functools.cache(lambda kind: render_page(find(without(small, kind=kind))))
 
 
