@@ -128,10 +128,12 @@ def explained(findings: Findings) -> ExplainedRun | None:
 
 def _pair(pair: PairWhy) -> Explained:
     names = (pair.cell.variant.name, pair.against.variant.name)
-    note = f": {pair.cell.variant.note}" if pair.cell.variant.note else ""
+    note = pair.cell.variant.note
+    says_more = note and note not in names[0]
     return Explained(
         cells=(pair.cell.id, pair.against.id),
-        title=f"{names[0]} against {names[1]}, {pair.cell.problem.name}{note}",
+        title=f"{names[0]} against {names[1]}, {pair.cell.problem.name}"
+        + (f": {note}" if says_more else ""),
         sentence=why_sentence(pair),
         names=names,
         parts=_parts(pair.account),
