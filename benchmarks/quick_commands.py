@@ -57,6 +57,7 @@ def main() -> int:
     parser.add_argument("--out", default="reports", help="folder of runs that `list` reads")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="quick_commands.") as folder:
+        os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
         (Path(folder) / "many.yaml").write_text(TEN_THOUSAND_CELLS)
         (Path(folder) / "workload.py").write_text(WORKLOAD)
         recording = str(ROOT / "experiments/recordings/autotune")
@@ -85,9 +86,12 @@ def _is_above(command: list[str], bar_s: float, runs: int) -> bool:
 
 
 def _run(command: list[str], *options: str) -> subprocess.CompletedProcess[str]:
+    # As where it is installed: modules are compiled once, by the first run.
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     return subprocess.run(
         [sys.executable, *options, "-m", "profiler", *command],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env=environment,
         capture_output=True,
         text=True,
         check=False,  # doctor exits with 3 where something is missing
