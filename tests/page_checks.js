@@ -133,7 +133,7 @@
   // only so, gets the same judgement of axe-core: one of each is left, and none of those in `known`,
   // which other pages had. Headings and landmarks stay, and what others refer to.
   const WHOLE = "tr, dl, label, summary, p, button, select, figcaption, legend, h1, h2, h3, h4, h5, h6";
-  const STAYS = "h1, h2, h3, h4, h5, h6, main, header, nav, footer, aside, style, script";
+  const STAYS = "h1, h2, h3, h4, h5, h6, main, header, nav, footer, aside, script";
   const REFERENCES = ["aria-labelledby", "aria-describedby", "aria-controls", "aria-owns", "for"];
   const BY_VALUE = /^(class|style|role|type|scope|open|hidden|tabindex|aria-(?!label))/;
 
@@ -185,13 +185,21 @@
     };
     const prune = (element) => {
       if (element.matches("tr")) {
-        // A row keeps its columns, and loses what its other cells say.
-        for (const cell of all("td", element)) if (!fresh.has(cell)) cell.replaceChildren();
+        // A row keeps its columns, and loses what its other cells say: one is left of those beside each other.
+        for (const cell of all("td", element)) {
+          if (fresh.has(cell)) continue;
+          const before = cell.previousElementSibling;
+          cell.replaceChildren();
+          if (!before?.matches("td") || fresh.has(before)) continue;
+          cell.colSpan += before.colSpan;
+          before.remove();
+        }
         return;
       }
       if (element.matches(WHOLE)) return;
       for (const child of [...element.children]) if (kept.has(child)) prune(child); else child.remove();
     };
+    document.head.append(...all("svg style")); // it holds for the whole page, also where its figure goes
     mark(document.body, 0, null);
     prune(document.body);
     return [...seen];

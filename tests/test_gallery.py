@@ -19,7 +19,10 @@ CONTENTS = yaml.safe_load((RECORDINGS / CONTENTS_FILE).read_text("utf-8"))
 RUNS = sorted(file.parent.name for file in RECORDINGS.glob("*/run.json"))
 PAGES = [*RUNS, *CONTENTS["comparisons"], "index"]
 AS_ANOTHER = frozenset(
-    {"fusion", "fusion_attention", "hopper", "layouts", "softmax_forms", "timing_methods"}
+    {
+        *("autotune", "fusion", "fusion_attention", "fusion_operators", "hopper", "layouts"),
+        *("softmax_forms", "timers", "timing_methods"),
+    }
 )
 """Pages of a kind of which another page is opened in all ways."""
 MOST_BYTES = 2_500_000
