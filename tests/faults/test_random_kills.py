@@ -204,7 +204,8 @@ def test_a_guard_whose_orchestrator_died_while_it_waited_starts_nothing(tmp_path
 
 def test_a_session_without_any_record_ends_with_its_orchestrator(tmp_path):
     started = tmp_path / "started"
-    command = ("sh", "-c", f"touch {started}; sleep 600")
+    # The shell makes the file itself: a `touch` could be what is ended, before `sleep` begins.
+    command = ("sh", "-c", f": > {started}; sleep 600")
     journal = str(tmp_path / "journal.jsonl")
     with guarded("--grace", "600", "--journal", journal, "--", *command) as process:
         wait_for(started.exists)
