@@ -95,7 +95,7 @@ def test_a_line_comes_every_five_seconds_however_many_cells_there_are(reporter):
     records = [STARTED, *[started("a..p"), visited("a..p")] * 500]
     lines = follow(reporter(), records, {"a..p": 500, "b..p": 100}, step=0.0625)
     assert len(lines) == 12 + 1  # of 62.6 s
-    assert lines[0] == "timing: 40/600 visits, 0/2 cells, 7.9/s, about 69 s left"
+    assert lines[0] == "timing: 40/600 visits, 0/2 cells, 7.9/s, about 70 s left"
     assert lines[-1] == "timing: 500/600 visits, 1/2 cells in 63 s"
 
 
