@@ -175,6 +175,16 @@ Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Print every table and notice; say what is started.")
 ]
 
+TlsCa = Annotated[
+    Path | None, typer.Option("--tls-ca", metavar="PEM", help="TLS: who signed the certificates.")
+]
+TlsCert = Annotated[
+    Path | None, typer.Option("--tls-cert", metavar="PEM", help="TLS: certificate of this side.")
+]
+TlsKey = Annotated[
+    Path | None, typer.Option("--tls-key", metavar="PEM", help="TLS: private key of this side.")
+]
+
 DEFAULT_OUT = Path("reports")
 
 
@@ -261,12 +271,30 @@ def run(
     explain: Explain = None,
     no_explain: NoExplain = False,
     no_report: NoReport = False,
+    workers: Annotated[
+        str | None,
+        typer.Option(
+            "--workers",
+            metavar="tcp://HOST:PORT|local:N",
+            help="Measure on workers of this Dask scheduler, or on N GPUs of this host.",
+        ),
+    ] = None,
+    mixed: Annotated[
+        bool,
+        typer.Option(
+            "--mixed", help="With --workers: a run for each model and driver, not only the first."
+        ),
+    ] = False,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
     color: Color = "auto",
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
     from profiler.commands.run import RunRequest, run_command
+    from profiler.commands.workers import TlsFiles
 
     request = RunRequest(
         spec=spec,
@@ -290,11 +318,46 @@ def run(
         fail_on=fail_on,
         timeline=timeline,
         explain=explain,
+        workers=workers,
+        mixed=mixed,
+        tls=TlsFiles(tls_ca, tls_cert, tls_key),
         quiet=quiet,
         verbose=verbose,
         color=color,
     )
     raise typer.Exit(run_command(request))
+
+
+@app.command()
+def worker(
+    address: Annotated[
+        str, typer.Argument(metavar="ADDRESS", help="Of the Dask scheduler: tcp://HOST:PORT.")
+    ],
+    device: Annotated[
+        str | None, typer.Option("--device", metavar="cuda:N|cpu", help="Default: the first GPU.")
+    ] = None,
+    scratch: Annotated[
+        Path | None,
+        typer.Option("--scratch", metavar="DIR", help="For runs under way; default: temporary."),
+    ] = None,
+    tls_ca: TlsCa = None,
+    tls_cert: TlsCert = None,
+    tls_key: TlsKey = None,
+    quiet: Quiet = False,
+    color: Color = "auto",
+) -> None:
+    """Measure on the GPU here what `run --workers` gives to a Dask scheduler (docs/cluster.md)."""
+    from profiler.commands.workers import TlsFiles, WorkerRequest, run_worker
+
+    request = WorkerRequest(
+        address=address,
+        device=device,
+        scratch=scratch,
+        tls=TlsFiles(tls_ca, tls_cert, tls_key),
+        quiet=quiet,
+        color=color,
+    )
+    raise typer.Exit(run_worker(request))
 
 
 @app.command()

@@ -37,6 +37,7 @@ class NoticeKind(StrEnum):
     KERNELS_UNCHECKED = "kernels_unchecked"
     DURATIONS_IMPOSSIBLE = "durations_impossible"
     GPU_SHARED = "gpu_shared"
+    SEVERAL_GPUS = "several_gpus"
     TRUSTED = "trusted"
     NOT_RECHECKED = "not_rechecked"
     ATTEMPT_LINKED = "attempt_linked"
@@ -177,6 +178,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "{session}: other processes had the GPU open while it was measured: {processes}.",
         "End them or choose another GPU with CUDA_VISIBLE_DEVICES, and measure again with --fresh: "
         "what they compute changes the numbers.",
+    ),
+    NoticeKind.SEVERAL_GPUS: NoticeTemplate(
+        Severity.INFO,
+        "Measured on {count} GPUs of one model: {workers}. Every ratio is of one GPU; times of "
+        "problems on different GPUs also differ by what these GPUs do.",
     ),
     NoticeKind.TRUSTED: NoticeTemplate(
         Severity.WARNING,

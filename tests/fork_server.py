@@ -42,7 +42,10 @@ PRELOADED = (
     "pandas.io.formats.csvs",
     "pydantic.dataclasses",
     "rich._emoji_codes",
+    "distributed.cli.dask_scheduler",
     "profiler.cli",
+    "profiler.cluster.coordinator",
+    "profiler.cluster.worker",
     "profiler.render.console.runs",
     "profiler.render.runs.page",
 )
@@ -50,6 +53,8 @@ PRELOADED = (
 READ_AT_START = ("PYTHON", "OMP_", "MKL_", "LD_")
 """Prefixes of variables that an interpreter and its libraries read once, when they start."""
 MESSAGE_BYTES = 1 << 16
+ENDS_OF_PARENTS = []
+"""What Dask does at the end of a process: closing the connections of that process."""
 STREAMS_OF_PARENTS = []
 """Kept in a fork: a stream that goes away writes what it holds, and its parent will do that."""
 
@@ -266,6 +271,10 @@ def start_afresh(environment, keep=()):
     # What the parent still holds is never collected here: it would close files by their number.
     gc.freeze()
     gc.enable()
+    # Nor is what its parent would take away or close when it ends: folders, connections.
+    weakref.finalize._registry.clear()
+    for at_exit in ENDS_OF_PARENTS:
+        atexit.unregister(at_exit)
     numbers = sorted({2, *keep})
     for number, following in zip(numbers, [*numbers[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
         os.closerange(number + 1, following)
@@ -309,12 +318,17 @@ def leave(code):
 
 
 def preload():
+    import distributed
+
     import profiler.commands
     from profiler.render.page import templates
 
     commands = pkgutil.iter_modules(profiler.commands.__path__, "profiler.commands.")
     for name in (*PRELOADED, *(module.name for module in commands)):
         importlib.import_module(name)
+    ENDS_OF_PARENTS.extend(
+        (distributed.client._close_global_client, distributed.deploy.spec.close_clusters)
+    )
     for name in templates().list_templates():
         templates().get_template(name)
     # What torch takes down at the end of an interpreter takes 35 ms in each of hundreds of forks.

@@ -71,13 +71,14 @@ class CommandLine:
             **PLAIN_INDUCTOR,
         }
 
-    def _changed(self, environment):
+    def changed(self, environment):
+        """Environment of a command: that of all, with changes."""
         changed = {**self.environment, **environment}
         return {name: str(value) for name, value in changed.items() if value is not None}
 
     def start(self, *arguments, cwd=None, **environment):
         """Start a command that is met on its way; a fork where there is a server for it."""
-        changed = self._changed(environment)
+        changed = self.changed(environment)
         if self.fork_server is None or not self.fork_server.serves(changed):
             return self.start_interpreter(*arguments, cwd=cwd, **environment)
         return self.fork_server.start(
@@ -91,7 +92,7 @@ class CommandLine:
         return subprocess.Popen(
             [sys.executable, "-m", "profiler", *map(str, arguments)],
             cwd=cwd or self.folder,
-            env=self._changed(environment),
+            env=self.changed(environment),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

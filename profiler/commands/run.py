@@ -7,7 +7,7 @@ the first session is started before, and loads torch meanwhile.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -24,7 +24,8 @@ from profiler.commands.output import (
     write_results,
 )
 from profiler.commands.selected_plan import selected_plan
-from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.commands.workers import TlsFiles
+from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
@@ -77,6 +78,11 @@ class RunRequest:
     """Whether the finalists get a timeline by nsys."""
     explain: str | None = None
     """Cells to explain; None: those that the answer is about."""
+    workers: str | None = None
+    """Address of a scheduler of Dask, or `local:N`; None: measure here."""
+    mixed: bool = False
+    """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
+    tls: TlsFiles = field(default_factory=TlsFiles)
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
@@ -134,10 +140,23 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     started = time.monotonic()
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     require_one_stdout(request.json_target, request.markdown_target)
+    if request.workers is not None:
+        return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
     reporter.say(_time_line(run.stages, time.monotonic() - started))
     return _exit_code(run.exit_code, run.findings, gate, reporter)
+
+
+def _run_on_workers(request: RunRequest, gate: Gate | None, reporter: ProgressReporter) -> ExitCode:
+    """Have workers measure, and print the answer of each device; returns the worst exit code."""
+    started = time.monotonic()
+    codes = []
+    for run in written_runs_of_workers(request, reporter):
+        _print_results(run, request, reporter)
+        codes.append(_exit_code(run.exit_code, run.findings, gate, reporter))
+    reporter.say(f"{time.monotonic() - started:.1f} s.")
+    return max(codes)
 
 
 def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
@@ -156,13 +175,24 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
         results = _measure(request, planned, source, reporter, seconds)
     else:
         results = _replay(request, source)
+    return _written(request, results, reporter, seconds if isinstance(source, Machine) else None)
+
+
+def _written(
+    request: RunRequest,
+    results: _Results,
+    reporter: ProgressReporter,
+    seconds: SecondsRecorder | None,
+) -> WrittenRun:
+    """Write what was found, and, of a run that measured, where its seconds went."""
     from profiler.commands.index import write_index
     from profiler.findings.find import find
 
-    with seconds.step("finds and draws"):
+    took = SecondsRecorder() if seconds is None else seconds
+    with took.step("finds and draws"):
         findings = find(results.report)
         page = write_results(findings, results.folder, page=request.page)
-    if isinstance(source, Machine):
+    if seconds is not None:
         _write_seconds(RunFolder(results.folder), seconds)
     write_index(request.out, reporter.warn)
     return WrittenRun(
@@ -301,6 +331,80 @@ def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
     # Which variants a search leaves to be measured is known only now.
     finished = assemble(run, planned.loaded, run.plan() if searches else planned.plan)
     return _Results(finished, run.path, watch.stages)
+
+
+# ---- measuring on workers ------------------------------------------------------------------------
+
+
+def written_runs_of_workers(
+    request: RunRequest, reporter: ProgressReporter
+) -> tuple[WrittenRun, ...]:
+    """Have workers measure, and write what was found: a run of each device."""
+    seconds = SecondsRecorder()
+    with seconds.step("plans"):
+        planned = _plan(request, request.overrides)
+    _require_for_workers(request, planned)
+    require_folder(request.out)
+    from profiler.commands.workers import WorkersRequest, measured_on_workers
+    from profiler.run_folder.load.assemble import assemble
+
+    to_measure = WorkersRequest(
+        workers=str(request.workers),
+        loaded=planned.loaded,
+        planned=partial(_planned_on_worker, request, planned, reporter),
+        out=request.out.resolve(),
+        fresh=request.fresh,
+        created=request.created,
+        seconds=seconds,
+        timeline=request.timeline,
+        explain=request.explain,
+        mixed=request.mixed,
+        tls=request.tls,
+    )
+    written = []
+    for measured in measured_on_workers(to_measure, reporter):
+        finished = assemble(measured.run, planned.loaded, measured.plan)
+        if measured.failures:
+            _require_measured_by_workers(finished.report, measured.failures)
+            finished = replace(finished, exit_code=ExitCode.ENVIRONMENT)
+        results = _Results(finished, measured.run.path, measured.stages)
+        written.append(_written(request, results, reporter, measured.seconds))
+    return tuple(written)
+
+
+def _require_for_workers(request: RunRequest, planned: _Planned) -> None:
+    """Raise UsageError for what workers cannot be asked for."""
+    collect = planned.loaded.experiment.collect
+    if request.replay is not None:
+        raise UsageError("--workers measures and --replay does not: leave one of them out.")
+    if planned.plan.search is not None:
+        raise UsageError(
+            "--workers measures sweeps, and this experiment is a search: leave --workers out."
+        )
+    if collect.gpu_index is not None:
+        raise UsageError(
+            f"collect.device: {collect.device} is a GPU of one machine; workers have theirs.",
+            remedy="Leave it out, and start the worker with --device.",
+        )
+
+
+def _planned_on_worker(
+    request: RunRequest, planned: _Planned, reporter: ProgressReporter, machine: Machine
+) -> tuple[Plan, Space]:
+    """Plan for the machine of a worker."""
+    on_worker = _planned_for(request, planned, machine)
+    capability = machine.environment.compute_capability
+    for note in check_ready(
+        on_worker.loaded, on_worker.plan, on_worker.space, capability=capability
+    ):
+        reporter.warn(note)
+    return on_worker.plan, on_worker.space
+
+
+def _require_measured_by_workers(report: Report, failures: Sequence[ProfilerError]) -> None:
+    """Raise the first failure where no problem was measured."""
+    if all(status.outcome is Outcome.NOT_MEASURED for status in report.statuses.values()):
+        raise failures[0]
 
 
 # ---- replaying -----------------------------------------------------------------------------------

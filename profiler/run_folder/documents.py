@@ -41,8 +41,12 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_dataclass(path: Path, kind: type[T]) -> T:
     """The content of a JSON file as `kind`, its nested dataclasses too; raises UsageError."""
-    content = _read(path)
-    _parse(path, content)
+    return checked_dataclass(path, _read(path), kind)
+
+
+def checked_dataclass(name: Path | str, content: bytes, kind: type[T]) -> T:
+    """JSON as `kind`, its nested dataclasses too; raises UsageError, which calls it by `name`."""
+    _parse(name, content)
     try:
         checked: T = _adapter(kind).validate_json(content, strict=True)  # type: ignore[arg-type]
         return checked
@@ -50,7 +54,7 @@ def read_dataclass(path: Path, kind: type[T]) -> T:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, first["loc"]))
         raise UsageError(
-            f"{path}: damaged, or of another version: {where}: {first['msg']}"
+            f"{name}: damaged, or of another version: {where}: {first['msg']}"
         ) from error
 
 
@@ -77,7 +81,7 @@ def _read(path: Path) -> bytes:
         raise UsageError(f"{path}: damaged: {error}") from error
 
 
-def _parse(path: Path, content: bytes) -> dict[str, Any]:
+def _parse(path: Path | str, content: bytes) -> dict[str, Any]:
     try:
         text = content.decode("utf-8")
         data = json.loads(text, parse_int=_bounded, parse_float=_finite, parse_constant=_refuse)

@@ -10,8 +10,9 @@
       compiled/    caches of torch's and Triton's compilers
       raw/<attempt>/   session.json and command.txt (before it starts), result.json (after it
                        ended), kernels.json (whether its kernels are those of their variants),
-                       job.json, journal.jsonl, ncu.csv(.gz), clocks.csv(.gz),
-                       report.ncu-rep(.gz), stdout.txt, stderr.txt; of a timeline
+                       worker.json (which GPU, where workers measured), job.json,
+                       journal.jsonl, ncu.csv(.gz), clocks.csv(.gz), report.ncu-rep(.gz),
+                       stdout.txt, stderr.txt; of a timeline
                        operations.csv.gz, ranges.csv.gz, api.csv.gz, timeline.json, and private/
                        with what its tool wrote, which never leaves the run folder
 
@@ -65,6 +66,7 @@ BUILD_FILE = "build.json"
 SESSION_FILE = "session.json"
 RESULT_FILE = "result.json"
 KERNELS_FILE = "kernels.json"
+WORKER_FILE = "worker.json"
 COMMAND_FILE = "command.txt"
 JOURNAL_FILE = "journal.jsonl"
 CSV_FILE = "ncu.csv"
@@ -203,6 +205,18 @@ class KernelCheck:
 
 
 @dataclass(frozen=True)
+class Worker:
+    """The GPU that an attempt was made on, where workers measured."""
+
+    name: str
+    """`worker-1`: the number of the GPU in its run."""
+    gpu: str | None = None
+    gpu_uuid: str | None = None
+    """A hash, as in the environment of the run."""
+    driver: str | None = None
+
+
+@dataclass(frozen=True)
 class Attempt:
     """One attempt as found on disk."""
 
@@ -213,6 +227,8 @@ class Attempt:
     """None where the profiler was stopped before it read the attempt's kernels."""
     damaged: tuple[str, ...] = ()
     """Names of its files that are there and cannot be used; what they held counts as not known."""
+    worker: Worker | None = None
+    """None where the machine of the run measured."""
 
     @property
     def journal(self) -> Path:
@@ -400,6 +416,7 @@ def _attempt(folder: Path) -> Attempt:
     kernel_check = _if_whole(
         folder / KERNELS_FILE, lambda path: read_dataclass(path, KernelCheck), damaged
     )
+    worker = _if_whole(folder / WORKER_FILE, lambda path: read_dataclass(path, Worker), damaged)
     _if_whole(folder / COMMAND_FILE, _command, damaged)
     return Attempt(
         folder=folder,
@@ -407,6 +424,7 @@ def _attempt(folder: Path) -> Attempt:
         result=result,
         kernel_check=kernel_check,
         damaged=tuple(damaged),
+        worker=worker,
     )
 
 

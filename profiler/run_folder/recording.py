@@ -26,6 +26,7 @@ from profiler.run_folder.folder import (
     SEARCH_JOURNAL_FILE,
     SESSION_FILE,
     SPEC_FILE,
+    WORKER_FILE,
     RunFolder,
     compress,
     write_atomic,
@@ -40,7 +41,10 @@ from profiler.run_folder.seconds import SECONDS_FILE
 from profiler.runner.protocol import STAMPS_FILE
 
 _OTHER_FOLDER = "Name another folder, or take this one away first."
-RECORDED_NAMES = (SESSION_FILE, RESULT_FILE, KERNELS_FILE, COMMAND_FILE, FACTS_FILE)
+RECORDED_NAMES = (
+    *(SESSION_FILE, RESULT_FILE, KERNELS_FILE, WORKER_FILE),
+    *(COMMAND_FILE, FACTS_FILE),
+)
 RECORDED_TABLES = (
     *(CSV_FILE, JOURNAL_FILE, CLOCKS_FILE),
     *(OPERATIONS_FILE, RANGES_FILE, API_FILE),

@@ -95,6 +95,12 @@ def machine_texts(folder: Path, environment: Environment, seed: int, base: Path)
     }
 
 
+def joined_texts(folder: Path, document: Mapping[str, Any]) -> dict[str, Any]:
+    """What the run in `folder` has as private, and what another machine has (`machine_texts`)."""
+    earlier = _noted(folder)
+    return {kind: {**_texts(document.get(kind)), **texts} for kind, texts in earlier.items()}
+
+
 def private_texts(folder: Path) -> list[tuple[str, str]]:
     """Folders of the machine of a run and of this one, and what to write instead."""
     return _longest_first({**_noted(folder)["folders"], **_folders(folder)})

@@ -89,6 +89,8 @@ class MeasureRequest:
     """What is done once, beside the start of the first session, in a thread of its own."""
     early: EarlyStart | None = None
     """The process of the first session of a new run, where one was started."""
+    on_attempt: Callable[[Path], None] | None = None
+    """Called with the folder of each attempt when all of its files are written."""
 
     @property
     def build_root(self) -> Path:
@@ -195,8 +197,12 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
     lock_file: Path,
     reporter: ProgressReporter,
     watch: Stopwatch,
+    stamped: Mapping[str, str] | None = None,
 ) -> None:
-    """Measure what is missing of a plan in a run folder, while the lock on the GPU is held."""
+    """Measure what is missing of a plan in a run folder, while the lock on the GPU is held.
+
+    `stamped`: libraries with stamps by variant id; None: they are built.
+    """
     record = begin(run, request, builds, keys)
     _say_edited(run, record, reporter)
     measurement = Measurement(
@@ -214,7 +220,8 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         meanwhile=request.meanwhile,
         took=run.seconds(),
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
-        stamped=_build_stamped(request, builds, reporter),
+        stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
+        on_attempt=request.on_attempt,
     )
     with _deletion_named(run), measurement:
         _adopt_early(request.early, run, measurement)
@@ -224,12 +231,24 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         for place, step in enumerate(agenda, start=1):
             with _record_updated(measurement, record, watch):
                 _measure_step(request, measurement, step, agenda[place:], watch)
-        if _explains(request):
+        if explains(request):
             with _record_updated(measurement, record, watch):
                 _measure_explained(request, measurement, reporter, watch)
         if request.timeline:
             with _record_updated(measurement, record, watch):
                 _measure_timeline(request, measurement, watch)
+
+
+def decide_steps(request: MeasureRequest, measurement: Measurement) -> None:
+    """Go through all that is measured before anything is explained, and timelines.
+
+    For a measurement that makes nothing: it learns what would be missing.
+    """
+    agenda = steps(request.plan)
+    for place, step in enumerate(agenda, start=1):
+        _measure_step(request, measurement, step, agenda[place:], Stopwatch())
+    if request.timeline:
+        _measure_timeline(request, measurement, Stopwatch())
 
 
 def begin(
@@ -248,7 +267,7 @@ def begin(
     return record
 
 
-def _build_stamped(
+def build_all_stamped(
     request: MeasureRequest, builds: Sequence[BuildResult], reporter: ProgressReporter
 ) -> dict[str, str]:
     """Libraries with stamps by variant id; none where no session of the plan wants them."""
@@ -301,7 +320,7 @@ def _record_updated(
     finally:
         if measurement.run.exists():  # one that was deleted meanwhile is not begun anew by halves
             opened = {**record.opened, **_opened_meanwhile(measurement)}
-            measurement.run.write_record(replace(_with_stages(record, watch), opened=opened))
+            measurement.run.write_record(replace(with_stages(record, watch), opened=opened))
             run, seconds = measurement.run, measurement.seconds
             run.write_seconds(measurement.took, seconds.spans)
 
@@ -341,7 +360,7 @@ def _say_edited(run: RunFolder, record: RunRecord, reporter: ProgressReporter) -
         )
 
 
-def _explains(request: MeasureRequest) -> bool:
+def explains(request: MeasureRequest) -> bool:
     """Whether ncu explains cells: where it counts them.
 
     Not where kernels wait for one another: what tells why is counted kernel by kernel, and such a
@@ -362,6 +381,24 @@ def _measure_explained(
 ) -> None:
     """Count all that tells why, of the cells that the answer is about or that are asked for."""
     samples = measurement.samples()
+    say_not_explained(request, measurement, samples, reporter)
+    session = explained_session(request, measurement, samples)
+    if not session.visits:
+        return
+    try:
+        with watch.stage(session.name):
+            measurement.measure(session, f"{session.name}, why")
+    except EnvironmentUnusable as problem:  # an older ncu may lack a section
+        reporter.warn(f"Not explained: {problem.message}")
+
+
+def say_not_explained(
+    request: MeasureRequest,
+    measurement: Measurement,
+    samples: pd.DataFrame,
+    reporter: ProgressReporter,
+) -> None:
+    """Print how many cells are passed over because explaining them takes too long."""
     if request.explain is None and (many := many_kernels(samples)):
         reporter.say(
             f"Not explained: {len(many)} cells that launch more than {MOST_KERNELS} kernels; "
@@ -372,17 +409,9 @@ def _measure_explained(
             f"Not explained: {len(long)} commands of which ncu profiles more than {MOST_KERNELS} "
             "launches; --explain CELL does it."
         )
-    session = _explain_session(request, measurement, samples)
-    if not session.visits:
-        return
-    try:
-        with watch.stage(session.name):
-            measurement.measure(session, f"{session.name}, why")
-    except EnvironmentUnusable as problem:  # an older ncu may lack a section
-        reporter.warn(f"Not explained: {problem.message}")
 
 
-def _explain_session(
+def explained_session(
     request: MeasureRequest, measurement: Measurement, samples: pd.DataFrame
 ) -> SessionPlan:
     """Session that explains the cells that are asked for, or those that samples point to.
@@ -471,8 +500,8 @@ def _upcoming(
     delta = request.loaded.experiment.margin_pct / 100
     samples = measurement.samples()
     upcoming = list(foreseen(request.plan, following, samples, delta=delta))
-    if _explains(request):
-        explained = _explain_session(request, measurement, samples)
+    if explains(request):
+        explained = explained_session(request, measurement, samples)
         upcoming.append(explained if len(samples) else replace(explained, visits=()))
     return upcoming
 
@@ -525,13 +554,13 @@ def _record(request: MeasureRequest, run: RunFolder, keys: Mapping[str, str]) ->
         stages=earlier.stages if earlier else {},
         spec_path=request.loaded.shown_path,
         overrides=request.loaded.flags,
-        timelines=_timeline_settings(request, earlier),
+        timelines=timeline_settings(request, earlier),
         number=earlier.number if earlier else next_number(request.out, name),
         opened=_opened_now(request, run),
     )
 
 
-def _timeline_settings(
+def timeline_settings(
     request: MeasureRequest, earlier: RunRecord | None
 ) -> dict[str, Mapping[str, Any]]:
     """Settings of timelines by collector; the earlier ones where this run makes none."""
@@ -541,7 +570,7 @@ def _timeline_settings(
     return {**(earlier.timelines if earlier else {}), **today}
 
 
-def _with_stages(record: RunRecord, watch: Stopwatch) -> RunRecord:
+def with_stages(record: RunRecord, watch: Stopwatch) -> RunRecord:
     """Add the seconds of this execution to those of earlier ones."""
     names = dict.fromkeys([*record.stages, *watch.stages])
     seconds = {n: record.stages.get(n, 0.0) + watch.stages.get(n, 0.0) for n in names}

@@ -119,6 +119,8 @@ class Measurement:
     """What is done once, beside the start of the first session, in a thread of its own."""
     stamped: Mapping[str, str] = field(default_factory=dict)
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
+    on_attempt: Callable[[Path], None] | None = None
+    """Called with the folder of each attempt when all of its files are written."""
     _templates: Templates = field(init=False)
     _waiting_room: WaitingRoom = field(init=False)
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
@@ -216,6 +218,10 @@ class Measurement:
     def _attempts(self) -> list[Loaded]:
         """Every attempt of the run so far; each is read once."""
         return [self._load(attempt) for attempt in self.run.attempts()]
+
+    def missing(self, session: SessionPlan) -> tuple[Visit, ...]:
+        """Visits of a session that no attempt has made."""
+        return self._missing(session, self._attempts(), frozenset())
 
     def measure(
         self, session: SessionPlan, title: str = "", upcoming: Sequence[SessionPlan] = ()
@@ -393,6 +399,7 @@ class Measurement:
             finish_attempt(end.folder, self._attempt_result(end))
             self._packing.submit(compress_reports, end.folder)
             self._check_kernels(self.run.attempt(end.folder))
+            self._written(end.folder)
             if end.blamed is not None:
                 progress.failed(end.blamed.cell, f"{end.blamed.outcome}: {end.blamed.cause}")
 
@@ -409,6 +416,11 @@ class Measurement:
                 limit=_most_visits(session),
             )
             has_samples = has_samples or bool(recovered.measured)
+
+    def _written(self, folder: Path) -> None:
+        """Hand on the folder of an attempt that is complete."""
+        if self.on_attempt is not None:
+            self.on_attempt(folder)
 
     def _session_started(self, expected: Sequence[SessionPlan]) -> None:
         self._waiting_room.expect(expected)
@@ -566,6 +578,7 @@ class Measurement:
             ) or ((Outcome.PARTS_DIFFER, fault) if fault else None)
             result = _command_result([visit.cell], end, failure)
             finish_attempt(folder, replace(result, gpu_processes=self._gpu_processes[folder]))
+            self._written(folder)
             self._packing.submit(compress_reports, folder)
             has_samples = has_samples or measured
             if failure is None:
@@ -618,6 +631,7 @@ class Measurement:
             self.run.write_command(folder, line)
             end, failure = run_check(program, command, folder)
             finish_attempt(folder, _command_result(checked, end, failure))
+            self._written(folder)
             failed |= dict.fromkeys(checked, failure) if failure is not None else {}
         return failed
 

@@ -34,6 +34,7 @@ from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
 from profiler.run_folder.load.part_cells import cells_of_parts, planned_cell
 from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
+from profiler.run_folder.load.workers import worker_notices
 from profiler.runner import protocol
 
 
@@ -156,6 +157,7 @@ def gather(
         *_notices(attempts),
         *_trust_notices(plan, objections),
         *_recheck_notices(attempts),
+        *worker_notices(plan, attempts),
         *clock_notices_of(plan, attempts),
     )
     ranges = _first_ranges(counting_ranges(plan, attempts))

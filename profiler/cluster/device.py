@@ -1,0 +1,60 @@
+"""What a worker measures on, and the resources of Dask by which it is found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.errors import EnvironmentUnusable
+from profiler.machine.environment import find_gpu, probe_environment
+from profiler.model import Environment
+
+GPU_RESOURCE = "GPU"
+"""Each worker has one, and each problem takes one: so a GPU measures one problem at a time."""
+
+
+@dataclass(frozen=True)
+class Device:
+    """Model and driver: what workers of one run have in common."""
+
+    model: str
+    driver: str | None = None
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """Resources that a worker with such a device has, and that its tasks ask for.
+
+        So Dask gives no problem to a worker with another model or driver, whenever it comes.
+        """
+        return {GPU_RESOURCE: 1, str(self): 1}
+
+    def __str__(self) -> str:
+        return self.model if self.driver is None else f"{self.model}, driver {self.driver}"
+
+
+def device_of(environment: Environment) -> Device:
+    """Device of a run in an environment; without a GPU, the processor."""
+    if environment.gpu is None:
+        return Device(environment.cpu or "an unnamed processor")
+    return Device(environment.gpu, environment.driver)
+
+
+def environment_here(*, cpu: bool) -> Environment:
+    """Environment of a worker here: of the first GPU that is visible, or of the processor.
+
+    Raises EnvironmentUnusable where no GPU is visible.
+    """
+    gpu = None if cpu else find_gpu()
+    if gpu is None and not cpu:
+        raise EnvironmentUnusable(
+            "No NVIDIA GPU is visible on this machine.",
+            remedy="`profiler doctor` shows what is missing; --device cpu measures on the CPU.",
+        )
+    return probe_environment(gpu=gpu)
+
+
+def device_among(resources: object) -> str | None:
+    """Name of the device in the resources of a worker; None where it is none of this program's."""
+    if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
+        return None
+    names = [name for name in resources if name != GPU_RESOURCE]
+    return names[0] if len(names) == 1 else None

@@ -1,0 +1,87 @@
+"""The order to measure one problem, as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+import profiler
+from profiler.model import BuildResult, Plan
+from profiler.planning.spec import LoadedSpec, check_document
+from profiler.planning.spec.source import read_text
+from profiler.run_folder.documents import checked_dataclass
+
+
+@dataclass(frozen=True)
+class Job:
+    """All versions of one problem, to be measured on one GPU."""
+
+    task: str
+    """Key of the task at the scheduler."""
+    queue: str
+    """Name of the queue that results go to."""
+    problem: str
+    spec_text: str
+    spec_path: str
+    """As seen from the folder in which the coordinator works, and from that of the worker."""
+    overrides: tuple[str, ...]
+    plan: Plan
+    """Of this problem alone, with the sessions of the whole experiment."""
+    builds: tuple[BuildResult, ...]
+    """The library of each is the hash of its content."""
+    stamped: Mapping[str, str]
+    """Variant id → hash of its library with stamps."""
+    sources: Mapping[str, str]
+    """Cell id → hash of the files behind it, which a worker must have as well."""
+    device: str
+    """Model and driver that all GPUs of the run have."""
+    timeline: bool = False
+    explain: str | None = None
+    """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
+    quiet: bool = False
+    """Whether the worker prints nothing, because it has the terminal of the coordinator."""
+    profiler_version: str = field(default=profiler.__version__)
+
+    def text(self) -> str:
+        """The order as JSON."""
+        return json.dumps(asdict(self))
+
+    def spec(self) -> LoadedSpec:
+        """The experiment, as a file that lies where the worker has its own."""
+        document = read_text(Path(self.spec_path), self.spec_text)
+        return check_document(document, overrides=self.overrides)
+
+
+def read_job(text: str) -> Job:
+    """The order in a JSON text; raises UsageError where it is of another version."""
+    return checked_dataclass("the order of the coordinator", text.encode(), Job)
+
+
+WITHOUT_EXPLANATIONS = "collect.explain=false"
+"""Override: what is explained depends on all problems, and so it is decided by the coordinator."""
+
+
+def part_of(plan: Plan, problem: str) -> Plan:
+    """The cells and visits of one problem, in the sessions of the whole plan."""
+    cells = tuple(cell for cell in plan.cells if cell.problem.id == problem)
+    ids = {cell.id for cell in cells}
+    sessions = tuple(
+        replace(session, visits=tuple(visit for visit in session.visits if visit.cell in ids))
+        for session in plan.sessions
+    )
+    return replace(plan, cells=cells, sessions=sessions, excluded=())
+
+
+def builds_of(plan: Plan, builds: Sequence[BuildResult]) -> tuple[BuildResult, ...]:
+    """Builds of the variants that a plan has."""
+    variants = {variant.id for variant in plan.variants}
+    return tuple(build for build in builds if build.variant in variants)
+
+
+def path_from_here(path: Path) -> str:
+    """Path of a file from the working folder, absolute where it lies elsewhere."""
+    here = Path.cwd()
+    absolute = here / path
+    return str(absolute.relative_to(here) if absolute.is_relative_to(here) else absolute)

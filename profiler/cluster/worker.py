@@ -1,0 +1,54 @@
+"""A worker of Dask for the GPU here: it measures one problem at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import tempfile
+from pathlib import Path
+
+from distributed import Security, Worker
+
+from profiler.cluster import problem_task
+from profiler.cluster.connection import hush_dask, worker_name
+from profiler.cluster.device import device_of
+from profiler.errors import EnvironmentUnusable
+from profiler.model import Environment
+
+_NO_LIMIT = 0
+"""Of memory: a worker holds libraries and results, and its sessions are other processes."""
+
+
+def serve(
+    address: str, environment: Environment, security: Security | None, scratch: Path | None
+) -> None:
+    """Take tasks of a scheduler until it is gone or this process is ended.
+
+    `scratch`: folder for runs under way and libraries; None: a temporary one.
+    """
+    hush_dask(logging.WARNING)
+    with tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-") as temporary:
+        folder = str(scratch or temporary)
+        try:
+            asyncio.run(_serve(address, environment, security, folder))
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise EnvironmentUnusable(
+                f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
+                remedy="Start one with `dask scheduler`. A GPU can have one worker only.",
+            ) from error
+
+
+async def _serve(
+    address: str, environment: Environment, security: Security | None, folder: str
+) -> None:
+    async with Worker(
+        address,
+        nthreads=1,
+        resources=device_of(environment).resources,
+        name=worker_name(environment),
+        memory_limit=_NO_LIMIT,
+        local_directory=folder,
+        security=security,
+        preload=[problem_task.__name__],
+    ) as worker:
+        await worker.finished()

@@ -1,0 +1,156 @@
+"""What needs Dask: `profiler worker`, and having workers measure an experiment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
+from profiler.machine.requirements import Machine
+from profiler.model import Plan
+from profiler.planning.space import Space
+from profiler.planning.spec import LoadedSpec
+from profiler.sessions.overlap.recorder import SecondsRecorder
+from profiler.sessions.progress import ProgressReporter
+
+if TYPE_CHECKING:
+    from profiler.cluster.connection import Certificates
+    from profiler.cluster.coordinator import MeasuredDevice
+
+_CPU = "cpu"
+
+
+@dataclass(frozen=True)
+class TlsFiles:
+    """Flags of TLS."""
+
+    ca: Path | None = None
+    cert: Path | None = None
+    key: Path | None = None
+
+
+@dataclass(frozen=True)
+class WorkerRequest:
+    """Flags of `profiler worker`."""
+
+    address: str
+    device: str | None = None
+    scratch: Path | None = None
+    tls: TlsFiles = field(default_factory=TlsFiles)
+    quiet: bool = False
+    color: str = "auto"
+
+
+def require_dask(what: str) -> None:
+    """Raise EnvironmentUnusable where Dask is not installed."""
+    if find_spec("distributed") is None:
+        raise EnvironmentUnusable(
+            f"{what} needs Dask, which is not installed.",
+            remedy="pip install 'kernel-profiler[cluster]'",
+        )
+
+
+def certificates(tls: TlsFiles) -> Certificates:
+    """Files of TLS as the cluster takes them."""
+    from profiler.cluster.connection import Certificates
+
+    return Certificates(tls.ca, tls.cert, tls.key)
+
+
+def run_worker(request: WorkerRequest) -> ExitCode:
+    """Check the machine as `doctor` does, then measure until the scheduler is gone."""
+    require_dask("profiler worker")
+    from profiler.cluster.connection import check_address, say_if_plain
+    from profiler.cluster.device import device_of, environment_here
+    from profiler.cluster.worker import serve
+
+    reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
+    security = certificates(request.tls).security()
+    check_address(request.address, secured=security is not None)
+    cpu = request.device == _CPU
+    if request.device is not None and not cpu:
+        _show_only(request.device)
+    environment = environment_here(cpu=cpu)
+    if not cpu and not _is_usable(request.color):
+        return ExitCode.ENVIRONMENT
+    say_if_plain(request.address, reporter)
+    reporter.say(f"Measuring on {device_of(environment)} for {request.address}.")
+    serve(request.address, environment, security, request.scratch)
+    reporter.say("The scheduler is gone.")
+    return ExitCode.COMPLETE
+
+
+def _show_only(device: str) -> None:
+    """Let this process and what it starts see one GPU; raises UsageError where there is none."""
+    from profiler.machine.environment import VISIBLE_VARIABLE, visible_gpus
+
+    name, _, number = device.partition(":")
+    gpus = visible_gpus()
+    if name != "cuda" or not number.isdecimal() or int(number) >= len(gpus):
+        raise UsageError(
+            f"--device {device}: neither cpu nor one of the {len(gpus)} GPUs here, cuda:0 and on"
+        )
+    os.environ[VISIBLE_VARIABLE] = gpus[int(number)].uuid or number
+
+
+def _is_usable(color: str) -> bool:
+    """Whether nothing essential is missing here; else the table of `doctor` is printed."""
+    from profiler.machine.doctor import essential_missing, examine
+    from profiler.render.console.lists import doctor_table
+    from profiler.sessions.progress import make_console
+
+    checks = examine()
+    if not essential_missing(checks):
+        return True
+    make_console(color).print(doctor_table(checks))
+    return False
+
+
+# ---- an experiment that workers measure ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class WorkersRequest:
+    """An experiment, and the workers that measure it."""
+
+    workers: str
+    loaded: LoadedSpec
+    planned: Callable[[Machine], tuple[Plan, Space]]
+    out: Path
+    fresh: bool
+    created: str
+    seconds: SecondsRecorder
+    timeline: bool
+    explain: str | None
+    mixed: bool
+    tls: TlsFiles
+
+
+def measured_on_workers(
+    request: WorkersRequest, reporter: ProgressReporter
+) -> tuple[MeasuredDevice, ...]:
+    """What the workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
+    require_dask("--workers")
+    from profiler.cluster.connection import LOCAL, connected
+    from profiler.cluster.coordinator import ClusterRequest, measure_on_workers
+
+    asked = ClusterRequest(
+        loaded=request.loaded,
+        planned=request.planned,
+        out=request.out,
+        fresh=request.fresh,
+        created=request.created,
+        seconds=request.seconds,
+        timeline=request.timeline,
+        explain=request.explain,
+        mixed=request.mixed,
+    )
+    cpu = request.loaded.experiment.collect.device == _CPU
+    tls = certificates(request.tls)
+    with connected(request.workers, tls, reporter, cpu=cpu) as client:
+        local = request.workers.startswith(LOCAL)
+        return measure_on_workers(client, asked, reporter, local=local)

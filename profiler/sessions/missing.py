@@ -1,0 +1,102 @@
+"""What is missing of a plan in a run folder, found out without measuring anything.
+
+The same code decides as when it is measured: a measurement that stops where it would start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from profiler.model import BuildResult
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.load.attempts import Loaded
+from profiler.sessions.measure import (
+    MeasureRequest,
+    decide_steps,
+    explained_session,
+    explains,
+    say_not_explained,
+)
+from profiler.sessions.measurement import Measurement
+from profiler.sessions.progress import ProgressReporter
+
+
+class _VisitsMissingError(Exception):
+    """A session has visits to make."""
+
+
+@dataclass
+class _Dry(Measurement):
+    """A measurement that makes no visit."""
+
+    def _make(self, *_: object) -> None:
+        raise _VisitsMissingError
+
+
+def is_measured(  # noqa: PLR0913 - all but two by keyword
+    run: RunFolder,
+    request: MeasureRequest,
+    *,
+    builds: Sequence[BuildResult],
+    keys: Mapping[str, str],
+    stamped: Mapping[str, str],
+    read: dict[Path, Loaded],
+) -> bool:
+    """Whether a run folder has every visit of a plan but those that explain cells.
+
+    `read`: attempts that were read already, with these keys; those that are read now are added.
+    """
+    with _dry(run, request, builds, keys, stamped, read) as measurement:
+        try:
+            decide_steps(request, measurement)
+        except _VisitsMissingError:
+            return False
+    return True
+
+
+def cells_to_explain(
+    run: RunFolder,
+    request: MeasureRequest,
+    *,
+    builds: Sequence[BuildResult],
+    keys: Mapping[str, str],
+    reporter: ProgressReporter,
+) -> tuple[str, ...]:
+    """Ids of the cells that are to be explained by what was measured, and are not yet."""
+    if not explains(request):
+        return ()
+    with _dry(run, request, builds, keys, {}, {}) as measurement:
+        samples = measurement.samples()
+        say_not_explained(request, measurement, samples, reporter)
+        session = explained_session(request, measurement, samples)
+        return tuple(dict.fromkeys(visit.cell for visit in measurement.missing(session)))
+
+
+def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
+    run: RunFolder,
+    request: MeasureRequest,
+    builds: Sequence[BuildResult],
+    keys: Mapping[str, str],
+    stamped: Mapping[str, str],
+    read: dict[Path, Loaded],
+) -> _Dry:
+    nobody = Console(quiet=True)
+    return _Dry(
+        loaded=request.loaded,
+        plan=request.plan,
+        machine=request.machine,
+        run=run,
+        builds=builds,
+        keys=keys,
+        lock_file=Path(),
+        reporter=ProgressReporter(nobody, nobody, quiet=True),
+        space=request.space,
+        opened=run.record().opened if run.exists() else {},
+        earlier=frozenset(attempt.folder for attempt in run.attempts()),
+        stamped=stamped,
+        _loaded=read,
+    )

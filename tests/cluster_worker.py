@@ -1,0 +1,52 @@
+"""`profiler worker` with a GPU that is made up, and with faults.
+
+Arguments: JSON with `gpu`, the fields of an Environment, and maybe `fault`; then the address.
+"""
+
+import json
+import resource
+import sys
+from dataclasses import replace
+
+from profiler.cli import main
+from profiler.cluster import device, problem_task
+from profiler.machine import requirements
+
+SMALL_DISK_BYTES = 600
+"""Less than any file of an attempt has but the first."""
+
+
+def made_up(gpu):
+    real = requirements.probe_environment
+
+    def probe_environment(**options):
+        return replace(real(**options), **gpu)
+
+    requirements.probe_environment = device.probe_environment = probe_environment
+
+
+def fill_disk():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL_DISK_BYTES, SMALL_DISK_BYTES))
+
+
+def corrupt_what_is_sent():
+    real = problem_task.packed
+
+    def packed(document, files=None):
+        parcel = real(document, files)
+        changed = {name: content + b" " for name, content in parcel["files"].items()}
+        return {**parcel, "files": changed}
+
+    problem_task.packed = packed
+
+
+FAULTS = {"full_disk": fill_disk, "corrupted": corrupt_what_is_sent}
+
+
+if __name__ == "__main__":
+    facts, address = json.loads(sys.argv[1]), sys.argv[2]
+    made_up(facts["gpu"])
+    if "fault" in facts:
+        FAULTS[facts["fault"]]()
+    sys.argv = ["profiler", "worker", address, "--device", "cpu", "--scratch", facts["scratch"]]
+    main()

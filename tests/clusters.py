@@ -1,0 +1,82 @@
+"""A scheduler of Dask on loopback, workers with GPUs that are made up, and coordinators."""
+
+import json
+import shutil
+import socket
+from contextlib import suppress
+from pathlib import Path
+
+from whole_runs import wait_for
+
+MODEL, DRIVER = "Made-up GPU", "580.1"
+
+
+class Cluster:
+    """Its processes are forks of the fork server, which are processes as real as others."""
+
+    def __init__(self, command_line):
+        self.line = command_line
+        self.folder = command_line.folder
+        shutil.copy(Path(__file__).with_name("cluster_worker.py"), self.folder)
+        self.port = free_port()
+        self.scheduler = None
+        self.workers = []
+
+    @property
+    def address(self):
+        return f"tcp://127.0.0.1:{self.port}"
+
+    def _start(self, module, *arguments, **environment):
+        return self.line.fork_server.start(
+            module,
+            [str(argument) for argument in arguments],
+            cwd=self.folder,
+            environment=self.line.changed(environment),
+        )
+
+    def start_scheduler(self):
+        options = ("--host", "127.0.0.1", "--port", self.port, "--no-dashboard")
+        self.scheduler = self._start("distributed.cli.dask_scheduler", *options)
+        wait_for(lambda: answers(self.port))
+
+    def start_worker(self, name, *, fault=None, driver=DRIVER, **environment):
+        uuid = f"GPU-{name}-0000"
+        facts = {
+            "gpu": {"gpu": MODEL, "gpu_uuid": uuid, "driver": driver},
+            "scratch": str(self.folder / "scratch" / name),
+            **({"fault": fault} if fault else {}),
+        }
+        worker = self._start("cluster_worker", json.dumps(facts), self.address, **environment)
+        self.workers.append(worker)
+        wait_for(lambda: "Measuring on" in worker.written()[1])
+        return worker
+
+    def start_coordinator(self, spec, *flags, **environment):
+        arguments = ("run", spec, "--workers", self.address, "--no-report", *flags)
+        return self._start("profiler", *arguments, **environment)
+
+    def measure(self, spec, *flags, **environment):
+        return self.line.measure(spec, "--workers", self.address, *flags, **environment)
+
+    def close(self):
+        for process in filter(None, (*self.workers, self.scheduler)):
+            end(process)
+
+
+def end(process):
+    """Kill a process with SIGKILL, and only it: what it started finds out by itself."""
+    process.kill()
+    process.wait(timeout=60)
+    process.close()
+
+
+def free_port():
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return listening.getsockname()[1]
+
+
+def answers(port):
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False

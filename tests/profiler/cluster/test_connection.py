@@ -1,0 +1,157 @@
+"""Which workers are reached, and what is refused or said before."""
+
+import importlib.util
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from profiler.cluster import connection
+from profiler.cluster.connection import Certificates, check_address, say_if_plain
+from profiler.cluster.device import Device, device_among, device_of
+from profiler.commands.run import RunRequest, written_runs_of_workers
+from profiler.errors import EnvironmentUnusable, UsageError
+from profiler.machine.environment import Gpu
+from profiler.model import Environment
+from profiler.sessions.progress import ProgressReporter
+
+H200 = Environment(gpu="NVIDIA H200", gpu_uuid="GPU-1", driver="580.1", cpu="a processor")
+SPEC = """\
+name: mine
+workload: profiler.kernels.waves
+variants: {matrix: {blocks_per_sm: [1, 2, 4], chains: [1]}}
+problems: {matrix: {waves: [1]}}
+"""
+
+
+@pytest.fixture
+def said() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def reporter(said: io.StringIO) -> ProgressReporter:
+    console = Console(file=said, width=200)
+    return ProgressReporter(console, console)
+
+
+@pytest.mark.parametrize(
+    ("address", "secured"),
+    [("tcp://127.0.0.1:8786", False), ("tls://scheduler:8786", True), ("tcp://[::1]:1", False)],
+)
+def test_addresses(address: str, secured: bool) -> None:
+    check_address(address, secured=secured)
+
+
+@pytest.mark.parametrize(
+    ("address", "secured"),
+    [
+        ("scheduler:8786", False),
+        ("http://scheduler:8786", False),
+        ("tcp://", False),
+        ("tls://scheduler:8786", False),
+        ("tcp://scheduler:8786", True),
+    ],
+)
+def test_addresses_that_are_refused(address: str, secured: bool) -> None:
+    with pytest.raises(UsageError, match=r"tls://"):
+        check_address(address, secured=secured)
+
+
+@pytest.mark.parametrize(
+    ("address", "lines"),
+    [
+        ("tcp://10.0.0.7:8786", 1),
+        ("tcp://scheduler:8786", 1),
+        ("tcp://127.0.0.1:8786", 0),
+        ("tcp://[::1]:8786", 0),
+        ("tcp://localhost:8786", 0),
+        ("tls://scheduler:8786", 0),
+    ],
+)
+def test_a_plain_connection_over_a_network_is_said_in_one_line(
+    address: str, lines: int, said: io.StringIO, reporter: ProgressReporter
+) -> None:
+    say_if_plain(address, reporter)
+    assert said.getvalue().count("\n") == lines
+
+
+def test_tls_needs_all_of_its_files(tmp_path: Path) -> None:
+    pem = tmp_path / "ca.pem"
+    pem.touch()
+    assert Certificates().security() is None
+    with pytest.raises(UsageError, match="all three or none"):
+        Certificates(ca=pem, cert=pem).security()
+    with pytest.raises(UsageError, match="no such file"):
+        Certificates(pem, pem, tmp_path / "key.pem").security()
+    security = Certificates(pem, pem, pem).security()
+    assert security is not None
+    assert security.require_encryption
+    assert security.get_tls_config_for_role("worker")["key"] == str(pem)
+
+
+def test_devices_are_told_apart_by_model_and_driver() -> None:
+    device = device_of(H200)
+    assert device == Device("NVIDIA H200", "580.1")
+    assert device_of(Environment(cpu="a processor")) == Device("a processor")
+    assert device_among(device.resources) == str(device) == "NVIDIA H200, driver 580.1"
+    assert device_among({}) is None
+    assert device_among({"GPU": 1}) is None
+    assert device_among({"memory": 1}) is None
+
+
+@pytest.mark.parametrize(
+    ("workers", "why"),
+    [("local:0", "a number"), ("local:two", "a number"), ("local:3", "shows 2 GPUs")],
+)
+def test_as_many_local_workers_as_there_are_gpus(
+    workers: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gpus = (Gpu(name="NVIDIA H200", uuid="GPU-1"), Gpu(name="NVIDIA H200", uuid="GPU-2"))
+    monkeypatch.setattr(connection, "visible_gpus", lambda: gpus)
+    with pytest.raises(UsageError, match=why):
+        connection._local_environments(workers, cpu=False)
+    two = connection._local_environments("local:2", cpu=False)
+    options = [connection._worker_options(environment, "scratch") for environment in two]
+    assert [option["env"] for option in options] == [
+        {"CUDA_VISIBLE_DEVICES": "GPU-1"},
+        {"CUDA_VISIBLE_DEVICES": "GPU-2"},
+    ]
+    assert [option["name"] for option in options] == ["GPU-1", "GPU-2"]
+    assert all(option["nthreads"] == option["resources"]["GPU"] == 1 for option in options)
+
+
+def _request(tmp_path: Path, text: str = SPEC, **flags: Any) -> RunRequest:
+    spec = tmp_path / "mine.yaml"
+    spec.write_text(text)
+    return RunRequest(spec, tmp_path / "reports", workers="local:2", **flags)
+
+
+def test_without_dask_it_says_what_to_install(
+    tmp_path: Path, reporter: ProgressReporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = importlib.util.find_spec
+    monkeypatch.setattr(
+        "profiler.commands.workers.find_spec",
+        lambda name: None if name == "distributed" else real(name),
+    )
+    with pytest.raises(EnvironmentUnusable, match="needs Dask") as raised:
+        written_runs_of_workers(_request(tmp_path), reporter)
+    assert raised.value.remedy == "pip install 'kernel-profiler[cluster]'"
+
+
+@pytest.mark.parametrize(
+    ("text", "flags", "why"),
+    [
+        (f"{SPEC}search: {{budget: 2}}\n", {}, "is a search"),
+        (SPEC, {"overrides": ("collect.device=cuda:1",)}, "a GPU of one machine"),
+        (SPEC, {"replay": Path("recording")}, "--replay does not"),
+    ],
+)
+def test_what_workers_cannot_be_asked_for(
+    text: str, flags: dict[str, Any], why: str, tmp_path: Path, reporter: ProgressReporter
+) -> None:
+    with pytest.raises(UsageError, match=why):
+        written_runs_of_workers(_request(tmp_path, text, **flags), reporter)

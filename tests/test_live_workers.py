@@ -1,0 +1,302 @@
+"""Whole runs on workers of Dask: coordinator, scheduler and workers on loopback, and a fake ncu."""
+
+import gzip
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from clusters import DRIVER, MODEL, Cluster, end
+from whole_runs import SECRET, TESTS, attempts, finish, visits_of, wait_for
+
+from profiler.cluster.parcels import content_hash
+
+TILES = str(TESTS / "workloads/tiles.py")
+STAMPED = TESTS / "workloads/stamped"
+ROWS = (4, 8, 16)
+
+
+def write_tiles(line, name="mine", rows=ROWS, **fields):
+    """Spec of three variants whose times are made up by the fake ncu."""
+    collect = {"device": "cpu", "blocks": 6, "final_blocks": 0, "warmups": 0}
+    collect |= {"metrics": ["duration_ns", "cycles"], **fields.pop("collect", {})}
+    variants = [{"name": f"x{x}", "params": {"x": x, "y": 2}} for x in (4, 5)]
+    return line.write_spec(
+        name,
+        workload=TILES,
+        baseline="base",
+        variants={"list": [{"name": "base"}, *variants]},
+        problems={"matrix": {"rows": list(rows)}},
+        collect=collect,
+        **fields,
+    )
+
+
+def summary(run):
+    return json.loads((run / "summary.json").read_text())
+
+
+def results(run):
+    """What is true of the cells of a run, whoever measured them."""
+    return [(cell["id"], cell["outcome"], cell["metrics"]) for cell in summary(run)["cells"]]
+
+
+def visits(run):
+    return [visit for folder in attempts(run) for visit in visits_of(folder)]
+
+
+def workers_of(run):
+    """Worker of each attempt."""
+    return [json.loads((folder / "worker.json").read_text()) for folder in attempts(run)]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory, command_line):
+    cluster = Cluster(command_line(tmp_path_factory.mktemp("cluster")))
+    cluster.start_scheduler()
+    cluster.start_worker("one")
+    cluster.start_worker("slow", FAKE_NCU_SLOW_S=0.02)
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(scope="module")
+def measured(cluster):
+    """Spec, the run of this machine alone, the run of two workers, and what was said."""
+    spec = write_tiles(cluster.line, collect={"explain": True})
+    alone = cluster.line.measure(spec, "--out", "alone")
+    assert alone.code == 0, alone.err
+    (run_alone,) = sorted((cluster.folder / "alone/mine").glob("[0-9]*"))
+    done = cluster.measure(spec)
+    assert done.code == 0, done.err
+    (run,) = cluster.line.runs()
+    return spec, run_alone, run, done
+
+
+def test_two_workers_find_what_one_machine_finds(measured):
+    _, alone, run, done = measured
+    assert results(run) == results(alone)
+    assert "2 workers: Made-up GPU, driver 580.1." in done.err
+    assert "(3 of 3 problems)" in done.err
+
+
+def test_every_visit_was_made_once_and_says_by_which_gpu(measured):
+    _, alone, run, _ = measured
+    assert sorted(visits(run)) == sorted(visits(alone))
+    explained = [folder for folder in attempts(run) if folder.name.startswith("ncu-explain")]
+    assert explained, "decided when all problems were measured"
+    assert all((folder / "rules.csv.gz").exists() for folder in explained)
+    workers = workers_of(run)
+    assert {worker["name"] for worker in workers} == {"worker-1", "worker-2"}
+    assert all((worker["gpu"], worker["driver"]) == (MODEL, DRIVER) for worker in workers)
+    assert all(worker["gpu_uuid"].startswith("gpu-") for worker in workers), "a hash"
+    (notice,) = [n for n in summary(run)["notices"] if n["kind"] == "several_gpus"]
+    for worker in workers:
+        assert f"{worker['name']} ({worker['gpu_uuid']})" in notice["text"]
+    assert json.loads((run / "run.json").read_text())["environment"]["gpu_uuid"] is None
+
+
+def test_spans_of_workers_are_on_the_clock_of_the_coordinator(measured):
+    _, _, run, _ = measured
+    (spans,) = json.loads((run / "seconds.json").read_text())["executions"]
+    rows = {span["row"] for span in spans}
+    assert {folder.name for folder in attempts(run)} < rows
+    drawn = next(span for span in spans if span["step"] == "finds and draws")
+    measuring = [span for span in spans if span["step"] == "measures"]
+    assert all(0 < span["begin_s"] < span["end_s"] < drawn["end_s"] for span in measuring)
+
+
+def test_nothing_private_of_a_worker_leaves_the_run_folder(cluster, measured):
+    _, _, run, _ = measured
+    assert cluster.line("record", run, "recorded").code == 0
+    shared = [file for file in (cluster.folder / "recorded").rglob("*") if file.is_file()]
+    assert any(file.name == "worker.json" for file in shared)
+    for file in shared:
+        text = file.read_bytes()
+        text = gzip.decompress(text) if file.suffix == ".gz" else text
+        for private in (b"GPU-one", b"GPU-slow", SECRET.encode(), bytes(cluster.folder)):
+            assert private not in text, file
+
+
+def test_the_same_command_goes_on_by_what_is_there(cluster, measured):
+    """Also where the GPU that measured a problem is not among the workers any more."""
+    spec, _, run, _ = measured
+    made = attempts(run)
+    again = cluster.measure(spec)
+    assert again.code == 0, again.err
+    assert again.err.count("nothing is missing") == len(ROWS)
+    (lost,) = [folder for folder in made if "rows=16" in str(visits_of(folder)[0])]
+    lost.rename(cluster.folder / "lost")
+    third = cluster.measure(spec)
+    assert third.err.count("nothing is missing") == len(ROWS) - 1
+    assert "rows=16: measured" in third.err
+    assert cluster.line.runs() == [run]
+    assert len(attempts(run)) == len(made)
+
+
+def test_a_killed_coordinator_loses_what_was_under_way(cluster):
+    spec = write_tiles(cluster.line, "killed")
+    coordinator = cluster.start_coordinator(spec)
+    (run,) = wait_for(lambda: cluster.line.runs("killed"))
+    wait_for(lambda: list(run.glob("raw/*/session.json")))
+    end(coordinator)
+    came = visits(run)
+    assert came
+    (run / ".arriving.half").mkdir()
+    again = cluster.measure(spec)
+    assert again.code == 0, again.err
+    assert cluster.line.runs("killed") == [run]
+    assert "Resuming" in again.err
+    assert set(came) < set(visits(run))
+    assert not list(run.glob(".arriving.*"))
+    assert len(visits(run)) == len(set(visits(run))) == 6 * 4 * len(ROWS)
+
+
+def test_libraries_travel_by_their_content_and_workers_compile_nothing(cluster):
+    """Those with stamps inside their kernels, too."""
+    spec = cluster.line.write_spec(
+        "stamped",
+        workload={"module": str(STAMPED / "workload.py"), "space": str(STAMPED / "space.py")},
+        variants={"list": [{"name": n, "params": {"source": n}} for n in ("torch", "kernel")]},
+        problems={"matrix": {"n": [64]}},
+        build={"arch": "sm_90"},
+        collect={
+            "device": "cpu",
+            "collectors": ["timer", "in_kernel"],
+            "metrics": ["duration_ns"],
+            "blocks": 1,
+            "repeats": 1,
+            "warmups": 0,
+        },
+    )
+    done = cluster.measure(spec, PATH=f"{TESTS / 'fake_nvcc'}{os.pathsep}{os.environ['PATH']}")
+    assert done.code == 0, done.err
+    (run,) = cluster.line.runs("stamped")
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+    libraries = []
+    for folder in attempts(run):
+        cells = json.loads((folder / "job.json").read_text())["cells"]
+        (library,) = {cell["library"] for cell in cells if cell["library"] is not None}
+        assert Path(library).stem == content_hash(Path(library).read_bytes())
+        assert Path(library).is_relative_to(cluster.folder / "scratch")
+        libraries.append(library)
+    assert len(set(libraries)) == 2, "one of them with stamps"
+    assert (run / "raw/in-kernel.001/stamps.jsonl.gz").exists()
+
+
+def test_a_gpu_has_one_worker(cluster):
+    second = cluster.start_worker("one")
+    printed = finish(second)[2]
+    assert "no scheduler takes this worker" in printed
+    assert "A GPU can have one worker only." in printed
+
+
+def test_another_driver_is_refused_or_a_device_of_its_own(cluster):
+    cluster.start_worker("newer", driver="590.2")
+    spec = write_tiles(cluster.line, "drivers", rows=ROWS[:2])
+    done = cluster.measure(spec)
+    assert done.code == 0, done.err
+    assert f"on {MODEL}, driver 590.2, not on {MODEL}, driver 580.1." in done.err
+    (first,) = cluster.line.runs("drivers")
+    assert {worker["driver"] for worker in workers_of(first)} == {DRIVER}
+    both = cluster.measure(spec, "--mixed")
+    assert both.code == 0, both.err
+    assert both.err.count("nothing is missing") == 2
+    same, second = cluster.line.runs("drivers")
+    assert same == first
+    assert {worker["driver"] for worker in workers_of(second)} == {"590.2"}
+    assert json.loads((second / "run.json").read_text())["environment"]["driver"] == "590.2"
+    assert results(second) == results(first)
+
+
+def tls_flags(folder):
+    """Flags with a certificate that is its own authority; none where openssl is not installed."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        return []
+    cert, key = folder / "cert.pem", folder / "key.pem"
+    curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+    files = ("-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost")
+    command = [openssl, "req", "-x509", *curve, *map(str, files)]
+    subprocess.run(command, check=True, capture_output=True)
+    return ["--tls-ca", cert, "--tls-cert", cert, "--tls-key", key]
+
+
+def test_workers_of_this_host_are_started_and_ended(profiler):
+    spec = write_tiles(profiler, rows=ROWS[:1])
+    done = profiler.measure(spec, "--workers", "local:1", *tls_flags(profiler.folder))
+    assert done.code == 0, done.err
+    assert "(1 of 1 problems)" in done.err
+    assert "Dashboard: http://127.0.0.1:" in done.err
+    assert "neither encrypted" not in done.err, "it is on loopback"
+    (run,) = profiler.runs()
+    assert [worker["name"] for worker in workers_of(run)] == ["worker-1"]
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+@pytest.fixture
+def other_cluster(profiler):
+    """A cluster without workers, for tests that break it."""
+    cluster = Cluster(profiler)
+    cluster.start_scheduler()
+    yield cluster
+    cluster.close()
+
+
+def test_what_a_dead_worker_had_is_measured_by_another(other_cluster):
+    cluster = other_cluster
+    spec = write_tiles(cluster.line, rows=ROWS[:2])
+    dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
+    coordinator = cluster.start_coordinator(spec)
+    journals = cluster.folder / "scratch/dying"
+    wait_for(lambda: any(visits_of(f.parent) for f in journals.rglob("journal.jsonl")))
+    end(dying)
+    cluster.start_worker("heir")
+    assert "(2 of 2 problems)" in finish(coordinator)[2]
+    (run,) = cluster.line.runs()
+    counted = [f for f, worker in zip(attempts(run), workers_of(run), strict=True)]
+    by_heir = [v for f in counted for v in visits_of(f)]
+    assert len(by_heir) == len(set(by_heir)) == 6 * 4 * 2
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+def test_a_lost_scheduler_ends_the_run_which_goes_on_with_the_next(other_cluster):
+    cluster = other_cluster
+    spec = write_tiles(cluster.line, rows=ROWS[:2])
+    worker = cluster.start_worker("one")
+    coordinator = cluster.start_coordinator(spec)
+    (run,) = wait_for(cluster.line.runs)
+    wait_for(lambda: list(run.glob("raw/*/session.json")))
+    end(cluster.scheduler)
+    progress = finish(coordinator)[2]
+    assert "The connection to the scheduler was lost" in progress
+    assert "run the same command: it goes on" in progress
+    came = attempts(run)
+    end(worker)
+    cluster.start_scheduler()
+    cluster.start_worker("one")
+    again = cluster.measure(spec)
+    assert again.code == 0, again.err
+    assert cluster.line.runs() == [run]
+    assert set(came) < set(attempts(run))
+    assert len(visits(run)) == len(set(visits(run))) == 6 * 4 * 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("full_disk", "File too large"), ("corrupted", "is not the one that was sent")],
+)
+def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster, fault, words):
+    cluster = other_cluster
+    spec = write_tiles(cluster.line, rows=ROWS[:2])
+    cluster.start_worker("sick", fault=fault)
+    cluster.start_worker("sound")
+    done = cluster.measure(spec)
+    assert done.code == 0, done.err
+    assert words in done.err
+    assert "another worker gets it" in done.err
+    (run,) = cluster.line.runs()
+    assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
