@@ -10,7 +10,7 @@
 //     PROFILER_GROUPS("producer, consumer")
 //     PROFILER_OPERATIONS("Q K^T: products to wait_for_products")
 //
-// Of four blocks of the grid stamps are written; in all others, an `enter` takes five instructions.
+// Of the first four blocks of the grid stamps are written; in all others, an `enter` takes five instructions.
 // Where that is too much, a kernel has two copies of its code, and the others take the one without:
 //     if (profiler::records_block()) { profiler::Timeline timeline(group); work(timeline); }
 //     else { profiler::NoTimeline timeline; work(timeline); }
@@ -43,17 +43,6 @@ constexpr unsigned names_in(const char* text) {
   return names;
 }
 
-// Number of the first block that is recorded: those at the beginning of the grid. Of a grid that is
-// no larger than there are multiprocessors those at its end: where such blocks share out the work
-// among them, in turns, the last have the least, and nothing waits for those that are recorded.
-__device__ __forceinline__ unsigned long long first_recorded_block() {
-  unsigned multiprocessors;
-  asm("mov.u32 %0, %%nsmid;" : "=r"(multiprocessors));
-  const unsigned long long blocks =
-      static_cast<unsigned long long>(gridDim.x) * gridDim.y * gridDim.z;
-  return blocks > multiprocessors || blocks < kTimelineBlocks ? 0 : blocks - kTimelineBlocks;
-}
-
 __device__ __forceinline__ unsigned long long number_of_block() {
   return blockIdx.x + static_cast<unsigned long long>(gridDim.x) *
                           (blockIdx.y + static_cast<unsigned long long>(gridDim.y) * blockIdx.z);
@@ -61,7 +50,7 @@ __device__ __forceinline__ unsigned long long number_of_block() {
 
 // Whether this block is recorded; the same in all of its threads.
 __device__ __forceinline__ bool records_block() {
-  return number_of_block() - first_recorded_block() < kTimelineBlocks;
+  return number_of_block() < kTimelineBlocks;
 }
 
 __device__ __forceinline__ unsigned timeline_clock() {
@@ -90,11 +79,11 @@ class Timeline {
   // `writes`: true in one thread of the group, for groups that are no warpgroups.
   __device__ __forceinline__ Timeline(int group, bool writes) {
     if (!writes || !records_block() || static_cast<unsigned>(group) >= kTimelineGroups) return;
-    const unsigned place = static_cast<unsigned>(number_of_block() - first_recorded_block());
+    const unsigned place = static_cast<unsigned>(number_of_block());
     unsigned* words = timeline_words + (place * kTimelineGroups + group) * kTimelineWords;
     unsigned multiprocessor;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
-    words[0] = static_cast<unsigned>(number_of_block()) + 1;
+    words[0] = place + 1;
     words[1] = multiprocessor;
     note_time(words + 2);
     const unsigned long long address = __cvta_generic_to_global(words + kTimelineHead);
