@@ -1,13 +1,18 @@
-"""The search path of a user's modules: their folder first, but not before the standard library."""
+"""How a user's modules are found and loaded.
+
+Their folder comes first on the search path, but not before the standard library. A file that an
+experiment names is loaded from its source.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 OWN_NAME = "profiler"
 
@@ -54,3 +59,23 @@ def _has_module(folder: Path, name: str) -> bool:
 
 def _lies_in(module: ModuleType, folder: Path) -> bool:
     return module.__file__ is not None and Path(module.__file__).is_relative_to(folder)
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles a file each time, and keeps no bytecode.
+
+    Python takes bytecode for that of any file of the same size and the same second of its last
+    change. Somebody, or a program, who edits a kernel and measures again may be quicker than that.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+def module_spec(name: str, file: Path) -> ModuleSpec | None:
+    """How to load a file as a module of this name; None where it is no Python file (.py)."""
+    if file.suffix != ".py":
+        return None
+    loader = _SourceLoader(name, str(file))
+    return importlib.util.spec_from_file_location(name, file, loader=loader)

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 from profiler.runner.experiment import importing
-from profiler.runner.import_path import add_folder
+from profiler.runner.import_path import add_folder, module_spec
 
 
 def import_file(path: Path) -> ModuleType:
@@ -16,7 +16,7 @@ def import_file(path: Path) -> ModuleType:
     path = path.resolve()
     # Prefixed, so that a user's `random.py` or `workload.py` does not replace another module.
     name = f"workload_file_{path.stem}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = module_spec(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"not a Python file: {path.name}")
     add_folder(path.parent)

@@ -20,6 +20,7 @@ from profiler.model import Params
 from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.values import did_you_mean
 from profiler.planning.spec.workloads import CommandWorkload, Workload, is_file_name
+from profiler.runner.import_path import module_spec
 
 FUNCTIONS = (
     "variant_name",
@@ -230,7 +231,7 @@ def _import_file(path: Path) -> ModuleType:
     """Run a user's file as a module of its own name, so that two files `space.py` do not meet."""
     file = _existing(path, "space")
     name = f"_profiler_space_{hashlib.sha256(str(file).encode()).hexdigest()[:12]}"
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = module_spec(name, file)
     if spec is None or spec.loader is None:
         raise SpecError(f"space '{path}': must be a Python file (.py)")
     module = importlib.util.module_from_spec(spec)
