@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 # Measuring needs torch, replaying a recording does not: it is large, so only where there is a GPU.
 EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 # The tests of one file stay in one worker and share what they set up. Each worker imports torch, and some
-# wait for processes: one worker more than there are cores.
-PARALLEL := -n $(shell expr $$(nproc) + 1) --maxprocesses 4 --dist loadfile
+# wait for processes: two workers more than there are cores.
+PARALLEL := -n $(shell expr $$(nproc) + 2) --maxprocesses 4 --dist loadfile
 
 # Pages are tested in a real browser. Debian's is installed where that is possible, and where it is not,
 # the tests that need it are skipped, and the last line says so.
