@@ -61,11 +61,15 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
 def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[PairWhy]:
     """At each explained problem the best against the baseline, then against the best reference.
 
-    The problem that takes longest comes first.
+    First come problems of the variant to recommend, and among them the one that takes longest.
     """
-    largest = findings.largest_problem
-    in_order = sorted(findings.problems, key=lambda problem: problem != largest)
-    for problem in in_order:
+
+    def order(problem: Problem) -> tuple[bool, bool]:
+        recommended = _at(findings, findings.best, problem)
+        explained = recommended is not None and recommended.id in cells
+        return (not explained, problem != findings.largest_problem)
+
+    for problem in sorted(findings.problems, key=order):
         best = _best_at(findings, cells, problem)
         if best is None:
             continue
@@ -76,7 +80,7 @@ def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[
 def _best_at(findings: Findings, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:
     """The variant to recommend where it was explained, else the winner among the rivals."""
     winner = findings.rival_winners.get(problem.id) or findings.winners.get(problem.id)
-    recommended = findings.cells.get((findings.best.id, problem.id)) if findings.best else None
+    recommended = _at(findings, findings.best, problem)
     candidates = (recommended, winner.cell if winner else None)
     return next((cell for cell in candidates if cell is not None and cell.id in cells), None)
 

@@ -123,6 +123,7 @@ def test_a_pair_is_judged_once_and_nothing_is_judged_to_show_it(report, asked, c
     assert findings.names.full(findings.best) in document
     assert json.loads(document)["answer"]["best"]["id"] == findings.best.id
     assert all(findings.best.id in table for table in tables)
+    assert findings.why.answer.cell.variant == findings.best, "where FP16 takes longer, too"
 
     output, docs = demo(findings), DOCS.read_text(encoding="utf-8")
     assert output.startswith("sdpa_cudnn is 1.61\u00d7 faster than the best of these")
