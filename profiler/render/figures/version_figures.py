@@ -126,8 +126,10 @@ def dots(table: pd.DataFrame, label: str, line: str = svg.BASELINE) -> Drawing:
         linear_ticks(across, most=8).values, lambda value: f"{value:.6g}{numbers.TIMES}"
     )
     rows.axes.grid_across(across, ticks, label)
-    one = across.at(1.0)
-    rows.drawing.path([(one, rows.axes.bottom), (one, rows.axes.top)], dashed(line, 1.4))
+    at_baseline = across.at(1.0)
+    rows.drawing.path(
+        [(at_baseline, rows.axes.bottom), (at_baseline, rows.axes.top)], dashed(line, 1.4)
+    )
     colours = [colour_of(role) for role in table["role"]]
     for row in np.flatnonzero(np.isfinite(low) & np.isfinite(high)).tolist():
         ends = [(across.at(float(edge)), rows.y(row)) for edge in (low[row], high[row])]

@@ -24,7 +24,7 @@ class VisitCosts:
     def without_checks(self) -> VisitCosts:
         """The costs of a session that compares nothing, because this one has."""
         set_ups = {
-            name: [whole - check for whole, check in zip(seconds, self.checks[name], strict=True)]
+            name: [set_up - check for set_up, check in zip(seconds, self.checks[name], strict=True)]
             for name, seconds in self.set_ups.items()
         }
         return VisitCosts(
