@@ -294,7 +294,7 @@ def run(
 ) -> None:
     """Build, check and measure every kernel variant, and write the page."""
     from profiler.commands.run import RunRequest, run_command
-    from profiler.commands.workers import TlsFiles
+    from profiler.commands.workers import Certificates
 
     request = RunRequest(
         spec=spec,
@@ -320,7 +320,7 @@ def run(
         explain=explain,
         workers=workers,
         mixed=mixed,
-        tls=TlsFiles(tls_ca, tls_cert, tls_key),
+        certificates=Certificates(tls_ca, tls_cert, tls_key),
         quiet=quiet,
         verbose=verbose,
         color=color,
@@ -347,13 +347,13 @@ def worker(
     color: Color = "auto",
 ) -> None:
     """Measure on the GPU here what `run --workers` gives to a Dask scheduler (docs/cluster.md)."""
-    from profiler.commands.workers import TlsFiles, WorkerRequest, run_worker
+    from profiler.commands.workers import Certificates, WorkerRequest, run_worker
 
     request = WorkerRequest(
         address=address,
         device=device,
         scratch=scratch,
-        tls=TlsFiles(tls_ca, tls_cert, tls_key),
+        certificates=Certificates(tls_ca, tls_cert, tls_key),
         quiet=quiet,
         color=color,
     )

@@ -165,12 +165,12 @@ class Forked:
         return self.returncode
 
     def communicate(self, timeout=None):
-        """What it has written to stdout and stderr, when it has ended."""
+        """The text on stdout and stderr, when it has ended."""
         self.wait(timeout)
         return self.close()
 
     def written(self):
-        """What it has written so far to stdout and stderr."""
+        """The text so far on stdout and stderr."""
         return tuple(map(_text_of, self.streams)) or self.at_end
 
     def close(self):

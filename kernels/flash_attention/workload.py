@@ -61,10 +61,13 @@ class Attention:
 class Inputs:
     """Tensors of one problem in each type, made when a variant of that type first asks for them."""
 
-    def __init__(self, size: Sizes, device: torch.device, seed: int) -> None:
+    def __init__(
+        self, size: Sizes, device: torch.device, seed: int, *, causal: bool = False
+    ) -> None:
         self.size = size
         self.device = device
         self._seed = seed
+        self._causal = causal
         self._attentions: dict[str, Attention] = {}
         self._expected: dict[str, tuple[torch.Tensor, float]] = {}
 
@@ -83,7 +86,9 @@ class Inputs:
         """Plain attention in a type, and how far a right result may be from it."""
         if dtype not in self._expected:
             made = self.attention(dtype)
-            self._expected[dtype] = expected_attention(made.query, made.key, made.value)
+            self._expected[dtype] = expected_attention(
+                made.query, made.key, made.value, causal=self._causal
+            )
         return self._expected[dtype]
 
     def _make(self, dtype: torch.dtype) -> Attention:

@@ -17,7 +17,7 @@ import torch
 
 from profiler.kernels.flash_attention import workload as mma_workload
 from profiler.kernels.flash_attention.space import Sizes, least_bytes
-from profiler.kernels.flash_attention.workload import BACKENDS, Attention, expected_attention
+from profiler.kernels.flash_attention.workload import BACKENDS, Attention
 from profiler.kernels.flash_attention_hopper.config import Config
 from profiler.kernels.flash_attention_hopper.space import (
     MMA_SYNC,
@@ -47,9 +47,8 @@ _ALIGNMENT = 16
 class Inputs(mma_workload.Inputs):
     """Tensors of one problem in each type and layout, made when a variant first asks for them."""
 
-    def __init__(self, size: Sizes, device: torch.device, seed: int, causal: bool) -> None:
-        super().__init__(size, device, seed)
-        self._causal = causal
+    def __init__(self, size: Sizes, device: torch.device, seed: int, *, causal: bool) -> None:
+        super().__init__(size, device, seed, causal=causal)
         self._heads_first: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
 
     @property
@@ -67,19 +66,10 @@ class Inputs(mma_workload.Inputs):
             )
         return self._heads_first[dtype]
 
-    def expected(self, dtype: str) -> tuple[torch.Tensor, float]:
-        """Plain attention in a type, and how far a right result may be from it."""
-        if dtype not in self._expected:
-            made = self.attention(dtype)
-            self._expected[dtype] = expected_attention(
-                made.query, made.key, made.value, causal=self._causal
-            )
-        return self._expected[dtype]
-
 
 def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
     """Inputs of a problem; the same for the same seed and kind of device."""
-    return Inputs(sizes(problem), device, seed, is_causal(problem))
+    return Inputs(sizes(problem), device, seed, causal=is_causal(problem))
 
 
 def other_inputs(problem: Params, inputs: Inputs, seed: int) -> Inputs:

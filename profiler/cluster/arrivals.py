@@ -7,9 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
-from profiler.cluster.device import device_of
+from profiler.cluster.device import device_of, environment_from
 from profiler.cluster.job import builds_of, part_of
 from profiler.errors import UsageError
 from profiler.model import BuildResult, Environment
@@ -23,8 +21,6 @@ from profiler.run_folder.workers import (
 from profiler.runner import protocol
 from profiler.sessions.measure import MeasureRequest, keys_of
 from profiler.sessions.sources import digests_now, watched_folders
-
-_ENVIRONMENT: TypeAdapter[Environment] = TypeAdapter(Environment)
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ class Arrivals:
 
     run: RunFolder
     request: MeasureRequest
-    """Of the whole plan; its machine is the first worker's."""
+    """Request for the whole plan; its machine is the first worker's."""
     builds: Sequence[BuildResult]
 
     def take(
@@ -53,7 +49,7 @@ class Arrivals:
         Raises UsageError where it is not of what was asked for: another device, other kernels or
         sources, or another content of a file that both have.
         """
-        environment = _environment(document["environment"])
+        environment = environment_from(document["environment"])
         if device_of(environment) != device_of(self.request.machine.environment):
             raise UsageError(f"it measured on {device_of(environment)}")
         keys = self.keys_of(problem, environment)
@@ -89,13 +85,6 @@ class Arrivals:
             replace(record, keys={**record.keys, **keys}, opened={**record.opened, **opened})
         )
         name_no_gpu_of_several(self.run)
-
-
-def _environment(document: Mapping[str, Any]) -> Environment:
-    try:
-        return _ENVIRONMENT.validate_python(dict(document))
-    except ValidationError as error:
-        raise UsageError("its environment is none of this version") from error
 
 
 def _journal(files: Mapping[str, bytes]) -> list[dict[str, Any]]:

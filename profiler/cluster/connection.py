@@ -8,8 +8,6 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +15,7 @@ from distributed import Client, Nanny, Scheduler, Security, SpecCluster
 
 from profiler.cluster import problem_task
 from profiler.cluster.device import device_of
+from profiler.cluster.request import Certificates
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import VISIBLE_VARIABLE, probe_environment, visible_gpus
 from profiler.model import Environment
@@ -26,33 +25,6 @@ LOCAL = "local:"
 """Beginning of `--workers local:N`: N GPUs of this host."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
-
-
-@dataclass(frozen=True)
-class Certificates:
-    """Files of TLS, in PEM; all three or none."""
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-
-    def security(self) -> Security | None:
-        """Security of a connection; None without TLS. Raises UsageError where a file is missing."""
-        files = (self.ca, self.cert, self.key)
-        if not any(files):
-            return None
-        if not all(files):
-            raise UsageError("--tls-ca, --tls-cert and --tls-key: all three or none.")
-        for file in filter(None, files):
-            if not file.is_file():
-                raise UsageError(f"{file}: there is no such file")
-        names = {"client": self.cert, "worker": self.cert, "scheduler": self.cert}
-        return Security(
-            require_encryption=True,
-            tls_ca_file=str(self.ca),
-            **{f"tls_{role}_cert": str(file) for role, file in names.items()},
-            **{f"tls_{role}_key": str(self.key) for role in names},
-        )
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import json
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,19 +15,17 @@ from typing import Any
 from distributed import Client, Future, Queue
 
 from profiler.cluster.arrivals import Arrivals
-from profiler.cluster.device import Device, device_among, device_of
+from profiler.cluster.device import Device, device_among, device_of, environment_from
 from profiler.cluster.device_run import DeviceRun, Link
 from profiler.cluster.job import path_from_here
 from profiler.cluster.libraries import Libraries, sent_libraries
 from profiler.cluster.machine_task import describe_machine
 from profiler.cluster.parcels import unpacked
+from profiler.cluster.request import ClusterRequest
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Plan
-from profiler.planning.space import Space
-from profiler.planning.spec import LoadedSpec
-from profiler.run_folder.documents import checked_dataclass
 from profiler.run_folder.folder import RunFolder, create_run, runs
 from profiler.run_folder.workers import clear_drafts, name_no_gpu_of_several, worker_environments
 from profiler.sessions.measure import (
@@ -53,23 +51,6 @@ STAGE = "workers"
 
 
 @dataclass(frozen=True)
-class ClusterRequest:
-    """An experiment that workers are to measure."""
-
-    loaded: LoadedSpec
-    planned: Callable[[Machine], tuple[Plan, Space]]
-    """Plan for the machine of a worker."""
-    out: Path
-    fresh: bool
-    created: str
-    seconds: SecondsRecorder
-    timeline: bool = False
-    explain: str | None = None
-    mixed: bool = False
-    """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
-
-
-@dataclass(frozen=True)
 class MeasuredDevice:
     """What the GPUs of one model with one driver measured."""
 
@@ -78,7 +59,7 @@ class MeasuredDevice:
     stages: Mapping[str, float]
     seconds: SecondsRecorder
     failures: tuple[ProfilerError, ...]
-    """Of the problems that no worker could measure."""
+    """Errors of the problems that no worker could measure."""
 
 
 def measure_on_workers(
@@ -305,8 +286,7 @@ def _first_result(future: Future[str], reporter: ProgressReporter) -> str:
 
 def _machine(answer: Mapping[str, Any]) -> Machine:
     """A worker's machine as the coordinator needs it: paths of its tools are not known here."""
-    content = json.dumps(answer["environment"]).encode()
-    environment = checked_dataclass("the answer of a worker", content, Environment)
+    environment = environment_from(answer["environment"])
     return Machine(
         environment=environment,
         device=str(answer["device"]),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from profiler.errors import EnvironmentUnusable
 from profiler.machine.environment import find_gpu, probe_environment
 from profiler.model import Environment
+from profiler.run_folder.documents import checked_dataclass
 
 GPU_RESOURCE = "GPU"
 """Each worker has one, and each problem takes one: so a GPU measures one problem at a time."""
@@ -50,6 +54,11 @@ def environment_here(*, cpu: bool) -> Environment:
             remedy="`profiler doctor` shows what is missing; --device cpu measures on the CPU.",
         )
     return probe_environment(gpu=gpu)
+
+
+def environment_from(document: Mapping[str, Any]) -> Environment:
+    """Environment that a worker sent; raises UsageError where it is none of this version."""
+    return checked_dataclass("its environment", json.dumps(document).encode(), Environment)
 
 
 def device_among(resources: object) -> str | None:

@@ -13,14 +13,20 @@ from distributed import Client, Future
 
 from profiler.cluster.arrivals import Arrivals
 from profiler.cluster.device import Device, device_among
-from profiler.cluster.job import WITHOUT_EXPLANATIONS, Job, builds_of, part_of, path_from_here
+from profiler.cluster.job import (
+    WITHOUT_EXPLANATIONS,
+    Job,
+    builds_of,
+    part_of,
+    path_from_here,
+    spec_of_text,
+)
 from profiler.cluster.libraries import Libraries
 from profiler.cluster.parcels import Parcel, files_of, packed
 from profiler.cluster.problem_task import ATTEMPT, measure_problem
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.model import Environment, Span
-from profiler.planning.spec import LoadedSpec, check_document
-from profiler.planning.spec.source import read_text
+from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.attempts import Loaded
 from profiler.run_folder.seconds import Seconds
@@ -87,7 +93,7 @@ class DeviceRun:
     device: Device
     run: RunFolder
     request: MeasureRequest
-    """Of all problems; its machine is one of the workers."""
+    """Request for all problems; its machine is one of the workers."""
     libraries: Libraries
     owners: dict[str, Environment]
     """Problem → environment of the GPU whose attempts at it count."""
@@ -149,8 +155,7 @@ class DeviceRun:
     @cached_property
     def _without_explanations(self) -> LoadedSpec:
         loaded = self.request.loaded
-        document = read_text(loaded.path, loaded.text)
-        return check_document(document, overrides=(*loaded.flags, WITHOUT_EXPLANATIONS))
+        return spec_of_text(loaded.path, loaded.text, (*loaded.flags, WITHOUT_EXPLANATIONS))
 
     # ---- giving ----
 

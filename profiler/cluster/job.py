@@ -25,7 +25,7 @@ class Job:
     problem: str
     spec_text: str
     spec_path: str
-    """As seen from the folder in which the coordinator works, and from that of the worker."""
+    """Path from the folder in which the coordinator works, and from that of the worker."""
     overrides: tuple[str, ...]
     plan: Plan
     """Of this problem alone, with the sessions of the whole experiment."""
@@ -50,8 +50,12 @@ class Job:
 
     def spec(self) -> LoadedSpec:
         """The experiment, as a file that lies where the worker has its own."""
-        document = read_text(Path(self.spec_path), self.spec_text)
-        return check_document(document, overrides=self.overrides)
+        return spec_of_text(self.spec_path, self.spec_text, self.overrides)
+
+
+def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:
+    """An experiment by its text, as a file at a path; raises SpecError as `load_spec`."""
+    return check_document(read_text(Path(path), text), overrides=overrides)
 
 
 def read_job(text: str) -> Job:

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 
 from distributed import get_worker
 
+from profiler.cluster.job import spec_of_text
 from profiler.errors import ProfilerError
 from profiler.machine.requirements import find_machine
-from profiler.planning.spec import check_document
-from profiler.planning.spec.source import read_text
 
 
 def describe_machine(order: str) -> str:
     """Environment of this machine for an experiment, as JSON; or why it cannot do it."""
     values = json.loads(order)
     try:
-        document = read_text(Path(values["spec_path"]), values["spec_text"])
-        loaded = check_document(document, overrides=values["overrides"])
+        loaded = spec_of_text(values["spec_path"], values["spec_text"], values["overrides"])
         machine = find_machine(loaded.experiment, loaded.base, timeline=values["timeline"])
     except ProfilerError as error:
         address = get_worker().address

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.cluster.request import Certificates, ClusterRequest
 from profiler.commands.import_ahead import import_ahead
 from profiler.commands.output import (
     notice_lines,
@@ -24,7 +25,6 @@ from profiler.commands.output import (
     write_results,
 )
 from profiler.commands.selected_plan import selected_plan
-from profiler.commands.workers import TlsFiles
 from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
 from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, tripped_message
 from profiler.machine.requirements import Machine, find_machine
@@ -82,7 +82,7 @@ class RunRequest:
     """Address of a scheduler of Dask, or `local:N`; None: measure here."""
     mixed: bool = False
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
-    tls: TlsFiles = field(default_factory=TlsFiles)
+    certificates: Certificates = field(default_factory=Certificates)
     quiet: bool = False
     verbose: bool = False
     color: str = "auto"
@@ -282,9 +282,7 @@ def _measure(
     seconds: SecondsRecorder,
 ) -> _Results:
     """Build and measure what is missing, and read the run folder."""
-    capability = machine.environment.compute_capability
-    for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
-        reporter.warn(note)
+    _warn_unready(planned, machine, reporter)
     execution = Execution(
         loaded=planned.loaded,
         plan=planned.plan,
@@ -296,6 +294,13 @@ def _measure(
     )
     with started_early(execution) as early:
         return _measure_beside(early, request, planned, machine, reporter, seconds)
+
+
+def _warn_unready(planned: _Planned, machine: Machine, reporter: ProgressReporter) -> None:
+    """Print what `plan` would say of a machine; raises SpecError for what cannot run."""
+    capability = machine.environment.compute_capability
+    for note in check_ready(planned.loaded, planned.plan, planned.space, capability=capability):
+        reporter.warn(note)
 
 
 def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
@@ -345,10 +350,10 @@ def written_runs_of_workers(
         planned = _plan(request, request.overrides)
     _require_for_workers(request, planned)
     require_folder(request.out)
-    from profiler.commands.workers import WorkersRequest, measured_on_workers
+    from profiler.commands.workers import measured_on_workers
     from profiler.run_folder.load.assemble import assemble
 
-    to_measure = WorkersRequest(
+    to_measure = ClusterRequest(
         workers=str(request.workers),
         loaded=planned.loaded,
         planned=partial(_planned_on_worker, request, planned, reporter),
@@ -359,7 +364,7 @@ def written_runs_of_workers(
         timeline=request.timeline,
         explain=request.explain,
         mixed=request.mixed,
-        tls=request.tls,
+        certificates=request.certificates,
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):
@@ -393,11 +398,7 @@ def _planned_on_worker(
 ) -> tuple[Plan, Space]:
     """Plan for the machine of a worker."""
     on_worker = _planned_for(request, planned, machine)
-    capability = machine.environment.compute_capability
-    for note in check_ready(
-        on_worker.loaded, on_worker.plan, on_worker.space, capability=capability
-    ):
-        reporter.warn(note)
+    _warn_unready(on_worker, machine, reporter)
     return on_worker.plan, on_worker.space
 
 

@@ -3,34 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.cluster.request import Certificates, ClusterRequest
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
-from profiler.machine.requirements import Machine
-from profiler.model import Plan
-from profiler.planning.space import Space
-from profiler.planning.spec import LoadedSpec
-from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
 if TYPE_CHECKING:
-    from profiler.cluster.connection import Certificates
     from profiler.cluster.coordinator import MeasuredDevice
 
+__all__ = ["Certificates", "WorkerRequest", "measured_on_workers", "run_worker"]
+
 _CPU = "cpu"
-
-
-@dataclass(frozen=True)
-class TlsFiles:
-    """Flags of TLS."""
-
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +27,7 @@ class WorkerRequest:
     address: str
     device: str | None = None
     scratch: Path | None = None
-    tls: TlsFiles = field(default_factory=TlsFiles)
+    certificates: Certificates = field(default_factory=Certificates)
     quiet: bool = False
     color: str = "auto"
 
@@ -54,13 +41,6 @@ def require_dask(what: str) -> None:
         )
 
 
-def certificates(tls: TlsFiles) -> Certificates:
-    """Files of TLS as the cluster takes them."""
-    from profiler.cluster.connection import Certificates
-
-    return Certificates(tls.ca, tls.cert, tls.key)
-
-
 def run_worker(request: WorkerRequest) -> ExitCode:
     """Check the machine as `doctor` does, then measure until the scheduler is gone."""
     require_dask("profiler worker")
@@ -69,7 +49,7 @@ def run_worker(request: WorkerRequest) -> ExitCode:
     from profiler.cluster.worker import serve
 
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
-    security = certificates(request.tls).security()
+    security = request.certificates.security()
     check_address(request.address, secured=security is not None)
     cpu = request.device == _CPU
     if request.device is not None and not cpu:
@@ -113,44 +93,15 @@ def _is_usable(color: str) -> bool:
 # ---- an experiment that workers measure ----------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class WorkersRequest:
-    """An experiment, and the workers that measure it."""
-
-    workers: str
-    loaded: LoadedSpec
-    planned: Callable[[Machine], tuple[Plan, Space]]
-    out: Path
-    fresh: bool
-    created: str
-    seconds: SecondsRecorder
-    timeline: bool
-    explain: str | None
-    mixed: bool
-    tls: TlsFiles
-
-
 def measured_on_workers(
-    request: WorkersRequest, reporter: ProgressReporter
+    request: ClusterRequest, reporter: ProgressReporter
 ) -> tuple[MeasuredDevice, ...]:
-    """What the workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
+    """Runs that workers measured, by device; raises EnvironmentUnusable where there is no Dask."""
     require_dask("--workers")
     from profiler.cluster.connection import LOCAL, connected
-    from profiler.cluster.coordinator import ClusterRequest, measure_on_workers
+    from profiler.cluster.coordinator import measure_on_workers
 
-    asked = ClusterRequest(
-        loaded=request.loaded,
-        planned=request.planned,
-        out=request.out,
-        fresh=request.fresh,
-        created=request.created,
-        seconds=request.seconds,
-        timeline=request.timeline,
-        explain=request.explain,
-        mixed=request.mixed,
-    )
     cpu = request.loaded.experiment.collect.device == _CPU
-    tls = certificates(request.tls)
-    with connected(request.workers, tls, reporter, cpu=cpu) as client:
+    with connected(request.workers, request.certificates, reporter, cpu=cpu) as client:
         local = request.workers.startswith(LOCAL)
-        return measure_on_workers(client, asked, reporter, local=local)
+        return measure_on_workers(client, request, reporter, local=local)

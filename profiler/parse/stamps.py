@@ -160,8 +160,9 @@ class _Group:
         """Read the words of a group; ValueError where they are none."""
         if len(words) > layout.words or not all(0 <= word < 2**32 for word in words):
             raise ValueError(f"group {group} of block {block} has {len(words)} words")
-        words = [*words, *[0] * (layout.head - len(words))]  # zeros at the end are not in the file
-        began = words[_BEGIN + 2]
+        # Zeros at the end are not in the file.
+        head = [*words[: layout.head], *[0] * (layout.head - len(words))]
+        began = head[_BEGIN + 2]
         stamps = np.array(words[layout.head :], dtype=np.int64)
         codes, clocks = layout.codes_and_clocks(stamps)
         turn = layout.clock_turn
@@ -171,11 +172,11 @@ class _Group:
         return cls(
             block=block,
             group=group,
-            sm=words[_SM],
-            began_ns=words[_BEGIN] + (words[_BEGIN + 1] << 32),
-            ended_ns=words[_END] + (words[_END + 1] << 32),
+            sm=head[_SM],
+            began_ns=head[_BEGIN] + (head[_BEGIN + 1] << 32),
+            ended_ns=head[_END] + (head[_END + 1] << 32),
             began_clock=began,
-            cycles=(words[_END + 2] - began) % 2**_WORD_BITS,
+            cycles=(head[_END + 2] - began) % 2**_WORD_BITS,
             codes=codes,
             clocks=np.cumsum(np.concatenate([first, steps])),
             full=len(words) == layout.words,

@@ -17,12 +17,11 @@ from profiler.collect.ncu import KERNEL_REPLAY
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock
-from profiler.machine.requirements import Machine
 from profiler.metrics.explain import explain_metrics
 from profiler.model import BuildResult, Params, Plan, SessionKind, SessionPlan, Variant
 from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
-from profiler.planning.spec import Experiment, LoadedSpec
+from profiler.planning.spec import Experiment
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
 from profiler.run_folder.load.part_cells import planned_cell
 from profiler.run_folder.redact import public_environment
@@ -40,6 +39,7 @@ from profiler.sessions.looks import final_session, has_final, later_session, tim
 from profiler.sessions.measurement import Measurement
 from profiler.sessions.overlap.agenda import Step, after_look, foreseen, steps
 from profiler.sessions.overlap.early import EarlyStart
+from profiler.sessions.overlap.likely_start import Execution
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.parameter_effects import without_effect
 from profiler.sessions.progress import ProgressReporter
@@ -68,17 +68,9 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
-class MeasureRequest:
+class MeasureRequest(Execution):
     """What to build and measure, on which machine, and where to."""
 
-    loaded: LoadedSpec
-    plan: Plan
-    space: Space
-    machine: Machine
-    out: Path
-    fresh: bool
-    created: str
-    """Local time, ISO 8601 with offset."""
     timeline: bool = False
     """Whether the finalists get a timeline by nsys, whatever the experiment's collectors."""
     explain: str | None = None

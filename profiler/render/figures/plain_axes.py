@@ -215,7 +215,7 @@ class RowAxes:
 
     @property
     def drawing(self) -> Drawing:
-        """What the rows are drawn on."""
+        """The drawing that the rows are on."""
         return self.axes.drawing
 
     def y(self, row: float) -> float:

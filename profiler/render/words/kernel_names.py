@@ -46,8 +46,8 @@ def plain_kernel(name: str) -> str:
         if depth == 0:
             outside.append(letter)
         depth -= letter in ">)" and depth > 0
-    words = "".join(outside).split()
-    return words[-1].rpartition("::")[2] or name if words else name
+    declaration = "".join(outside).split()
+    return declaration[-1].rpartition("::")[2] or name if declaration else name
 
 
 @cache

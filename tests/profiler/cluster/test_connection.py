@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from profiler.cluster import connection
-from profiler.cluster.connection import Certificates, check_address, say_if_plain
+from profiler.cluster.connection import check_address, say_if_plain
 from profiler.cluster.device import Device, device_among, device_of
+from profiler.cluster.request import Certificates
 from profiler.commands.run import RunRequest, written_runs_of_workers
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.machine.environment import Gpu
