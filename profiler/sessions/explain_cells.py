@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import pandas as pd
 
@@ -12,18 +13,19 @@ from profiler.model import Cell, Plan, SessionKind
 from profiler.planning.questions import Question
 
 ALL = "all"
+MOST_CELLS = 6
 MOST_KERNELS = 20
 """Kernels in a launch beyond which a cell is explained only where it is asked for: ncu runs each of
 them up to 34 times, and takes 1 to 6 s for it on an H200."""
 
 
 def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
-    """Cells to explain by default, in the order of the plan.
+    """Cells to explain by default, in the order of the plan; at most MOST_CELLS.
 
-    The fastest rival, the baseline and the fastest other reference, at the problem that takes
-    longest and at the one with the largest difference from the baseline: at most six cells. Where
-    steps are asked for, every version at the problem that takes longest. Cells that launch more
-    than MOST_KERNELS kernels are passed over.
+    At the problem that takes longest the fastest rival, the baseline and the fastest other
+    reference; then the same with the leader, at the problem where it differs most from the
+    baseline, and then at the one where any rival does. Where steps are asked for, every version at
+    the problem that takes longest. Cells of more than MOST_KERNELS kernels are passed over.
     """
     many = many_kernels(samples)
     durations = {
@@ -38,17 +40,46 @@ def explain_cells(plan: Plan, samples: pd.DataFrame) -> tuple[Cell, ...]:
     longest = max(fastest, key=fastest.__getitem__)
     if Question.STEPS in plan.questions:
         return tuple(by_problem[longest])
-    differences = {
-        problem: _difference(plan, cells, durations) for problem, cells in by_problem.items()
-    }
-    # Where nothing can be compared with a baseline, all differences are 0.
-    furthest = max(differences, key=lambda problem: (differences[problem], problem == longest))
-    explained = {
-        cell.id
-        for problem in dict.fromkeys((longest, furthest))
-        for cell in _of_answer(plan, by_problem[problem], durations)
-    }
+    explained: set[str] = set()
+    for problem, rivals in _questions(plan, by_problem, durations, longest):
+        cells = _of_answer(plan, by_problem[problem], durations, rivals)
+        more = explained | {cell.id for cell in cells}
+        explained = more if len(more) <= MOST_CELLS else explained
     return tuple(cell for cell in plan.cells if cell.id in explained)
+
+
+def _questions(
+    plan: Plan, by_problem: dict[str, list[Cell]], durations: dict[str, float], longest: str
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """Problems to explain, each with the variants of which the fastest is explained there."""
+    every_rival = frozenset(variant.id for variant in plan.rivals)
+    yield longest, every_rival
+    for rivals in (_leader(plan, by_problem, durations), every_rival):
+        differences = {
+            problem: _difference(plan, cells, durations, rivals)
+            for problem, cells in by_problem.items()
+        }
+        furthest = max(differences, key=lambda problem: (differences[problem], problem == longest))
+        # Where nothing can be compared with a baseline, all differences are 0.
+        if differences[furthest]:
+            yield furthest, rivals
+
+
+def _leader(
+    plan: Plan, by_problem: dict[str, list[Cell]], durations: dict[str, float]
+) -> frozenset[str]:
+    """The rival at most problems, and of these the one of the least geometric mean, if any."""
+    logarithms: dict[str, list[float]] = {}
+    for cells in by_problem.values():
+        for variant, logarithm in _logarithms(plan, cells, durations).items():
+            logarithms.setdefault(variant, []).append(logarithm)
+    rivals = [variant.id for variant in plan.rivals if variant.id in logarithms]
+    leader = min(
+        rivals,
+        key=lambda variant: (-len(logarithms[variant]), sum(logarithms[variant])),
+        default=None,
+    )
+    return frozenset() if leader is None else frozenset({leader})
 
 
 def many_kernels(samples: pd.DataFrame) -> frozenset[str]:
@@ -96,18 +127,28 @@ def _by_problem(plan: Plan, durations: dict[str, float]) -> dict[str, list[Cell]
     return by_problem
 
 
-def _of_answer(plan: Plan, cells: list[Cell], durations: dict[str, float]) -> list[Cell]:
-    """The fastest rival of a problem, its baseline, and its fastest other reference."""
-    rivals = {variant.id for variant in plan.rivals}
+def _of_answer(
+    plan: Plan, cells: list[Cell], durations: dict[str, float], rivals: frozenset[str]
+) -> list[Cell]:
+    """The fastest of these rivals at a problem, its baseline, and its fastest other reference."""
     others = set(plan.references) - {plan.baseline}
     groups = (rivals, {plan.baseline}, others)
     members = [[cell for cell in cells if cell.variant.id in group] for group in groups]
     return [min(group, key=lambda cell: durations[cell.id]) for group in members if group]
 
 
-def _difference(plan: Plan, cells: list[Cell], durations: dict[str, float]) -> float:
-    """Distance of the fastest rival from the baseline, as a logarithm; 0 without either."""
+def _difference(
+    plan: Plan, cells: list[Cell], durations: dict[str, float], rivals: frozenset[str]
+) -> float:
+    """Distance of the fastest of these rivals from the baseline, as a logarithm, or 0."""
+    logarithms = _logarithms(plan, cells, durations)
+    return abs(min((logarithms[rival] for rival in rivals if rival in logarithms), default=0.0))
+
+
+def _logarithms(plan: Plan, cells: list[Cell], durations: dict[str, float]) -> dict[str, float]:
+    """Logarithm of each variant's ratio to the baseline at a problem; empty without a baseline."""
     times = {cell.variant.id: durations[cell.id] for cell in cells}
-    rivals = [times[variant.id] for variant in plan.rivals if variant.id in times]
     baseline = times.get(plan.baseline or "")
-    return abs(math.log(min(rivals) / baseline)) if rivals and baseline else 0.0
+    if baseline is None:
+        return {}
+    return {variant: math.log(time / baseline) for variant, time in times.items()}

@@ -16,6 +16,10 @@ factor f of a part T_i contributes L(T_iA, T_iB) · ln(f_A ÷ f_B), L the logari
 contributions add up to the difference exactly, and none depends on the order of the factors. A
 stall reason that only one side has contributes its whole part, which is the limit for the other
 going to zero.
+
+Kernels that have no counterpart of their name are taken together on each side: a fused kernel
+against those that it stands for. Every factor is a quotient of sums over launches, so the identity
+holds of several as it does of one.
 """
 
 from __future__ import annotations
@@ -44,7 +48,7 @@ RESIDUAL = "residual"
 STALL = "stall:"
 """Prefix of the parts of stall reasons."""
 ONLY = "kernel:"
-"""Prefix of the parts of kernels that one side alone launches."""
+"""Prefix of the parts of kernels that one side launches and the other has none left for."""
 
 CLOSES_WITHIN = 0.03
 """How far the factors may be off the duration for an account to count as closed."""
@@ -65,6 +69,16 @@ class KernelTime:
     imbalance: float
     """Elapsed cycles ÷ active cycles of the average scheduler: start, tail, idle schedulers."""
     clock_ghz: float
+
+    @property
+    def elapsed_cycles(self) -> float:
+        """Cycles of an SM from the start of the launch to its end."""
+        return self.clock_ghz * self.duration_ns
+
+    @property
+    def active_cycles(self) -> float:
+        """Cycles in which the average scheduler has warps."""
+        return self.elapsed_cycles / self.imbalance
 
     @property
     def modelled_ns(self) -> float:
@@ -121,6 +135,8 @@ class Account:
     """Largest first; they add up to `difference_ns`."""
     residual: float
     """Part of the durations of both sides by which the products of the factors are off."""
+    pooled: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Names of the kernels of each side without a counterpart, compared together; empty without."""
 
     @property
     def difference_ns(self) -> float:
@@ -136,16 +152,16 @@ class Account:
 def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> Account | None:
     """Account of the difference between two sequences of launches; None where a counter is missing.
 
-    Kernels of the same name are compared in their order; where each side has one kernel left, these
-    two; the rest stand in it with their whole durations.
+    Kernels of the same name are compared in their order; those that are left on each side together.
+    Where only one side has any left, they stand in it with their whole durations.
     """
     first_times, second_times = _times(first), _times(second)
     if first_times is None or second_times is None:
         return None
+    pairs, first_rest, second_rest = _by_name(first_times, second_times)
     parts: dict[str, float] = defaultdict(float)
-    for pair in _pairs(first_times, second_times):
-        for part in _parts(*pair):
-            parts[part.name] += part.ns
+    for part in (*_parts_of_pairs(pairs), *_parts_of_rest(first_rest, second_rest)):
+        parts[part.name] += part.ns
     times = (*first_times, *second_times)
     off = sum(abs(time.duration_ns - time.modelled_ns) for time in times)
     return Account(
@@ -153,7 +169,17 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
         second_ns=sum(time.duration_ns for time in second_times),
         parts=_largest_first(parts),
         residual=off / sum(time.duration_ns for time in times),
+        pooled=_pooled(first_rest, second_rest),
     )
+
+
+def _pooled(
+    first: Sequence[KernelTime], second: Sequence[KernelTime]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of what is left on each side, where both have some and one of them several."""
+    if not first or not second or len(first) + len(second) == 2:
+        return (), ()
+    return tuple(time.name for time in first), tuple(time.name for time in second)
 
 
 def _times(profiles: Sequence[KernelProfile]) -> list[KernelTime] | None:
@@ -167,31 +193,59 @@ def _largest_first(parts: Mapping[str, float]) -> tuple[Part, ...]:
     return tuple(Part(name, ns) for name, ns in in_order)
 
 
-def _pairs(
+def _by_name(
     first: Iterable[KernelTime], second: Iterable[KernelTime]
-) -> Iterator[tuple[KernelTime | None, KernelTime | None]]:
-    """Launches of both sides that are compared; None beside those that have no other."""
+) -> tuple[list[tuple[KernelTime, KernelTime]], list[KernelTime], list[KernelTime]]:
+    """Launches of both sides that have the same name, and those of each side that are left."""
     rest = list(second)
-    alone = []
+    pairs, alone = [], []
     for time in first:
         other = next((candidate for candidate in rest if candidate.name == time.name), None)
         if other is None:
             alone.append(time)
         else:
             rest.remove(other)
-            yield time, other
-    if len(alone) == 1 and len(rest) == 1:
-        yield alone[0], rest[0]
-        return
-    yield from ((time, None) for time in alone)
-    yield from ((None, time) for time in rest)
+            pairs.append((time, other))
+    return pairs, alone, rest
 
 
-def _parts(first: KernelTime | None, second: KernelTime | None) -> Iterator[Part]:
-    if first is None or second is None:
-        yield from (Part(f"{ONLY}{time.name}", time.duration_ns) for time in (first,) if time)
-        yield from (Part(f"{ONLY}{time.name}", -time.duration_ns) for time in (second,) if time)
+def _together(times: Sequence[KernelTime]) -> KernelTime:
+    """Factors of the durations of several launches on one GPU as if they were one."""
+    instructions = sum(time.instructions for time in times)
+    reasons = dict.fromkeys(reason for time in times for reason in time.stalls)
+    duration_ns = sum(time.duration_ns for time in times)
+    elapsed = sum(time.elapsed_cycles for time in times)
+    active = sum(time.active_cycles for time in times)
+    return KernelTime(
+        name=times[0].name,
+        duration_ns=duration_ns,
+        instructions=instructions,
+        stalls={
+            reason: sum(time.instructions * time.stalls.get(reason, 0.0) for time in times)
+            / instructions
+            for reason in reasons
+        },
+        warps=sum(time.warps * time.active_cycles for time in times) / active,
+        imbalance=elapsed / active,
+        clock_ghz=elapsed / duration_ns,
+    )
+
+
+def _parts_of_pairs(pairs: Iterable[tuple[KernelTime, KernelTime]]) -> Iterator[Part]:
+    for first, second in pairs:
+        yield from _parts(first, second)
+
+
+def _parts_of_rest(first: Sequence[KernelTime], second: Sequence[KernelTime]) -> Iterator[Part]:
+    """Parts of the launches that have no counterpart of their name."""
+    if first and second:
+        yield from _parts(_together(first), _together(second))
         return
+    yield from (Part(f"{ONLY}{time.name}", time.duration_ns) for time in first)
+    yield from (Part(f"{ONLY}{time.name}", -time.duration_ns) for time in second)
+
+
+def _parts(first: KernelTime, second: KernelTime) -> Iterator[Part]:
     factors = _common_factors(first, second)
     for reason in dict.fromkeys((*first.stalls, *second.stalls)):
         yield from _parts_of_reason(reason, first, second, factors)

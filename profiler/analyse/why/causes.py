@@ -12,7 +12,7 @@ The counters are described in the metrics reference of the Nsight Compute Profil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pandas as pd
@@ -23,6 +23,9 @@ from profiler.metrics.explain import operations
 
 LEAST_SHARE = 0.02
 """Smaller shares of the duration are not told: counters of two passes differ by as much."""
+UNFUSED = "unfused_operations"
+"""The cause that is of all kernels of a launch together."""
+_DRAM = "dram__bytes.sum"
 _LINE_BYTES = 16
 """Widest access of a thread in one instruction."""
 _SECTOR_BYTES = 32
@@ -127,6 +130,26 @@ def causes(profile: KernelProfile, least_bytes: float = math.nan) -> tuple[Cause
     found = [Cause(name, *detect(facts)) for name, detect in _DETECTORS.items()]
     shown = [cause for cause in found if cause.share >= LEAST_SHARE]
     return tuple(sorted(shown, key=lambda cause: -cause.share))
+
+
+def unfused(profiles: Sequence[KernelProfile], least_bytes: float = math.nan) -> Cause | None:
+    """Intermediate results of several kernels as a cause, by its share of all their durations.
+
+    The part of their bytes of device memory beyond those that the problem needs, times how much
+    they depend on memory, by their durations. None of one kernel, below LEAST_SHARE, and where the
+    bytes are not stated or were not counted.
+    """
+    moved = sum(profile.value(_DRAM) for profile in profiles)
+    duration_ns = sum(profile.value(DURATION) for profile in profiles)
+    if len(profiles) < 2 or not moved > least_bytes or not duration_ns > 0:
+        return None
+    depends = sum(Facts(item, least_bytes).memory * item.value(DURATION) for item in profiles)
+    evidence = {
+        "bytes of DRAM": Evidence(moved, "byte", _DRAM),
+        "bytes that the problem needs": Evidence(least_bytes, "byte", "bytes (workload)"),
+    }
+    share = _part(moved - least_bytes, moved) * depends / duration_ns
+    return Cause(UNFUSED, share, evidence) if share >= LEAST_SHARE else None
 
 
 Detected = tuple[float, Mapping[str, Evidence]]
@@ -328,9 +351,6 @@ def _of_memory(facts: Facts, opcodes: tuple[str, ...]) -> float:
     return _part(sum(facts.column("executed", name) for name in opcodes), every)
 
 
-_DRAM = "dram__bytes.sum"
-
-
 def _l2_reuse(facts: Facts) -> Detected:
     moved = facts.value(_DRAM)
     excess = moved - facts.least_bytes
@@ -471,6 +491,7 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "integer_arithmetic": _integer_arithmetic,
 }
 CAUSES = tuple(_DETECTORS)
+"""Names of the causes of one launch."""
 
 
 def cost_ns(cause: Cause, profile: KernelProfile) -> float:

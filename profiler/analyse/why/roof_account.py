@@ -1,4 +1,4 @@
-"""The account of two kernels under the same roof: amount, share of the roof, ceiling.
+"""The account of two cells under the same roof: amount, share of the roof, ceiling.
 
     duration = amount ÷ (share of the roof · ceiling)
 

@@ -10,7 +10,7 @@ be so on other GPUs with sparse tensor cores (8.0 and later), which was not meas
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
@@ -102,3 +102,31 @@ def _roof(
     rate = amount / profile.value(DURATION) * 1e9
     if math.isfinite(rate) and ceiling > 0:
         yield Roof(name, amount, unit, rate, ceiling)
+
+
+def roofs_together(kernels: Sequence[tuple[Sequence[Roof], float]]) -> tuple[Roof, ...]:
+    """Roofs of several launches as if they were one, nearest first.
+
+    `kernels`: the roofs of each launch and its duration in ns. A ceiling is the mean over time; a
+    type of operations that a launch did none of counts as 0 of it. Roofs that no launch has are
+    left out, and all of them where the bytes of a launch were not counted.
+    """
+    seconds = sum(duration_ns for _, duration_ns in kernels) / 1e9
+    names = dict.fromkeys(roof.name for roofs, _ in kernels for roof in roofs)
+    of_launches = [({roof.name: roof for roof in roofs}, ns / 1e9) for roofs, ns in kernels]
+    complete = []
+    for name in names:
+        counted = [(roofs[name], time) for roofs, time in of_launches if name in roofs]
+        if counted[0][0].unit == BYTES and len(counted) < len(kernels):
+            return ()
+        amount = sum(roof.amount for roof, _ in counted)
+        ceiling = sum(roof.ceiling * time for roof, time in counted)
+        complete.append(
+            replace(
+                counted[0][0],
+                amount=amount,
+                rate=amount / seconds,
+                ceiling=ceiling / sum(time for _, time in counted),
+            )
+        )
+    return tuple(sorted(complete, key=lambda roof: -roof.share))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
-from profiler.analyse.why.causes import Cause, causes
+from profiler.analyse.why.causes import Cause, causes, unfused
 from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
-from profiler.analyse.why.roofs import NO_PRACTICAL, Roof, roofs
+from profiler.analyse.why.roofs import NO_PRACTICAL, Roof, roofs, roofs_together
 from profiler.findings.limits import NOT_WAITING
 from profiler.findings.why.hot_lines import HotLine, hot_lines
 
@@ -78,11 +79,27 @@ class CellWhy:
     cell: str
     kernels: tuple[KernelWhy, ...]
     """Longest first."""
+    unfused: Cause | None = None
+    """Intermediate results between the kernels as a cause; None of one kernel, and where little."""
 
     @property
     def duration_ns(self) -> float:
         """Duration of all kernels of the visit that was counted."""
         return sum(kernel.duration_ns for kernel in self.kernels)
+
+    @property
+    def costs(self) -> tuple[tuple[Cause, float], ...]:
+        """Causes of the longest kernel and of all together with their ns, largest cost first."""
+        longest = self.kernels[0]
+        costs = [(cause, cause.share * longest.duration_ns) for cause in longest.causes]
+        if self.unfused is not None:
+            costs.append((self.unfused, self.unfused.share * self.duration_ns))
+        return tuple(sorted(costs, key=lambda cost: -cost[1]))
+
+    @cached_property
+    def roofs(self) -> tuple[Roof, ...]:
+        """Roofs of all kernels of the visit as if they were one, nearest first."""
+        return roofs_together([(kernel.roofs, kernel.duration_ns) for kernel in self.kernels])
 
 
 def cell_why(
@@ -103,7 +120,8 @@ def cell_why(
         for kernel in profile.kernels
     ]
     in_order = sorted(kernels, key=lambda kernel: -kernel.duration_ns)
-    return CellWhy(profile.cell, tuple(in_order))
+    together = math.nan if least_bytes is None else least_bytes
+    return CellWhy(profile.cell, tuple(in_order), unfused(profile.kernels, together))
 
 
 def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: float) -> KernelWhy:

@@ -112,6 +112,8 @@ def _account(account: Account | None, most: int) -> Document | None:
             for part in parts
         ],
         "rest_ns": _rounded(difference - sum(part.ns for part in parts)),
+        "pooled_kernels": len(account.pooled[0]) or None,
+        "against_pooled_kernels": len(account.pooled[1]) or None,
     }
 
 
@@ -169,7 +171,7 @@ def _tree(why: CellWhy, most: int) -> Document | None:
             for wait in kernel.waits[: min(most, MOST_WAITS)]
         ],
         "lines": _lines(kernel)[:most],
-        "causes": [_cause(cause, kernel) for cause in kernel.causes[: min(most, MOST_CAUSES)]],
+        "causes": [_cause(cause, ns) for cause, ns in why.costs[: min(most, MOST_CAUSES)]],
         "ncu": [
             {
                 "rule": advice.rule,
@@ -194,12 +196,12 @@ def _lines(kernel: KernelWhy) -> Sequence[Document]:
     ]
 
 
-def _cause(cause: Cause, kernel: KernelWhy) -> Document:
+def _cause(cause: Cause, ns: float) -> Document:
     first = next(iter(cause.evidence.values()), None)
     return {
         "name": cause.name,
         "share_pct": _rounded(100 * cause.share),
-        "ns": _rounded(cause.share * kernel.duration_ns),
+        "ns": _rounded(ns),
         "value": _rounded(first.value) if first else None,
         "unit": first.unit if first else None,
         "metric": first.metric if first else None,

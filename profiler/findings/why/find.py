@@ -61,20 +61,32 @@ def _why(findings: Findings, cell: Cell) -> CellWhy | None:
 def _answer_pairs(findings: Findings, cells: Mapping[str, CellWhy]) -> Iterator[PairWhy]:
     """At each explained problem the best against the baseline, then against the best reference.
 
-    First come problems of the variant to recommend, and among them the one that takes longest.
+    First come problems of the variant to recommend, and among them those where a difference from
+    the baseline is shown, and then the one that takes longest.
     """
 
-    def order(problem: Problem) -> tuple[bool, bool]:
-        recommended = _at(findings, findings.best, problem)
-        explained = recommended is not None and recommended.id in cells
-        return (not explained, problem != findings.largest_problem)
+    def order(pairs: list[PairWhy]) -> tuple[bool, bool, bool]:
+        first = pairs[0]
+        recommended = first.cell.variant == findings.best
+        longest = first.cell.problem == findings.largest_problem
+        return (not recommended, not first.told, not longest)
 
-    for problem in sorted(findings.problems, key=order):
-        best = _best_at(findings, cells, problem)
-        if best is None:
-            continue
-        for other in _others_at(findings, cells, problem, best):
-            yield pair_why(findings, cells, best, other)
+    at_problems = [
+        pairs for problem in findings.problems if (pairs := _at_problem(findings, cells, problem))
+    ]
+    for pairs in sorted(at_problems, key=order):
+        yield from pairs
+
+
+def _at_problem(
+    findings: Findings, cells: Mapping[str, CellWhy], problem: Problem
+) -> list[PairWhy]:
+    """The best of a problem against the baseline, then against the best reference, if explained."""
+    best = _best_at(findings, cells, problem)
+    if best is None:
+        return []
+    others = _others_at(findings, cells, problem, best)
+    return [pair_why(findings, cells, best, other) for other in others]
 
 
 def _best_at(findings: Findings, cells: Mapping[str, CellWhy], problem: Problem) -> Cell | None:

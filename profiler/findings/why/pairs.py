@@ -57,11 +57,11 @@ class PairWhy:
 
     @cached_property
     def roof_account(self) -> RoofAccount | None:
-        """Account over the roof that limits both kernels; None without, or of several kernels."""
-        if not self.told or len(self.first.kernels) != 1 or len(self.second.kernels) != 1:
+        """Account over the memory that limits both, over all their kernels; None without."""
+        if not self.told:
             return None
-        one, other = self.first.kernels[0], self.second.kernels[0]
-        return roof_account(one.roofs, other.roofs, (one.duration_ns, other.duration_ns))
+        durations_ns = (self.first.duration_ns, self.second.duration_ns)
+        return roof_account(self.first.roofs, self.second.roofs, durations_ns)
 
     @cached_property
     def causes(self) -> tuple[CauseChange, ...]:
@@ -113,6 +113,8 @@ def _costs(why: CellWhy) -> Mapping[str, float]:
     for kernel in why.kernels:
         for cause in kernel.causes:
             costs[cause.name] = costs.get(cause.name, 0.0) + cause.share * kernel.duration_ns
+    if why.unfused is not None:
+        costs[why.unfused.name] = why.unfused.share * why.duration_ns
     return {name: cost for name, cost in costs.items() if math.isfinite(cost)}
 
 

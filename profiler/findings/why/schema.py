@@ -51,8 +51,8 @@ class AccountPart(_Part):
         description="instructions (smsp__inst_issued.sum), warps_in_flight "
         "(smsp__warps_active.sum), tail_and_imbalance (sm__cycles_elapsed.max, "
         "smsp__cycles_active.avg), clock, residual, stall:REASON "
-        "(smsp__average_warp_latency_issue_stalled_REASON.ratio), kernel:NAME of a kernel that one "
-        "side alone launches"
+        "(smsp__average_warp_latency_issue_stalled_REASON.ratio), kernel:NAME of a kernel that has "
+        "no counterpart, where the other side has none left"
     )
     ns: Number
     share_pct: Number = Field(description="of difference_ns; parts may go against it")
@@ -70,10 +70,16 @@ class AccountDocument(_Part):
     )
     parts: list[AccountPart] = Field(max_length=MOST_PARTS, description="largest first")
     rest_ns: Number = Field(description="sum of the parts that are not listed")
+    pooled_kernels: int | None = Field(
+        default=None,
+        description="kernels without a counterpart of their name, which are compared together "
+        "with those of `against`; null where there are none, or one on each side",
+    )
+    against_pooled_kernels: int | None = None
 
 
 class RoofAccountDocument(_Part):
-    """Two kernels that the same roof limits; the three parts add up to the difference."""
+    """Two launches that the same roof limits, over all their kernels; the parts add up."""
 
     roof: str
     unit: Literal["byte", "op"]

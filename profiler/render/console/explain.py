@@ -20,6 +20,7 @@ from profiler.render.words.why import (
     limit_of_cell,
     no_practical_words,
     part_words,
+    pooled_words,
     practical_words,
     roof_words,
     signed_share,
@@ -74,7 +75,7 @@ def explain_text(
             lines += [*_changes(pair)]
     for kernel in why.kernels[:1]:
         lines += ["", _Prose(f"What limits {cell.variant.name}")]
-        lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(kernel)]
+        lines += [_Prose(limit_of_cell(why), "  "), *_roofs(findings, kernel), *_tree(why, kernel)]
     return "\n".join(text for line in lines for text in _in_columns(line, columns)) + "\n"
 
 
@@ -106,6 +107,8 @@ def _account(account: Account, slower: str, bar: int) -> Iterator[str | _Prose]:
     yield _Prose(
         f"Where the difference is (one launch each under ncu; shares are of the time of {slower})"
     )
+    if pooled := pooled_words(account):
+        yield _Prose(pooled, "  ")
     largest = max(abs(part.ns) for part in parts)
     for place, (words, ns) in enumerate(rows):
         share = signed_share(ns, account)
@@ -139,7 +142,7 @@ def _roofs(findings: Findings, kernel: KernelWhy) -> Iterator[_Prose]:
         yield _Prose(missing, "  ")
 
 
-def _tree(kernel: KernelWhy) -> Iterator[str | _Prose]:
+def _tree(why: CellWhy, kernel: KernelWhy) -> Iterator[str | _Prose]:
     waits = ", ".join(
         f"{WAITS.get(wait.reason, wait.reason)} {numbers.show(100 * wait.share, '%')}"
         for wait in kernel.waits[:_MOST_WAITS]
@@ -147,9 +150,8 @@ def _tree(kernel: KernelWhy) -> Iterator[str | _Prose]:
     if waits:
         yield _Prose(f"a warp waits {waits}", "  ")
     yield from _hot_lines(kernel)
-    for cause in kernel.causes[:_MOST_CAUSES]:
-        cost = numbers.show(cause.share * kernel.duration_ns, "ns")
-        yield f"  may cost {cost}: {cause_words(cause.name)}"
+    for cause, ns in why.costs[:_MOST_CAUSES]:
+        yield f"  may cost {numbers.show(ns, 'ns')}: {cause_words(cause.name)}"
     for advice in kernel.advice[:_MOST_ADVICE]:
         yield f"  ncu's rule {advice.rule}: {_estimate(advice)}"
 

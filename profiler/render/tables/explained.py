@@ -19,6 +19,7 @@ from profiler.render.words.why import (
     limit_of_cell,
     part_words,
     plain_kernel_words,
+    pooled_words,
     roof_words,
     share_of_slower,
     signed_share,
@@ -87,6 +88,8 @@ class Explained:
     slower: str
     """The one that takes longer: shares are of its time."""
     total: str
+    pooled: str
+    """Which kernels are compared together; empty where each has its counterpart."""
     causes: tuple[TextRow, ...]
     """Time that each cause may cost in both."""
     classes: tuple[TextRow, ...]
@@ -139,6 +142,7 @@ def _pair(pair: PairWhy) -> Explained:
         parts=_parts(pair.account),
         slower="" if pair.account is None else slower_name(pair, pair.account),
         total="" if pair.account is None else signed_time(pair.account.difference_ns),
+        pooled="" if pair.account is None else pooled_words(pair.account),
         causes=tuple(
             TextRow(cause_words(change.name), (_cost(change.first_ns), _cost(change.second_ns)))
             for change in pair.causes[:_MOST_CAUSES]
@@ -250,13 +254,13 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
         causes=tuple(
             TextRow(
                 cause_words(cause.name),
-                (_time(cause.share * kernel.duration_ns),),
+                (_time(ns),),
                 "; ".join(
                     f"{words} {numbers.show(evidence.value, evidence.unit)} ({evidence.metric})"
                     for words, evidence in cause.evidence.items()
                 ),
             )
-            for cause in kernel.causes[:_MOST_CAUSES]
+            for cause, ns in why.costs[:_MOST_CAUSES]
         ),
         advice=tuple(
             TextRow(

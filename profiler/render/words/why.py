@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from profiler.findings.why import accounts
 from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
@@ -15,6 +16,8 @@ from profiler.render.words.kernel_names import plain_kernel
 
 MOST_NAMED = 4
 """Parts that the sentence of an account names; the rest are added up."""
+_MOST_POOLED = 3
+"""Kernels of each side that are named where several are compared together."""
 _SMALL = 0.03
 """Parts below this share of the largest are not named."""
 _NO_PERCENT = 0.05
@@ -68,6 +71,7 @@ CAUSES: Mapping[str, str] = {
     "block_imbalance": "blocks that take longer than others",
     "divergence": "divergent threads in warps",
     "atomic_contention": "atomics on few addresses",
+    "unfused_operations": "intermediate results in device memory",
     "l2_reuse": "more traffic to device memory than the problem needs",
     "dependent_chain": "chains of dependent instructions, too few warps to hide them",
     "barrier_waits": "waiting at barriers",
@@ -205,7 +209,7 @@ def why_sentence(pair: PairWhy) -> str:
     )
     direction = "less" if difference < 0 else "more"
     time = numbers.show(abs(difference), "ns")
-    sentence = f"{first} takes {time} {direction} than {second} under ncu: {parts}."
+    sentence = f"{first} takes {time} {direction} than {second} under ncu{_kernels(pair)}: {parts}."
     if (difference < 0) != (pair.verdict.verdict is Verdict.FASTER):
         sentence += " That is not the direction of the verdict, which it does not explain."
     if not account.closes:
@@ -214,6 +218,33 @@ def why_sentence(pair: PairWhy) -> str:
             "are counted in several passes."
         )
     return sentence
+
+
+def _kernels(pair: PairWhy) -> str:
+    """How many kernels each launches, where it is not one."""
+    counts = [len(why.kernels) for why in (pair.first, pair.second)]
+    if counts == [1, 1]:
+        return ""
+    return f", with {counts[0]} {'kernel' if counts[0] == 1 else 'kernels'} against {counts[1]}"
+
+
+def pooled_words(account: Account) -> str:
+    """Sentence on the kernels without a counterpart that are compared together; empty without."""
+    sides = [_counted(names) for names in account.pooled if names]
+    if not sides:
+        return ""
+    return f"Kernels without a counterpart are compared together: {sides[0]} against {sides[1]}."
+
+
+def _counted(names: Sequence[str]) -> str:
+    """Short names of kernels, each with how often it is launched; the first few of many."""
+    counts = Counter(map(plain_kernel, names))
+    shown = [
+        name if count == 1 else f"{count} {numbers.TIMES} {name}"
+        for name, count in counts.most_common(_MOST_POOLED)
+    ]
+    others = len(counts) - len(shown)
+    return ", ".join(shown) + (f" and {others} others" if others else "")
 
 
 def _not_told(pair: PairWhy) -> str:

@@ -115,13 +115,41 @@ def test_without_a_counter_there_is_no_account(missing):
 
 
 def test_kernels_that_one_side_alone_launches_stand_with_their_durations():
+    flash = profile(FLASH, FLASH_STALLS, "flash")
+    fill = profile({**CUDNN, "gpu__time_duration.sum": 827000.0}, CUDNN_STALLS, "fill")
+    account = accounts.account([flash, fill, fill], [flash])
+    assert parts_of(account)["kernel:fill"] == pytest.approx(2 * 827000.0)
+    assert account.difference_ns == pytest.approx(2 * 827000.0)
+    assert account.pooled == ((), ()), "there is nothing to compare them with"
+    reverse = accounts.account([flash], [flash, fill])
+    assert parts_of(reverse)["kernel:fill"] == pytest.approx(-827000.0)
+
+
+def test_a_fused_kernel_is_compared_with_all_that_it_stands_for():
     flash, cudnn = profile(FLASH, FLASH_STALLS, "flash"), profile(CUDNN, CUDNN_STALLS, "cudnn")
     fill = profile({**CUDNN, "gpu__time_duration.sum": 827000.0}, CUDNN_STALLS, "fill")
     account = accounts.account([flash, fill, fill], [flash, cudnn])
     parts = parts_of(account)
-    assert parts["kernel:fill"] == pytest.approx(2 * 827000.0)
-    assert parts["kernel:cudnn"] == pytest.approx(-827072.0)
+    assert account.pooled == (("fill", "fill"), ("cudnn",))
+    assert account.difference_ns == pytest.approx(827000.0 * 2 - 827072.0)
     assert sum(parts.values()) == pytest.approx(account.difference_ns, rel=1e-12)
+    assert account.closes, "the identity holds of several kernels as it does of each"
+    # Two like the other: twice the instructions is the whole difference.
+    assert parts[accounts.INSTRUCTIONS] == pytest.approx(account.difference_ns, rel=1e-3)
+    assert not any(name.startswith(accounts.ONLY) for name in parts)
+
+
+def test_several_kernels_wait_as_they_do_by_their_instructions():
+    flash, cudnn = profile(FLASH, FLASH_STALLS, "flash"), profile(CUDNN, CUDNN_STALLS, "cudnn")
+    both = accounts.account([flash, cudnn], [profile(FLASH, FLASH_STALLS, "other")])
+    issued = [kernel["smsp__inst_issued.sum"] for kernel in (FLASH, CUDNN)]
+    latency = sum(
+        count * sum(stalls.values())
+        for count, stalls in zip(issued, (FLASH_STALLS, CUDNN_STALLS), strict=True)
+    ) / sum(issued)
+    stalls = {name: ns for name, ns in parts_of(both).items() if name.startswith("stall:")}
+    assert (sum(stalls.values()) > 0) == (latency > sum(FLASH_STALLS.values()))
+    assert both.residual == pytest.approx(0.0, abs=0.003)
 
 
 def test_the_same_launch_differs_in_nothing():
@@ -145,10 +173,12 @@ def test_parts_add_up_whatever_was_counted(first, second):
     sides = [
         profile(dict(zip(FLASH, values, strict=True)), stalls) for values, stalls in (first, second)
     ]
-    account = accounts.account(sides[:1], sides[1:])
-    total = sum(part.ns for part in account.parts)
-    scale = max(account.first_ns, account.second_ns, *(abs(part.ns) for part in account.parts))
-    assert math.isclose(total, account.difference_ns, rel_tol=1e-9, abs_tol=1e-9 * scale)
+    other = KernelProfile("other", sides[0].values)
+    for firsts in (sides[:1], [other, other]):
+        account = accounts.account(firsts, sides[1:])
+        total = sum(part.ns for part in account.parts)
+        scale = max(account.first_ns, account.second_ns, *(abs(part.ns) for part in account.parts))
+        assert math.isclose(total, account.difference_ns, rel_tol=1e-9, abs_tol=1e-9 * scale)
 
 
 @given(first=positive, second=positive)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 import pytest
 
-from profiler.analyse.why.causes import CAUSES, LEAST_SHARE, causes
+from profiler.analyse.why.causes import CAUSES, LEAST_SHARE, UNFUSED, causes, unfused
 from profiler.analyse.why.kernel_profiles import KernelProfile, stall_per_issue
 from profiler.parse.ncu_source import COLUMNS, Listing
 
@@ -203,3 +203,40 @@ def test_a_large_ratio_of_little_work_comes_last() -> None:
     """35 times more conflicts that are 0.2 % of the wavefronts are no cause."""
     little = Planted({LSU: 95.0}, rows={"LDS.128": {"shared_wavefronts_excessive": 2e3}})
     assert "bank_conflicts" not in shares(kernel(little))
+
+
+# ---- several kernels -----------------------------------------------------------------------------
+
+
+def launches(*moved: float) -> list[KernelProfile]:
+    """Kernels of 1 ms that move so many bytes and are near the bandwidth of L2 and DRAM."""
+    return [
+        KernelProfile(
+            "kernel", {**VALUES, L2: 80.0, "dram__bytes.sum": amount, "gpu__time_duration.sum": 1e6}
+        )
+        for amount in moved
+    ]
+
+
+def test_results_that_kernels_hand_on_through_memory_are_a_cause_of_all_of_them() -> None:
+    cause = unfused(launches(2e9, 2e9), LEAST_BYTES)
+    assert cause is not None
+    assert cause.name == UNFUSED
+    assert cause.share == pytest.approx(0.75 * 0.8), "3 of 4 GB, times how busy memory is"
+    assert [evidence.value for evidence in cause.evidence.values()] == [4e9, LEAST_BYTES]
+
+
+@pytest.mark.parametrize(
+    ("moved", "least"),
+    [((4e9,), LEAST_BYTES), ((5e8, 4e8), LEAST_BYTES), ((5.1e8, 5e8), LEAST_BYTES)],
+    ids=["one kernel", "less than is needed", "hardly more"],
+)
+def test_nothing_is_handed_on_where_no_more_is_moved_than_is_needed(
+    moved: tuple[float, ...], least: float
+) -> None:
+    assert unfused(launches(*moved), least) is None
+
+
+def test_without_stated_or_counted_bytes_nothing_is_claimed_of_several_kernels() -> None:
+    assert unfused(launches(2e9, 2e9)) is None
+    assert unfused(launches(2e9, math.nan), LEAST_BYTES) is None

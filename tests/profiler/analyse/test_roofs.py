@@ -6,7 +6,7 @@ import pytest
 
 from profiler.analyse.why.kernel_profiles import KernelProfile
 from profiler.analyse.why.roof_account import roof_account
-from profiler.analyse.why.roofs import BYTES, OPERATIONS, Roof, roofs
+from profiler.analyse.why.roofs import BYTES, OPERATIONS, Roof, roofs, roofs_together
 
 # FlashAttention-2 and a kernel of `experiments/progression.yaml` (H200, ncu 2025.3.1): batch 16,
 # 16 heads, length 4096, head dimension 128, fp16.
@@ -99,6 +99,23 @@ def test_parts_under_a_roof_add_up_to_the_difference() -> None:
     assert account.amount_ns < 0, "the first moves less"
     assert account.share_ns < 0, "at a higher share of the roof"
     assert account.ceiling_ns < 0, "which is higher"
+
+
+def test_roofs_of_several_kernels_are_those_of_their_sums() -> None:
+    compute = Roof("tensor_bf16", 4e11, OPERATIONS, 4e11 / 300e3 * 1e9, 8e14)
+    short, long = memory_roof(1.2e9, 300e3, 4.8e12), memory_roof(0.9e9, 600e3, 4.2e12)
+    tensor, dram = roofs_together([([compute, *short], 300e3), (long, 600e3)])
+    assert (tensor.name, dram.name) == ("tensor_bf16", "dram"), "nearest first"
+    assert dram.amount == pytest.approx(2.1e9)
+    assert dram.rate == pytest.approx(2.1e9 / 900e3 * 1e9)
+    assert dram.ceiling == pytest.approx((4.8e12 * 300 + 4.2e12 * 600) / 900), "over time"
+    assert tensor.rate == pytest.approx(4e11 / 900e3 * 1e9), "over the time of both"
+
+
+def test_several_kernels_have_no_roof_where_the_bytes_of_one_were_not_counted() -> None:
+    compute = Roof("fp32", 4e11, OPERATIONS, 4e11 / 300e3 * 1e9, 8e14)
+    assert roofs_together([(memory_roof(1.2e9, 300e3), 300e3), ([compute], 600e3)]) == ()
+    assert roofs_together([]) == ()
 
 
 def test_kernels_that_are_not_near_the_same_roof_have_no_such_account() -> None:

@@ -12,15 +12,20 @@ from explained_runs import SOFTMAX, answer_pair, softmax_findings, with_verdict
 
 from profiler.commands.explain import ExplainRequest, explain
 from profiler.commands.output import report_document
+from profiler.commands.report import read_run
 from profiler.errors import UsageError
+from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary
+from profiler.findings.verdicts import PairVerdicts
 from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
 from profiler.model import Verdict
+from profiler.run_folder.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
+TRANSPOSE = ROOT / "experiments/recordings/transpose"
 TORCH = "torch..columns=16384.rows=8192.dtype=float32"
 BEST = "vector-b256-r1-v4..columns=16384.rows=8192.dtype=float32"
 NOT_TOLD = [Verdict.SAME, Verdict.UNCLEAR, Verdict.NO_DATA, None]
@@ -48,6 +53,21 @@ def test_the_answer_is_the_best_against_the_baseline(findings: Findings, pair: P
     compared = {other.against.variant.id: other for other in reversed(findings.why.pairs)}
     assert compared[pair.against.variant.id] is pair
     assert pair.cell.variant.id not in compared
+
+
+def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
+    """A tie at the problem that takes longest once left the answer without its why."""
+    findings = find(read_run(RunFolder(TRANSPOSE)).report)
+    answer = findings.why.answer
+    assert answer is not None
+    assert answer.cell.problem == findings.largest_problem
+    tie = dataclasses.replace(answer.verdict, verdict=Verdict.SAME)
+    verdicts = {**findings.verdicts.by_pair, (answer.cell.id, answer.against.id): tie}
+    tied = dataclasses.replace(findings, verdicts=PairVerdicts(verdicts))
+    first, second = tied.why.pairs
+    assert first.told
+    assert (second.cell, second.told) == (answer.cell, False)
+    assert first.cell.variant == second.cell.variant
 
 
 # ---- what is told, and of which pairs ------------------------------------------------------------

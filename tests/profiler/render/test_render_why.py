@@ -13,7 +13,7 @@ from explained_runs import answer_pair, softmax_findings, with_verdict
 from synthetic_report import HOSTILE, make_report, without
 
 from profiler.analyse.why.account import Account, Part
-from profiler.analyse.why.causes import CAUSES
+from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
 from profiler.analyse.why.sass_classes import CLASSES
 from profiler.findings.find import find
@@ -26,6 +26,7 @@ from profiler.model import Verdict
 from profiler.render.console.explain import COLUMNS, explain_text
 from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
+from profiler.render.words import numbers
 from profiler.render.words import why as words
 
 ROOT = Path(__file__).parents[3]
@@ -62,7 +63,7 @@ def test_every_stall_reason_has_words(reason: str) -> None:
     assert f"({reason})" not in words.part_words(Part(f"stall:{reason}", 1.0))
 
 
-@pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.parametrize("cause", [*CAUSES, UNFUSED])
 def test_every_cause_has_words(cause: str) -> None:
     assert cause in words.CAUSES
 
@@ -126,6 +127,16 @@ def test_signs_are_the_same_in_the_sentence_and_in_the_tables(
     assert shown.parts[-1].words.startswith("all ")
     total = sum(float(row.time.raw or "nan") for row in shown.parts)
     assert total == pytest.approx(pair.account.difference_ns, abs=5), "raw numbers are rounded"
+
+
+def test_kernels_that_are_compared_together_are_named() -> None:
+    pooled = (("copy()",), ("add()", "add()", "exp()", "sum()", "max()", "div()"))
+    several = dataclasses.replace(account(Part("instructions", 1.0)), pooled=pooled)
+    assert words.pooled_words(several) == (
+        "Kernels without a counterpart are compared together: copy against "
+        f"2 {numbers.TIMES} add, exp, sum and 2 others."
+    )
+    assert words.pooled_words(account(Part("instructions", 1.0))) == ""
 
 
 def test_shares_are_of_the_time_of_the_slower_one() -> None:

@@ -79,6 +79,25 @@ def test_at_most_six_cells_the_best_the_baseline_and_the_best_reference(plan_of:
     ]
 
 
+def test_the_leader_is_explained_where_it_differs_most(plan_of: PlanOf) -> None:
+    """It once was not at all, where another variant differs more and the longest is a tie."""
+    plan = plan_of(VERSIONS)
+    # `tree` leads; `loop` was measured at `middle` alone, and is far ahead there.
+    times = {name: time for name, time in TIMES.items() if name != "loop"}
+    times |= {"tree/small": 50.0, "tree/large": 100.0, "loop/middle": 10.0}
+    without_libraries = {name: time for name, time in times.items() if "library" not in name}
+    assert names(explain_cells(plan, samples(plan, without_libraries))) == [
+        *("plain/small", "tree/small"),
+        *("plain/middle", "loop/middle"),
+        *("plain/large", "tree/large"),
+    ]
+    # With a reference at each, a third problem would be more than six cells.
+    assert names(explain_cells(plan, samples(plan, times))) == [
+        *("plain/small", "library/small", "tree/small"),
+        *("plain/large", "library/large", "tree/large"),
+    ]
+
+
 def test_one_problem_where_the_largest_has_the_largest_change(plan_of: PlanOf) -> None:
     plan = plan_of(VERSIONS)
     explained = explain_cells(plan, samples(plan, {**TIMES, "tree/large": 30.0}))
