@@ -1,0 +1,133 @@
+"""Variants of two kernels in one experiment: what is legal, and what to compile; no torch.
+
+A variant is a configuration of `profiler.kernels.flash_attention` (mma.sync) or of
+`profiler.kernels.flash_attention_hopper`: the one that has its fields. Or it is
+`{implementation: …}`: one of torch's own, or the fastest of a kernel, `mma_sync` or `hopper`, in
+its `dtype`. Problems are those of `profiler.kernels.attention.problem`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from profiler.kernels.attention.implementations import (
+    SDPA,
+    check_implementation,
+    implementation_name,
+)
+from profiler.kernels.attention.problem import DTYPE, check_problem
+from profiler.kernels.flash_attention import config as mma_config
+from profiler.kernels.flash_attention import space as mma_space
+from profiler.kernels.flash_attention import tuning as mma_tuning
+from profiler.kernels.flash_attention_hopper import config as hopper_config
+from profiler.kernels.flash_attention_hopper import space as hopper_space
+from profiler.kernels.flash_attention_hopper import tuning as hopper_tuning
+from profiler.kernels.parameters import Params, Value
+from profiler.kernels.recipe import Recipe
+
+__all__ = [
+    "HOPPER",
+    "MMA_SYNC",
+    "check_cell",
+    "check_problem",
+    "check_variant",
+    "family_variant",
+    "recipe",
+    "variant_name",
+    "variant_sets",
+]
+
+MMA_SYNC = "mma_sync"
+HOPPER = "hopper"
+
+
+class _KernelSpace(Protocol):
+    def variant_name(self, params: Params) -> str | None: ...
+    def check_variant(self, params: Params) -> str | None: ...
+    def check_cell(self, variant_params: Params, problem_params: Params) -> str | None: ...
+    def variant_sets(self) -> dict[str, list[dict[str, Value]]]: ...
+    def recipe(self, params: Params) -> Recipe | None: ...
+
+
+_SPACES: Mapping[str, _KernelSpace] = {MMA_SYNC: mma_space, HOPPER: hopper_space}
+_FASTEST: Mapping[str, Callable[[str], dict[str, Value]]] = {
+    MMA_SYNC: mma_tuning.fastest,
+    HOPPER: hopper_tuning.fastest,
+}
+_FIELDS = {MMA_SYNC: (*mma_config.FIELDS, "step"), HOPPER: hopper_config.FIELDS}
+_OWN_FIELDS = {
+    family: [name for name in names if sum(name in others for others in _FIELDS.values()) == 1]
+    for family, names in _FIELDS.items()
+}
+"""Fields by which a configuration is one of this kernel."""
+
+
+def family_variant(params: Params) -> tuple[str, Params]:
+    """Kernel that a variant belongs to, and its parameters there.
+
+    Torch's own belong to both and count with the first. Raises ValueError with the reason where a
+    configuration belongs to none, or to both.
+    """
+    implementation = params.get("implementation")
+    if implementation is None:
+        return _family_of(params), params
+    family = str(implementation)
+    if family in _FASTEST:
+        return family, _FASTEST[family](str(params.get("dtype", DTYPE)))
+    return MMA_SYNC, params
+
+
+def _family_of(config: Params) -> str:
+    families = [family for family, names in _OWN_FIELDS.items() if config.keys() & set(names)]
+    if len(families) == 1:
+        return families[0]
+    choices = " or ".join(f"{', '.join(names)} ({name})" for name, names in _OWN_FIELDS.items())
+    raise ValueError(f"a configuration needs fields that only its own kernel has: {choices}")
+
+
+def variant_name(params: Params) -> str | None:
+    """Short form of a configuration, or the reference's name; None where it is neither."""
+    if "implementation" in params:
+        return implementation_name(params)
+    if check_variant(params) is not None:
+        return None
+    return _SPACES[_family_of(params)].variant_name(params)
+
+
+def check_variant(params: Params) -> str | None:
+    """Reason why this combination cannot act, or None."""
+    if "implementation" in params:
+        return check_implementation(params, (*SDPA, *_FASTEST))
+    try:
+        family = _family_of(params)
+    except ValueError as error:
+        return str(error)
+    return _SPACES[family].check_variant(params)
+
+
+def check_cell(variant_params: Params, problem_params: Params) -> str | None:
+    """Reason why this variant cannot do this problem, or None."""
+    family, params = family_variant(variant_params)
+    return _SPACES[family].check_cell(params, problem_params)
+
+
+def variant_sets() -> dict[str, list[dict[str, Value]]]:
+    """Named sets for `variants.sets`: those of both kernels, as `mma_sync_tune`, `hopper_tune`."""
+    return {
+        f"{family}_{name}": members
+        for family, space in _SPACES.items()
+        for name, members in space.variant_sets().items()
+    }
+
+
+def recipe(params: Params) -> Recipe | None:
+    """What to compile, as the variant's own kernel says; torch needs nothing.
+
+    Raises ValueError with the reason where the parameters make no variant.
+    """
+    reason = check_variant(params)
+    if reason is not None:
+        raise ValueError(reason)
+    family, own_params = family_variant(params)
+    return _SPACES[family].recipe(own_params)
