@@ -2,21 +2,23 @@
 
 A variant is a configuration of `profiler.kernels.flash_attention` (mma.sync) or of
 `profiler.kernels.flash_attention_hopper`: the one that has its fields. Or it is
-`{implementation: …}`: one of torch's own, or the fastest of a kernel, `mma_sync` or `hopper`, in
-its `dtype`. Problems are those of `profiler.kernels.attention.problem`.
+`{implementation: …}`: one of torch's own, `mma_sync`, the fastest of the first kernel in its
+`dtype`, or `hopper`, the fastest of the second at a problem's length and type. Problems are those
+of `profiler.kernels.attention.problem`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from profiler.kernels.attention.implementations import (
     SDPA,
     check_implementation,
+    dtype_of,
     implementation_name,
 )
-from profiler.kernels.attention.problem import DTYPE, check_problem
+from profiler.kernels.attention.problem import DTYPE, check_problem, sizes
 from profiler.kernels.flash_attention import config as mma_config
 from profiler.kernels.flash_attention import space as mma_space
 from profiler.kernels.flash_attention import tuning as mma_tuning
@@ -51,10 +53,6 @@ class _KernelSpace(Protocol):
 
 
 _SPACES: Mapping[str, _KernelSpace] = {MMA_SYNC: mma_space, HOPPER: hopper_space}
-_FASTEST: Mapping[str, Callable[[str], dict[str, Value]]] = {
-    MMA_SYNC: mma_tuning.fastest,
-    HOPPER: hopper_tuning.fastest,
-}
 _FIELDS = {MMA_SYNC: (*mma_config.FIELDS, "step"), HOPPER: hopper_config.FIELDS}
 _OWN_FIELDS = {
     family: [name for name in names if sum(name in others for others in _FIELDS.values()) == 1]
@@ -63,19 +61,25 @@ _OWN_FIELDS = {
 """Fields by which a configuration is one of this kernel."""
 
 
-def family_variant(params: Params) -> tuple[str, Params]:
-    """Kernel that a variant belongs to, and its parameters there.
+def family_variant(variant: Params, problem: Params) -> tuple[str, Params]:
+    """Kernel that a variant belongs to at a problem, and its parameters there.
 
     Torch's own belong to both and count with the first. Raises ValueError with the reason where a
     configuration belongs to none, or to both.
     """
-    implementation = params.get("implementation")
+    implementation = variant.get("implementation")
     if implementation is None:
-        return _family_of(params), params
-    family = str(implementation)
-    if family in _FASTEST:
-        return family, _FASTEST[family](str(params.get("dtype", DTYPE)))
-    return MMA_SYNC, params
+        return _family_of(variant), variant
+    if implementation == HOPPER:
+        config = hopper_tuning.fastest(dtype_of(variant, problem), sizes(problem).seq_len)
+        return HOPPER, config.params()
+    return MMA_SYNC, _mma_variant(variant)
+
+
+def _mma_variant(variant: Params) -> Params:
+    if variant["implementation"] != MMA_SYNC:
+        return variant
+    return mma_tuning.fastest(str(variant.get("dtype", DTYPE)))
 
 
 def _family_of(config: Params) -> str:
@@ -98,7 +102,7 @@ def variant_name(params: Params) -> str | None:
 def check_variant(params: Params) -> str | None:
     """Reason why this combination cannot act, or None."""
     if "implementation" in params:
-        return check_implementation(params, (*SDPA, *_FASTEST))
+        return check_implementation(params, (*SDPA, MMA_SYNC, HOPPER))
     try:
         family = _family_of(params)
     except ValueError as error:
@@ -108,7 +112,7 @@ def check_variant(params: Params) -> str | None:
 
 def check_cell(variant_params: Params, problem_params: Params) -> str | None:
     """Reason why this variant cannot do this problem, or None."""
-    family, params = family_variant(variant_params)
+    family, params = family_variant(variant_params, problem_params)
     return _SPACES[family].check_cell(params, problem_params)
 
 
@@ -129,5 +133,8 @@ def recipe(params: Params) -> Recipe | None:
     reason = check_variant(params)
     if reason is not None:
         raise ValueError(reason)
-    family, own_params = family_variant(params)
-    return _SPACES[family].recipe(own_params)
+    if "implementation" not in params:
+        return _SPACES[_family_of(params)].recipe(params)
+    if params["implementation"] == HOPPER:
+        return hopper_space.fastest_recipe()
+    return mma_space.recipe(_mma_variant(params))

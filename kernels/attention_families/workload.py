@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiler.kernels.attention.implementations import dtype_of
 from profiler.kernels.attention.inputs import Inputs, expected, make_inputs, other_inputs
 from profiler.kernels.attention.launch import Launch
 from profiler.kernels.attention.problem import flops
@@ -20,5 +21,7 @@ _PREPARE = {MMA_SYNC: mma_workload.prepare, HOPPER: hopper_workload.prepare}
 
 def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> Launch:
     """Launch of one variant, made by its kernel's own workload."""
-    family, params = family_variant(variant)
+    if variant.get("implementation") == HOPPER:
+        return hopper_workload.prepare_fastest(dtype_of(variant, problem), inputs, library)
+    family, params = family_variant(variant, problem)
     return _PREPARE[family](params, problem, inputs, library)

@@ -7,6 +7,7 @@ A variant is a configuration of the Hopper kernel, given by its 14 fields; or it
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.kernels.attention.implementations import (
@@ -16,6 +17,7 @@ from profiler.kernels.attention.implementations import (
 )
 from profiler.kernels.attention.problem import (
     DTYPE_CODES,
+    DTYPES,
     Sizes,
     check_precision,
     check_problem,
@@ -28,7 +30,14 @@ from profiler.kernels.flash_attention_hopper.config import (
     refusal,
     short_form,
 )
-from profiler.kernels.flash_attention_hopper.tuning import ladder, tuned, tuned_causal
+from profiler.kernels.flash_attention_hopper.tuning import (
+    LONG,
+    SHORT,
+    fastest_name,
+    ladder,
+    tuned,
+    tuned_causal,
+)
 from profiler.kernels.parameters import Params, Value
 from profiler.kernels.recipe import Recipe
 
@@ -37,6 +46,7 @@ __all__ = [
     "check_problem",
     "check_variant",
     "config_of",
+    "fastest_recipe",
     "recipe",
     "variant_name",
     "variant_sets",
@@ -45,7 +55,7 @@ __all__ = [
 ARCHITECTURE = "sm_90a"
 """wgmma and setmaxnreg are not in any other architecture's instruction set."""
 
-_SOURCE = Path(__file__).parent / "src" / "flash_attention_hopper.cu"
+_SOURCES = Path(__file__).resolve().parent / "src"
 _DEFINITIONS = {
     "d_head": "D_HEAD",
     "consumers": "CONSUMERS",
@@ -127,7 +137,21 @@ def recipe(params: Params) -> Recipe | None:
         raise ValueError(reason)
     if "implementation" in params:
         return None
-    config = config_of(params)
-    defines = {define: int(getattr(config, name)) for name, define in _DEFINITIONS.items()}
-    defines["DTYPE"] = DTYPE_CODES[config.dtype]
-    return Recipe(sources=(_SOURCE.resolve(),), defines=defines, arch=ARCHITECTURE)
+    source = _SOURCES / "flash_attention_hopper.cu"
+    return Recipe(sources=(source,), defines=_defines(config_of(params)), arch=ARCHITECTURE)
+
+
+def fastest_recipe() -> Recipe:
+    """Library with the fastest kernel of each type and length, under the names of `tuning`.
+
+    Definitions in which they differ stand in their sources.
+    """
+    configs = [replace(config, dtype=dtype) for dtype in DTYPES for config in (SHORT, LONG)]
+    shared = set.intersection(*(set(_defines(config).items()) for config in configs))
+    sources = tuple(_SOURCES / f"fastest_{fastest_name(config)}.cu" for config in configs)
+    return Recipe(sources=sources, defines=dict(sorted(shared)), arch=ARCHITECTURE)
+
+
+def _defines(config: Config) -> dict[str, int]:
+    fields = {define: int(getattr(config, name)) for name, define in _DEFINITIONS.items()}
+    return {**fields, "DTYPE": DTYPE_CODES[config.dtype]}

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from profiler.kernels.attention.problem import DTYPES
 from profiler.kernels.flash_attention_hopper.config import Config, refusal
-from profiler.kernels.parameters import Value
 
 TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
 
@@ -93,10 +92,19 @@ def ladder(dtype: str) -> tuple[LadderStep, ...]:
     return tuple(LadderStep(note, config) for note, config in steps)
 
 
-def fastest(dtype: str) -> dict[str, Value]:
-    """Parameters of the fastest variant of the kernel in a type, as a reference for others.
+SHORT = Config(consumers=2, B_c=128)
+LONG = Config()
+"""The fastest configurations at head dimension 128, in either type: docs/flash-attention-hopper.md,
+"The best, by length"."""
+SHORT_SEQ_LEN = 1024
+"""Longest of the measured lengths at which `SHORT` takes less: 6 % at 512, 1 % here."""
 
-    At head dimension 128. From a length of 2048 on nothing is faster; 128 x 128 takes 1 % less at
-    1024 and 6 % less at 512: docs/flash-attention-hopper.md.
-    """
-    return Config(dtype=dtype).params()
+
+def fastest(dtype: str, seq_len: int) -> Config:
+    """Fastest configuration at a length, as a reference for other kernels."""
+    return replace(SHORT if seq_len <= SHORT_SEQ_LEN else LONG, dtype=dtype)
+
+
+def fastest_name(config: Config) -> str:
+    """Name of one of the fastest in the library that has all of them: `bf16_192x80`."""
+    return f"{config.dtype.lower()}_{config.B_r}x{config.B_c}"

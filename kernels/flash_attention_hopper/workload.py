@@ -21,7 +21,9 @@ from profiler.kernels.attention.launch import (
 )
 from profiler.kernels.attention.problem import flops
 from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
+from profiler.kernels.flash_attention_hopper.config import Config
 from profiler.kernels.flash_attention_hopper.space import config_of
+from profiler.kernels.flash_attention_hopper.tuning import fastest, fastest_name
 from profiler.kernels.parameters import Params
 
 __all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
@@ -38,7 +40,19 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
     """
     if "implementation" in variant:
         return torch_launch(variant, problem, inputs)
-    config = config_of(variant)
+    return _launch(config_of(variant), "flash_attention_hopper", inputs, library)
+
+
+def prepare_fastest(dtype: str, inputs: Inputs, library: Path | None) -> Launch:
+    """Launch of the fastest kernel in a type at the length of these inputs.
+
+    `library` is that of `space.fastest_recipe`. Raises as `prepare` does.
+    """
+    config = fastest(dtype, inputs.size.seq_len)
+    return _launch(config, f"flash_attention_hopper_{fastest_name(config)}", inputs, library)
+
+
+def _launch(config: Config, prefix: str, inputs: Inputs, library: Path | None) -> Launch:
     path = built_library(inputs.device, library)
     attention = inputs.attention(config.dtype)
     heads_first = config.kv_heads_first
@@ -47,7 +61,7 @@ def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | No
         attention = replace(attention, key=key, value=value)
     guard_tensors(attention, dtype=config.dtype, d_head=config.d_head, kv_heads_first=heads_first)
     guard_device(torch.cuda.get_device_capability(inputs.device))
-    return LibraryLaunch(path, "flash_attention_hopper", attention, int(heads_first))
+    return LibraryLaunch(path, prefix, attention, int(heads_first))
 
 
 def guard_device(capability: tuple[int, int]) -> None:

@@ -600,6 +600,24 @@ def test_only_takes_the_labels_of_the_page() -> None:
         selected_plan(loaded, space, "variant=nothing")
 
 
+def test_a_reference_that_is_excluded_is_left_out(plan) -> None:
+    text = (
+        "variants:\n"
+        "  list: [{name: lib, of: lib}, {name: card, of: card}]\n"
+        "  matrix: {x: [1, 2]}\n"
+        "  exclude: [{when: {of: card}, reason: needs another card}]\n"
+        "problems: {matrix: {n: [1]}}\n"
+        "baseline: x=1\n"
+        "page: {references: [card, lib]}\n"
+    )
+    result = plan(text)
+    names = {variant.id: variant.name for variant in result.variants}
+    assert [names[reference] for reference in result.references] == ["lib"]
+    assert [(item.reason, item.count) for item in result.excluded] == [("needs another card", 1)]
+    with pytest.raises(SpecError, match="there is no variant 'crd'"):
+        plan(text.replace("[card, lib]", "[crd, lib]"))
+
+
 # ---- --only --------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from profiler.planning.spec import load_spec
 from profiler.sessions.sources import source_files
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
-HOPPER = {"hopper-BF16", "hopper-FP16"}
+PROBLEM = {"seq_len": 512}
 
 
 def planned(name, arch):
@@ -37,20 +37,19 @@ def test_the_space_needs_no_torch():
 @pytest.mark.parametrize("arch", ["sm_90", "sm_90a", None])
 def test_the_autotuning_has_the_hopper_kernel_as_a_reference(arch):
     plan = planned("autotune", arch)
-    assert len(plan.variants) == 84
+    assert len(plan.variants) == 83
     names = {variant.id: variant.name for variant in plan.variants}
-    assert {names[reference] for reference in plan.references} == {"sdpa_cudnn", *HOPPER}
+    assert [names[reference] for reference in plan.references] == ["sdpa_cudnn", "hopper"]
     assert names[plan.baseline] == "sdpa_flash"
-    cells = {cell.problem.name for cell in plan.cells if cell.variant.name == "hopper-FP16"}
-    assert len(cells) == 6
-    assert all("FP16" in problem for problem in cells)
+    problems = [cell.problem.name for cell in plan.cells if cell.variant.name == "hopper"]
+    assert len(set(problems)) == 12
     assert len(plan.cells) == 516
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_100"])
 def test_on_another_card_the_autotuning_goes_on_without_it(arch):
     plan = planned("autotune", arch)
-    assert excluded(plan, f"the kernel needs sm_90a, and this GPU is {arch}") == 2
+    assert excluded(plan, f"the kernel needs sm_90a, and this GPU is {arch}") == 1
     names = {variant.id: variant.name for variant in plan.variants}
     assert len(names) == 82
     assert [names[reference] for reference in plan.references] == ["sdpa_cudnn"]
@@ -86,15 +85,35 @@ def test_sources_of_both_kernels_are_those_of_the_autotuning():
 
 
 @pytest.mark.parametrize("dtype", ["FP16", "BF16"])
-def test_references_are_the_fastest_of_their_kernel(dtype):
-    hopper = {"implementation": "hopper", "dtype": dtype}
-    assert space.recipe(hopper) == hopper_space.recipe(HopperConfig(dtype=dtype).params())
-    assert space.variant_name(hopper) == f"hopper-{dtype}"
-    family, params = space.family_variant({"implementation": "mma_sync", "dtype": dtype})
+def test_the_fastest_of_mma_sync_is_one_configuration(dtype):
+    variant = {"implementation": "mma_sync", "dtype": dtype}
+    family, params = space.family_variant(variant, PROBLEM)
     assert family == "mma_sync"
-    assert params["step"] == 15
-    assert space.recipe({"implementation": "mma_sync", "dtype": dtype}).arch is None
+    assert (params["dtype"], params["step"]) == (dtype, 15)
+    assert space.recipe(variant) == mma_space.recipe(params)
+    assert space.recipe(variant).arch is None
+    assert space.variant_name(variant) == f"mma_sync-{dtype}"
     assert space.recipe({"implementation": "sdpa_cudnn", "dtype": dtype}) is None
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "config"),
+    [
+        (1, HopperConfig(consumers=2, B_c=128)),
+        (1024, HopperConfig(consumers=2, B_c=128)),
+        (1025, HopperConfig()),
+        (16384, HopperConfig()),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["FP16", "BF16"])
+def test_the_fastest_for_hopper_follows_length_and_type(seq_len, config, dtype):
+    problem = {"seq_len": seq_len, "precision": dtype}
+    variant = {"implementation": "hopper"}
+    expected = ("hopper", replace(config, dtype=dtype).params())
+    assert space.family_variant(variant, problem) == expected
+    assert space.family_variant({**variant, "dtype": dtype}, {"seq_len": seq_len}) == expected
+    assert space.recipe(variant) == hopper_space.fastest_recipe()
+    assert space.variant_name(variant) == "hopper"
 
 
 @pytest.mark.parametrize("config", [MmaConfig(), MmaConfig(B_r=128, Q_mma_load_K_tiles=2)])
@@ -102,14 +121,14 @@ def test_a_configuration_of_mma_sync_is_that_kernels(config):
     params = config.params()
     assert space.variant_name(params) == mma_space.variant_name(params)
     assert space.recipe(params) == mma_space.recipe(params)
-    assert space.family_variant(params) == ("mma_sync", params)
+    assert space.family_variant(params, PROBLEM) == ("mma_sync", params)
 
 
 def test_a_configuration_for_hopper_is_that_kernels():
     params = {"consumers": 2, "B_c": 128}
     assert space.variant_name(params) == hopper_space.variant_name(params)
     assert space.recipe(params) == hopper_space.recipe(params)
-    assert space.family_variant(params) == ("hopper", params)
+    assert space.family_variant(params, PROBLEM) == ("hopper", params)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +157,12 @@ def test_what_belongs_to_no_kernel_is_refused_with_its_reason(params, words):
     ("variant", "problem", "words"),
     [
         ({"implementation": "hopper"}, {"seq_len": 1000}, None),
-        ({"implementation": "hopper"}, {"seq_len": 64, "precision": "FP16"}, "about FP16, not BF"),
+        ({"implementation": "hopper"}, {"seq_len": 64, "precision": "FP16"}, None),
+        (
+            {"implementation": "hopper", "dtype": "BF16"},
+            {"seq_len": 64, "precision": "FP16"},
+            "the problem is about FP16, not BF16",
+        ),
         ({"implementation": "hopper"}, {"seq_len": 64, "head_dim": 64}, "heads of 64 elements"),
         ({"implementation": "hopper"}, {"seq_len": 64, "is_causal": True}, "the kernel has none"),
         ({"implementation": "mma_sync"}, {"seq_len": 1024, "precision": "FP16"}, "about FP16"),

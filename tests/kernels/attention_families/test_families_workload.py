@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -35,23 +37,46 @@ def test_torchs_own_attention_passes_the_check_of_all(inputs, dtype):
         assert workload.expected(reference, PROBLEM, inputs)[0] is expected
 
 
-@pytest.mark.parametrize(
-    ("variant", "family"),
-    [
-        ({"implementation": "mma_sync", "dtype": "FP16"}, mma_workload),
-        ({"n_warps": 4}, mma_workload),
-        ({"implementation": "hopper", "dtype": "FP16"}, hopper_workload),
-        ({"consumers": 3}, hopper_workload),
-    ],
-)
-def test_a_variant_is_launched_by_its_own_kernel(inputs, monkeypatch, variant, family, tmp_path):
-    with pytest.raises(RuntimeError, match="needs a CUDA device and cannot run on cpu"):
-        workload.prepare(variant, PROBLEM, inputs, tmp_path)
-
-    monkeypatch.setattr(family, "built_library", lambda device, library: library)
-    monkeypatch.setattr(family, "guard_device", lambda *arguments: None)
+@pytest.fixture
+def launched(monkeypatch):
+    """Prefix of the function that a variant launches, on a card that can do all of them."""
+    for family in (mma_workload, hopper_workload):
+        monkeypatch.setattr(family, "built_library", lambda device, library: library)
+        monkeypatch.setattr(family, "guard_device", lambda *arguments: None)
+        monkeypatch.setattr(family, "LibraryLaunch", lambda path, prefix, *arguments: prefix)
     monkeypatch.setattr(mma_workload, "device_limits", lambda device: None)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(family, "LibraryLaunch", lambda path, prefix, *arguments: prefix)
-    prefix = workload.prepare(variant, PROBLEM, inputs, tmp_path)
-    assert prefix == family.__name__.split(".")[-2]
+
+    def prefix(variant, problem):
+        return workload.prepare(variant, problem, workload.make_inputs(problem, CPU, 3), Path())
+
+    return prefix
+
+
+@pytest.mark.parametrize(
+    ("variant", "prefix"),
+    [
+        ({"implementation": "mma_sync", "dtype": "FP16"}, "flash_attention"),
+        ({"n_warps": 4}, "flash_attention"),
+        ({"consumers": 3}, "flash_attention_hopper"),
+        ({"implementation": "hopper"}, "flash_attention_hopper_bf16_128x128"),
+        ({"implementation": "hopper", "dtype": "FP16"}, "flash_attention_hopper_fp16_128x128"),
+    ],
+)
+def test_a_variant_is_launched_by_its_own_kernel(launched, variant, prefix):
+    assert launched(variant, PROBLEM) == prefix
+
+
+@pytest.mark.parametrize(
+    ("seq_len", "precision", "name"),
+    [(1000, "FP16", "fp16_128x128"), (1025, "FP16", "fp16_192x80"), (2048, "BF16", "bf16_192x80")],
+)
+def test_the_fastest_for_hopper_follows_the_problem(launched, seq_len, precision, name):
+    problem = {"seq_len": seq_len, "batch": 1, "heads": 1, "precision": precision}
+    assert launched({"implementation": "hopper"}, problem) == f"flash_attention_hopper_{name}"
+
+
+@pytest.mark.parametrize("variant", [{"implementation": "hopper"}, {"n_warps": 4}])
+def test_our_kernels_say_that_they_cannot_run_on_the_cpu(inputs, tmp_path, variant):
+    with pytest.raises(RuntimeError, match="needs a CUDA device and cannot run on cpu"):
+        workload.prepare(variant, PROBLEM, inputs, tmp_path)

@@ -201,6 +201,24 @@ def test_references_that_make_no_sense(params, words):
     assert words in (space.check_variant(params) or "")
 
 
+def test_the_fastest_are_one_library_with_a_source_for_each():
+    recipe = space.fastest_recipe()
+    assert recipe.arch == "sm_90a"
+    assert all(source.is_file() for source in recipe.sources)
+    for source in recipe.sources:
+        own = dict(re.findall(r"#define ([A-Z_]+) (\d+)", source.read_text()))
+        defines = {**recipe.defines, **{name: int(value) for name, value in own.items()}}
+        assert not own.keys() & recipe.defines.keys()
+        config = Config(
+            dtype={5: "FP16", 15: "BF16"}[defines["DTYPE"]],
+            consumers=defines["CONSUMERS"],
+            B_c=defines["BLOCK_COLS"],
+        )
+        assert defines == space.recipe(config.params()).defines
+        assert source.stem == f"fastest_{tuning.fastest_name(config)}"
+        assert config in {tuning.fastest(config.dtype, length) for length in (512, 16384)}
+
+
 def test_torchs_own_need_no_build():
     assert space.recipe({"implementation": "sdpa_cudnn"}) is None
 
