@@ -65,20 +65,3 @@ def test_the_fastest_for_hopper_is_the_attention(libraries, problem, dtype):
 def test_the_fastest_of_mma_sync_is_the_attention(libraries, problem, dtype):
     name = f"mma_sync-{dtype}"
     assert excess(REFERENCES[name], {**problem, "precision": dtype}, libraries[name]) <= 1
-
-
-def test_the_kernels_of_the_library_are_told_apart(libraries):
-    names = []
-    for seq_len in (512, 2048):
-        problem = {"batch": 1, "seq_len": seq_len, "heads": 1}
-        inputs = workload.make_inputs(problem, torch.device("cuda"), seed=1)
-        launch = workload.prepare(HOPPER, problem, inputs, libraries["hopper"])
-        launch()
-        activities = [torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activities) as profile:
-            launch()
-            torch.cuda.synchronize()
-        names += [event.name for event in profile.events() if "flash_attention" in event.name]
-    first, second = names
-    assert "bf16_128x128" in first
-    assert "bf16_192x80" in second
