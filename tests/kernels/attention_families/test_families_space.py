@@ -1,3 +1,4 @@
+import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -5,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from profiler.commands.build import BuildRequest, show_build
+from profiler.errors import ExitCode
 from profiler.kernels.attention_families import space
 from profiler.kernels.flash_attention import space as mma_space
 from profiler.kernels.flash_attention.config import Config as MmaConfig
@@ -188,3 +191,22 @@ def test_sets_are_those_of_both_kernels_by_name():
     assert sets["hopper_tune_128"] == hopper_space.variant_sets()["tune_128"]
     for members in sets.values():
         assert [space.check_variant(params) for params in members] == [None] * len(members)
+
+
+def test_a_build_for_another_card_goes_on_without_it(tmp_path, capsys):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(
+        "name: two\n"
+        "workload: profiler.kernels.attention_families\n"
+        "variants:\n"
+        "  list:\n"
+        "    - {name: flash, params: {implementation: sdpa_flash}}\n"
+        "    - {name: hopper, params: {implementation: hopper}}\n"
+        "problems: {matrix: {seq_len: [512]}}\n"
+        "page: {references: [hopper]}\n"
+    )
+    target = tmp_path / "build.json"
+    request = BuildRequest(spec=spec, out=tmp_path, arch="sm_80", json_target=str(target))
+    assert show_build(request) is ExitCode.COMPLETE
+    assert [build["name"] for build in json.loads(target.read_text())["builds"]] == ["flash"]
+    assert "profiler plan --set build.arch=sm_80 has the reasons." in capsys.readouterr().err
