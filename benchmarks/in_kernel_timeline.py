@@ -42,7 +42,7 @@ def main() -> int:
     arguments.add_argument("--lengths", type=int, nargs="+", default=[512, 1024, 4096, 16384])
     arguments.add_argument("--rounds", type=int, default=15)
     options = arguments.parse_args()
-    params = {step: ladder("BF16")[step].params for step in STEPS}
+    params = {step: ladder("BF16")[step - 1].config.params() for step in STEPS}
     with tempfile.TemporaryDirectory() as folder:
         libraries = build(params, Path(folder))
         print("length step  stamped / plain (lowest to highest)   plain / plain")

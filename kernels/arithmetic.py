@@ -17,7 +17,7 @@ Value = str | int | float | bool | None
 
 MAX_CHARACTERS = 1000
 MAX_DEPTH = 100
-"""Levels of operators and parentheses: a value takes three calls for each."""
+"""Levels of a syntax tree: a value takes three calls for each."""
 MAX_BITS = 256
 """Longest whole number on the way to a result: `9**9**9` would take the machine's memory."""
 
@@ -122,16 +122,37 @@ def parse(given: str | float) -> Arithmetic:
     text = str(given).strip()
     if not text:
         raise ExpressionError("is empty")
-    if len(text) > MAX_CHARACTERS:
-        raise ExpressionError(f"has more than {MAX_CHARACTERS} characters")
-    try:
-        root = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        reason = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise ExpressionError(f"'{text}' is no arithmetic: {reason}") from None
+    root = syntax_tree(text, "arithmetic")
     names: set[str] = set()
     _collect(root, names)
     return Arithmetic(text, frozenset(names), root)
+
+
+def syntax_tree(text: str, kind: str, *, most_characters: int = MAX_CHARACTERS) -> ast.expr:
+    """Syntax tree of one expression, of whichever language; nothing in it is evaluated.
+
+    Raises ExpressionError where the text is none (`kind`: the name of what it should be), where it
+    is too long, and where it is nested too deeply to be walked.
+    """
+    if len(text) > most_characters:
+        raise ExpressionError(f"has more than {most_characters} characters")
+    try:
+        root = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason = error.msg if isinstance(error, SyntaxError) else str(error)
+        raise ExpressionError(f"'{text}' is no {kind}: {reason}") from None
+    if _levels(root) > MAX_DEPTH:
+        raise ExpressionError(f"is nested deeper than {MAX_DEPTH} levels")
+    return root
+
+
+def _levels(root: ast.AST) -> int:
+    """Number of levels of a syntax tree."""
+    levels, level = 0, [root]
+    while level:
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        levels += 1
+    return levels
 
 
 def unknown_name(name: str, known: Mapping[str, Value]) -> str:
@@ -142,15 +163,13 @@ def unknown_name(name: str, known: Mapping[str, Value]) -> str:
     return f"there is no '{name}'; known: {', '.join(sorted(known)) or 'none'}"
 
 
-def _collect(node: ast.expr, names: set[str], depth: int = 0) -> None:
+def _collect(node: ast.expr, names: set[str]) -> None:
     """Names that a node uses; raises ExpressionError for what is no arithmetic."""
-    if depth > MAX_DEPTH:
-        raise ExpressionError(f"is nested deeper than {MAX_DEPTH} levels")
     if isinstance(node, ast.Name):
         names.add(node.id)
         return
     for part in _arguments(node) if isinstance(node, ast.Call) else _parts(node):
-        _collect(part, names, depth + 1)
+        _collect(part, names)
 
 
 def _arguments(node: ast.Call) -> list[ast.expr]:

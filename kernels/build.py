@@ -5,8 +5,9 @@
     <build root>/<arch>/<recipe hash>/library.so
 
 The recipe hash covers the command line (without absolute paths), the compiler's version text, and
-the names and contents of the sources and of the headers beside them: another checkout of the same
-tree has the same hashes. Headers from elsewhere are watched by ninja through the depfiles.
+the names and contents of the sources, of the headers beside them, and of what these include by a
+path relative to themselves: another checkout of the same tree has the same hashes. Headers from
+elsewhere are watched by ninja through the depfiles.
 
 ninja runs in `<build root>/<arch>` and all outputs are relative to it, so that the build root may
 have any name. The names of sources may hold anything but the characters that nvcc's own shell or
@@ -19,7 +20,7 @@ import hashlib
 import os
 import re
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -56,6 +57,8 @@ several times slower, and no variant of itself."""
 
 UNREADABLE = frozenset('$`"\\|\n')
 """nvcc passes names in double quotes to a shell; ninja cannot escape a `|`."""
+
+_QUOTED_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
 
 _NO_WRAP = 1 << 30
 """Wrapping would drop a space from a name with two spaces in a row."""
@@ -154,6 +157,36 @@ def content_hash(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def watched_files(recipe: Recipe) -> tuple[Path, ...]:
+    """Files whose content is part of a recipe's hash.
+
+    The sources, what is included in front of them, every header in their folders, and whatever one
+    of these includes by a path relative to itself.
+    """
+    headers = (
+        path
+        for folder in _folders(recipe)
+        for path in folder.iterdir()
+        if path.suffix in HEADER_SUFFIXES
+    )
+    files = dict.fromkeys((*recipe.sources, *recipe.included, *headers))
+    waiting = [file for file in files if file.is_file()]
+    while waiting:
+        for path in _quoted_includes(waiting.pop()):
+            if path not in files:
+                files[path] = None
+                waiting.append(path)
+    return tuple(files)
+
+
+def _quoted_includes(file: Path) -> Iterator[Path]:
+    """Files that a source includes by a path relative to its own folder."""
+    for name in _QUOTED_INCLUDE.findall(file.read_bytes()):
+        path = Path(os.path.normpath(file.parent / os.fsdecode(name)))
+        if path.is_file():
+            yield path
+
+
 def _check_sources(recipe: Recipe) -> None:
     sources = recipe.sources
     stems = [source.stem for source in sources]
@@ -226,7 +259,7 @@ def _recipe_hash(recipe: Recipe, command: str, compiler_version: str) -> str:
     digest = hashlib.sha256()
     for text in (command, compiler_version):
         digest.update(hashlib.sha256(text.encode()).digest())
-    files = {_portable_name(path, recipe): path for path in _watched_files(recipe)}
+    files = {_portable_name(path, recipe): path for path in watched_files(recipe)}
     for name, path in sorted(files.items()):
         digest.update(hashlib.sha256(name.encode()).digest())
         digest.update(hashlib.sha256(path.read_bytes()).digest())
@@ -249,17 +282,6 @@ def _portable_name(path: Path, recipe: Recipe) -> str:
     if recipe.included and path.parent in others:
         return f"<profiler>/{path.name}"
     return os.path.relpath(path, base)
-
-
-def _watched_files(recipe: Recipe) -> tuple[Path, ...]:
-    """The sources, what is included in front of them, and every header in their folders."""
-    headers = (
-        path
-        for folder in _folders(recipe)
-        for path in folder.iterdir()
-        if path.suffix in HEADER_SUFFIXES
-    )
-    return (*recipe.sources, *recipe.included, *headers)
 
 
 def _write_library(writer: Writer, library: Library) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from profiler.kernels.arithmetic import SIZES, ExpressionError
+from profiler.kernels.arithmetic import SIZES, ExpressionError, syntax_tree
 
 MAX_CHARACTERS = 2000
 
@@ -67,18 +67,8 @@ class TorchSyntax:
 
 def parse_torch(text: str) -> TorchSyntax:
     """Parse an expression; raises ExpressionError for anything that is not listed."""
-    if len(text) > MAX_CHARACTERS:
-        raise ExpressionError(f"has more than {MAX_CHARACTERS} characters")
-    try:
-        root = ast.parse(text.strip(), mode="eval").body
-        names = frozenset(_names(root))
-    except SyntaxError as error:
-        raise ExpressionError(f"'{text}' is no expression: {error.msg}") from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, ExpressionError):
-            raise
-        raise ExpressionError(f"'{text}' is no expression: {error}") from None
-    return TorchSyntax(text.strip(), names, root)
+    root = syntax_tree(text, "expression", most_characters=MAX_CHARACTERS)
+    return TorchSyntax(text.strip(), frozenset(_names(root)), root)
 
 
 def function_named(node: ast.expr) -> tuple[str, str] | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
+from profiler.kernels.attention.problem import DTYPES, ELEMENT_BYTES
 from profiler.kernels.parameters import Fields, Params, Value, wrong_value
 
-DTYPES = ("FP16", "BF16")
 CHOICES: Mapping[str, tuple[int, ...]] = {
     "d_head": (64, 128, 256),
     "B_r": (64, 128),
@@ -25,7 +25,6 @@ FLAG_FIELDS = (
     "optimized_softmax",
 )
 
-ELEMENT_BYTES = 2
 FRAGMENT_WIDTH = 8
 """Columns of one 8x8 matrix, which is what one row address of ldmatrix loads."""
 MAX_REGISTERS = 255
@@ -68,6 +67,13 @@ class Config:
     def depth(self, field: str) -> int:
         """Elements along the depth of the product that an operand's `…_tiles` field is about."""
         return self.B_c if field.startswith("V") else self.d_head
+
+    def length_refusal(self, seq_len: int) -> str | None:
+        """Reason why the tiles cannot do a length, or None."""
+        for name in ("B_r", "B_c"):
+            if seq_len % getattr(self, name):
+                return f"a length of {seq_len} is no multiple of {name} = {getattr(self, name)}"
+        return None
 
     def params(self) -> dict[str, Value]:
         """All 13 fields by name."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from profiler.kernels.attention.problem import DTYPE_CODES
 from profiler.kernels.flash_attention.config import (
     FIELDS,
     FLAG_FIELDS,
@@ -18,9 +19,6 @@ from profiler.kernels.flash_attention.config import (
     make_config,
 )
 from profiler.kernels.parameters import Value
-
-DTYPE_CODES: Mapping[str, int] = {"FP16": 5, "BF16": 15}
-"""`c10::ScalarType`: Half and BFloat16."""
 
 _SIZES = ("dtype", "d_head", "B_r", "B_c", "n_warps")
 _FLAGS: Mapping[str, str] = {

@@ -6,7 +6,9 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from profiler.kernels.flash_attention.config import DTYPES, Config, refusal
+from profiler.kernels.attention.problem import DTYPES
+from profiler.kernels.flash_attention.config import Config, refusal
+from profiler.kernels.parameters import Value
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,9 @@ TUNED_CODE_STEP = 12
 """The kernel that is tuned: the last step at which (128, 64) does not spill, whatever the heads.
 Steps 13 to 15 spill 24 bytes and are still up to 3 % faster on an H200: docs/flash-attention.md."""
 
+FASTEST_CODE_STEP = 15
+"""The fastest step that takes any number of heads."""
+
 
 @dataclass(frozen=True)
 class Step:
@@ -76,6 +81,11 @@ class Step:
     def code_step(self) -> int:
         """The step that the kernel's code is at."""
         return max(self.number, FIRST_CODE_STEP)
+
+    @property
+    def params(self) -> dict[str, Value]:
+        """Parameters of its variant: the 13 fields and the step."""
+        return {**self.config.params(), "step": self.code_step}
 
 
 _CODE_NOTES = (
@@ -147,6 +157,11 @@ def ladder(dtype: str) -> tuple[Step, ...]:
         *((note, best) for note in _CODE_NOTES),
     )
     return tuple(Step(number, note, config) for number, (note, config) in enumerate(steps, 1))
+
+
+def fastest(dtype: str) -> dict[str, Value]:
+    """Parameters of the fastest variant of the kernel in a type, as a reference for others."""
+    return ladder(dtype)[FASTEST_CODE_STEP - 1].params
 
 
 def named_sets() -> dict[str, tuple[Config, ...]]:

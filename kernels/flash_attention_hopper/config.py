@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
+from profiler.kernels.attention.problem import DTYPES, ELEMENT_BYTES
 from profiler.kernels.parameters import Fields, Params, Value, wrong_value
 
-DTYPES = ("FP16", "BF16")
 CHOICES: Mapping[str, tuple[int, ...]] = {
     "d_head": (64, 128, 256),
     "consumers": (1, 2, 3),
@@ -31,7 +31,6 @@ FLAG_FIELDS = (
     "causal",
 )
 
-ELEMENT_BYTES = 2
 GROUP_ROWS = 64
 """Rows of one wgmma, and so of a consumer."""
 GROUP_THREADS = 128

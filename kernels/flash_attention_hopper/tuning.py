@@ -5,18 +5,18 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass, replace
 
-from profiler.kernels.flash_attention_hopper.config import DTYPES, Config, refusal
-from profiler.kernels.parameters import Value
+from profiler.kernels.attention.problem import DTYPES
+from profiler.kernels.flash_attention_hopper.config import Config, refusal
 
 TUNED_COLUMNS = (64, 80, 96, 112, 128, 144, 160, 176, 192)
 
 
 @dataclass(frozen=True)
 class LadderStep:
-    """One step of the ladder: its parameters, and what it adds to the one before."""
+    """One step of the ladder: its configuration, and what it adds to the one before."""
 
     note: str
-    params: dict[str, Value]
+    config: Config
 
 
 def candidates() -> tuple[Config, ...]:
@@ -56,7 +56,7 @@ def tuned_causal() -> tuple[Config, ...]:
 
 
 def ladder(dtype: str) -> tuple[LadderStep, ...]:
-    """The history of the kernel, from the best of `mma.sync` on, each step with one switch more."""
+    """The history of the kernel, each step with one switch more."""
     plain = Config(
         dtype=dtype,
         consumers=1,
@@ -89,8 +89,22 @@ def ladder(dtype: str) -> tuple[LadderStep, ...]:
         ("persistent blocks: the next tile's Q, K and V load during this one's end", persistent),
         ("three consumers and 80 keys: 192 query rows for every tile", Config(dtype=dtype)),
     )
-    baseline = LadderStep(
-        "the best of mma.sync: what profiler.kernels.flash_attention ends with",
-        {"implementation": "mma_sync", "dtype": dtype},
-    )
-    return (baseline, *(LadderStep(note, config.params()) for note, config in steps))
+    return tuple(LadderStep(note, config) for note, config in steps)
+
+
+SHORT = Config(consumers=2, B_c=128)
+LONG = Config()
+"""The fastest configurations at head dimension 128, in either type: docs/flash-attention-hopper.md,
+"The best, by length"."""
+SHORT_SEQ_LEN = 1024
+"""Longest of the measured lengths at which `SHORT` takes less: 6 % at 512, 1 % here."""
+
+
+def fastest(dtype: str, seq_len: int) -> Config:
+    """Fastest configuration at a length, as a reference for other kernels."""
+    return replace(SHORT if seq_len <= SHORT_SEQ_LEN else LONG, dtype=dtype)
+
+
+def fastest_name(config: Config) -> str:
+    """Name of one of the fastest in the library that has all of them: `bf16_192x80`."""
+    return f"{config.dtype.lower()}_{config.B_r}x{config.B_c}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from profiler.commands.output import write_json_target
@@ -12,7 +12,6 @@ from profiler.errors import EnvironmentUnusable, ExitCode
 from profiler.model import SCHEMA_VERSION, BuildResult, Plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import space_of
-from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import require_folder
 from profiler.sessions.experiment_files import load_experiment
 from profiler.sessions.progress import ProgressReporter
@@ -35,20 +34,29 @@ class BuildRequest:
 
 def show_build(request: BuildRequest) -> ExitCode:
     """Compile and print the static facts; SOME_CELLS_FAILED where a variant does not compile."""
+    from profiler.machine.environment import resolved_architecture
     from profiler.sessions.measure import build_plan
     from profiler.sessions.parameter_effects import without_effect
 
     arch_override = () if request.arch is None else (f"build.arch={request.arch}",)
     loaded = load_experiment(request.spec, overrides=(*request.overrides, *arch_override))
-    space = space_of(loaded)
+    arch = resolved_architecture(loaded.experiment.build.arch)
+    space = replace(space_of(loaded), arch=arch)
     plan = selected_plan(loaded, space, request.only)
     notes = check_ready(loaded, plan, space)
     require_folder(request.out)
-    arch = _architecture(loaded)
+    if arch is None:
+        raise EnvironmentUnusable(
+            "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
+        )
     reporter = ProgressReporter.for_terminal(color=request.color, quiet=request.quiet)
     for note in notes:
         reporter.warn(note)
     reporter.say(f"Building {len(plan.variants)} variants for {arch} …")
+    excluded = sum(item.count for item in plan.excluded if item.stage == "variant")
+    if excluded:
+        reasons = f"profiler plan --set build.arch={arch}"
+        reporter.say(f"Excluded: {excluded}; {reasons} has the reasons.")
     builds = build_plan(
         loaded.experiment,
         plan.variants,
@@ -66,18 +74,6 @@ def show_build(request: BuildRequest) -> ExitCode:
         reporter.results.print(build_table(builds, plan.variants))
     complete = all(build.ok for build in builds)
     return ExitCode.COMPLETE if complete else ExitCode.SOME_CELLS_FAILED
-
-
-def _architecture(loaded: LoadedSpec) -> str:
-    """Architecture to compile for: that of the spec or of the GPU here."""
-    from profiler.machine.environment import resolved_architecture
-
-    detected = resolved_architecture(loaded.experiment.build.arch)
-    if detected is None:
-        raise EnvironmentUnusable(
-            "No GPU here whose architecture could be built for.", remedy="Pass --arch, e.g. sm_90."
-        )
-    return detected
 
 
 def _build_document(plan: Plan, builds: Sequence[BuildResult], arch: str) -> dict[str, object]:

@@ -1,7 +1,9 @@
 """Metrics of a user: a name, a formula over the catalogue, written as text, and a unit.
 
 `parse_formula` makes of the text what the catalogue's own derived metrics have (`Formula`), so that
-one evaluator computes both. No `eval`: only what stands in `_formula` is read.
+one evaluator computes both, over whole columns (`analyse/derived.py`). `kernels/arithmetic.py`
+reads the text; its own evaluator gives one number and knows no missing ones. Only what stands in
+`_formula` is understood.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import difflib
 import math
 from dataclasses import dataclass
 
+from profiler.kernels.arithmetic import ExpressionError, syntax_tree
 from profiler.metrics.catalogue import CATALOGUE
 from profiler.metrics.formulas import (
     Extreme,
@@ -24,8 +27,6 @@ from profiler.metrics.formulas import (
 )
 
 MAX_CHARACTERS = 500
-MAX_LEVELS = 100
-"""Of operators and parentheses: a value takes a call or two for each."""
 _SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+",
     ast.Sub: "-",
@@ -59,30 +60,13 @@ def parse_formula(text: str) -> Formula:
 
     Numbers, names of the catalogue, `+ - * / **`, brackets, `min` and `max`.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise FormulaError(f"has more than {MAX_CHARACTERS} characters")
     try:
-        root = ast.parse(text.strip(), mode="eval").body
-        if _levels(root) > MAX_LEVELS:
-            raise FormulaError(f"is nested deeper than {MAX_LEVELS} levels")
-        formula = _formula(root)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, FormulaError):
-            raise
-        reason = error.msg if isinstance(error, SyntaxError) else "it cannot be read"
-        raise FormulaError(f"is no formula: {reason}") from None
+        formula = _formula(syntax_tree(text, "formula", most_characters=MAX_CHARACTERS))
+    except ExpressionError as error:
+        raise FormulaError(str(error)) from None
     if next(formula.quantities(), None) is None:
         raise FormulaError("names no metric")
     return formula
-
-
-def _levels(root: ast.AST) -> int:
-    """Number of levels of a syntax tree."""
-    levels, level = 0, [root]
-    while level:
-        level = [child for node in level for child in ast.iter_child_nodes(node)]
-        levels += 1
-    return levels
 
 
 def _formula(node: ast.expr) -> Formula:

@@ -222,11 +222,15 @@ def _baseline(loaded: LoadedSpec, expanded: Expanded) -> Variant:
 
 
 def _references(loaded: LoadedSpec, expanded: Expanded) -> tuple[str, ...]:
-    """Ids of the variants that the page shows as references."""
+    """Ids of the variants that the page shows as references.
+
+    One that is excluded is left out: it may be for another card than this.
+    """
     wanted = loaded.experiment.page.references
     return tuple(
         _variant_named(name, ("page", "references", place), loaded, expanded).id
         for place, name in enumerate(wanted)
+        if name not in expanded.left_out
     )
 
 

@@ -9,8 +9,11 @@ from profiler.kernels.build import (
     Compiler,
     depfile_paths,
     plan_library,
+    watched_files,
     write_ninja,
 )
+from profiler.kernels.flash_attention import space as mma_space
+from profiler.kernels.flash_attention_hopper import space as hopper_space
 from profiler.kernels.recipe import Recipe, with_stamps
 
 
@@ -68,6 +71,34 @@ def test_everything_that_could_change_the_code_changes_the_hash(recipe, compiler
     others.append(plan_library(recipe, "sm_90", compiler))
     hashes.update(library.recipe_hash for library in others)
     assert len(hashes) == len(others) + 1
+
+
+def test_a_header_elsewhere_that_is_included_by_its_path_is_part_of_the_hash(compiler, tmp_path):
+    """Through another header, too; one that is found by -I is ninja's affair."""
+    files = {
+        "kernel/scale.cu": '#include "factor.cuh"\n#include "absent.cuh"\n#include <outside.cuh>\n',
+        "kernel/factor.cuh": '  #  include "../shared/factors.cuh"\n',
+        "shared/factors.cuh": '#include "more/numbers.cuh"\n#include "factors.cuh"\n',
+        "shared/more/numbers.cuh": "#define FACTOR 2\n",
+        "shared/outside.cuh": "#define OTHER 2\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    recipe = Recipe((tmp_path / "kernel/scale.cu",))
+    names = {path.relative_to(tmp_path).as_posix() for path in watched_files(recipe)}
+    assert names == files.keys() - {"shared/outside.cuh"}
+
+    first = plan_library(recipe, "sm_90", compiler).recipe_hash
+    (tmp_path / "shared/more/numbers.cuh").write_text("#define FACTOR 3\n")
+    assert plan_library(recipe, "sm_90", compiler).recipe_hash != first
+
+
+@pytest.mark.parametrize("kernel", [mma_space, hopper_space])
+def test_the_header_of_both_attention_kernels_is_part_of_their_hash(kernel):
+    params = {"n_warps": 4} if kernel is mma_space else {"consumers": 3}
+    names = {path.name for path in watched_files(kernel.recipe(params))}
+    assert {"softmax_math.cuh", "softmax.cuh", "config.cuh"} <= names
 
 
 def test_the_order_of_definitions_does_not_matter(recipe, compiler):

@@ -127,6 +127,20 @@ def test_references_are_found_by_name(plan) -> None:
     assert result.references == ("c", "b")
 
 
+def test_a_reference_that_is_excluded_is_left_out(plan) -> None:
+    text = (
+        "variants:\n"
+        "  list: [{name: lib, of: lib}, {name: card, of: card}, {name: own, of: own}]\n"
+        "  exclude: [{name: needs another card, when: {of: card}}]\n"
+        "baseline: own\n"
+        "page: {references: [card, lib]}\n"
+    )
+    result = plan(text)
+    names = {variant.id: variant.name for variant in result.variants}
+    assert [names[reference] for reference in result.references] == ["lib"]
+    assert [(item.reason, item.count) for item in result.excluded] == [("needs another card", 1)]
+
+
 def test_a_reference_that_does_not_exist(complaint) -> None:
     words = complaint("variants: {list: [a, b]}\npage:\n  references: [a, bb]\n")
     assert words.startswith("spec.yaml:5: page.references[1]: there is no variant 'bb'")

@@ -170,7 +170,7 @@ def test_the_large_space_has_1620_configurations_that_all_compile_for_four_lengt
 @pytest.mark.parametrize(("head_dim", "configurations"), [(64, 224), (128, 144), (256, 16)])
 def test_the_space_of_the_hopper_kernel_is_swept(head_dim, configurations):
     changes = (
-        f"variants.sets=[tune_{head_dim}]",
+        f"variants.sets=[hopper_tune_{head_dim}]",
         f"problems.matrix.head_dim={head_dim}",
     )
     loaded = load_spec(EXPERIMENTS / "hopper_autotune.yaml", overrides=changes)

@@ -53,7 +53,7 @@ __device__ __forceinline__ void stage_output(const Output& output, const Softmax
         const uint32_t chunk = kStaticStores ? further<kBlockRows>(start, col)
                                              : tile + tile_offset<kBlockRows>(tile_row, col);
         store_pair(chunk + lane % 4 * 4,
-                   pack(divide(sums[2 * half]), divide(sums[2 * half + 1])));
+                   pack<kBf16>(divide(sums[2 * half]), divide(sums[2 * half + 1])));
       }
     }
   }

@@ -29,7 +29,7 @@ __device__ __forceinline__ void store_registers(const Output& output, const Prob
                       (token * problem.heads + tile.head) * (kHeadDim / 2) + lane % 4;
 #pragma unroll
     for (int i = 0; i < kHeadDim / 8; ++i) {
-      start[4 * i] = pack(output[4 * i + 2 * half], output[4 * i + 2 * half + 1]);
+      start[4 * i] = pack<kBf16>(output[4 * i + 2 * half], output[4 * i + 2 * half + 1]);
     }
   }
 }
@@ -54,8 +54,8 @@ __device__ __forceinline__ void stage_output(const Output& output, uint32_t tile
     const uint32_t panel = tile + 2 * i / kPanelChunks * kGroupRows * kPanelRowBytes;
     const int place = (chunk % kPanelChunks) ^ (row % 8);
     const float* sums = output + 8 * i;
-    store_matrices(panel + row * kPanelRowBytes + place * kChunkBytes, pack(sums[0], sums[1]),
-                   pack(sums[2], sums[3]), pack(sums[4], sums[5]), pack(sums[6], sums[7]));
+    store_matrices(panel + row * kPanelRowBytes + place * kChunkBytes, pack<kBf16>(sums[0], sums[1]),
+                   pack<kBf16>(sums[2], sums[3]), pack<kBf16>(sums[4], sums[5]), pack<kBf16>(sums[6], sums[7]));
   }
 }
 

@@ -5,43 +5,14 @@
 // step of the loop mostly needs neither a reduction across lanes nor a pass over O.
 #pragma once
 
+#include "../../attention/src/softmax_math.cuh"
 #include "product.cuh"
 
 namespace flash_attention_hopper {
 
-constexpr float kLog2E = 1.44269504088896341f;
+using namespace attention;
+
 constexpr float kLowest = -1e30f;  // a reference for rows that have seen no score yet
-constexpr float kSlack = 8.0f;  // Exponentials up to 2^8: far from the 65504 of fp16.
-constexpr unsigned kAllLanes = 0xffffffffu;
-constexpr int kHalves = 2;  // A lane holds elements of two rows.
-
-__device__ __forceinline__ float exp2_approx(float value) {
-  float result;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(result) : "f"(value));
-  return result;
-}
-
-// Two floats as a register of two 16-bit elements, `low` first in memory.
-__device__ __forceinline__ uint32_t pack(float low, float high) {
-  uint32_t result;
-  if constexpr (kBf16) {
-    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  } else {
-    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(result) : "f"(high), "f"(low));
-  }
-  return result;
-}
-
-// Lanes 4i to 4i + 3 hold one row.
-__device__ __forceinline__ float row_max(float value) {
-  value = fmaxf(value, __shfl_xor_sync(kAllLanes, value, 1));
-  return fmaxf(value, __shfl_xor_sync(kAllLanes, value, 2));
-}
-
-__device__ __forceinline__ float row_sum(float value) {
-  value += __shfl_xor_sync(kAllLanes, value, 1);
-  return value + __shfl_xor_sync(kAllLanes, value, 2);
-}
 
 // Which of its two rows a lane's sum belongs to.
 __device__ __forceinline__ constexpr int half_of(int index) { return index / 2 % 2; }
@@ -112,7 +83,7 @@ class Softmax {
 __device__ __forceinline__ void pack_weights(Weights& weights, const Scores& scores) {
 #pragma unroll
   for (int i = 0; i < kBlockCols / 4; ++i) {
-    weights[i] = pack(scores[2 * i], scores[2 * i + 1]);
+    weights[i] = pack<kBf16>(scores[2 * i], scores[2 * i + 1]);
   }
 }
 

@@ -512,7 +512,8 @@ class Page(SpecModel):
     references: Names = Field(
         default=(),
         description="Names of variants, such as a library's, that the others are compared with "
-        "and that are never called the best. The baseline always is one.",
+        "and that are never called the best. The baseline always is one. One that is excluded, "
+        "because it needs another GPU, say, is left out.",
     )
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from pathlib import Path
 from profiler.collect.kind import Tools
 from profiler.collect.registry import COLLECTORS
 from profiler.errors import EnvironmentUnusable, Interrupted
+from profiler.kernels.build import watched_files
 from profiler.machine.gpu_lock import gpu_lock
 from profiler.model import BuildResult, Cell, Outcome, SearchPlan, Variant
 from profiler.planning.plan import judged_plan
@@ -53,7 +54,6 @@ TIMER = "timer"
 STAGE = "search"
 _CORES_LEFT = 2
 """For the runner and for this process, while the others compile."""
-_SOURCE_SUFFIXES = frozenset({".cu", ".cuh", ".h", ".hpp", ".inl", ".cpp", ".cc", ".c"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,14 +172,14 @@ def _terms(request: MeasureRequest, plan: SearchPlan, keys: Mapping[str, str]) -
 
 
 def _sources_hash(request: MeasureRequest) -> str:
-    """Hash of the CUDA sources of all configurations, and of what lies beside them."""
+    """Hash of the CUDA sources of all configurations, and of the headers that may be in them."""
     recipes = (request.space.recipe(variant.params) for variant in request.plan.variants)
-    folders = {file.parent for recipe in recipes if recipe is not None for file in recipe.sources}
+    # Configurations differ in their definitions: few recipes have other files.
+    inputs = {(recipe.sources, recipe.included): recipe for recipe in recipes if recipe is not None}
+    files = {file for recipe in inputs.values() for file in watched_files(recipe) if file.is_file()}
     digest = hashlib.sha256()
-    for folder in sorted(folders):
-        for file in sorted(folder.iterdir()):
-            if file.suffix in _SOURCE_SUFFIXES and file.is_file():
-                digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    for file in sorted(files):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 

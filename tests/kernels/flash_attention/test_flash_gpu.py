@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from profiler.kernels.attention.implementations import SDPA
+from profiler.kernels.attention.problem import DTYPES
 from profiler.kernels.flash_attention import space, workload
 from profiler.kernels.flash_attention.config import Config
 from profiler.model import Variant
@@ -87,7 +89,7 @@ def test_every_variant_is_correct(libraries, problem, scale):
     for head_dim in (64, 128, 256):
         sized = {**problem, "head_dim": head_dim}
         inputs = workload.make_inputs(sized, torch.device("cuda"), seed=problem["seq_len"])
-        for dtype in space.DTYPES:
+        for dtype in DTYPES:
             # Larger queries make scores far apart, so that maxima move and most keys count nothing.
             inputs.attention(dtype).query.mul_(scale)
         for name, params in VARIANTS.items():
@@ -102,7 +104,7 @@ def test_references_move_in_the_middle_of_a_row(libraries):
     """Keys grow along the sequence, so that every block has a new maximum."""
     problem = {"seq_len": 512, "batch": 1, "heads": 16}
     inputs = workload.make_inputs(problem, torch.device("cuda"), seed=5)
-    for dtype in space.DTYPES:
+    for dtype in DTYPES:
         growth = torch.linspace(0.1, 8.0, 512, device="cuda").view(1, 512, 1, 1)
         key = inputs.attention(dtype).key
         key.copy_(key.float() * growth)
@@ -137,7 +139,7 @@ def test_the_sanitizer_finds_nothing_on_any_tile(libraries, tool):
     assert none_found in done.stdout
 
 
-@pytest.mark.parametrize("implementation", space.IMPLEMENTATIONS)
+@pytest.mark.parametrize("implementation", SDPA)
 def test_references_run(implementation):
     problem = {"seq_len": 256, "batch": 2, "heads": 4}
     inputs = workload.make_inputs(problem, torch.device("cuda"), seed=1)

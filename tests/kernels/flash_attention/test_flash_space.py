@@ -142,11 +142,7 @@ def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
     assert [step.number for step in steps] == list(range(1, 17))
     assert len({step.note for step in steps}) == 16
     changes = [
-        {
-            name
-            for name in (*FIELDS, "step")
-            if fields_and_step(before)[name] != fields_and_step(after)[name]
-        }
+        {name for name in (*FIELDS, "step") if before.params[name] != after.params[name]}
         for before, after in itertools.pairwise(steps)
     ]
     assert changes == [
@@ -159,10 +155,6 @@ def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
         *[{"step"}] * 9,
     ]
     assert steps[6].config in tuning.tuned()
-
-
-def fields_and_step(step):
-    return {**step.config.params(), "step": step.code_step}
 
 
 def test_the_ladder_as_a_set():
@@ -235,31 +227,6 @@ def test_references_have_names_and_nothing_to_compile():
     assert space.recipe(params) is None
 
 
-@pytest.mark.parametrize(
-    ("params", "words"),
-    [
-        ({}, "seq_len must be a positive"),
-        ({"seq_len": 0}, "seq_len must be a positive"),
-        ({"seq_len": True}, "seq_len must be a positive"),
-        ({"seq_len": 512, "batch": "16"}, "batch must be a positive"),
-        ({"seq_len": 512, "length": 1}, "length is no size"),
-        ({"seq_len": 512, "precision": "FP8"}, "precision must be one of"),
-    ],
-)
-def test_problems_that_make_no_sense(params, words):
-    assert words in (space.check_problem(params) or "")
-    with pytest.raises(ValueError, match=words):
-        space.sizes(params)
-
-
-@pytest.mark.parametrize(
-    ("length", "batch"),
-    [(512, 16), (1024, 16), (2048, 16), (4096, 16), (8192, 8), (16384, 4), (131072, 1)],
-)
-def test_the_batch_follows_the_length(length, batch):
-    assert space.sizes({"seq_len": length}) == space.Sizes(batch, length, 16, 128)
-
-
 def test_a_cell_needs_matching_sizes_and_types():
     config = Config(B_r=128, B_c=64).params()
     assert space.check_cell(config, {"seq_len": 512}) is None
@@ -272,7 +239,14 @@ def test_a_cell_needs_matching_sizes_and_types():
     assert space.check_cell(reference, {"seq_len": 100, "precision": "FP16"}) is None
 
 
-def test_operations_and_bytes():
-    size = space.Sizes(batch=16, seq_len=4096, heads=16, head_dim=128)
-    assert space.attention_flops(size) == 256 * (4 * 4096**2 * 128 + 6 * 4096**2)
-    assert space.least_bytes(size) == 4 * 2 * 16 * 4096 * 16 * 128
+def test_only_torchs_own_have_a_causal_mask():
+    problem = {"seq_len": 512, "is_causal": True}
+    reason = space.check_cell(Config().params(), problem)
+    assert reason == "the problem has a causal mask, the kernel has none"
+    assert space.check_cell({"implementation": "sdpa_cudnn"}, problem) is None
+
+
+def test_the_fastest_is_the_last_step_for_any_number_of_heads():
+    params = tuning.fastest("FP16")
+    assert params == tuning.ladder("FP16")[14].params
+    assert space.check_cell(params, {"seq_len": 512, "heads": 3}) is None

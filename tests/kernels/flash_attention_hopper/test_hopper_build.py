@@ -5,10 +5,13 @@ import shutil
 from dataclasses import replace
 
 import pytest
+from device_code import compile_device_code
 
-from profiler.kernels.build import Compiler, plan_library
+from profiler.kernels.attention.problem import DTYPES
+from profiler.kernels.build import Compiler, plan_library, watched_files
 from profiler.kernels.flash_attention_hopper import space
 from profiler.kernels.flash_attention_hopper.config import Config
+from profiler.kernels.flash_attention_hopper.tuning import LONG, SHORT, fastest_name
 from profiler.kernels.recipe import Recipe, with_stamps
 from profiler.model import Variant
 from profiler.sessions.build import build_variants
@@ -47,6 +50,8 @@ def built(tmp_path_factory):
         "plain": space.recipe(PLAIN.params()),
         "stamped": with_stamps(space.recipe(BEST.params())),
         "serialized": serialized,
+        # Linked with stamps asked for: a library has one place for them, and these are four.
+        "fastest": with_stamps(space.fastest_recipe()),
     }
     return build(recipes, "sm_90", tmp_path_factory.mktemp("build"))
 
@@ -63,6 +68,44 @@ def test_no_register_is_spilled(built, name):
 def test_a_kernel_whose_products_are_serialised_is_no_variant(built):
     assert not built["serialized"].ok
     assert "error: ptxas serialised wgmma" in built["serialized"].error
+
+
+@needs_nvcc
+def test_each_kernel_of_the_fastest_has_the_machine_code_of_its_configuration(tmp_path):
+    together = space.fastest_recipe()
+    recipes = {}
+    for dtype in DTYPES:
+        for tile in (SHORT, LONG):
+            config = replace(tile, dtype=dtype)
+            name = fastest_name(config)
+            (source,) = [file for file in together.sources if file.stem == f"fastest_{name}"]
+            recipes[name] = space.recipe(config.params())
+            recipes[f"{name} of all"] = replace(together, sources=(source,))
+    codes = compile_device_code(recipes, "sm_90a", tmp_path)
+    names = [name for name in recipes if not name.endswith("of all")]
+    assert len({codes[name].text_hash for name in names}) == 4
+    for name in names:
+        assert codes[name].text_hash == codes[f"{name} of all"].text_hash
+
+
+@needs_nvcc
+@pytest.mark.parametrize("name", ["bf16_128x128", "bf16_192x80", "fp16_128x128", "fp16_192x80"])
+def test_the_library_of_the_fastest_has_a_launcher_for_each(built, name):
+    assert built["fastest"].error == ""
+    library = ctypes.CDLL(built["fastest"].library)
+    words = library[f"flash_attention_hopper_{name}_error_string"]
+    words.restype = ctypes.c_char_p
+    assert words(-2).decode() == "the device is not of compute capability 9.0"
+    launch = library[f"flash_attention_hopper_{name}_launch"]
+    assert launch(None, None, None, None, 0, 64, 1, 0, None) == -1
+    assert not hasattr(library, "profiler_timeline_sizes")
+    kernels = [kernel for kernel in built["fastest"].kernels if name in kernel.name]
+    assert [kernel.spill_store_bytes for kernel in kernels] == [0]
+
+
+def test_the_library_of_the_fastest_follows_the_sources_of_its_kernels():
+    names = {file.name for file in watched_files(space.fastest_recipe())}
+    assert {"flash_attention_hopper.cu", "attention.cuh", "softmax_math.cuh"} <= names
 
 
 @needs_nvcc

@@ -4,15 +4,13 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from profiler.kernels.flash_attention import space as mma_space
+from profiler.kernels.attention.problem import DTYPES
 from profiler.kernels.flash_attention_hopper import space, tuning
 from profiler.kernels.flash_attention_hopper.config import (
     CHOICES,
-    DTYPES,
     FIELDS,
     FLAG_FIELDS,
     SHARED_BYTES,
@@ -21,24 +19,9 @@ from profiler.kernels.flash_attention_hopper.config import (
     short_form,
 )
 from profiler.model import Variant
-from profiler.planning.plan import make_plan
-from profiler.planning.space import space_of
-from profiler.planning.spec import load_spec
 from profiler.sessions.launch_params import launch_params
 
-EXPERIMENT = Path(__file__).parents[3] / "experiments/hopper.yaml"
 PLAIN = {"producer": False, "ping_pong": False, "persistent": False}
-
-
-def test_on_another_card_only_what_runs_there_is_planned():
-    loaded = load_spec(EXPERIMENT)
-    plan = make_plan(loaded, replace(space_of(loaded), arch="sm_80"))
-    assert {variant.name for variant in plan.variants} == {"sdpa_cudnn", "sdpa_flash", "step-00"}
-    (exclusion,) = plan.excluded
-    assert exclusion.reason == "the kernel needs sm_90a, and this GPU is sm_80"
-    assert exclusion.count == 10
-    for arch in ("sm_90", "sm_90a", None):
-        assert not make_plan(loaded, replace(space_of(loaded), arch=arch)).excluded
 
 
 def test_the_space_needs_no_torch():
@@ -128,8 +111,8 @@ def test_the_named_sets_are_legal_and_distinct():
         "causal_64": 448,
         "causal_128": 288,
         "causal_256": 32,
-        "prog": 11,
-        "prog_fp16": 11,
+        "prog": 10,
+        "prog_fp16": 10,
     }
     for members in sets.values():
         assert [space.check_variant(params) for params in members] == [None] * len(members)
@@ -140,11 +123,10 @@ def test_the_named_sets_are_legal_and_distinct():
 @pytest.mark.parametrize("dtype", ["FP16", "BF16"])
 def test_each_step_of_the_ladder_adds_what_its_note_says(dtype):
     steps = tuning.ladder(dtype)
-    assert steps[0].params == {"implementation": "mma_sync", "dtype": dtype}
     assert len({step.note for step in steps}) == len(steps)
     changes = [
-        {name for name in FIELDS if before.params[name] != after.params[name]}
-        for before, after in itertools.pairwise(steps[1:])
+        {name for name in FIELDS if getattr(before.config, name) != getattr(after.config, name)}
+        for before, after in itertools.pairwise(steps)
     ]
     assert changes == [
         {"stages"},
@@ -176,7 +158,6 @@ def test_names():
     )
     assert short_form(plain) == "(BF16, 128, 192, 80, 2): plain"
     assert space.variant_name({"implementation": "sdpa_cudnn"}) == "sdpa_cudnn"
-    assert space.variant_name({"implementation": "mma_sync", "dtype": "FP16"}) == "mma_sync-FP16"
 
 
 def test_each_field_is_one_definition_that_the_sources_read():
@@ -212,7 +193,7 @@ def test_each_field_is_one_definition_that_the_sources_read():
     ("params", "words"),
     [
         ({"implementation": "sdpa_math"}, "'sdpa_math'"),
-        ({"implementation": "mma_sync", "B_c": 64}, "B_c has no effect on mma_sync"),
+        ({"implementation": "sdpa_cudnn", "B_c": 64}, "B_c has no effect on sdpa_cudnn"),
         ({"implementation": "sdpa_flash", "dtype": "FP32"}, "dtype must be one of"),
     ],
 )
@@ -220,12 +201,26 @@ def test_references_that_make_no_sense(params, words):
     assert words in (space.check_variant(params) or "")
 
 
-def test_references():
+def test_the_fastest_are_one_library_with_a_source_for_each():
+    recipe = space.fastest_recipe()
+    assert recipe.arch == "sm_90a"
+    assert all(source.is_file() for source in recipe.sources)
+    for source in recipe.sources:
+        own = dict(re.findall(r"#define ([A-Z_]+) (\d+)", source.read_text()))
+        defines = {**recipe.defines, **{name: int(value) for name, value in own.items()}}
+        assert not own.keys() & recipe.defines.keys()
+        config = Config(
+            dtype={5: "FP16", 15: "BF16"}[defines["DTYPE"]],
+            consumers=defines["CONSUMERS"],
+            B_c=defines["BLOCK_COLS"],
+        )
+        assert defines == space.recipe(config.params()).defines
+        assert source.stem == f"fastest_{tuning.fastest_name(config)}"
+        assert config in {tuning.fastest(config.dtype, length) for length in (512, 16384)}
+
+
+def test_torchs_own_need_no_build():
     assert space.recipe({"implementation": "sdpa_cudnn"}) is None
-    mma = space.recipe({"implementation": "mma_sync", "dtype": "FP16"})
-    assert mma is not None
-    assert mma == mma_space.recipe(space.mma_params({"dtype": "FP16"}))
-    assert mma.arch is None
 
 
 @pytest.mark.parametrize(
@@ -237,10 +232,6 @@ def test_references():
         ({}, {"seq_len": 64, "precision": "FP16"}, "the problem is about FP16, not BF16"),
         ({"dtype": "FP16"}, {"seq_len": 64, "precision": "FP16"}, None),
         ({"implementation": "sdpa_flash"}, {"seq_len": 1000, "precision": "FP16"}, None),
-        ({"implementation": "mma_sync"}, {"seq_len": 1024, "precision": "FP16"}, "about FP16"),
-        ({"implementation": "mma_sync"}, {"seq_len": 1024}, None),
-        ({"implementation": "mma_sync"}, {"seq_len": 1000}, "no multiple of B_r = 128"),
-        ({"implementation": "mma_sync"}, {"seq_len": 1024, "head_dim": 64}, "heads of 64"),
         ({"causal": True}, {"seq_len": 64, "is_causal": True}, None),
         ({"causal": True}, {"seq_len": 64}, "the kernel has a causal mask, the problem has none"),
         (
@@ -249,11 +240,6 @@ def test_references():
             "the problem has a causal mask, the kernel has none",
         ),
         ({"implementation": "sdpa_cudnn"}, {"seq_len": 64, "is_causal": True}, None),
-        (
-            {"implementation": "mma_sync"},
-            {"seq_len": 1024, "is_causal": True},
-            "mma_sync has no causal mask",
-        ),
         ({"kv_heads_first": True}, {"seq_len": 64}, None),
         ({"kv_heads_first": True}, {"seq_len": 64, "heads": 1}, "of one head K and V lie the same"),
     ],
@@ -262,17 +248,6 @@ def test_cells(variant, problem, words):
     reason = space.check_cell(variant, problem)
     assert (reason is None) == (words is None)
     assert words is None or words in (reason or "")
-
-
-@pytest.mark.parametrize(
-    ("problem", "words"),
-    [
-        ({"seq_len": 64, "is_causal": 1}, "is_causal must be true or false, not 1"),
-        ({"is_causal": True}, "seq_len must be a positive whole number"),
-    ],
-)
-def test_problems_that_make_no_sense(problem, words):
-    assert words in (space.check_problem(problem) or "")
 
 
 def test_a_layout_makes_another_program_of_one_library():

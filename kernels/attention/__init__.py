@@ -1,0 +1,1 @@
+"""What all attention kernels share: problems, inputs, the check, torch's own, and how to launch."""

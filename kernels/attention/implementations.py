@@ -1,0 +1,37 @@
+"""Variants that are named instead of configured: `{implementation: …}`; no torch.
+
+Such a variant may have a `dtype`; where it has none, torch's own take the problem's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profiler.kernels.attention.problem import DTYPE, check_dtype
+from profiler.kernels.parameters import Params
+
+SDPA = ("sdpa_flash", "sdpa_cudnn", "sdpa_efficient")
+"""Backends of torch.nn.functional.scaled_dot_product_attention, as references."""
+
+_PARAMS = ("implementation", "dtype")
+
+
+def implementation_name(params: Params) -> str:
+    """Name of a variant for people: the implementation, and its type where it has one."""
+    return "-".join(str(params[name]) for name in _PARAMS if name in params)
+
+
+def check_implementation(params: Params, names: Sequence[str] = SDPA) -> str | None:
+    """Reason why a variant is none of these implementations, or None."""
+    if params["implementation"] not in names:
+        return f"implementation must be one of {', '.join(names)}, not {params['implementation']!r}"
+    for name in params:
+        if name not in _PARAMS:
+            return f"{name} has no effect on {params['implementation']}"
+    return check_dtype("dtype", params.get("dtype", DTYPE))
+
+
+def dtype_of(variant: Params, problem: Params) -> str:
+    """`FP16` or `BF16`: the variant's own, or for torch's without one the problem's."""
+    default = problem.get("precision", DTYPE) if "implementation" in variant else DTYPE
+    return str(variant.get("dtype", default))

@@ -1,0 +1,150 @@
+"""Inputs of an attention problem, and the right result with the bound of its error.
+
+Q, K, V and O are contiguous (batch, seq_len, heads, head_dim); K and V may be asked for as (batch,
+heads, seq_len, head_dim), too. There is no dropout, the lengths are equal, and scores are scaled by
+1 / sqrt(head_dim).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from profiler.kernels.attention.implementations import dtype_of
+from profiler.kernels.attention.problem import Sizes, is_causal, sizes
+from profiler.kernels.parameters import Params
+
+ERROR_FACTOR = 2.0
+"""How far a kernel may be from plain 16-bit attention, in errors of that against float32: the rule
+of the FlashAttention tests."""
+
+TORCH_DTYPES: Mapping[str, torch.dtype] = {"FP16": torch.float16, "BF16": torch.bfloat16}
+_SCORE_ELEMENTS = 1 << 29
+"""Scores that the expected result has in memory at once: 2 GiB as float32."""
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Tensors of one attention in one type; every variant of that type writes to this output."""
+
+    query: torch.Tensor
+    key: torch.Tensor
+    value: torch.Tensor
+    output: torch.Tensor
+
+
+class Inputs:
+    """Tensors of one problem in each type and layout, made when a variant first asks for them."""
+
+    def __init__(self, size: Sizes, device: torch.device, seed: int, *, causal: bool) -> None:
+        self.size = size
+        self.device = device
+        self._seed = seed
+        self._causal = causal
+        self._attentions: dict[str, Attention] = {}
+        self._heads_first: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
+        self._expected: dict[str, tuple[torch.Tensor, float]] = {}
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """Types that were asked for so far."""
+        return tuple(self._attentions)
+
+    @property
+    def heads_first_dtypes(self) -> tuple[str, ...]:
+        """Types of which K and V were asked for with heads first."""
+        return tuple(self._heads_first)
+
+    def attention(self, dtype: str) -> Attention:
+        """Attention in `FP16` or `BF16`: the same normal values, rounded to the type."""
+        if dtype not in self._attentions:
+            self._attentions[dtype] = self._make(TORCH_DTYPES[dtype])
+        return self._attentions[dtype]
+
+    def heads_first(self, dtype: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """K and V of `attention` as (batch, heads, seq_len, head_dim)."""
+        if dtype not in self._heads_first:
+            made = self.attention(dtype)
+            self._heads_first[dtype] = (
+                made.key.transpose(1, 2).contiguous(),
+                made.value.transpose(1, 2).contiguous(),
+            )
+        return self._heads_first[dtype]
+
+    def expected(self, dtype: str) -> tuple[torch.Tensor, float]:
+        """Plain attention in a type, and how far a right result may be from it."""
+        if dtype not in self._expected:
+            made = self.attention(dtype)
+            self._expected[dtype] = expected_attention(
+                made.query, made.key, made.value, causal=self._causal
+            )
+        return self._expected[dtype]
+
+    def _make(self, dtype: torch.dtype) -> Attention:
+        generator = torch.Generator(device=self.device).manual_seed(self._seed)
+        size = self.size
+        shape = (size.batch, size.seq_len, size.heads, size.head_dim)
+        query, key, value = (
+            torch.randn(shape, generator=generator, device=self.device).to(dtype) for _ in range(3)
+        )
+        return Attention(query, key, value, torch.empty_like(query))
+
+
+def make_inputs(problem: Params, device: torch.device, seed: int) -> Inputs:
+    """Inputs of a problem; the same for the same seed and kind of device."""
+    return Inputs(sizes(problem), device, seed, causal=is_causal(problem))
+
+
+def other_inputs(problem: Params, inputs: Inputs, seed: int) -> Inputs:
+    """Inputs of another seed in each type and layout that was asked for so far."""
+    others = make_inputs(problem, inputs.device, seed)
+    for dtype in inputs.dtypes:
+        others.attention(dtype)
+    for dtype in inputs.heads_first_dtypes:
+        others.heads_first(dtype)
+    return others
+
+
+def expected(
+    variant: Params, problem: Params, inputs: Inputs
+) -> tuple[torch.Tensor, tuple[float, float]]:
+    """Plain attention in a variant's type, and the absolute and relative bound of its error."""
+    result, bound = inputs.expected(dtype_of(variant, problem))
+    return result, (bound, 0.0)
+
+
+def expected_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, causal: bool = False
+) -> tuple[torch.Tensor, float]:
+    """Plain attention in the inputs' type, and the largest error that a kernel may have.
+
+    That is twice the largest error of the plain attention itself against float32. Works on some
+    heads at a time, because all scores of a long problem do not fit into memory.
+    """
+    batch, length, heads, head_dim = query.shape
+    operands = [
+        tensor.transpose(1, 2).reshape(batch * heads, length, head_dim)
+        for tensor in (query, key, value)
+    ]
+    result = torch.empty_like(operands[0])
+    error = 0.0
+    step = max(1, _SCORE_ELEMENTS // length**2)
+    for start in range(0, batch * heads, step):
+        part = [operand[start : start + step] for operand in operands]
+        result[start : start + step] = _plain_attention(*part, causal=causal)
+        precise = _plain_attention(*(operand.float() for operand in part), causal=causal)
+        error = max(error, float((result[start : start + step] - precise).abs().max()))
+    return result.view(batch, heads, length, head_dim).transpose(1, 2), ERROR_FACTOR * error
+
+
+def _plain_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *, causal: bool
+) -> torch.Tensor:
+    """Attention of (heads, seq_len, head_dim) by its definition, in the type of the inputs."""
+    scores = query @ key.transpose(1, 2) * query.shape[-1] ** -0.5
+    if causal:
+        later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+        scores.masked_fill_(later, -torch.inf)
+    return torch.softmax(scores, dim=-1) @ value

@@ -1,0 +1,27 @@
+"""The launch of variants of both attention kernels; inputs and check are those of either."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.kernels.attention.implementations import dtype_of
+from profiler.kernels.attention.inputs import Inputs, expected, make_inputs, other_inputs
+from profiler.kernels.attention.launch import Launch
+from profiler.kernels.attention.problem import flops
+from profiler.kernels.attention.problem import least_bytes as bytes  # noqa: A004 - the contract's
+from profiler.kernels.attention_families.space import HOPPER, MMA_SYNC, family_variant
+from profiler.kernels.flash_attention import workload as mma_workload
+from profiler.kernels.flash_attention_hopper import workload as hopper_workload
+from profiler.kernels.parameters import Params
+
+__all__ = ["bytes", "expected", "flops", "make_inputs", "other_inputs", "prepare"]
+
+_PREPARE = {MMA_SYNC: mma_workload.prepare, HOPPER: hopper_workload.prepare}
+
+
+def prepare(variant: Params, problem: Params, inputs: Inputs, library: Path | None) -> Launch:
+    """Launch of one variant, made by its kernel's own workload."""
+    if variant.get("implementation") == HOPPER:
+        return hopper_workload.prepare_fastest(dtype_of(variant, problem), inputs, library)
+    family, params = family_variant(variant, problem)
+    return _PREPARE[family](params, problem, inputs, library)
