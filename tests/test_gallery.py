@@ -79,7 +79,7 @@ def test_the_index_lists_them_with_machine_date_and_answer(gallery):
     titles = [link.text_content() for link in section.xpath(".//a")]
     assert titles[-1] == CONTENTS["comparisons"]["fusion_two_gpus"]["title"]
     lines = [paragraph.text_content() for paragraph in section.xpath(".//p")]
-    assert lines[0] == "NVIDIA H200 \u00b7 2026-11-20 21:39 UTC"
+    assert lines[0] == "NVIDIA H200 \u00b7 2026-11-23 02:12 UTC"
     assert lines[-2].startswith(
         "NVIDIA H200 \u2192 NVIDIA H200 \u00b7 2026-11-21 21:40 UTC \u2192 "
     )
