@@ -300,3 +300,87 @@ def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster, faul
     (run,) = cluster.line.runs()
     assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+# ---- a search ------------------------------------------------------------------------------------
+
+
+SEARCHED = 20
+BEST, CRASHES, WRONG = "x=4.y=2", "x=1.y=1", "x=6.y=4"
+
+
+def records_of(run, event):
+    path = run / "search/journal.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [record for record in map(json.loads, lines) if record["event"] == event]
+
+
+@pytest.fixture(scope="module")
+def searched(cluster):
+    """A search of two workers whose coordinator was killed once: its spec, run and messages."""
+    spec = cluster.line.write_spec(
+        "searched",
+        workload=TILES,
+        variants={
+            "list": [{"name": "base", "params": {"how": "base"}}],
+            "matrix": {"x": [1, 2, 3, 4, 5, 6], "y": [1, 2, 3, 4]},
+        },
+        problems={"matrix": {"rows": [4, 8]}},
+        search={"budget": SEARCHED, "seed": 3},
+        collect={
+            "device": "cpu",
+            "blocks": 6,
+            "final_blocks": 0,
+            "repeats": 3,
+            "metrics": ["cycles"],
+            "warmups": 0,
+        },
+        page={"kind": "autotune"},
+    )
+    coordinator = cluster.start_coordinator(spec)
+    (run,) = wait_for(lambda: cluster.line.runs("searched"))
+    wait_for(lambda: len(records_of(run, "evaluated")) >= 3)
+    end(coordinator)
+    before = (run / "search/journal.jsonl").read_text()
+    done = cluster.line(spec, "--workers", cluster.address)
+    assert done.code == 0, done.err
+    assert cluster.line.runs("searched") == [run]
+    return spec, run, before, done
+
+
+def test_each_configuration_is_proposed_once_and_measured_on_one_gpu(searched):
+    _, run, before, done = searched
+    assert "of them made already" in done.err
+    assert (run / "search/journal.jsonl").read_text().startswith(before)
+    proposed = [record["variant"] for record in records_of(run, "proposed")]
+    evaluated = {record["variant"]: record for record in records_of(run, "evaluated")}
+    assert len(proposed) == len(set(proposed)) == len(evaluated) == SEARCHED
+    assert len(records_of(run, "evaluated")) == SEARCHED
+    assert evaluated[CRASHES]["outcome"] == "crashed"
+    assert evaluated[WRONG]["outcome"] == "wrong_result"
+    workers = {record["worker"] for record in evaluated.values()}
+    assert workers == {"worker-1", "worker-2"}
+    joined = {record["worker"]: record["gpu_uuid"] for record in records_of(run, "worker_joined")}
+    assert joined.keys() == workers
+    assert all(uuid.startswith("gpu-") for uuid in joined.values()), "a hash"
+    assert records_of(run, "looked_again"), "batches have the incumbent"
+    assert {look["worker"] for look in records_of(run, "looked_again")} <= workers
+
+
+def test_finalists_of_a_search_are_measured_as_problems(cluster, searched):
+    spec, run, _, done = searched
+    (finished,) = records_of(run, "finished")
+    assert finished["finalists"][0] == BEST
+    assert "(2 of 2 problems)" in done.err
+    variants = {cell["variant"].replace(",", ".") for cell in summary(run)["cells"]}
+    assert variants == {"base", *finished["finalists"]}
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+    workers = {trial["worker"] for trial in summary(run)["search"]["evaluations"]}
+    assert workers == {"worker-1", "worker-2"}
+    page = (run / "index.html").read_text()
+    assert "Ratios were measured on 2 GPUs" in page
+    made = (run / "search/journal.jsonl").read_text()
+    again = cluster.measure(spec)
+    assert again.code == 0, again.err
+    assert again.err.count("nothing is missing") == 2
+    assert (run / "search/journal.jsonl").read_text() == made
