@@ -245,20 +245,51 @@ def other_cluster(profiler):
     cluster.close()
 
 
-def test_what_a_dead_worker_had_is_measured_by_another(other_cluster):
+def kill_in_block(cluster, worker, name, block):
+    """Kill a worker when the journal of its session has visits of a block."""
+    journals = cluster.folder / "scratch" / name
+    wait_for(
+        lambda: any(
+            made >= block
+            for f in journals.rglob("journal.jsonl")
+            for _, made, _ in visits_of(f.parent)
+        )
+    )
+    end(worker)
+
+
+def test_what_a_dead_worker_had_goes_on_where_its_gpu_is(other_cluster):
+    """It costs the block under way; another GPU takes other problems, and gives this one back."""
+    cluster = other_cluster
+    spec = write_tiles(cluster.line, rows=ROWS[:2])
+    dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.1)
+    coordinator = cluster.start_coordinator(spec)
+    kill_in_block(cluster, dying, "dying", 3)
+    cluster.start_worker("dying")
+    progress = finish(coordinator)[2]
+    assert "(2 of 2 problems)" in progress
+    (run,) = cluster.line.runs()
+    made = [set(visits_of(folder)) for folder in attempts(run)]
+    assert sum(map(len, made)) == len(set(visits(run))) == 6 * 4 * 2, "no visit was made twice"
+    assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
+    (left,) = [f for f in attempts(run) if not (f / "result.json").exists()]
+    assert len(visits_of(left)) >= 3 * 4, "its whole blocks count"
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+def test_what_a_dead_worker_had_begins_anew_where_its_gpu_stays_away(other_cluster):
     cluster = other_cluster
     spec = write_tiles(cluster.line, rows=ROWS[:2])
     dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
     coordinator = cluster.start_coordinator(spec)
-    journals = cluster.folder / "scratch/dying"
-    wait_for(lambda: any(visits_of(f.parent) for f in journals.rglob("journal.jsonl")))
-    end(dying)
+    kill_in_block(cluster, dying, "dying", 0)
     cluster.start_worker("heir")
-    assert "(2 of 2 problems)" in finish(coordinator)[2]
+    progress = finish(coordinator)[2]
+    assert "begins anew: its GPU did not come back" in progress
+    assert "(2 of 2 problems)" in progress
     (run,) = cluster.line.runs()
-    counted = [f for f, worker in zip(attempts(run), workers_of(run), strict=True)]
-    by_heir = [v for f in counted for v in visits_of(f)]
-    assert len(by_heir) == len(set(by_heir)) == 6 * 4 * 2
+    assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}, "the heir"
+    assert len(visits(run)) == len(set(visits(run))) == 6 * 4 * 2
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
 
 

@@ -1,7 +1,7 @@
 """One search that workers measure: batches with the incumbent, each on one GPU.
 
-The coordinator proposes and builds. As many batches are out as there are workers, and what is out is
-not proposed again.
+The coordinator proposes and builds. As many batches are out as there are workers, and what is out
+is not proposed again.
 """
 
 from __future__ import annotations
