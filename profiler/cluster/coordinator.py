@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections import Counter
@@ -20,9 +21,9 @@ from profiler.cluster.device_run import DeviceRun
 from profiler.cluster.giving import Link, give_and_take
 from profiler.cluster.job import path_from_here
 from profiler.cluster.libraries import Libraries, sent_libraries
-from profiler.cluster.machine_task import describe_machine
 from profiler.cluster.request import ClusterRequest
 from profiler.cluster.searches import Searched, search_on_workers
+from profiler.cluster.tasks import describe_machine
 from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
@@ -88,6 +89,7 @@ def measure_on_workers(
                 for device in devices
             ]
             began = time.monotonic()
+            threading.Thread(target=request.meanwhile, daemon=True).start()
             try:
                 give_and_take(queue, device_runs, reporter)
             finally:

@@ -26,7 +26,8 @@ from profiler.cluster.job import (
 from profiler.cluster.libraries import Libraries
 from profiler.cluster.on_worker import failure_from
 from profiler.cluster.parcels import Parcel, files_of, packed
-from profiler.cluster.problem_task import ATTEMPT, BEGUN, GIVEN_BACK, measure_problem
+from profiler.cluster.problem_task import ATTEMPT, BEGUN, GIVEN_BACK
+from profiler.cluster.tasks import measure_problem
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Environment, Params, Span
 from profiler.planning.spec import LoadedSpec

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from profiler.cluster.batch_task import EVALUATED, JOINED, LOOKED, RUNNER_ENDED, measure_batch
+from profiler.cluster.batch_task import EVALUATED, JOINED, LOOKED, RUNNER_ENDED
 from profiler.cluster.device import Device, device_of, environment_from
 from profiler.cluster.giving import GivenTask, Link
 from profiler.cluster.job import Batch, path_from_here, searched_part
 from profiler.cluster.libraries import LibraryShelf
 from profiler.cluster.on_worker import failure_from
+from profiler.cluster.tasks import measure_batch
 from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import BuildResult
 from profiler.run_folder.documents import checked_dataclass
@@ -38,6 +40,7 @@ MOST_TRIES = 3
 """Batches in a row that may end without a word."""
 _BUILD_POLL_S = 0.1
 _QUIET_S = 1.0
+_WORKERS_EVERY_S = 1.0
 
 
 @dataclass
@@ -74,6 +77,9 @@ class DeviceSearch:
     """Builds of those that were measured, one of which is the incumbent."""
     _excluded: set[str] = field(default_factory=set)
     """Addresses of workers on which a batch failed."""
+    _workers: tuple[str, ...] = ()
+    """Addresses of the workers with the device, and when they were asked for."""
+    _asked: float = -math.inf
     _silent_ends: int = 0
     _is_begun: bool = False
 
@@ -141,9 +147,12 @@ class DeviceSearch:
         self._build(proposed)
 
     def _usable_workers(self) -> tuple[str, ...]:
-        addresses = self.link.addresses(self.device)
-        self._excluded &= addresses.keys()
-        return tuple(address for address in addresses if address not in self._excluded)
+        if (
+            time.monotonic() - self._asked > _WORKERS_EVERY_S
+        ):  # results come more often than workers
+            self._workers = tuple(self.link.addresses(self.device))
+            self._asked = time.monotonic()
+        return tuple(address for address in self._workers if address not in self._excluded)
 
     def _give_batches(self, workers: tuple[str, ...]) -> None:
         """Give whole batches; what is left at the end is shared out among those that are free."""

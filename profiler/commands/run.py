@@ -365,6 +365,7 @@ def written_runs_of_workers(
         explain=request.explain,
         mixed=request.mixed,
         certificates=request.certificates,
+        meanwhile=partial(import_ahead, page=request.page),
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):
