@@ -130,12 +130,12 @@ class DeviceSearch:
         pending = set(self.live.pending)
         for variant, built in self.builds.take_built().items():
             self._building.discard(variant)
-            if variant not in pending:
-                self._measured[variant] = built.result
-            elif built.result.ok:
-                self._ready[variant] = built
-            else:
+            if not built.result.ok and variant in pending:
                 self._take_result(failed_build(built.result), built)
+            elif variant in pending:
+                self._ready[variant] = built
+            elif built.result.ok:
+                self._measured[variant] = built.result
 
     def _propose(self, workers: int) -> None:
         """Propose a batch for each worker, and what is built while these are measured."""
