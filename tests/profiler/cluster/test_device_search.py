@@ -148,6 +148,27 @@ def test_each_worker_has_a_batch_and_nothing_is_proposed_twice(
     assert [look.variant for look in search.live.record.looks] == ["x=0", "x=0"]
 
 
+def test_a_search_that_has_ended_gives_nothing(searching: Callable[..., Searching]) -> None:
+    search = searching(2)
+    search.give()
+    search.give()
+    for task in search.given:
+        search.measured(task, search.candidates(task)[0])
+        search.send(task, FINISHED, failed=None)
+    search.give()
+    again = searching(2)
+    again.give()
+    assert again.is_done
+    assert not again.given
+    assert again.finalists == search.finalists == ("x=0", "x=1")
+    more = searching(3)
+    for _ in range(2):
+        more.give()
+    assert [more.candidates(task) for task in more.given] == [["x=2"]]
+    incumbent = more._batches[more.given[0]].incumbent
+    assert incumbent == "x=0", "built once more"
+
+
 def test_a_batch_that_is_begun_again_counts_each_result_once(
     searching: Callable[..., Searching],
 ) -> None:
