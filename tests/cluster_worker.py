@@ -9,7 +9,7 @@ import sys
 from dataclasses import replace
 
 from profiler.cli import main
-from profiler.cluster import device, problem_task
+from profiler.cluster import device, on_worker
 from profiler.machine import requirements
 
 SMALL_DISK_BYTES = 600
@@ -30,14 +30,14 @@ def fill_disk():
 
 
 def corrupt_what_is_sent():
-    real = problem_task.packed
+    real = on_worker.packed
 
     def packed(document, files=None):
         parcel = real(document, files)
         changed = {name: content + b" " for name, content in parcel["files"].items()}
         return {**parcel, "files": changed}
 
-    problem_task.packed = packed
+    on_worker.packed = packed
 
 
 FAULTS = {"full_disk": fill_disk, "corrupted": corrupt_what_is_sent}

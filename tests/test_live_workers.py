@@ -245,20 +245,51 @@ def other_cluster(profiler):
     cluster.close()
 
 
-def test_what_a_dead_worker_had_is_measured_by_another(other_cluster):
+def kill_in_block(cluster, worker, name, block):
+    """Kill a worker when the journal of its session has visits of a block."""
+    journals = cluster.folder / "scratch" / name
+    wait_for(
+        lambda: any(
+            made >= block
+            for f in journals.rglob("journal.jsonl")
+            for _, made, _ in visits_of(f.parent)
+        )
+    )
+    end(worker)
+
+
+def test_what_a_dead_worker_had_goes_on_where_its_gpu_is(other_cluster):
+    """It costs the block that was under way."""
     cluster = other_cluster
-    spec = write_tiles(cluster.line, rows=ROWS[:2])
+    spec = write_tiles(cluster.line, rows=ROWS[:1])
+    dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.1)
+    coordinator = cluster.start_coordinator(spec)
+    kill_in_block(cluster, dying, "dying", 3)
+    cluster.start_worker("dying")
+    progress = finish(coordinator)[2]
+    assert "(1 of 1 problems)" in progress
+    (run,) = cluster.line.runs()
+    made = [set(visits_of(folder)) for folder in attempts(run)]
+    assert sum(map(len, made)) == len(set(visits(run))) == 6 * 4, "no visit was made twice"
+    assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
+    (left,) = [f for f in attempts(run) if not (f / "result.json").exists()]
+    assert len(visits_of(left)) >= 3 * 4, "its whole blocks count"
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+def test_what_a_dead_worker_had_begins_anew_where_its_gpu_stays_away(other_cluster):
+    cluster = other_cluster
+    spec = write_tiles(cluster.line, rows=ROWS[:1])
     dying = cluster.start_worker("dying", FAKE_NCU_SLOW_S=0.05)
     coordinator = cluster.start_coordinator(spec)
-    journals = cluster.folder / "scratch/dying"
-    wait_for(lambda: any(visits_of(f.parent) for f in journals.rglob("journal.jsonl")))
-    end(dying)
+    kill_in_block(cluster, dying, "dying", 0)
     cluster.start_worker("heir")
-    assert "(2 of 2 problems)" in finish(coordinator)[2]
+    progress = finish(coordinator)[2]
+    assert "begins anew: its GPU did not come back" in progress
+    assert "(1 of 1 problems)" in progress
     (run,) = cluster.line.runs()
-    counted = [f for f, worker in zip(attempts(run), workers_of(run), strict=True)]
-    by_heir = [v for f in counted for v in visits_of(f)]
-    assert len(by_heir) == len(set(by_heir)) == 6 * 4 * 2
+    assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}, "the heir"
+    assert len(visits(run)) == len(set(visits(run))) == 6 * 4
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
 
 
@@ -300,3 +331,82 @@ def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster, faul
     (run,) = cluster.line.runs()
     assert {worker["name"] for worker in workers_of(run)} == {"worker-1"}
     assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+
+
+# ---- a search ------------------------------------------------------------------------------------
+
+
+SEARCHED = 20
+BEST, CRASHES, WRONG = "x=4.y=2", "x=1.y=1", "x=6.y=4"
+
+
+def records_of(run, event):
+    path = run / "search/journal.jsonl"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [record for record in map(json.loads, lines) if record["event"] == event]
+
+
+@pytest.fixture(scope="module")
+def searched(cluster):
+    """A search of two workers whose coordinator was killed once: run, journal then, messages."""
+    spec = cluster.line.write_spec(
+        "searched",
+        workload=TILES,
+        variants={
+            "list": [{"name": "base", "params": {"how": "base"}}],
+            "matrix": {"x": [1, 2, 3, 4, 5, 6], "y": [1, 2, 3, 4]},
+        },
+        problems={"matrix": {"rows": [4, 8]}},
+        search={"budget": SEARCHED, "seed": 3},
+        collect={
+            "device": "cpu",
+            "blocks": 6,
+            "final_blocks": 0,
+            "repeats": 3,
+            "metrics": ["cycles"],
+            "warmups": 0,
+        },
+        page={"kind": "autotune"},
+    )
+    coordinator = cluster.start_coordinator(spec)
+    (run,) = wait_for(lambda: cluster.line.runs("searched"))
+    wait_for(lambda: len(records_of(run, "evaluated")) >= 3)
+    end(coordinator)
+    before = (run / "search/journal.jsonl").read_text()
+    done = cluster.line(spec, "--workers", cluster.address)
+    assert done.code == 0, done.err
+    assert cluster.line.runs("searched") == [run]
+    return run, before, done
+
+
+def test_each_configuration_is_proposed_once_and_measured_on_one_gpu(searched):
+    run, before, done = searched
+    assert "of them made already" in done.err
+    assert (run / "search/journal.jsonl").read_text().startswith(before)
+    proposed = [record["variant"] for record in records_of(run, "proposed")]
+    evaluated = {record["variant"]: record for record in records_of(run, "evaluated")}
+    assert len(proposed) == len(set(proposed)) == len(evaluated) == SEARCHED
+    assert len(records_of(run, "evaluated")) == SEARCHED
+    assert evaluated[CRASHES]["outcome"] == "crashed"
+    assert evaluated[WRONG]["outcome"] == "wrong_result"
+    workers = {record["worker"] for record in evaluated.values()}
+    assert workers == {"worker-1", "worker-2"}
+    joined = {record["worker"]: record["gpu_uuid"] for record in records_of(run, "worker_joined")}
+    assert joined.keys() == workers
+    assert all(uuid.startswith("gpu-") for uuid in joined.values()), "a hash"
+    assert records_of(run, "looked_again"), "batches have the incumbent"
+    assert {look["worker"] for look in records_of(run, "looked_again")} <= workers
+
+
+def test_finalists_of_a_search_are_measured_as_problems(searched):
+    run, _, done = searched
+    (finished,) = records_of(run, "finished")
+    assert finished["finalists"][0] == BEST
+    assert "(2 of 2 problems)" in done.err
+    variants = {cell["variant"].replace(",", ".") for cell in summary(run)["cells"]}
+    assert variants == {"base", *finished["finalists"]}
+    assert {cell["outcome"] for cell in summary(run)["cells"]} == {"measured"}
+    workers = {trial["worker"] for trial in summary(run)["search"]["evaluations"]}
+    assert workers == {"worker-1", "worker-2"}
+    page = (run / "index.html").read_text()
+    assert "Ratios were measured on 2 GPUs" in page

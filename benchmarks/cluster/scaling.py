@@ -4,6 +4,8 @@
 scheduler of Dask and workers on loopback, each with locks of its own as if it were a host, and the
 stand-in for ncu of the tests; `--workers 0` is a run without workers. Exits 1 where a bar is
 missed: 4 workers at least 3.5 times as fast as one, and at most 3 % of their time without a task.
+CPU seconds are of all processes; with the load of the machine they tell whether a run was alone:
+what starts take does not shrink with the number of workers where these share two cores.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import argparse
 import json
 import os
 import re
+import resource
 import socket
 import subprocess
 import sys
@@ -33,31 +36,48 @@ _TASK = re.compile(r"measured in ([0-9.]+) s")
 def main() -> int:
     """Print a table; returns 1 where a bar is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sleep", type=float, default=1.0, help="seconds of a launch")
-    parser.add_argument("--problems", type=int, default=12)
+    parser.add_argument("--sleep", type=float, default=2.0, help="seconds of a launch")
+    parser.add_argument("--problems", type=int, default=8)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
     arguments = parser.parse_args()
     os.environ["SLEEP_S"] = str(arguments.sleep)
     walls, idle = {}, {}
-    print("| workers | wall s | at the workers s | in tasks s | times as fast | without a task |")
-    print("|---|---|---|---|---|---|")
+    print(
+        "| workers | wall s | at the workers s | in tasks s | times as fast | without a task "
+        "| CPU s | load |"
+    )
+    print("|---|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
         spec = write_spec(Path(folder), arguments.problems)
         for count in arguments.workers:
             if count == 0:
-                print(f"| none | {run(spec, 'alone')[0]:.1f} | | | | |", flush=True)
+                before = cpu_seconds()
+                wall = run(spec, "alone")[0]
+                print(f"| none | {wall:.1f} | | | | | {accounted(before)} |", flush=True)
                 continue
+            before = cpu_seconds()
             with cluster(Path(folder), count) as address:
                 walls[count], at_workers, in_tasks = run(spec, str(count), "--workers", address)
             idle[count] = 1 - in_tasks / (count * at_workers)
             faster = next(iter(walls.values())) / walls[count]
             print(
                 f"| {count} | {walls[count]:.1f} | {at_workers:.1f} | {in_tasks:.1f} "
-                f"| {faster:.2f} | {idle[count]:.1%} |",
+                f"| {faster:.2f} | {idle[count]:.1%} | {accounted(before)} |",
                 flush=True,
             )
     fast_enough = 1 not in walls or 4 not in walls or walls[1] / walls[4] >= FASTER
     return 0 if fast_enough and max(idle.values()) <= MOST_COORDINATION else 1
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of all processes that were started here and have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def accounted(before: float) -> str:
+    """CPU seconds since `before`, and how many processes wanted a core in the last five minutes."""
+    return f"{cpu_seconds() - before:.0f} | {os.getloadavg()[1]:.1f}"
 
 
 def write_spec(folder: Path, problems: int) -> Path:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from distributed import Client, Nanny, Scheduler, Security, SpecCluster
 
-from profiler.cluster import problem_task
+from profiler.cluster import batch_task, problem_task
 from profiler.cluster.device import device_of
 from profiler.cluster.request import Certificates
 from profiler.errors import EnvironmentUnusable, UsageError
@@ -23,6 +23,8 @@ from profiler.sessions.progress import ProgressReporter
 
 LOCAL = "local:"
 """Beginning of `--workers local:N`: N GPUs of this host."""
+PRELOADED = [problem_task.__name__, batch_task.__name__]
+"""Modules of tasks, which a worker loads before it is given one."""
 _LOOPBACK = "127.0.0.1"
 _CONNECT_S = 30.0
 
@@ -149,16 +151,17 @@ def _cluster(
 
 
 def _worker_options(environment: Environment, scratch: str) -> dict[str, Any]:
+    name = worker_name(environment)
     only = {VISIBLE_VARIABLE: environment.gpu_uuid} if environment.gpu_uuid else {}
     return {
         "nthreads": 1,
         "memory_limit": 0,
-        "name": worker_name(environment),
-        "resources": device_of(environment).resources,
+        "name": name,
+        "resources": device_of(environment).resources_of(name),
         "env": only,
         "local_directory": scratch,
         "silence_logs": logging.CRITICAL,
-        "preload": [problem_task.__name__],
+        "preload": PRELOADED,
     }
 
 

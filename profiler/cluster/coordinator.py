@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 import uuid
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,18 +17,24 @@ from distributed import Client, Future, Queue
 
 from profiler.cluster.arrivals import Arrivals
 from profiler.cluster.device import Device, device_among, device_of, environment_from
-from profiler.cluster.device_run import DeviceRun, Link
+from profiler.cluster.device_run import DeviceRun
+from profiler.cluster.giving import Link, give_and_take
 from profiler.cluster.job import path_from_here
 from profiler.cluster.libraries import Libraries, sent_libraries
-from profiler.cluster.machine_task import describe_machine
-from profiler.cluster.parcels import unpacked
 from profiler.cluster.request import ClusterRequest
-from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
+from profiler.cluster.searches import Searched, search_on_workers
+from profiler.cluster.tasks import describe_machine
+from profiler.errors import EnvironmentUnusable, ProfilerError
 from profiler.machine.lock_files import take_lock
 from profiler.machine.requirements import Machine
 from profiler.model import Environment, Plan
 from profiler.run_folder.folder import RunFolder, create_run, runs
-from profiler.run_folder.workers import clear_drafts, name_no_gpu_of_several, worker_environments
+from profiler.run_folder.workers import (
+    clear_drafts,
+    live_environment,
+    name_no_gpu_of_several,
+    worker_environments,
+)
 from profiler.sessions.measure import (
     MeasureRequest,
     Stopwatch,
@@ -39,8 +46,6 @@ from profiler.sessions.measure import (
 from profiler.sessions.overlap.recorder import SecondsRecorder
 from profiler.sessions.progress import ProgressReporter
 
-_LOOK_EVERY_S = 2.0
-"""How long to wait for results before the tasks themselves are looked at."""
 _PATIENCE_S = 5.0
 """How long to wait in silence for a worker that is free."""
 _FIRST_WORKER_S = 60.0
@@ -77,26 +82,30 @@ def measure_on_workers(
         queue = Queue(link.queue, client=client)
         try:
             watches = {device: Stopwatch() for device in devices}
-            device_runs = {
-                device: _device_run(link, device, request, reporter, watches[device])
+            requests = {device: _request_for(link, device, request, reporter) for device in devices}
+            searched = search_on_workers(link, queue, requests, reporter, watches)
+            device_runs = [
+                _device_run(link, device, searched[device], reporter, watches[device])
                 for device in devices
-            }
+            ]
             began = time.monotonic()
+            threading.Thread(target=request.meanwhile, daemon=True).start()
             try:
-                _measure(queue, tuple(device_runs.values()), reporter)
+                give_and_take(queue, device_runs, reporter)
             finally:
-                for device, device_run in device_runs.items():
-                    watches[device].stages[STAGE] = time.monotonic() - began
-                    _write_stages(device_run.run, watches[device])
+                for device_run in device_runs:
+                    watch = watches[device_run.device]
+                    watch.stages[STAGE] = time.monotonic() - began
+                    _write_stages(device_run.run, watch)
             return tuple(
                 MeasuredDevice(
                     run=device_run.run,
                     plan=device_run.request.plan,
-                    stages=watches[device].stages,
+                    stages=watches[device_run.device].stages,
                     seconds=device_run.seconds,
                     failures=tuple(device_run.failures.values()),
                 )
-                for device, device_run in device_runs.items()
+                for device_run in device_runs
             )
         finally:
             queue.close()
@@ -184,18 +193,10 @@ def _newest_device(request: ClusterRequest) -> str | None:
     if request.fresh:
         return None
     for run in reversed(runs(request.out, request.loaded.experiment.name)):
-        environment = _environment_of(run)
+        environment = live_environment(run)
         if environment is not None:
             return str(device_of(environment))
     return None
-
-
-def _environment_of(run: RunFolder) -> Environment | None:
-    try:
-        record = run.record()
-    except UsageError:
-        return None
-    return None if record.recording else record.environment
 
 
 def _device_named(name: str) -> Device:
@@ -206,17 +207,13 @@ def _device_named(name: str) -> Device:
 # ---- what is built, and what is there ------------------------------------------------------------
 
 
-def _device_run(
-    link: Link,
-    device: Device,
-    request: ClusterRequest,
-    reporter: ProgressReporter,
-    watch: Stopwatch,
-) -> DeviceRun:
-    """Build for a device, and find or begin its run."""
+def _request_for(
+    link: Link, device: Device, request: ClusterRequest, reporter: ProgressReporter
+) -> MeasureRequest:
+    """What a device is to measure, planned for the machine of one of its workers."""
     machine = _machine_of_worker(link, device, request, reporter)
     plan, space = request.planned(machine)
-    measured = MeasureRequest(
+    return MeasureRequest(
         loaded=request.loaded,
         plan=plan,
         space=space,
@@ -228,10 +225,25 @@ def _device_run(
         explain=request.explain,
         seconds=SecondsRecorder(request.seconds.began, list(request.seconds.spans)),
     )
+
+
+def _device_run(
+    link: Link,
+    device: Device,
+    searched: Searched,
+    reporter: ProgressReporter,
+    watch: Stopwatch,
+) -> DeviceRun:
+    """Build for a device, and find or begin its run."""
+    measured = searched.request
     builds = build_all(measured, reporter, watch)
     stamped = build_all_stamped(measured, builds, reporter)
     libraries = sent_libraries(link.client, builds, stamped)
-    run, owners, keys = _run_folder(device, measured, libraries, reporter)
+    if searched.run is None:
+        run, owners, keys = _run_folder(device, measured, libraries, reporter)
+    else:
+        run = searched.run
+        owners, keys = _owners(run, measured, libraries)
     clear_drafts(run)
     begin(run, measured, builds, keys)
     name_no_gpu_of_several(run)
@@ -308,7 +320,7 @@ def _run_folder(
     name = request.loaded.experiment.name
     if not request.fresh:
         for run in reversed(runs(request.out, name)):
-            environment = _environment_of(run)
+            environment = live_environment(run)
             if environment is None or device_of(environment) != device:
                 continue
             owners, keys = _owners(run, request, libraries)
@@ -333,43 +345,3 @@ def _owners(
                 owners[problem.id] = environment
                 keys |= today
     return owners, keys
-
-
-# ---- giving and taking ---------------------------------------------------------------------------
-
-
-def _measure(queue: Queue, device_runs: Sequence[DeviceRun], reporter: ProgressReporter) -> None:
-    """Have everything measured that is missing, and take what comes until nothing is under way."""
-    for device_run in device_runs:
-        device_run.start()
-    warned = False
-    while not all(device_run.is_done for device_run in device_runs):
-        try:
-            parcel = queue.get(timeout=_LOOK_EVERY_S)
-        except TimeoutError:
-            for device_run in device_runs:
-                device_run.check_tasks()
-            idle = not any(run.link.addresses(run.device) for run in device_runs)
-            if idle and not warned:
-                reporter.warn("No worker is left; waiting for one.")
-            warned = idle
-            continue
-        _take(parcel, device_runs, reporter)
-
-
-def _take(
-    parcel: Mapping[str, Any], device_runs: Sequence[DeviceRun], reporter: ProgressReporter
-) -> None:
-    """Hand a parcel to the run that its task belongs to; one of a task given up is dropped."""
-    task, address = str(parcel["task"]), str(parcel["address"])
-    for device_run in device_runs:
-        if not device_run.has(task):
-            continue
-        try:
-            document, files = unpacked(parcel)
-        except UsageError as error:
-            device_run.refuse(task, address, error)
-        else:
-            device_run.take(task, address, document, files)
-        return
-    reporter.detail("A result of a task that was given up was dropped.")

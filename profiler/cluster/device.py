@@ -13,7 +13,9 @@ from profiler.model import Environment
 from profiler.run_folder.documents import checked_dataclass
 
 GPU_RESOURCE = "GPU"
-"""Each worker has one, and each problem takes one: so a GPU measures one problem at a time."""
+"""Each worker has one, and each task takes one: so a GPU measures one thing at a time."""
+_NAMED = "worker "
+"""Beginning of the resource that one worker alone has, behind which its name comes."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,18 @@ class Device:
 
     @property
     def resources(self) -> dict[str, float]:
-        """Resources that a worker with such a device has, and that its tasks ask for.
+        """Resources that a task for such a device asks for.
 
         So Dask gives no problem to a worker with another model or driver, whenever it comes.
         """
         return {GPU_RESOURCE: 1, str(self): 1}
+
+    def resources_of(self, worker: str) -> dict[str, float]:
+        """Resources of a worker by its name, or of a task that only this one may take.
+
+        The name is that of its GPU, and so the same when it is started again.
+        """
+        return {**self.resources, f"{_NAMED}{worker}": 1}
 
     def __str__(self) -> str:
         return self.model if self.driver is None else f"{self.model}, driver {self.driver}"
@@ -65,5 +74,5 @@ def device_among(resources: object) -> str | None:
     """Name of the device in the resources of a worker; None where it is none of this program's."""
     if not isinstance(resources, dict) or GPU_RESOURCE not in resources:
         return None
-    names = [name for name in resources if name != GPU_RESOURCE]
+    names = [n for n in resources if n != GPU_RESOURCE and not n.startswith(_NAMED)]
     return names[0] if len(names) == 1 else None

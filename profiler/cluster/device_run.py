@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
+import time
 import uuid
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from distributed import Client, Future
-
 from profiler.cluster.arrivals import Arrivals
-from profiler.cluster.device import Device, device_among
+from profiler.cluster.device import Device
+from profiler.cluster.giving import GivenTask, Link
 from profiler.cluster.job import (
     WITHOUT_EXPLANATIONS,
     Job,
@@ -22,10 +24,12 @@ from profiler.cluster.job import (
     spec_of_text,
 )
 from profiler.cluster.libraries import Libraries
+from profiler.cluster.on_worker import failure_from
 from profiler.cluster.parcels import Parcel, files_of, packed
-from profiler.cluster.problem_task import ATTEMPT, measure_problem
-from profiler.errors import EnvironmentUnusable, ExitCode, ProfilerError, UsageError
-from profiler.model import Environment, Span
+from profiler.cluster.problem_task import ATTEMPT, BEGUN, GIVEN_BACK
+from profiler.cluster.tasks import measure_problem
+from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
+from profiler.model import Environment, Params, Span
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import RunFolder
 from profiler.run_folder.load.attempts import Loaded
@@ -38,51 +42,56 @@ from profiler.sessions.sources import source_hashes
 
 MOST_TRIES = 3
 """Times that a problem is begun whose task ends in a way that names no worker."""
-
-
-@dataclass(frozen=True)
-class Link:
-    """How a coordinator reaches its workers."""
-
-    client: Client
-    queue: str
-    """Name of the queue that results come through."""
-    local: bool
-    """Whether workers have the terminal of the coordinator."""
-
-    def addresses(self, device: Device) -> dict[str, str]:
-        """Name by address of the workers with a device: a UUID where it is a GPU."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return {
-            address: str(facts["name"])
-            for address, facts in workers.items()
-            if device_among(facts["resources"]) == str(device)
-        }
+_QUIET_S = 1.0
+LONGEST_WAIT_S = 120.0
+"""How long a problem waits at most for the GPU that had begun it. Where it had measured less, no
+longer than that: then it costs no more to begin on another GPU."""
 
 
 @dataclass
-class Task:
+class Begun:
+    """A worker that has begun a problem, for whose return it waits where it dies."""
+
+    worker: str
+    """Its name: that of its GPU."""
+    since: float
+    lost: float | None = None
+    """When it was missed first."""
+
+    def is_given_up(self, now: float) -> bool:
+        """Whether it has been away longer than it is waited for."""
+        return self.lost is not None and now - self.lost > self.patience_s
+
+    @property
+    def patience_s(self) -> float:
+        """How long it is waited for: as long as it had measured."""
+        measured_s = 0.0 if self.lost is None else self.lost - self.since
+        return min(measured_s, LONGEST_WAIT_S)
+
+
+@dataclass
+class Task(GivenTask):
     """A problem that was given to the scheduler."""
 
-    problem: str
-    explain: str | None
-    future: Future[None]
+    problem: str = field(kw_only=True)
+    explain: str | None = None
     workers: tuple[str, ...] = ()
     """Addresses of those that alone may take it; empty: any may."""
     failed_on: tuple[str, ...] = ()
     """Addresses of workers on which it failed."""
     tries: int = 1
-    executions: list[str] = field(default_factory=list)
-    """Those that sent something, oldest first: Dask begins a task again that a dead worker had."""
+    begun: Begun | None = None
+    """Who has begun the problem, where somebody has."""
+    waits: bool = False
+    """Whether only the worker that has begun it may take it."""
     names: dict[str, str] = field(default_factory=dict)
     """Name of an attempt at the worker of the newest execution → its name in the run folder."""
 
     def is_of_newest(self, execution: str) -> bool:
-        """Whether a parcel counts: not of a worker that was taken for dead and was not."""
+        """Whether a parcel counts; attempts of another execution may have the same names."""
         if execution not in self.executions:
-            self.executions.append(execution)
             self.names = {}
-        return execution == self.executions[-1]
+        return super().is_of_newest(execution)
 
 
 @dataclass
@@ -106,6 +115,7 @@ class DeviceRun:
     _tasks: dict[str, Task] = field(default_factory=dict)
     _took: Seconds = field(default_factory=Seconds)
     _done: int = 0
+    _is_given: bool = False
     _explaining: bool = False
 
     @cached_property
@@ -115,10 +125,18 @@ class DeviceRun:
     @property
     def is_done(self) -> bool:
         """Whether nothing is under way any more."""
-        return not self._tasks
+        return self._is_given and not self._tasks
 
-    def start(self) -> None:
-        """Give every problem of which something is missing to the scheduler."""
+    @property
+    def give_every_s(self) -> float:
+        """How long nothing may come before more is given: here all is given at once."""
+        return _QUIET_S
+
+    def give(self) -> None:
+        """Give every problem of which something is missing to the scheduler, the first time."""
+        if self._is_given:
+            return
+        self._is_given = True
         self._took = self.run.seconds()
         read: dict[Path, Loaded] = {}
         for problem in self._problems:
@@ -166,6 +184,7 @@ class DeviceRun:
         explain: str | None = None,
         failed_on: tuple[str, ...] = (),
         tries: int = 1,
+        begun: Begun | None = None,
     ) -> None:
         plan, loaded = part_of(self.request.plan, problem), self.request.loaded
         builds = self.libraries.sent_builds(builds_of(plan, self.libraries.builds))
@@ -186,24 +205,46 @@ class DeviceRun:
             explain=explain,
             quiet=self.link.local,
         )
-        preferred, workers = self._placement(problem, explain, failed_on)
+        preferred, workers = self._placement(problem, explain, failed_on, begun)
         future = self.link.client.submit(
             measure_problem,
             job.text(),
             self.libraries.futures(job),
             self._earlier(problem),
             key=job.task,
-            resources=self.device.resources,
+            resources=self.device.resources_of(begun.worker) if begun else self.device.resources,
+            priority=self._priorities[problem],
             pure=False,
             workers=list(workers or preferred) or None,
             allow_other_workers=bool(preferred) and not workers,
         )
         self._tasks[job.task] = Task(
-            problem, explain, future, workers=workers, failed_on=failed_on, tries=tries
+            future,
+            problem=problem,
+            explain=explain,
+            workers=workers,
+            failed_on=failed_on,
+            tries=tries,
+            begun=begun,
+            waits=begun is not None,
         )
 
+    @cached_property
+    def _priorities(self) -> dict[str, int]:
+        """Rank by problem, the one that takes longest highest: what is last should be short."""
+        cells = Counter(cell.problem.id for cell in self.request.plan.cells)
+        ordered = sorted(
+            self.request.plan.problems,
+            key=lambda problem: (cells[problem.id], _size(problem.params)),
+        )
+        return {problem.id: rank for rank, problem in enumerate(ordered)}
+
     def _placement(
-        self, problem: str, explain: str | None, failed_on: tuple[str, ...]
+        self,
+        problem: str,
+        explain: str | None,
+        failed_on: tuple[str, ...],
+        begun: Begun | None,
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Addresses of workers that should take a task, and of those that alone may (empty: any).
 
@@ -211,6 +252,8 @@ class DeviceRun:
         that a dead worker had; of one that failed, by a full disk for example, it knows nothing, so
         the others are named here.
         """
+        if begun is not None:  # its resources name the worker, also where that has no address yet
+            return (), ()
         owner, names = self.owners.get(problem), self.link.addresses(self.device)
         left = {address: name for address, name in names.items() if address not in failed_on}
         begun_by = tuple(
@@ -244,20 +287,24 @@ class DeviceRun:
     def take(
         self, key: str, address: str, document: Mapping[str, Any], files: Mapping[str, bytes]
     ) -> None:
-        """Take a parcel of one of its tasks, from the worker at an address."""
+        """Take a parcel of one of its tasks, from the worker at an address.
+
+        Raises UsageError as `Arrivals.take`.
+        """
         task = self._tasks[key]
         if not task.is_of_newest(document["execution"]):
             return
-        if document["kind"] == ATTEMPT:
-            try:
-                self._take_attempt(task, document, files)
-            except UsageError as error:
-                self.refuse(key, address, error)
+        kind = document["kind"]
+        if kind == BEGUN:
+            if task.begun is None:
+                task.begun = Begun(document["worker"], time.monotonic())
+            task.begun.lost = None
+        elif kind == GIVEN_BACK:
+            self._wait_for_return(key)
+        elif kind == ATTEMPT:
+            self._take_attempt(task, document, files)
         elif document["failed"] is not None:
-            failed = document["failed"]
-            failure = ProfilerError(failed["message"], remedy=failed["remedy"])
-            failure.exit_code = ExitCode(failed["exit_code"])
-            self._failed(key, failure, address)
+            self._failed(key, failure_from(document["failed"]), address)
         else:
             self._finished(key, task, document)
 
@@ -320,10 +367,50 @@ class DeviceRun:
             self.failures[task.problem] = error
             self._explain_where_all_is_measured()
 
+    def _wait_for_return(self, key: str) -> None:
+        """Keep the problem of a dead worker for its GPU, unless that is away for too long.
+
+        What it had measured lies at the worker up to the last block, and here up to the last
+        attempt. On another GPU all of it would be measured once more.
+        """
+        task = self._tasks.pop(key)
+        if task.begun is None:
+            self._submit(task.problem, explain=task.explain)
+            return
+        if task.begun.lost is None:
+            task.begun.lost = time.monotonic()
+        if task.begun.worker not in self.link.addresses(self.device).values():
+            self.reporter.warn(
+                f"{task.problem}: its worker is gone. Waiting for that GPU for "
+                f"{task.begun.patience_s:.0f} s; then another one begins anew."
+            )
+        self._submit(task.problem, explain=task.explain, tries=task.tries, begun=task.begun)
+
+    def _give_up_waiting(self, key: str) -> None:
+        """Begin a problem on another GPU, whose samples are not mixed with those that are here."""
+        task = self._tasks.pop(key)
+        task.future.cancel()
+        if task.explain is not None:
+            self.reporter.warn(f"Not explained: {task.problem}, whose GPU is not here any more.")
+            self._explain_where_all_is_measured()
+            return
+        self.reporter.warn(f"{task.problem} begins anew: its GPU did not come back.")
+        self.owners.pop(task.problem, None)
+        for cell in self.request.plan.cells:
+            if cell.problem.id == task.problem:
+                self.keys.pop(cell.id, None)
+        self._submit(task.problem, failed_on=task.failed_on, tries=task.tries)
+
     def check_tasks(self) -> None:
         """Look for tasks that ended without a word, or whose workers are all gone."""
         addresses = self.link.addresses(self.device)
+        now = time.monotonic()
         for key, task in list(self._tasks.items()):
+            if task.begun is not None and task.begun.worker not in addresses.values():
+                task.begun.lost = task.begun.lost or now
+                if task.waits and task.begun.is_given_up(now):
+                    self._give_up_waiting(key)
+                    continue
             status = task.future.status
             if task.workers and not addresses.keys() & set(task.workers):
                 task.future.cancel()
@@ -366,3 +453,9 @@ class DeviceRun:
             self.reporter.warn(f"Not explained: {problem}, whose GPU is not here any more.")
             return
         self._submit(problem, explain=",".join(cells))
+
+
+def _size(params: Params) -> float:
+    """Product of the numbers of a problem: about how its work grows."""
+    numbers = (v for v in params.values() if isinstance(v, int | float) and v > 0)
+    return math.prod(map(float, numbers))

@@ -1,4 +1,4 @@
-"""The order to measure one problem, as JSON."""
+"""Orders to workers as JSON: to measure one problem, or a batch of a search."""
 
 from __future__ import annotations
 
@@ -6,40 +6,38 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 import profiler
 from profiler.model import BuildResult, Plan
 from profiler.planning.spec import LoadedSpec, check_document
 from profiler.planning.spec.source import read_text
 from profiler.run_folder.documents import checked_dataclass
+from profiler.search.live.noise import Noise
+
+OrderKind = TypeVar("OrderKind", bound="Order")
 
 
-@dataclass(frozen=True)
-class Job:
-    """All versions of one problem, to be measured on one GPU."""
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """An order for one GPU."""
 
     task: str
     """Key of the task at the scheduler."""
     queue: str
     """Name of the queue that results go to."""
-    problem: str
     spec_text: str
     spec_path: str
     """Path from the folder in which the coordinator works, and from that of the worker."""
     overrides: tuple[str, ...]
     plan: Plan
-    """Of this problem alone, with the sessions of the whole experiment."""
+    """The cells that are to be measured, with the sessions of the whole experiment."""
     builds: tuple[BuildResult, ...]
     """The library of each is the hash of its content."""
-    stamped: Mapping[str, str]
-    """Variant id → hash of its library with stamps."""
     sources: Mapping[str, str]
     """Cell id → hash of the files behind it, which a worker must have as well."""
     device: str
     """Model and driver that all GPUs of the run have."""
-    timeline: bool = False
-    explain: str | None = None
-    """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
     quiet: bool = False
     """Whether the worker prints nothing, because it has the terminal of the coordinator."""
     profiler_version: str = field(default=profiler.__version__)
@@ -53,18 +51,54 @@ class Job:
         return spec_of_text(self.spec_path, self.spec_text, self.overrides)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Job(Order):
+    """All versions of one problem, to be measured on one GPU."""
+
+    problem: str
+    stamped: Mapping[str, str]
+    """Variant id → hash of its library with stamps."""
+    timeline: bool = False
+    explain: str | None = None
+    """Ids of cells to explain, with commas; None: whatever is missing but explanations."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Batch(Order):
+    """Configurations that a search proposes, to be measured on one GPU beside the baseline."""
+
+    search: str
+    """Key of its terms: batches of one search are measured by one standing runner."""
+    problems: tuple[str, ...]
+    objective: str
+    noise: Noise
+    """What the search knows of its noise, for who is clearly behind."""
+    baseline: str
+    incumbent: str | None
+    """The best so far, which is measured first; None while there is none."""
+    candidates: tuple[str, ...]
+
+
 def spec_of_text(path: Path | str, text: str, overrides: Sequence[str]) -> LoadedSpec:
     """An experiment by its text, as a file at a path; raises SpecError as `load_spec`."""
     return check_document(read_text(Path(path), text), overrides=overrides)
 
 
-def read_job(text: str) -> Job:
+def read_order(text: str, kind: type[OrderKind]) -> OrderKind:
     """The order in a JSON text; raises UsageError where it is of another version."""
-    return checked_dataclass("the order of the coordinator", text.encode(), Job)
+    return checked_dataclass("the order of the coordinator", text.encode(), kind)
 
 
 WITHOUT_EXPLANATIONS = "collect.explain=false"
 """Override: what is explained depends on all problems, and so it is decided by the coordinator."""
+
+
+def searched_part(plan: Plan, variants: Sequence[str], problems: Sequence[str]) -> Plan:
+    """The cells of some variants at the problems of a search, without a session."""
+    cells = tuple(
+        cell for cell in plan.cells if cell.variant.id in variants and cell.problem.id in problems
+    )
+    return replace(plan, cells=cells, sessions=(), excluded=(), search=None)
 
 
 def part_of(plan: Plan, problem: str) -> Plan:

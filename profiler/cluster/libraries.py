@@ -55,8 +55,45 @@ def sent_libraries(
     contents = {path: Path(path).read_bytes() for path in sorted(paths)}
     digests = {path: content_hash(content) for path, content in contents.items()}
     by_digest = {digests[path]: content for path, content in contents.items()}
-    futures = {
-        digest: client.submit(bytes, content, key=f"library-{digest}", pure=True)
-        for digest, content in by_digest.items()
-    }
+    futures = {digest: _library(client, digest, content) for digest, content in by_digest.items()}
     return Libraries(tuple(builds), dict(stamped), digests, futures)
+
+
+class LibraryShelf:
+    """Libraries of a search at the workers: sent when a batch needs them, kept while one may."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._digests: dict[str, str] = {}
+        """Path → hash of its content."""
+        self._futures: dict[str, Future[bytes]] = {}
+        """Hash → library at the workers."""
+
+    def sent(self, builds: Sequence[BuildResult]) -> tuple[BuildResult, ...]:
+        """Builds whose libraries are hashes; the libraries are on their way."""
+        return tuple(
+            replace(build, library=self._send(build.library)) if build.library else build
+            for build in builds
+        )
+
+    def futures(self, sent: Sequence[BuildResult]) -> dict[str, Future[bytes]]:
+        """Libraries of builds that `sent` gave, by their hashes."""
+        digests = {build.library for build in sent if build.library is not None}
+        return {digest: self._futures[digest] for digest in digests}
+
+    def keep_only(self, builds: Sequence[BuildResult]) -> None:
+        """Let go of the libraries of all other builds; those of a batch under way stay with it."""
+        digests = {self._digests.get(str(build.library)) for build in builds}
+        self._futures = {key: value for key, value in self._futures.items() if key in digests}
+
+    def _send(self, path: str) -> str:
+        if path not in self._digests:
+            self._digests[path] = content_hash(Path(path).read_bytes())
+        digest = self._digests[path]
+        if digest not in self._futures:
+            self._futures[digest] = _library(self._client, digest, Path(path).read_bytes())
+        return digest
+
+
+def _library(client: Client, digest: str, content: bytes) -> Future[bytes]:
+    return client.submit(bytes, content, key=f"library-{digest}", pure=True)

@@ -66,3 +66,5 @@ class ClusterRequest:
     mixed: bool = False
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
     certificates: Certificates = field(default_factory=Certificates)
+    meanwhile: Callable[[], None] = lambda: None
+    """What is done once while the workers measure, in a thread of its own."""

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from distributed import Security, Worker
 
-from profiler.cluster import problem_task
-from profiler.cluster.connection import hush_dask, worker_name
+from profiler.cluster.connection import PRELOADED, hush_dask, worker_name
 from profiler.cluster.device import device_of
 from profiler.errors import EnvironmentUnusable
 from profiler.model import Environment
@@ -41,14 +40,15 @@ def serve(
 async def _serve(
     address: str, environment: Environment, security: Security | None, folder: str
 ) -> None:
+    name = worker_name(environment)
     async with Worker(
         address,
         nthreads=1,
-        resources=device_of(environment).resources,
-        name=worker_name(environment),
+        resources=device_of(environment).resources_of(name),
+        name=name,
         memory_limit=_NO_LIMIT,
         local_directory=folder,
         security=security,
-        preload=[problem_task.__name__],
+        preload=PRELOADED,
     ) as worker:
         await worker.finished()

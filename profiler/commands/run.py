@@ -365,6 +365,7 @@ def written_runs_of_workers(
         explain=request.explain,
         mixed=request.mixed,
         certificates=request.certificates,
+        meanwhile=partial(import_ahead, page=request.page),
     )
     written = []
     for measured in measured_on_workers(to_measure, reporter):
@@ -382,10 +383,6 @@ def _require_for_workers(request: RunRequest, planned: _Planned) -> None:
     collect = planned.loaded.experiment.collect
     if request.replay is not None:
         raise UsageError("--workers measures and --replay does not: leave one of them out.")
-    if planned.plan.search is not None:
-        raise UsageError(
-            "--workers measures sweeps, and this experiment is a search: leave --workers out."
-        )
     if collect.gpu_index is not None:
         raise UsageError(
             f"collect.device: {collect.device} is a GPU of one machine; workers have theirs.",

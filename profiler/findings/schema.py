@@ -268,6 +268,7 @@ class SearchTrial(SearchEstimate):
     stopped_early: bool = Field(description="it was clearly behind before its last block")
     best_so_far: Number
     elapsed_s: float
+    worker: str | None = Field(description="name of its GPU; null where no workers measured")
 
 
 class SearchNoise(_Part):
@@ -284,6 +285,14 @@ class SearchImportance(_Part):
     method: str
     explained: float = Field(description="share of the variance that the model predicts unseen")
     shares: dict[str, float] = Field(description="empty where the model explains too little")
+
+
+class SearchWorker(_Part):
+    """A GPU that measured for a search."""
+
+    name: str
+    gpu: str | None
+    gpu_uuid: str | None = Field(description="a hash")
 
 
 class SearchPart(_Part):
@@ -312,6 +321,7 @@ class SearchPart(_Part):
     )
     noise: SearchNoise
     importance: SearchImportance | None
+    workers: list[SearchWorker] = Field(description="empty where the GPU of the run measured")
     evaluations: list[SearchTrial]
 
 

@@ -48,6 +48,15 @@ def worker_environments(run: RunFolder) -> tuple[Environment, ...]:
         return ()
 
 
+def live_environment(run: RunFolder) -> Environment | None:
+    """Environment of a run that may go on; None of a recording, or where it cannot be read."""
+    try:
+        record = run.record()
+    except UsageError:
+        return None
+    return None if record.recording else record.environment
+
+
 def worker_of(run: RunFolder, environment: Environment, seed: int) -> Worker:
     """The GPU of an environment as attempts name it; a new one is written down."""
     environments = worker_environments(run)

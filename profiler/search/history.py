@@ -34,6 +34,12 @@ class History:
             self.best = configuration
 
     @property
+    def pending(self) -> Configurations:
+        """Configurations that were proposed and have no value yet."""
+        pending: Configurations = np.flatnonzero(self.seen & np.isnan(self.values))
+        return pending
+
+    @property
     def best_value(self) -> float:
         """Smallest value; infinity where there is none."""
         return float("inf") if self.best is None else float(self.values[self.best])

@@ -18,7 +18,9 @@ class TreeParzen:
     """TPE; a proposal that is invalid or seen is moved to the nearest unseen valid configuration.
 
     What is told of the moved one is what TPE learns from: told that its own proposal failed, it
-    learns nothing of where valid configurations are.
+    learns nothing of where valid configurations are. What is proposed and not measured yet,
+    whoever proposed it, counts as slow meanwhile (Optuna's constant liar), so that proposals that
+    are under way at a time are not all at one place.
     """
 
     def __init__(self, history: History, rng: np.random.Generator) -> None:
@@ -33,12 +35,15 @@ class TreeParzen:
                 seed=int(rng.integers(LARGEST_SEED)),
                 n_startup_trials=1,
                 multivariate=True,
-                constant_liar=False,
+                constant_liar=True,
             )
             self._study = self._optuna.create_study(sampler=sampler)
+        self._pending: dict[int, int] = {}
+        """Number of the running trial of each configuration that is not measured yet."""
 
     def ask(self) -> int:
         """The configuration that TPE samples, or the nearest valid one not yet proposed."""
+        self._add_pending()
         trial = self._study.ask(self._distributions)
         # What is measured may be another configuration: it is added with its value by `tell`.
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
@@ -49,10 +54,24 @@ class TreeParzen:
     def tell(self, configuration: int, value: float | None) -> None:
         """Add a trial; one that failed ranks behind every value."""
         states = self._optuna.trial.TrialState
+        state = states.PRUNED if value is None else states.COMPLETE
+        if configuration in self._pending:
+            self._study.tell(self._pending.pop(configuration), value, state=state)
+        else:
+            self._add_trial(configuration, state, value)
+
+    def _add_pending(self) -> None:
+        """Add running trials of what was proposed since the last time and is not measured."""
+        for configuration in map(int, self._history.pending):
+            if configuration not in self._pending:
+                self._pending[configuration] = len(self._study.get_trials(deepcopy=False))
+                self._add_trial(configuration, self._optuna.trial.TrialState.RUNNING)
+
+    def _add_trial(self, configuration: int, state: Any, value: float | None = None) -> None:
         codes = self._history.space.codes[configuration]
         self._study.add_trial(
             self._optuna.trial.create_trial(
-                state=states.PRUNED if value is None else states.COMPLETE,
+                state=state,
                 value=value,
                 params={name: int(codes[i]) for name, i in self._names.items()},
                 distributions=self._distributions,

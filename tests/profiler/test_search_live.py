@@ -121,7 +121,7 @@ def searching(tmp_path):
             bench=bench or PlantedBench(),
             builds=builds,
             lookahead=Lookahead(2, needs_builds=False),
-            report=lambda count, evaluated: None,
+            report=lambda evaluated: None,
         )
 
     yield make

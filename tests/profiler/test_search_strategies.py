@@ -127,6 +127,24 @@ def test_the_nearest_unseen_is_unseen_and_none_is_nearer(codes, seen):
     assert distances[nearest] <= distances[~history.seen].min() + 1e-5
 
 
+def test_tpe_takes_what_is_not_measured_yet_for_slow():
+    """Whoever proposed it: it is a running trial until its value comes, and counts once."""
+    recorded = recorded_space(*bowl())
+    history = History(recorded.space)
+    strategy = make_strategy("tpe", history, 1)
+    history.see(7)  # proposed by another member of a portfolio
+    proposed = [strategy.ask() for _ in range(4)]
+    running = [t for t in strategy._study.trials if t.state.name == "RUNNING"]
+    assert len(running) == len({7, *proposed[:-1]}), "the last one is added by the next proposal"
+    for configuration in (7, *proposed):
+        value = None if configuration == 7 else float(recorded.values_ms[configuration])
+        history.tell(configuration, value)
+        strategy.tell(configuration, value)
+    assert not len(history.pending)
+    states = [trial.state.name for trial in strategy._study.trials]
+    assert (states.count("RUNNING"), states.count("COMPLETE"), states.count("PRUNED")) == (0, 4, 1)
+
+
 def test_without_optuna_the_message_says_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     history = History(bowl()[0].space)

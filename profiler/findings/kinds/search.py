@@ -36,6 +36,8 @@ class Trial:
     best: Estimate | None
     """The best of all up to here, by its looks of the whole search; None while all failed."""
     elapsed_s: float
+    worker: str = ""
+    """Name of the GPU that measured it, where workers did."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +115,7 @@ def _trials(record: SearchRecord, known: Mapping[str, Estimate]) -> Iterator[Tri
             stopped_early=evaluated.stopped_early,
             best=best,
             elapsed_s=evaluated.elapsed_s,
+            worker=evaluated.worker,
         )
 
 
@@ -147,6 +150,10 @@ def search_document(search: SearchFindings | None) -> dict[str, Any] | None:
             "repeated_looks": search.noise.repeated_looks,
         },
         "importance": _importance_document(search.importance),
+        "workers": [
+            {"name": worker.worker, "gpu": worker.gpu, "gpu_uuid": worker.gpu_uuid}
+            for worker in search.record.workers
+        ],
         "evaluations": [_trial_document(trial) for trial in search.trials],
     }
 
@@ -185,4 +192,5 @@ def _trial_document(trial: Trial) -> dict[str, Any]:
         "stopped_early": trial.stopped_early,
         "best_so_far": None if trial.best is None else trial.best.ratio,
         "elapsed_s": trial.elapsed_s,
+        "worker": trial.worker or None,
     }

@@ -39,6 +39,8 @@ class TrialRow:
     outcome: str
     cause: str
     finalist: bool
+    worker: str
+    """Name of its GPU; empty where workers did not measure."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class SearchSection:
     importance_reading: str
     parameters: tuple[str, ...]
     rows: tuple[TrialRow, ...]
+    has_workers: bool
+    """Whether several GPUs measured."""
 
 
 def search_section(findings: Findings) -> SearchSection | None:
@@ -81,6 +85,7 @@ def search_section(findings: Findings) -> SearchSection | None:
         importance_reading=importance_reading(search),
         parameters=tuple(parameter.name for parameter in free),
         rows=tuple(_row(search, trial, free) for trial in search.trials),
+        has_workers=len(search.record.workers) > 1,
     )
 
 
@@ -172,4 +177,5 @@ def _row(search: SearchFindings, trial: Trial, free: tuple[Parameter, ...]) -> T
         outcome=f"{outcome}, stopped early" if trial.stopped_early else outcome,
         cause=trial.cause,
         finalist=trial.variant in search.finalists,
+        worker=trial.worker,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from profiler.findings.findings import Findings
@@ -21,6 +22,7 @@ def search_sentences(findings: Findings, search: SearchFindings) -> tuple[str, .
         *_found(findings, search),
         missed(search),
         _noise(search),
+        *_gpus(search),
     )
 
 
@@ -95,6 +97,22 @@ def _noise(search: SearchFindings) -> str:
     return (
         f"A ratio varies by {100 * noise.within:.1f} % from block to block and by "
         f"{100 * noise.between:.1f} % from look to look ({source})."
+    )
+
+
+def _gpus(search: SearchFindings) -> Iterator[str]:
+    """Which GPU measured how many, where there are several."""
+    counts = Counter(trial.worker for trial in search.trials)
+    workers = [worker for worker in search.record.workers if counts[worker.worker]]
+    if len(workers) < 2:
+        return
+    listed = ", ".join(
+        f"{worker.worker} ({worker.gpu_uuid or 'no UUID'}) {counts[worker.worker]}"
+        for worker in workers
+    )
+    yield (
+        f"Ratios were measured on {len(workers)} GPUs of one model, each beside the baseline on "
+        f"the same GPU: {listed}. What these GPUs differ by is part of the noise from look to look."
     )
 
 

@@ -61,6 +61,8 @@ class Evaluated:
     """Seconds from its first order to its last result."""
     elapsed_s: float = 0.0
     """Seconds of the search up to here, over all executions."""
+    worker: str = ""
+    """Name of the GPU that measured it, where workers did; empty: the one of the run."""
     event: Literal["evaluated"] = "evaluated"
 
 
@@ -70,7 +72,20 @@ class LookedAgain:
 
     variant: str
     log_ratios: Mapping[str, tuple[float, ...]]
+    worker: str = ""
     event: Literal["looked_again"] = "looked_again"
+
+
+@dataclass(frozen=True)
+class WorkerJoined:
+    """A GPU that measures for the search, written before its first result."""
+
+    worker: str
+    """Name, such as `worker-1`."""
+    gpu: str | None
+    gpu_uuid: str | None
+    """A hash."""
+    event: Literal["worker_joined"] = "worker_joined"
 
 
 @dataclass(frozen=True)
@@ -93,7 +108,8 @@ class Finished:
 
 
 Record = Annotated[
-    Terms | Proposed | Evaluated | LookedAgain | RunnerEnded | Finished, Discriminator("event")
+    Terms | Proposed | Evaluated | LookedAgain | WorkerJoined | RunnerEnded | Finished,
+    Discriminator("event"),
 ]
 
 
@@ -109,6 +125,8 @@ class SearchRecord:
     runner_ends: tuple[str, ...]
     finished: Finished | None
     """None where the search was stopped before its end."""
+    workers: tuple[WorkerJoined, ...] = ()
+    """GPUs that measured, where workers did."""
 
 
 def search_record(records: tuple[Record, ...]) -> SearchRecord | None:
@@ -122,4 +140,5 @@ def search_record(records: tuple[Record, ...]) -> SearchRecord | None:
         looks=tuple(r for r in records if isinstance(r, LookedAgain)),
         runner_ends=tuple(r.cause for r in records if isinstance(r, RunnerEnded)),
         finished=next((r for r in reversed(records) if isinstance(r, Finished)), None),
+        workers=tuple(r for r in records if isinstance(r, WorkerJoined)),
     )

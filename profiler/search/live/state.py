@@ -27,6 +27,7 @@ from profiler.search.live.records import (
     RunnerEnded,
     SearchRecord,
     Terms,
+    WorkerJoined,
     search_record,
 )
 from profiler.search.registry import make_strategy
@@ -137,9 +138,16 @@ class LiveSearch:
         self._write(evaluated)
         self._tell_strategy(evaluated)
 
-    def take_look(self, variant: str, log_ratios: Mapping[str, tuple[float, ...]]) -> None:
+    def take_look(
+        self, variant: str, log_ratios: Mapping[str, tuple[float, ...]], worker: str = ""
+    ) -> None:
         """Take another look at a variant; the strategy keeps the value of the first."""
-        self._write(LookedAgain(variant, log_ratios))
+        self._write(LookedAgain(variant, log_ratios, worker))
+
+    def note_worker(self, worker: WorkerJoined) -> None:
+        """Write down a GPU that measures, once."""
+        if worker not in self._records:
+            self._write(worker)
 
     def note_runner_end(self, cause: str) -> None:
         """Write down that the process that measures had to be started again."""

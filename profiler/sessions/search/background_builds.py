@@ -57,6 +57,17 @@ class BackgroundBuilds:
                         return variant, self._built.pop(variant)
                 self._changed.wait(_POLL_S)
 
+    def take_built(self) -> dict[str, Built]:
+        """What is built and was not taken, by variant id; empty where nothing is.
+
+        Raises what the build raised, where it was no fault of a variant.
+        """
+        with self._changed:
+            if self._error is not None:
+                raise self._error
+            built, self._built = self._built, {}
+            return built
+
     def close(self) -> None:
         """Begin no further build; one under way ends with this process at the latest."""
         with self._changed:

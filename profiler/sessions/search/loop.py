@@ -56,6 +56,37 @@ def _smoothed(before: float, seconds: float) -> float:
 
 
 @dataclass
+class Budget:
+    """What a search may still propose, over all executions."""
+
+    search: LiveSearch
+    plan: SearchPlan
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._began = self.clock() - self.search.elapsed_s
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds that the search has taken."""
+        return self.clock() - self._began
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether nothing more is proposed."""
+        if self.search.exhausted:
+            return True
+        if self.plan.evaluations is not None:
+            return self.search.proposals >= self.plan.evaluations
+        return self.plan.seconds is not None and self.elapsed_s >= self.plan.seconds
+
+
+def failed_build(build: BuildResult) -> Evaluated:
+    """Result of a configuration that could not be built."""
+    return Evaluated(build.variant, Outcome.COMPILE_FAILED, build.error)
+
+
+@dataclass
 class SearchLoop:
     """Runs a search to the end of its budget."""
 
@@ -67,36 +98,39 @@ class SearchLoop:
     bench: Bench
     builds: BackgroundBuilds
     lookahead: Lookahead
-    report: Callable[[str, Evaluated], None]
-    """Gets each result, with the number of evaluations and of the budget as text."""
+    report: Callable[[Evaluated], None]
+    """Gets each result when the search has taken it."""
     clock: Callable[[], float] = time.monotonic
     _waiting: list[str] = field(default_factory=list)
     """Proposals that have no result, in their order."""
     _subjects: dict[str, Subject] = field(default_factory=dict)
     """Those that were measured, by variant id."""
-    _began: float = 0.0
-    _earlier_s: float = 0.0
+    _budget: Budget = field(init=False)
 
     def run(self) -> tuple[str, ...]:
         """Evaluate proposals until the budget is spent; gives the ids of the finalists."""
-        self._began, self._earlier_s = self.clock(), self.search.elapsed_s
+        self._budget = Budget(self.search, self.plan, self.clock)
         self._submit(self.search.pending)
         while self._propose_ahead():
             variant, built = self.builds.take_first(self._waiting)
             self._waiting.remove(variant)
-            evaluated = self._evaluate(self.variants[variant], built)
+            evaluated = replace(
+                self._evaluate(self.variants[variant], built),
+                build_s=built.seconds,
+                elapsed_s=self._budget.elapsed_s,
+            )
             self.search.take(evaluated)
             self.lookahead.note(evaluated)
-            count = len(self.search.record.evaluations)
-            self.report(f"{count}/{self.plan.evaluations or '…'}", evaluated)
-            if count % LOOK_EVERY == 0:
+            self.report(evaluated)
+            if len(self.search.record.evaluations) % LOOK_EVERY == 0:
                 self._look_again()
         return self.search.finish()
 
     def _propose_ahead(self) -> bool:
         """Propose as many as the lookahead and the budget allow; False where all is done."""
         proposed: list[str] = []
-        while len(self._waiting) + len(proposed) < self.lookahead.depth and self._may_propose():
+        depth = self.lookahead.depth
+        while len(self._waiting) + len(proposed) < depth and not self._budget.is_spent:
             proposed.append(self.search.propose())
         self._submit(proposed)
         return bool(self._waiting)
@@ -106,30 +140,14 @@ class SearchLoop:
         if variants:
             self.builds.submit([self.variants[variant] for variant in variants])
 
-    def _may_propose(self) -> bool:
-        if self.search.exhausted:
-            return False
-        if self.plan.evaluations is not None:
-            return self.search.proposals < self.plan.evaluations
-        return self.plan.seconds is None or self._elapsed_s() < self.plan.seconds
-
-    def _elapsed_s(self) -> float:
-        return self._earlier_s + self.clock() - self._began
-
     def _evaluate(self, variant: Variant, built: Built) -> Evaluated:
         if not built.result.ok:
-            return Evaluated(
-                variant.id,
-                Outcome.COMPILE_FAILED,
-                built.result.error,
-                build_s=built.seconds,
-                elapsed_s=self._elapsed_s(),
-            )
+            return failed_build(built.result)
         subject = self.subject(variant, built.result)
         evaluated = evaluate(self.bench, subject, self.search.is_behind)
         if evaluated.outcome is Outcome.MEASURED:
             self._subjects[variant.id] = subject
-        return replace(evaluated, build_s=built.seconds, elapsed_s=self._elapsed_s())
+        return evaluated
 
     def _look_again(self) -> None:
         """Measure the best once more: what differs from before is noise."""

@@ -98,6 +98,8 @@ def test_devices_are_told_apart_by_model_and_driver() -> None:
     assert device == Device("NVIDIA H200", "580.1")
     assert device_of(Environment(cpu="a processor")) == Device("a processor")
     assert device_among(device.resources) == str(device) == "NVIDIA H200, driver 580.1"
+    assert device_among(device.resources_of("GPU-1")) == str(device)
+    assert device.resources.items() < device.resources_of("GPU-1").items()
     assert device_among({}) is None
     assert device_among({"GPU": 1}) is None
     assert device_among({"memory": 1}) is None
@@ -124,9 +126,9 @@ def test_as_many_local_workers_as_there_are_gpus(
     assert all(option["nthreads"] == option["resources"]["GPU"] == 1 for option in options)
 
 
-def _request(tmp_path: Path, text: str = SPEC, **flags: Any) -> RunRequest:
+def _request(tmp_path: Path, **flags: Any) -> RunRequest:
     spec = tmp_path / "mine.yaml"
-    spec.write_text(text)
+    spec.write_text(SPEC)
     return RunRequest(spec, tmp_path / "reports", workers="local:2", **flags)
 
 
@@ -144,15 +146,14 @@ def test_without_dask_it_says_what_to_install(
 
 
 @pytest.mark.parametrize(
-    ("text", "flags", "why"),
+    ("flags", "why"),
     [
-        (f"{SPEC}search: {{budget: 2}}\n", {}, "is a search"),
-        (SPEC, {"overrides": ("collect.device=cuda:1",)}, "a GPU of one machine"),
-        (SPEC, {"replay": Path("recording")}, "--replay does not"),
+        ({"overrides": ("collect.device=cuda:1",)}, "a GPU of one machine"),
+        ({"replay": Path("recording")}, "--replay does not"),
     ],
 )
 def test_what_workers_cannot_be_asked_for(
-    text: str, flags: dict[str, Any], why: str, tmp_path: Path, reporter: ProgressReporter
+    flags: dict[str, Any], why: str, tmp_path: Path, reporter: ProgressReporter
 ) -> None:
     with pytest.raises(UsageError, match=why):
-        written_runs_of_workers(_request(tmp_path, text, **flags), reporter)
+        written_runs_of_workers(_request(tmp_path, **flags), reporter)

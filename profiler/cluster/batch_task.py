@@ -1,0 +1,122 @@
+"""The task of a worker: measure a batch of a search on its GPU.
+
+A runner stands between batches of a search, as in a search on one machine. Each result is sent when
+it is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from distributed import Worker, get_worker
+
+from profiler.cluster.job import Batch, read_order
+from profiler.cluster.on_worker import (
+    FINISHED,
+    Sender,
+    checked_machine,
+    failure_of,
+    folder_of_worker,
+    remove_folder,
+    stored_libraries,
+    with_paths,
+)
+from profiler.cluster.standing import Standing, bench_kept, end_standing
+from profiler.errors import ProfilerError
+from profiler.machine.gpu_lock import gpu_lock
+from profiler.machine.requirements import Machine
+from profiler.run_folder.documents import read_json
+from profiler.run_folder.folder import RunFolder
+from profiler.run_folder.redact import MACHINE_FILE
+from profiler.sessions.measure import LOCK_TIMEOUT_S
+from profiler.sessions.progress import ProgressReporter
+from profiler.sessions.search.batch import BestHere, evaluate_batch
+from profiler.sessions.search.bench import Subject
+from profiler.sessions.search.standing_bench import standing_bench, subject_of
+
+JOINED = "joined"
+LOOKED = "looked"
+EVALUATED = "evaluated"
+RUNNER_ENDED = "runner ended"
+"""Kinds of parcels that a task sends."""
+
+
+def dask_teardown(worker: Worker) -> None:
+    """End what stands, and take the folder away, before a worker leaves: Dask calls it."""
+    end_standing()
+    remove_folder(worker)
+
+
+def measure_batch(order: str, libraries: Mapping[str, bytes]) -> None:
+    """Measure a batch, and send what comes of it to the queue of the order.
+
+    `libraries` by the hashes of their contents. What goes wrong is sent as well: the coordinator
+    decides whether another worker tries.
+    """
+    batch = read_order(order, Batch)
+    sender = Sender(batch)
+    failed: dict[str, Any] | None = None
+    try:
+        _measure(batch, libraries, sender)
+    except (ProfilerError, OSError) as error:
+        failed = failure_of(error)
+    sender.send(FINISHED, {"failed": failed})
+
+
+def _measure(batch: Batch, libraries: Mapping[str, bytes], sender: Sender) -> None:
+    loaded = batch.spec()
+    machine = checked_machine(batch, loaded)
+    root = folder_of_worker(get_worker())
+    paths = stored_libraries(libraries, root / "libraries")
+    library_of = {build.variant: build.library for build in with_paths(batch, paths)}
+
+    def subject(variant: str) -> Subject:
+        return subject_of(batch.plan, batch.problems, variant, library_of.get(variant))
+
+    def make(closing: ExitStack) -> Standing:
+        reporter = ProgressReporter.for_terminal(color="auto", quiet=batch.quiet)
+        run = _new_run(batch, machine, loaded.base, root, closing)
+        lock = closing.enter_context(
+            gpu_lock(machine.environment.gpu_uuid, timeout_s=LOCK_TIMEOUT_S, on_wait=reporter.say)
+        )
+        bench = standing_bench(
+            loaded=loaded,
+            machine=machine,
+            run=run,
+            lock_file=lock.session_file,
+            baseline=subject(batch.baseline),
+            on_runner_end=lambda _: None,
+        )
+        return Standing(closing.enter_context(bench), run)
+
+    with bench_kept(f"{batch.queue} {batch.search}", make) as standing:
+        standing.bench.on_runner_end = lambda cause: sender.send(RUNNER_ENDED, {"cause": cause})
+        texts = read_json(standing.run.path / MACHINE_FILE)
+        sender.send(JOINED, {"environment": asdict(machine.environment), "texts": texts})
+        evaluate_batch(
+            standing.bench,
+            incumbent=None if batch.incumbent is None else subject(batch.incumbent),
+            candidates=[subject(variant) for variant in batch.candidates],
+            best=BestHere(batch.objective, batch.noise),
+            on_look=lambda ratios: sender.send(LOOKED, {"log_ratios": ratios}),
+            on_evaluated=lambda evaluated: sender.send(EVALUATED, {"result": asdict(evaluated)}),
+        )
+
+
+def _new_run(
+    batch: Batch, machine: Machine, base: Path, root: Path, closing: ExitStack
+) -> RunFolder:
+    """Folder for the files of runners, gone with the bench."""
+    root.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(dir=root, prefix="search."))
+    closing.callback(shutil.rmtree, folder, ignore_errors=True)
+    run = RunFolder(folder / batch.plan.experiment / "run")
+    run.path.mkdir(parents=True)
+    run.note_machine(machine.environment, batch.plan.seed, base)
+    return run

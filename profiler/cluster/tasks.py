@@ -1,0 +1,32 @@
+"""The functions that tasks name, with nothing behind them until a worker calls them.
+
+The scheduler imports the module of a task to read it: seconds for pandas, for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def describe_machine(order: str) -> str:
+    """`machine_task.describe_machine`, on a worker."""
+    from profiler.cluster import machine_task  # noqa: PLC0415 - not at the scheduler
+
+    return machine_task.describe_machine(order)
+
+
+def measure_problem(
+    order: str, libraries: Mapping[str, bytes], earlier: Sequence[Mapping[str, Any]]
+) -> None:
+    """`problem_task.measure_problem`, on a worker."""
+    from profiler.cluster import problem_task  # noqa: PLC0415 - not at the scheduler
+
+    problem_task.measure_problem(order, libraries, earlier)
+
+
+def measure_batch(order: str, libraries: Mapping[str, bytes]) -> None:
+    """`batch_task.measure_batch`, on a worker."""
+    from profiler.cluster import batch_task  # noqa: PLC0415 - not at the scheduler
+
+    batch_task.measure_batch(order, libraries)

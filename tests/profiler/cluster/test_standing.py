@@ -1,0 +1,54 @@
+"""The bench that a worker keeps between batches of a search."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from unittest.mock import Mock
+
+import pytest
+
+from profiler.cluster import standing
+from profiler.cluster.standing import Standing, bench_kept, end_standing
+
+
+class Benches:
+    def __init__(self) -> None:
+        self.made = 0
+        self.ended = threading.Event()
+
+    def make(self, closing: ExitStack) -> Standing:
+        self.made += 1
+        closing.callback(self.ended.set)
+        return Standing(Mock(), Mock())
+
+
+@pytest.fixture
+def benches() -> Iterator[Benches]:
+    yield Benches()
+    end_standing()
+
+
+def test_batches_of_one_search_share_a_bench(benches: Benches) -> None:
+    for _ in range(2):
+        with bench_kept("mine", benches.make):
+            assert benches.made == 1
+    assert not benches.ended.is_set()
+    with bench_kept("another", Benches().make):
+        assert benches.ended.is_set(), "there is one GPU"
+
+
+def test_it_does_not_outlast_an_error(benches: Benches) -> None:
+    with pytest.raises(OSError, match="full"), bench_kept("mine", benches.make):
+        raise OSError("full")
+    assert benches.ended.is_set()
+
+
+def test_it_does_not_hold_the_gpu_where_no_batch_comes(
+    benches: Benches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "IDLE_S", 0.0)
+    with bench_kept("mine", benches.make):
+        pass
+    assert benches.ended.wait(10)
