@@ -7,6 +7,9 @@ EXTRA := $(shell command -v nvidia-smi >/dev/null 2>&1 && echo '[torch]')
 # The tests of one file stay in one worker and share what they set up. Each worker imports torch, and some
 # wait for processes: two workers more than there are cores.
 PARALLEL := -n $(shell expr $$(nproc) + 2) --maxprocesses 4 --dist loadfile
+# In a new checkout each worker would rewrite and compile all files of tests, all of them at once: it is
+# done once before. What it finds wrong, the tests will say.
+COMPILE_TESTS := $(BIN)/python -m pytest --collect-only -qq >/dev/null 2>&1
 
 # Pages are tested in a real browser. Debian's is installed where that is possible, and where it is not,
 # the tests that need it are skipped, and the last line says so.
@@ -24,8 +27,10 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev browser
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/python -m pytest $(PARALLEL); status=$$?; \
+	@# mypy has one core only, and takes half a minute in a new checkout: the tests do not wait for it.
+	$(BIN)/mypy >$(VENV)/mypy.txt 2>&1 & mypy=$$!; $(COMPILE_TESTS); \
+	  $(BIN)/python -m pytest $(PARALLEL); status=$$?; \
+	  wait $$mypy || status=1; cat $(VENV)/mypy.txt; \
 	  $(HAS_BROWSER) || echo "$(NO_BROWSER)" >&2; exit $$status
 
 # Quietly, and no reason to fail: most tests need no browser.

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,21 @@ def module_name(file: Path) -> str:
     return ".".join((*inside, *(parts[:-1] if parts[-1] == "__init__" else parts)))
 
 
-def imports(file: Path) -> Iterator[str]:
+@cache
+def nodes_of(file: Path) -> tuple[ast.AST, ...]:
+    """Imports and calls of a file: it is parsed once for all tests."""
+    tree = ast.walk(ast.parse(file.read_text("utf-8")))
+    return tuple(node for node in tree if isinstance(node, ast.Import | ast.ImportFrom | ast.Call))
+
+
+@cache
+def imports(file: Path) -> tuple[str, ...]:
     """Every module that a file imports, wherever the import stands."""
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    return tuple(_imported(file))
+
+
+def _imported(file: Path) -> Iterator[str]:
+    for node in nodes_of(file):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
@@ -85,6 +98,7 @@ ROOM_OF_PATH = {path: room for room in ROOMS for path in room.paths}
 MODULES = {module_name(file): file.relative_to(ROOT).as_posix() for file in SOURCES}
 
 
+@cache
 def room_of(path: str) -> Room:
     """The room of a file: of those whose paths it lies in, the innermost."""
     paths = [room_path for room_path in ROOM_OF_PATH if _lies_in(path, room_path)]
@@ -209,9 +223,17 @@ def test_only_those_named_start_processes() -> None:
 
 
 def calls(file: Path) -> Iterator[tuple[str, ast.Call]]:
-    for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+    """Every call of a file, with the dotted name of what is called."""
+    for node in nodes_of(file):
         if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+            yield _dotted(node.func), node
+
+
+def _dotted(node: ast.expr) -> str:
+    """`os.path.join` of such an expression; of what is no name, what follows it."""
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def test_no_eval_no_shell_no_unsafe_yaml() -> None:

@@ -150,7 +150,7 @@ def test_schema_list_and_help_answer_on_stdout(ready):
 
 
 def test_doctor_says_what_is_missing(ready):
-    done = ready.interpret("doctor", "--json", "-", PROFILER_NCU="/nowhere")
+    done = ready("doctor", "--json", "-", PROFILER_NCU="/nowhere")
     assert done.code == 3
     checks = {check["name"]: check for check in done.json["checks"]}
     missing = [name for name, check in checks.items() if check["status"] == "missing"]
@@ -201,7 +201,7 @@ def test_build_for_two_architectures_without_a_gpu(profiler):
         assert kernel["registers"] > 0
         assert kernel["spill_store_bytes"] == 0
         assert f"code={arch}" in build["command"]
-    again = profiler.interpret("build", spec, "--arch", "sm_80")
+    again = profiler("build", spec, "--arch", "sm_80")
     assert again.code == 0
     assert "scale_kernel" in again.out
     broken = profiler(

@@ -11,12 +11,17 @@ WHOLE_TEXTS = (b"", b"null", b"[]", b"{}", b"\xff\xfe", b"\x00" * 64, b"NaN", TO
 
 
 def damaged_texts(content, budget):
-    """`budget` damaged versions of a text: cut, with flipped bits, or of odd values; and a few."""
+    """`budget` damaged versions of a text, and the contents that damage it most."""
+    yield from damaged_versions(content, budget)
+    yield from WHOLE_TEXTS
+
+
+def damaged_versions(content, budget):
+    """`budget` damaged versions of a text: cut, with flipped bits, or of odd values."""
     source = random.Random(SEED)  # noqa: S311 - no secret is made of it
     kinds = [_cut, _flipped] + ([_odd_value, _huge_number] if _is_json(content) else [])
     for number in range(budget):
         yield kinds[number % len(kinds)](content, source)
-    yield from WHOLE_TEXTS
 
 
 def damaged_lines(content, budget):

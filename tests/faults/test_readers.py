@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pytest
 import torch_traces
-from damage import SEED, damaged_files, damaged_lines, damaged_texts
+from damage import (
+    SEED,
+    WHOLE_TEXTS,
+    damaged_files,
+    damaged_lines,
+    damaged_texts,
+    damaged_versions,
+)
 from run_folders import Workplace, measured
 
 from profiler.commands.output import dump, report_document
@@ -142,14 +149,19 @@ def test_cleaned_files_of_a_timeline(tmp_path, name):
 # ---- what users write ----------------------------------------------------------------------------
 
 
+def plan_experiment(path):
+    loaded = load_spec(path)
+    return make_plan(loaded, space_of(loaded))
+
+
 @pytest.mark.parametrize("name", ["async_copy", "fusion_grid", "mlp", "waves"])
 def test_experiment_files(tmp_path, name):
-    def plan(path):
-        loaded = load_spec(path)
-        return make_plan(loaded, space_of(loaded))
-
     content = (EXPERIMENTS / f"{name}.yaml").read_bytes()
-    survives(plan, damaged_texts(content, BUDGET // 2), tmp_path / "spec.yaml")
+    survives(plan_experiment, damaged_versions(content, BUDGET // 2), tmp_path / "spec.yaml")
+
+
+def test_files_that_are_no_experiment(tmp_path):
+    assert survives(plan_experiment, WHOLE_TEXTS, tmp_path / "spec.yaml") == []
 
 
 # ---- run folders ---------------------------------------------------------------------------------

@@ -218,7 +218,7 @@ def building(tmp_path, fork_server, request):
 
 
 @pytest.mark.parametrize("building", [None], indirect=True, ids=["interpreters"])
-def test_the_first_session_starts_before_the_builds_are_done(building):
+def test_the_first_session_starts_before_the_builds_are_done(building, fork_server):
     code, _, err = building.finish()
     assert code == 0, err
     run = building.folder.parents[1]
@@ -229,6 +229,7 @@ def test_the_first_session_starts_before_the_builds_are_done(building):
     assert starts["step"] == "starts"
     assert starts["begin_s"] < builds["end_s"]
     # All is there: nothing is started for a run without anything to measure.
+    building.profiler.fork_server = fork_server
     done = building.profiler.measure(building.spec)
     assert done.code == 0, done.err
     assert len(list(run.glob("raw/*"))) == 2

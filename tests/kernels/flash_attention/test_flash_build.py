@@ -103,11 +103,13 @@ def test_registers(compiled, tile):
 
 
 def test_the_largest_head_and_both_types_compile_for_an_older_architecture(tmp_path):
-    configs = [
-        replace(PARTS, d_head=256, Q_mma_load_K_tiles=2),
-        replace(WIDE, dtype="FP16"),
-    ]
-    build(configs, "sm_80", tmp_path)
+    configs = {
+        "largest": replace(PARTS, d_head=256, Q_mma_load_K_tiles=2),
+        "other type": replace(WIDE, dtype="FP16"),
+    }
+    recipes = {name: space.recipe(config.params()) for name, config in configs.items()}
+    codes = compile_device_code(recipes, "sm_80", tmp_path)
+    assert all(len(code.kernels) == 1 for code in codes.values())
 
 
 @pytest.mark.parametrize(

@@ -269,7 +269,7 @@ def test_equal_kernels_are_hardly_ever_told_apart():
 RUN = st.lists(st.floats(-0.2, 0.2), min_size=0, max_size=12)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(older=RUN, newer=RUN, floor=st.sampled_from([0.0, 0.03, float("nan")]))
 def test_swapping_the_runs_flips_the_verdict(older, newer, floor):
     there = judge(older, newer, clock_floor=floor, control_floor=floor)
