@@ -23,6 +23,8 @@ Floats = NDArray[np.float64]
 LOG_NUGGET, LOG_NUGGET_SPREAD = -1.5, 0.3
 """Prior of the log of the nugget, by mean and standard deviation: a quarter to a fifth of the
 variance of all values. Left free, it is estimated too low from a few dozen configurations."""
+LOG_SPREAD = 1.5
+"""Standard deviation of the prior of the other logs: parameters differ much in what they do."""
 FIT_STEPS = 10
 """Steps of one fit: the next one goes on from there."""
 JITTER = 1e-8
@@ -137,7 +139,7 @@ class GaussianProcess:
             check_finite=False,
         )
         total = self._smooth_variance + self._nugget
-        rest = np.sqrt(max(total - projected @ projected, JITTER))
+        rest = np.sqrt(max(float(total - projected @ projected), JITTER))
         self._lower[count, :count], self._lower[count, count] = projected, rest
         shared = self._covariance(row, self._candidates)[0]
         self._projected[count] = (shared - projected @ self._projected[:count]) / rest
@@ -198,8 +200,8 @@ def _negative_log_posterior(logs: Floats, squares: Floats, values: Floats) -> tu
             [np.sum(half * correlation) * smooth, np.trace(half) * nugget],
         ]
     )
-    # Priors: properties matter about equally, and the variance is that of the standardised values.
-    expected, spread = np.zeros(len(logs)), np.ones(len(logs))
+    # Priors: a length as the range of the values, the variance of standardised values.
+    expected, spread = np.zeros(len(logs)), np.full(len(logs), LOG_SPREAD)
     expected[-1], spread[-1] = LOG_NUGGET, LOG_NUGGET_SPREAD
     off = (logs - expected) / spread
     value = values @ solved / 2 + np.log(np.diag(lower)).sum() + off @ off / 2
