@@ -565,7 +565,7 @@ def simulate(
     strategy: Annotated[
         str,
         typer.Option(
-            "--strategy", metavar="NAME", help="portfolio, tpe, local, random, exhaustive."
+            "--strategy", metavar="NAME", help="portfolio, model, tpe, local, random, exhaustive."
         ),
     ] = "portfolio",
     budget: Annotated[

@@ -17,7 +17,7 @@ from profiler.search.summary import summarise
 from profiler.search.t1 import read_t1
 from profiler.search.t4 import read_t4
 
-STRATEGIES = ("portfolio", "tpe", "local", "random")
+STRATEGIES = ("portfolio", "model", "tpe", "local", "random")
 MOST_EVALUATIONS, MOST_OF_RANDOM, MOST_MS = 120, 0.6, 15.0
 
 

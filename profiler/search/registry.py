@@ -9,6 +9,7 @@ import numpy as np
 from profiler.errors import UsageError
 from profiler.search.history import History
 from profiler.search.local_search import LocalSearch
+from profiler.search.model_search import ModelSearch
 from profiler.search.portfolio import Portfolio
 from profiler.search.sampling import Exhaustive, RandomSearch
 from profiler.search.strategy import Strategy
@@ -17,6 +18,7 @@ from profiler.search.tpe import TreeParzen
 DEFAULT = "portfolio"
 STRATEGIES: Mapping[str, Callable[[History, np.random.Generator], Strategy]] = {
     "portfolio": Portfolio,
+    "model": ModelSearch,
     "tpe": TreeParzen,
     "local": LocalSearch,
     "random": RandomSearch,

@@ -100,7 +100,7 @@ def optuna_module() -> ModuleType:
         raise EnvironmentUnusable(
             "The strategies tpe and portfolio need Optuna, which is not installed.",
             remedy="Install it with: pip install 'kernel-profiler[search]'; or search with "
-            "--strategy local.",
+            "--strategy model.",
         ) from None
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     module: ModuleType = optuna

@@ -75,7 +75,8 @@ def test_budgets_that_are_none(complaint, budget):
 
 
 def test_a_strategy_that_is_none_is_named(complaint):
-    assert "search.strategy: must be 'portfolio', 'tpe'" in complaint("{strategy: portfolo}")
+    message = complaint("{strategy: portfolo}")
+    assert "search.strategy: must be 'portfolio', 'model', 'tpe'" in message
 
 
 def test_an_unknown_key_is_refused(complaint):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from profiler.commands.simulate import SimulateRequest, simulate
 from profiler.errors import EnvironmentUnusable, ExitCode, ParseError, UsageError
 from profiler.search.history import History
+from profiler.search.portfolio import RANDOM_TURNS
 from profiler.search.registry import STRATEGIES, make_strategy
 from profiler.search.replay import recorded_space, replay
 from profiler.search.space import SearchSpace
@@ -106,9 +107,28 @@ def test_searches_that_learn_need_fewer_evaluations_than_random_ones():
         replays = [replay(recorded, name, 300, seed) for seed in range(5)]
         return np.median([r.evaluations_to(0.95, recorded.best_ms) or 300 for r in replays])
 
-    medians = {name: median(name) for name in ("portfolio", "local", "random")}
+    medians = {name: median(name) for name in ("portfolio", "model", "local", "random")}
     assert medians["portfolio"] < 0.6 * medians["random"]
+    assert medians["model"] < 0.6 * medians["random"]
     assert medians["local"] < 0.6 * medians["random"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_value_has_a_say_in_the_random_turns_of_a_portfolio(seed):
+    space = bowl((30, 30, 4))[0].space
+    proposals = []
+    for sign in (1, -1):
+        history = History(space)
+        strategy = make_strategy("portfolio", history, seed)
+        proposals.append([])
+        for _ in range(RANDOM_TURNS[-1] + 10):
+            configuration = strategy.ask()
+            history.tell(configuration, 1.0 + abs(sign * configuration - 500))
+            strategy.tell(configuration, history.values[configuration])
+            proposals[-1].append(configuration)
+    first, second = proposals
+    assert first[1:] != second[1:]
+    assert [first[turn] for turn in RANDOM_TURNS] == [second[turn] for turn in RANDOM_TURNS]
 
 
 @settings(max_examples=40, deadline=None)
@@ -152,7 +172,8 @@ def test_without_optuna_the_message_says_what_to_do(monkeypatch):
         with pytest.raises(EnvironmentUnusable, match=r"kernel-profiler\[search\]") as error:
             make_strategy(name, history, 1)
         assert error.value.exit_code is ExitCode.ENVIRONMENT
-    assert make_strategy("local", history, 1).ask() >= 0
+    for name in ("local", "model"):
+        assert make_strategy(name, history, 1).ask() >= 0
 
 
 def test_an_unknown_strategy_is_named():

@@ -37,7 +37,7 @@ def _check_budget(value: object) -> int | str:
 class Search(SpecModel):
     """How a search goes through the variants, and when it ends."""
 
-    strategy: Literal["portfolio", "tpe", "local", "random", "exhaustive"] = Field(
+    strategy: Literal["portfolio", "model", "tpe", "local", "random", "exhaustive"] = Field(
         default="portfolio",
         description="What proposes configurations (docs/search.md). `portfolio` and `tpe` need "
         "Optuna.",

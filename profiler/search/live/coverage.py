@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.search.live.records import SearchRecord
-from profiler.search.portfolio import RANDOM_FIRST
+from profiler.search.portfolio import RANDOM_TURNS
 
 CONFIDENCE = 0.95
 
@@ -48,4 +48,6 @@ def _drawn_at_random(strategy: str, proposed: list[str]) -> list[str]:
     """Those of the proposals, in their order, that no result had a say in."""
     if strategy == "random":
         return proposed
-    return proposed[:RANDOM_FIRST] if strategy == "portfolio" else []
+    if strategy == "portfolio":
+        return [variant for turn, variant in enumerate(proposed) if turn in RANDOM_TURNS]
+    return []

@@ -1,0 +1,115 @@
+"""Expected improvement over valid, unseen configurations, by a Gaussian process.
+
+The kernel and its use are a few dozen lines over SciPy: Optuna's sampler of this kind needs torch,
+and cannot be told which configurations are valid.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from profiler.search.gaussian_process import (
+    Embedding,
+    Floats,
+    GaussianProcess,
+    standardised_logs,
+)
+from profiler.search.history import History
+from profiler.search.space import Configurations
+
+MOST_CANDIDATES = 3000
+"""Unseen configurations that are compared, drawn anew with each fit; neighbours of the best beside
+them."""
+MOST_OBSERVATIONS = 200
+"""Half of them the best, the others drawn at random, where more were measured."""
+CENTRES = 5
+"""So many of the best have their neighbours among the candidates."""
+FIRST_FIT = 5
+"""Observations from which on lengths and variances are fitted."""
+GROWTH, MOST_ADDED = 0.1, 20
+"""The model is fitted anew when so large a share has been added, or so many."""
+
+
+class ModelSearch:
+    """Proposes where the expected improvement of the logarithm is largest."""
+
+    def __init__(self, history: History, rng: np.random.Generator) -> None:
+        self._history = history
+        self._rng = rng
+        self._model = GaussianProcess(Embedding(history.space))
+        self._observed: list[int] = []
+        self._is_observed = np.zeros(len(history.space), dtype=bool)
+        self._candidates: Configurations = np.empty(0, dtype=np.int64)
+        self._until = 0
+        """Number of observations up to which the model is not fitted anew."""
+
+    def ask(self) -> int:
+        """The most promising candidate; any unseen configuration while nothing has a value."""
+        if self._history.best is None:
+            configuration = int(self._rng.choice(np.flatnonzero(~self._history.seen)))
+        else:
+            configuration = self._most_promising()
+        self._history.see(configuration)
+        return configuration
+
+    def tell(self, configuration: int, value: float | None) -> None:
+        """Change nothing: values are those of the history."""
+
+    def _most_promising(self) -> int:
+        new = np.flatnonzero(self._history.seen & ~self._is_observed)
+        is_outdated = len(self._observed) + len(new) > self._until
+        if is_outdated or self._history.seen[self._candidates].all():
+            self._begin()
+        else:
+            for configuration in new.tolist():
+                self._model.add(configuration)
+            self._observed += new.tolist()
+            self._is_observed[new] = True
+        values = standardised_logs(self._history.values[self._observed])
+        means, deviations = self._model.predict(values)
+        gains = log_expected_improvement(means, deviations, float(np.nanmin(values)))
+        gains[self._history.seen[self._candidates]] = -np.inf
+        return int(self._candidates[np.argmax(gains)])
+
+    def _begin(self) -> None:
+        """Fit the model anew and draw candidates."""
+        values = self._history.values
+        observed = np.flatnonzero(self._history.seen)
+        self._is_observed[observed] = True
+        ranked = observed[np.argsort(values[observed], kind="stable")]
+        if len(observed) > MOST_OBSERVATIONS:
+            best, others = np.split(ranked, [MOST_OBSERVATIONS // 2])
+            drawn = self._rng.choice(others, MOST_OBSERVATIONS - len(best), replace=False)
+            observed = np.concatenate([best, drawn])
+        self._observed = observed.tolist()
+        measured = observed[~np.isnan(values[observed])]
+        if len(measured) >= FIRST_FIT:
+            self._model.fit(measured, standardised_logs(values[measured]))
+        self._candidates = self._draw(ranked[:CENTRES])
+        most_added = min(int(GROWTH * len(observed)), MOST_ADDED)
+        self._until = len(observed) + most_added
+        self._model.start(observed, self._candidates, most_added)
+
+    def _draw(self, centres: Configurations) -> Configurations:
+        unseen = np.flatnonzero(~self._history.seen)
+        if len(unseen) <= MOST_CANDIDATES:
+            return unseen
+        neighbours = [self._history.space.neighbours(int(centre)) for centre in centres]
+        near = self._history.unseen(np.concatenate(neighbours))
+        drawn = self._rng.choice(unseen, MOST_CANDIDATES, replace=False)
+        candidates: Configurations = np.union1d(drawn, near)
+        return candidates
+
+
+def log_expected_improvement(means: Floats, deviations: Floats, best: float) -> Floats:
+    """Log of the mean of max(best - value, 0) for normal values: it ranks hopeless ones, too."""
+    z = (best - means) / deviations
+    near = np.maximum(z, -5.0)
+    density = np.exp(-(near**2) / 2) / np.sqrt(2 * np.pi)
+    gains = np.log(density + near * ndtr(near))
+    # For z far below 0 it is density / z^2, whose log needs no exponential; made continuous at -5.
+    tail = -(z**2) / 2 - 2 * np.log(np.maximum(-z, 1.0))
+    tail_at_5 = -12.5 - 2 * np.log(5.0)
+    logs: Floats = np.log(deviations) + np.where(z < -5.0, gains + tail - tail_at_5, gains)
+    return logs
