@@ -336,7 +336,8 @@ def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
     searches = planned.plan.search is not None
     run = (measure_searched if searches else measure)(to_measure, reporter, watch)
     # Which variants a search leaves to be measured is known only now.
-    finished = assemble(run, planned.loaded, run.plan() if searches else planned.plan)
+    plan = run.plan() if searches else planned.plan
+    finished = assemble(run, planned.loaded, plan, reader=to_measure.reader)
     return _Results(finished, run.path, watch.stages)
 
 
