@@ -287,7 +287,8 @@ class Measurement:
     def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
         """Costs of a session earlier in this run, else in the newest other one on such a GPU.
 
-        Else those of sessions of this run with the same metrics.
+        Else those of sessions of this run with the same metrics, else of all under the same tool:
+        which cells take long, if not how long.
         """
         out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
         run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
@@ -305,7 +306,14 @@ class Measurement:
         elsewhere = earlier_costs(run, is_same, problem_of)
         if elsewhere.visits:
             return elsewhere
-        return earlier_costs(self.run, is_alike, problem_of).without_checks()
+        alike = earlier_costs(self.run, is_alike, problem_of).without_checks()
+        if alike.visits:
+            return alike
+
+        def under_same_tool(record: AttemptRecord) -> bool:
+            return record.collector == session.collector
+
+        return VisitCosts(earlier_costs(self.run, under_same_tool, problem_of).visits)
 
     def _expected(
         self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]
