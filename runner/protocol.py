@@ -8,6 +8,7 @@ the process leaves a journal that names the failing cell.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -378,9 +379,13 @@ def _unpacked(packed: bytes) -> bytes:
     return b"".join(pieces)
 
 
+_READ_JOURNALS = 16
+"""Journals that are kept in memory: those of one execution, some megabytes each."""
+
+
 @dataclass(frozen=True)
 class JournalContent:
-    """What a journal holds."""
+    """What a journal holds; its records are shared, and nobody changes them."""
 
     records: tuple[dict[str, Any], ...]
     skipped: int
@@ -405,6 +410,17 @@ def read_whole_journal(path: Path) -> JournalContent:
         content = _unpacked(_beginning(packed))
     else:  # a FIFO or a device of that name is no journal
         return JournalContent((), 0)
+    return _journal_content(content)
+
+
+@functools.lru_cache(maxsize=_READ_JOURNALS)
+def _journal_content(content: bytes) -> JournalContent:
+    """Records in the bytes of a journal.
+
+    An execution reads each of its journals a dozen times: for what is missing, what was opened, the
+    forecast, where its seconds went and the report. The bytes are read each time, and made records
+    once.
+    """
     too_long = len(content) > MAX_JOURNAL_BYTES
     *lines, last = content.decode("utf-8", errors="replace").split("\n")
     records = [record_of(line) for line in lines if line.strip()]

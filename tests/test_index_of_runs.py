@@ -13,6 +13,7 @@ from lxml import html
 from profiler.commands import index as index_module
 from profiler.commands.index import write_index
 from profiler.commands.list_runs import ListRequest, list_runs
+from profiler.commands.output import dump
 from profiler.comparison.find_run import find_run
 from profiler.comparison.run_entries import KEPT_FILE, read_entries, run_states
 from profiler.errors import UsageError
@@ -209,13 +210,24 @@ def test_a_summary_is_read_once(tmp_path, monkeypatch):
     assert entries_of(tmp_path)[0].answer == "Something else."
 
 
+def test_a_document_at_hand_gives_the_entry_of_its_file(tmp_path):
+    document = summary({"a": 0.5}, sentence="The \u202efastest.\x07", title="A\u2028title")
+    folder = put(tmp_path, document)
+    (tmp_path / folder / "summary.json").write_text(dump(document))
+    states = run_states(tmp_path)
+    at_hand = read_entries(tmp_path, states, documents={tmp_path / folder: document})
+    assert at_hand == read_entries(tmp_path, states)
+    (tmp_path / folder / "summary.json").write_text("{")
+    assert read_entries(tmp_path, states, documents={tmp_path / folder: document}) == at_hand
+
+
 def test_two_runs_that_end_at_once_are_both_in_the_index(tmp_path, monkeypatch):
     """The first has read the folder when the second ends, and replaces the index of the second."""
     first_has_read, second_is_done = threading.Event(), threading.Event()
     real = index_module.read_entries
 
-    def read_then_wait(out, states):
-        entries = real(out, states)
+    def read_then_wait(out, states, documents):
+        entries = real(out, states, documents=documents)
         if threading.current_thread() is first and not second_is_done.is_set():
             first_has_read.set()
             assert second_is_done.wait(20)

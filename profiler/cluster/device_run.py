@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 from profiler.cluster.arrivals import Arrivals
@@ -32,7 +31,7 @@ from profiler.errors import EnvironmentUnusable, ProfilerError, UsageError
 from profiler.model import Environment, Params, Span
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import RunFolder
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.seconds import Seconds
 from profiler.sessions.measure import MeasureRequest
 from profiler.sessions.missing import cells_to_explain, is_measured
@@ -138,9 +137,9 @@ class DeviceRun:
             return
         self._is_given = True
         self._took = self.run.seconds()
-        read: dict[Path, Loaded] = {}
+        reader = AttemptReader()
         for problem in self._problems:
-            if self._is_measured(problem, read):
+            if self._is_measured(problem, reader):
                 self._done += 1
                 self.reporter.say(f"{problem}: nothing is missing.")
             else:
@@ -151,7 +150,7 @@ class DeviceRun:
     def _problems(self) -> list[str]:
         return [problem.id for problem in self.request.plan.problems]
 
-    def _is_measured(self, problem: str, read: dict[Path, Loaded]) -> bool:
+    def _is_measured(self, problem: str, reader: AttemptReader) -> bool:
         """Whether nothing but explanations is missing of a problem, on whichever GPU it was."""
         owner = self.owners.get(problem)
         if owner is None:
@@ -167,7 +166,7 @@ class DeviceRun:
             builds=builds_of(plan, self.libraries.builds),
             keys=self.keys,
             stamped=self.libraries.stamped,
-            read=read,
+            reader=reader,
         )
 
     @cached_property

@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -40,8 +40,17 @@ SUMMARY_FILE = "summary.csv"
 SUMMARY_PARQUET_FILE = "summary.parquet"
 
 
-def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Path | None:
-    """Write samples.csv, summary.csv, summary.json and the page; returns the page's path.
+@dataclass(frozen=True)
+class WrittenResults:
+    """Results as they were written to a folder."""
+
+    document: Mapping[str, Any]
+    """The content of summary.json (`report_document`)."""
+    page: Path | None
+
+
+def write_results(findings: Findings, folder: Path, *, page: bool = True) -> WrittenResults:
+    """Write samples.csv, summary.csv, summary.json and the page.
 
     summary.parquet, too, where pyarrow is installed.
     """
@@ -51,13 +60,14 @@ def write_results(findings: Findings, folder: Path, *, page: bool = True) -> Pat
     summary = summary_table(findings)
     write_atomic(folder / SUMMARY_FILE, csv_text(summary))
     _write_parquet(summary, folder / SUMMARY_PARQUET_FILE)
-    write_atomic(folder / SUMMARY_JSON_FILE, dump(report_document(findings)))
+    document = report_document(findings)
+    write_atomic(folder / SUMMARY_JSON_FILE, dump(document))
     if not page:
-        return None
+        return WrittenResults(document, None)
     from profiler.render.page import render_page  # takes half a second, and not every run has one
 
     write_atomic(folder / PAGE_FILE, render_page(findings))
-    return folder / PAGE_FILE
+    return WrittenResults(document, folder / PAGE_FILE)
 
 
 def csv_text(frame: pd.DataFrame) -> str:

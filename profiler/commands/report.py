@@ -9,7 +9,6 @@ from pathlib import Path
 from profiler.commands.index import write_index
 from profiler.commands.output import (
     print_notices,
-    report_document,
     require_one_stdout,
     write_json_target,
     write_markdown_target,
@@ -53,19 +52,18 @@ def rebuild_report(request: ReportRequest) -> ExitCode:
         findings = find(finished.report)
     with stages.stage("Writing page, CSV and JSON"):
         folder = _results_folder(run, request)
-        page = write_results(findings, folder)
+        written = write_results(findings, folder)
         if folder.resolve().parent.parent == request.out.resolve():
-            write_index(request.out, _warn)
+            write_index(request.out, _warn, {folder: written.document})
     if "-" not in (request.json_target, request.markdown_target):
         from profiler.render.console.tables import final_summary
 
         console = make_console(request.color)
         console.print(final_summary(findings, verbose=request.verbose))
-        console.print(f"Page: {page}", markup=False, soft_wrap=True)
+        console.print(f"Page: {written.page}", markup=False, soft_wrap=True)
     print_notices(findings.notices, request.color, verbose=request.verbose)
     write_markdown_target(findings, request.markdown_target)
-    if request.json_target is not None:  # a document of timelines takes seconds
-        write_json_target(report_document(findings), request.json_target)
+    write_json_target(written.document, request.json_target)
     return finished.exit_code
 
 

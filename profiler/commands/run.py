@@ -12,13 +12,12 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from profiler.cluster.request import Certificates, ClusterRequest
 from profiler.commands.import_ahead import import_ahead
 from profiler.commands.output import (
     notice_lines,
-    report_document,
     require_one_stdout,
     write_json_target,
     write_markdown_target,
@@ -121,6 +120,8 @@ class WrittenRun:
 
     findings: Findings
     folder: Path
+    document: Mapping[str, Any]
+    """The content of its summary.json."""
     page: Path | None
     stages: Mapping[str, float] | None
     """Stage → seconds of this execution; None for a replay, which has no stages."""
@@ -191,14 +192,15 @@ def _written(
     took = SecondsRecorder() if seconds is None else seconds
     with took.step("finds and draws"):
         findings = find(results.report)
-        page = write_results(findings, results.folder, page=request.page)
+        written = write_results(findings, results.folder, page=request.page)
     if seconds is not None:
         _write_seconds(RunFolder(results.folder), seconds)
-    write_index(request.out, reporter.warn)
+    write_index(request.out, reporter.warn, {results.folder: written.document})
     return WrittenRun(
         findings=findings,
         folder=results.folder,
-        page=page,
+        document=written.document,
+        page=written.page,
         stages=results.stages,
         exit_code=results.finished.exit_code,
     )
@@ -334,7 +336,8 @@ def _measure_beside(  # noqa: PLR0913, PLR0917 - what a run is made of
     searches = planned.plan.search is not None
     run = (measure_searched if searches else measure)(to_measure, reporter, watch)
     # Which variants a search leaves to be measured is known only now.
-    finished = assemble(run, planned.loaded, run.plan() if searches else planned.plan)
+    plan = run.plan() if searches else planned.plan
+    finished = assemble(run, planned.loaded, plan, reader=to_measure.reader)
     return _Results(finished, run.path, watch.stages)
 
 
@@ -486,8 +489,7 @@ def _print_results(run: WrittenRun, request: RunRequest, reporter: ProgressRepor
         console = reporter.progress if to_stdout else reporter.results
         console.print(f"Page: {run.page}", markup=False, soft_wrap=True)
     write_markdown_target(findings, request.markdown_target)
-    if request.json_target is not None:  # a document of timelines takes seconds
-        write_json_target(report_document(findings), request.json_target)
+    write_json_target(run.document, request.json_target)
 
 
 def _time_line(stages: Mapping[str, float] | None, total_s: float) -> str:

@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from profiler.errors import UsageError
+from profiler.outside_text import safe
 from profiler.run_folder.documents import read_dataclass, read_json
 from profiler.run_folder.folder import (
     PAGE_FILE,
@@ -124,20 +126,31 @@ def _state(folder: Path) -> tuple[int, ...]:
     return tuple(state)
 
 
+NO_DOCUMENTS: Mapping[Path, Mapping[str, Any]] = MappingProxyType({})
+
+
 def read_entries(
-    out: Path, states: State, on_odd: Callable[[str], None] = lambda _: None
+    out: Path,
+    states: State,
+    on_odd: Callable[[str], None] = lambda _: None,
+    documents: Mapping[Path, Mapping[str, Any]] = NO_DOCUMENTS,
 ) -> tuple[RunEntry, ...]:
     """Entries of the runs in `states`, by experiment, each with its newest run first.
 
     The experiment with the newest run comes first. What cannot be read is left out, and `on_odd`
-    gets a sentence on it.
+    gets a sentence on it. `documents`: contents of summary.json by folder, where they are at hand.
     """
     cached = _cached_entries(out)
+    at_hand = {folder.resolve(): document for folder, document in documents.items()}
     entries = []
     for folder, state in states.items():
         before = cached.get(folder)
         try:
-            entry = before.entry if before and before.state == state else _read(out, folder)
+            entry = (
+                before.entry
+                if before and before.state == state
+                else _read(out, folder, at_hand.get((out / folder).resolve()))
+            )
         except UsageError as error:
             on_odd(f"left out: {error}")
             continue
@@ -186,17 +199,17 @@ def _cached_entries(out: Path) -> Mapping[str, _Kept]:
 # ---- one run -------------------------------------------------------------------------------------
 
 
-def _read(out: Path, folder: str) -> RunEntry:
+def _read(out: Path, folder: str, summary: Mapping[str, Any] | None) -> RunEntry:
     """Raises UsageError where neither file can be read as one of this program."""
     run = RunFolder(out / folder)
     record = run.record() if run.exists() else None
     try:
-        summary = read_json(run.path / SUMMARY_JSON_FILE)
+        summary = read_json(run.path / SUMMARY_JSON_FILE) if summary is None else summary
     except UsageError:
         if record is None:
             raise
         summary = {}
-    document: Mapping[str, Any] = asdict(record) | summary if record else summary
+    document: Mapping[str, Any] = {**asdict(record), **summary} if record else summary
     page = (run.path / PAGE_FILE).is_file()
     number = 0 if record is None else record.number
     return _checked_entry(document, folder, run.path, page=page, number=number)
@@ -237,7 +250,7 @@ def _entry(document: Mapping[str, Any], folder: str, number: int, *, page: bool)
 def _text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is no text")
-    return value
+    return safe(value)
 
 
 def _bests(summary: Mapping[str, Any]) -> Iterator[ProblemBest]:

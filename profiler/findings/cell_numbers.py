@@ -93,8 +93,6 @@ def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:
     names = [field.name for field in fields(Value)]
     frame = numbers.reindex(columns=["cell", "metric", *names])
     frame["n"] = frame["n"].fillna(0).astype(int)
-    rows = zip(*(frame[column].tolist() for column in frame.columns), strict=True)
-    return {
-        (str(cell), str(metric)): Value(**dict(zip(names, numbers_of_cell, strict=True)))
-        for cell, metric, *numbers_of_cell in rows
-    }
+    cells, metrics = (map(str, frame[column].tolist()) for column in ("cell", "metric"))
+    values = map(Value, *(frame[name].tolist() for name in names))
+    return dict(zip(zip(cells, metrics, strict=True), values, strict=True))

@@ -216,7 +216,7 @@ class _Programs:
 
 @dataclass(frozen=True, eq=False)
 class _Numbers:
-    """One number per cell and metric, before verdicts and ranks."""
+    """One number per cell and metric, before verdicts and ranks; values of the primary metric."""
 
     programs: _Programs
 
@@ -236,11 +236,14 @@ class _Numbers:
 
     @cached_property
     def block_values(self) -> Values:
-        return values_of(self.blocks)
+        return self._of_primary(self.blocks)
 
     @cached_property
     def values(self) -> Values:
-        return values_of(self.joined)
+        return self._of_primary(self.joined)
+
+    def _of_primary(self, numbers: pd.DataFrame) -> Values:
+        return values_of(numbers[numbers["metric"] == self.programs.report.primary])
 
     def primary(self, cell: Cell) -> Value:
         return self.values.get((cell.id, self.programs.report.primary), NOTHING)

@@ -63,7 +63,8 @@ class Findings:
     values: Mapping[tuple[str, str], Value]
     """The same by (cell id, metric)."""
     block_values: Mapping[tuple[str, str], Value]
-    """Of the blocks in which every cell was measured: what stands beside a number of the final."""
+    """Of the primary metric, by the blocks in which every cell was measured: what stands beside a
+    number of the final."""
     verdicts: PairVerdicts
     """Every verdict that anything shows."""
     against_baseline: Mapping[str, PairVerdict]
@@ -228,7 +229,7 @@ class Findings:
         return self.values.get((cell.id, metric), NOTHING)
 
     def block_value(self, cell: Cell, metric: str) -> Value:
-        """A metric in a cell by the blocks in which every cell was measured."""
+        """The primary metric in a cell by the blocks in which every cell was measured."""
         return self.block_values.get((cell.id, metric), NOTHING)
 
     def at(self, variant: Variant, problem: Problem, metric: str) -> Value:

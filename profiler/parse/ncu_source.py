@@ -148,7 +148,10 @@ class SourcePage:
 
 
 def parse_source_page(
-    path_or_text: Path | str | bytes, kernels: Sequence[str] | None = None
+    path_or_text: Path | str | bytes,
+    kernels: Sequence[str] | None = None,
+    *,
+    counters: bool = True,
 ) -> tuple[Listing, ...]:
     """Listings of a source page, one per launch in the order of the file.
 
@@ -156,14 +159,19 @@ def parse_source_page(
     order, as its raw page has them; with them copies of a listing are told from second launches
     by their number. Empty where no kernel has line information; raises as `read_source_page`.
     """
-    return read_source_page(path_or_text, kernels).listings
+    return read_source_page(path_or_text, kernels, counters=counters).listings
 
 
 def read_source_page(
-    path_or_text: Path | str | bytes, kernels: Sequence[str] | None = None
+    path_or_text: Path | str | bytes,
+    kernels: Sequence[str] | None = None,
+    *,
+    counters: bool = True,
 ) -> SourcePage:
     """Content of a source page, packed by gzip or not.
 
+    `counters`: whether they are read, and the words on memory accesses. Of a page that is read for
+    the source lines of its instructions alone, that saves half the time; their columns are empty.
     Raises ParseError where it cannot be opened or is no source page.
     """
     tables, name = _tables(path_or_text)
@@ -171,7 +179,7 @@ def read_source_page(
     if not (tables.blocks or tables.texts or without_lines):
         raise _no_page(name, tables)
     return SourcePage(
-        listings=tuple(_listings(tables.blocks, kernels)),
+        listings=tuple(_listings(tables.blocks, kernels, counters=counters)),
         texts=tables.texts,
         messages=tuple(tables.messages),
         notices=_notices(name, tables),
@@ -277,10 +285,12 @@ def _notices(name: str, tables: SourceRows) -> tuple[Notice, ...]:
 # Launches
 
 
-def _listings(blocks: Sequence[Block], kernels: Sequence[str] | None) -> Iterable[Listing]:
+def _listings(
+    blocks: Sequence[Block], kernels: Sequence[str] | None, *, counters: bool
+) -> Iterable[Listing]:
     """One listing per launch; a table without rows is where the file was cut."""
     blocks = [block for block in blocks if block.rows]
-    style = _style(blocks)
+    style = _style(blocks) if counters else None
     of_lines = [block for block in blocks if block.file is not None]
     if of_lines:
         launches = _launches_of_lines(of_lines)
@@ -381,18 +391,15 @@ def _distinct(run: Sequence[Block], doubled: set[tuple[str, int | None]]) -> lis
 
 def _style(blocks: Sequence[Block]) -> NumberStyle:
     """Notation of the numbers of a page, by those that are more than digits."""
-    texts = {
-        cell
-        for block in blocks
-        for row in block.rows
-        for cell in row[block.header.index("Address") + 2 :]
-        if not cell.isdecimal()
-    }
-    return detect_style(texts)
+    texts: set[str] = set()
+    for block in blocks:
+        first = block.header.index("Address") + 2
+        texts.update(itertools.chain.from_iterable(row[first:] for row in block.rows))
+    return detect_style(text for text in texts if not text.isdecimal())
 
 
-def _frame(tables: Sequence[Block], style: NumberStyle) -> pd.DataFrame:
-    """Instructions of one launch, each once, in the order of addresses.
+def _frame(tables: Sequence[Block], style: NumberStyle | None) -> pd.DataFrame:
+    """Instructions of one launch, each once, in the order of addresses; None: without counters.
 
     Where an instruction stands in several files, the last counts: ncu prints the file of the kernel
     first, so that it is the inlined function's. In a file the first line that has it counts.
@@ -413,9 +420,8 @@ def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     return typed
 
 
-def _table_frame(table: Block, style: NumberStyle) -> pd.DataFrame:
+def _table_frame(table: Block, style: NumberStyle | None) -> pd.DataFrame:
     """Columns that one table has."""
-    cells = dict(zip(table.header, zip(*table.rows, strict=True), strict=False))
     address_at = table.header.index("Address")
     sass = [" ".join(row[address_at + 1].split()) for row in table.rows]
     columns: dict[str, Any] = {
@@ -426,6 +432,15 @@ def _table_frame(table: Block, style: NumberStyle) -> pd.DataFrame:
         LINE: pd.array(table.line_numbers, dtype="Int64"),
         TEXT: [text.strip() if text is not None else None for text in table.line_texts],
     }
+    if style is not None:
+        columns |= _counted(table, style)
+    return pd.DataFrame(columns)
+
+
+def _counted(table: Block, style: NumberStyle) -> dict[str, Any]:
+    """Counters of a table, and its words on memory accesses."""
+    cells = dict(zip(table.header, zip(*table.rows, strict=True), strict=False))
+    columns: dict[str, Any] = {}
     for name, headers in {**_COUNTERS, _CONFLICT_WAY: _CONFLICT_WAY_HEADERS}.items():
         header = next((header for header in headers if header in cells), None)
         if header is not None:
@@ -433,8 +448,7 @@ def _table_frame(table: Block, style: NumberStyle) -> pd.DataFrame:
     for name, header in _WORDS.items():
         if header in cells:
             columns[name] = [word if word not in ("", "-") else None for word in cells[header]]
-    columns |= _stalls(cells, style)
-    return pd.DataFrame(columns)
+    return columns | _stalls(cells, style)
 
 
 def _stalls(cells: Mapping[str, Sequence[str]], style: NumberStyle) -> dict[str, np.ndarray]:

@@ -25,6 +25,7 @@ _LINE_SUMS = "-"
 """Address of a source line, whose counters are the sums of its instructions."""
 _SEPARATOR = '","'
 """Between two cells; all are quoted."""
+_QUOTES = _SEPARATOR.count('"')
 
 
 @dataclass
@@ -128,7 +129,7 @@ class _Reader:
             self._block, self._in_text = None, True
             return True
         # No instruction has both words as cells, so that a row of them is a header.
-        if self._kernel is None or not {"Address", "Source"} <= set(cells):
+        if self._kernel is None or "Address" not in cells or "Source" not in cells:
             return False
         self._address_at = cells.index("Address")
         self._text_at = cells.index("Source")
@@ -180,7 +181,7 @@ class _Reader:
         if len(cells) < width:
             return None
         row = _SEPARATOR.join(cells)
-        if len(cells) == width and '"' not in row.replace(_SEPARATOR, ""):
+        if len(cells) == width and row.count('"') == _QUOTES * (width - 1):
             return cells
         *left, rest = row.split(_SEPARATOR, self._text_at)
         return [*left, *rest.rsplit(_SEPARATOR, width - self._text_at - 1)]

@@ -19,6 +19,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import chain
 from typing import Any
 
@@ -287,8 +288,12 @@ def _key(value: Any) -> object:
 
 
 def _number(value: float) -> float | int | None:
-    if not math.isfinite(value):
-        return None
+    return _rounded(value) if math.isfinite(value) else None
+
+
+@cache
+def _rounded(value: float) -> float | int:
+    """A finite number with `_DIGITS`: most of a page are in it several times."""
     if value == int(value) and abs(value) < 2**53:
         return int(value)
     rounded = float(f"{value:.{_DIGITS}g}")

@@ -23,6 +23,7 @@ from profiler.planning.plan import EXPLAINS, explain_session, timeline_session
 from profiler.planning.space import Space
 from profiler.planning.spec import Experiment
 from profiler.run_folder.folder import RunFolder, RunRecord, create_run, next_number, resumable
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.run_folder.load.part_cells import planned_cell
 from profiler.run_folder.redact import public_environment
 from profiler.runner import protocol
@@ -83,6 +84,8 @@ class MeasureRequest(Execution):
     """The process of the first session of a new run, where one was started."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
+    reader: AttemptReader = field(default_factory=AttemptReader)
+    """Reads the attempts of the run, here and for its report."""
 
     @property
     def build_root(self) -> Path:
@@ -214,6 +217,7 @@ def measure_in(  # noqa: PLR0913 - all but the first two by keyword
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=build_all_stamped(request, builds, reporter) if stamped is None else stamped,
         on_attempt=request.on_attempt,
+        reader=request.reader,
     )
     with _deletion_named(run), measurement:
         _adopt_early(request.early, run, measurement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import shlex
 import shutil
 import threading
@@ -51,8 +52,8 @@ from profiler.run_folder.folder import (
     finish_attempt,
 )
 from profiler.run_folder.load.aliases import find_aliases
-from profiler.run_folder.load.attempts import Loaded, load_attempt
-from profiler.run_folder.load.outcomes import failures, gather
+from profiler.run_folder.load.attempts import AttemptReader, Loaded
+from profiler.run_folder.load.outcomes import Results, failures, gather
 from profiler.run_folder.load.practical_roofs import missing_roofs
 from profiler.run_folder.load.throttling import throttled_again
 from profiler.run_folder.seconds import Seconds
@@ -121,11 +122,13 @@ class Measurement:
     """Libraries with stamps inside their kernels, by variant id: what in-kernel sessions launch."""
     on_attempt: Callable[[Path], None] | None = None
     """Called with the folder of each attempt when all of its files are written."""
+    reader: AttemptReader = field(default_factory=AttemptReader)
+    _gathered: tuple[Sequence[Loaded], Results] | None = None
+    """Results so far, and the attempts that they are of."""
     _templates: Templates = field(init=False)
     _waiting_room: WaitingRoom = field(init=False)
     _packing: Executor = field(default_factory=lambda: ThreadPoolExecutor(1, "packing"))
     """Compresses reports of sessions beside those that follow."""
-    _loaded: dict[Path, Loaded] = field(default_factory=dict)
     _gpu_processes: dict[Path, dict[str, int | None]] = field(default_factory=dict)
     """Folder of an attempt → AttemptResult.gpu_processes."""
     _processes: GpuProcesses | None = None
@@ -196,7 +199,7 @@ class Measurement:
 
     def samples(self) -> pd.DataFrame:
         """Samples so far of cells that did not fail."""
-        results = gather(self.plan, self.builds, self._attempts(), self.machine.environment)
+        results = self._results()
         failed = {cell for cell, status in results.statuses.items() if status.outcome.failed}
         return results.samples[~results.samples["cell"].isin(failed)]
 
@@ -204,7 +207,15 @@ class Measurement:
         """Cells of the plan; of an external command its parts, as far as they were seen."""
         if not isinstance(self.loaded.experiment.workload, CommandWorkload):
             return self.plan.cells
-        return gather(self.plan, self.builds, self._attempts(), self.machine.environment).cells
+        return self._results().cells
+
+    def _results(self) -> Results:
+        """Results so far: gathered again only where an attempt has come, or its end."""
+        attempts = self._attempts()
+        if self._gathered is None or not _are_same(self._gathered[0], attempts):
+            results = gather(self.plan, self.builds, attempts, self.machine.environment)
+            self._gathered = attempts, results
+        return self._gathered[1]
 
     def launches(self) -> dict[str, int]:
         """Most launches that ncu profiled in a visit of an external command, by planned cell."""
@@ -276,7 +287,8 @@ class Measurement:
     def _earlier_costs(self, session: SessionPlan) -> VisitCosts:
         """Costs of a session earlier in this run, else in the newest other one on such a GPU.
 
-        Else those of sessions of this run with the same metrics.
+        Else those of sessions of this run with the same metrics, else of all under the same tool:
+        which cells take long, if not how long.
         """
         out, gpu = self.run.path.parent.parent, self.machine.environment.gpu
         run = newest_run(out, self.plan.experiment, gpu, besides=self.run.path)
@@ -294,7 +306,14 @@ class Measurement:
         elsewhere = earlier_costs(run, is_same, problem_of)
         if elsewhere.visits:
             return elsewhere
-        return earlier_costs(self.run, is_alike, problem_of).without_checks()
+        alike = earlier_costs(self.run, is_alike, problem_of).without_checks()
+        if alike.visits:
+            return alike
+
+        def under_same_tool(record: AttemptRecord) -> bool:
+            return record.collector == session.collector
+
+        return VisitCosts(earlier_costs(self.run, under_same_tool, problem_of).visits)
 
     def _expected(
         self, session: SessionPlan, upcoming: Sequence[SessionPlan], earlier: Sequence[Loaded]
@@ -341,16 +360,12 @@ class Measurement:
         )
 
     def _load(self, attempt: Attempt) -> Loaded:
-        """Read an attempt; once, because the end of one adds nothing but its result."""
-        loaded = self._loaded.get(attempt.folder)
-        if loaded is None:
-            capability = self.machine.environment.compute_capability
-            settings = self._templates.timelines.all_settings()
-            # What this execution measured counts until its end, whatever was edited meanwhile.
-            opened = self.opened if attempt.folder in self.earlier else {}
-            loaded = load_attempt(attempt, self.keys, capability, settings, opened)
-        self._loaded[attempt.folder] = replace(loaded, attempt=attempt)
-        return self._loaded[attempt.folder]
+        """Read an attempt, once."""
+        capability = self.machine.environment.compute_capability
+        settings = self._templates.timelines.all_settings()
+        # What this execution measured counts until its end, whatever was edited meanwhile.
+        opened = self.opened if attempt.folder in self.earlier else {}
+        return self.reader.load(attempt, self.keys, capability, settings, opened)
 
     # ---- a workload in Python: one process makes many visits ----
 
@@ -660,6 +675,10 @@ def _durations(earlier: Sequence[Loaded]) -> dict[str, float]:
         return {}
     medians = pd.concat(frames).groupby("cell")["duration_ns"].median().dropna()
     return {str(cell): float(duration) for cell, duration in medians.items()}
+
+
+def _are_same(earlier: Sequence[Loaded], now: Sequence[Loaded]) -> bool:
+    return len(earlier) == len(now) and all(map(operator.is_, earlier, now))
 
 
 def _most_visits(session: SessionPlan) -> int:

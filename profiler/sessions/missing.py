@@ -13,7 +13,7 @@ from rich.console import Console
 
 from profiler.model import BuildResult
 from profiler.run_folder.folder import RunFolder
-from profiler.run_folder.load.attempts import Loaded
+from profiler.run_folder.load.attempts import AttemptReader
 from profiler.sessions.measure import (
     MeasureRequest,
     decide_steps,
@@ -44,13 +44,13 @@ def is_measured(  # noqa: PLR0913 - all but two by keyword
     builds: Sequence[BuildResult],
     keys: Mapping[str, str],
     stamped: Mapping[str, str],
-    read: dict[Path, Loaded],
+    reader: AttemptReader,
 ) -> bool:
     """Whether a run folder has every visit of a plan but those that explain cells.
 
-    `read`: attempts that were read already, with these keys; those that are read now are added.
+    `reader`: has read attempts of the run before, or none yet.
     """
-    with _dry(run, request, builds, keys, stamped, read) as measurement:
+    with _dry(run, request, builds, keys, stamped, reader) as measurement:
         try:
             decide_steps(request, measurement)
         except _VisitsMissingError:
@@ -69,7 +69,7 @@ def cells_to_explain(
     """Ids of the cells that are to be explained by what was measured, and are not yet."""
     if not explains(request):
         return ()
-    with _dry(run, request, builds, keys, {}, {}) as measurement:
+    with _dry(run, request, builds, keys, {}, AttemptReader()) as measurement:
         samples = measurement.samples()
         say_not_explained(request, measurement, samples, reporter)
         session = explained_session(request, measurement, samples)
@@ -82,7 +82,7 @@ def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
     builds: Sequence[BuildResult],
     keys: Mapping[str, str],
     stamped: Mapping[str, str],
-    read: dict[Path, Loaded],
+    reader: AttemptReader,
 ) -> _Dry:
     nobody = Console(quiet=True)
     return _Dry(
@@ -98,5 +98,5 @@ def _dry(  # noqa: PLR0913, PLR0917 - what a measurement is made of
         opened=run.record().opened if run.exists() else {},
         earlier=frozenset(attempt.folder for attempt in run.attempts()),
         stamped=stamped,
-        _loaded=read,
+        reader=reader,
     )

@@ -154,7 +154,7 @@ def test_console(findings):
 
 
 def test_page_and_pictures(findings, tmp_path):
-    page = write_results(findings, tmp_path).read_text(encoding="utf-8", errors="strict")
+    page = write_results(findings, tmp_path).page.read_text(encoding="utf-8", errors="strict")
     assert not unsafe_in(page)
     assert "\\x1b[31m&lt;b&gt;&amp;" in page
     data = re.search(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.DOTALL)

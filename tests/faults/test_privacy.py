@@ -70,7 +70,7 @@ def assert_nameless(text, old_folder):
 def test_what_is_shown_names_nobody(moved, tmp_path):
     place, old_folder = moved
     findings = find(assemble(place.run, place.loaded, place.plan).report)
-    page = write_results(findings, tmp_path / "shown").read_text()
+    page = write_results(findings, tmp_path / "shown").page.read_text()
     document = dump(report_document(findings))
     for text in (page, document):
         assert_nameless(text, old_folder)

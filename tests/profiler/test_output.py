@@ -58,7 +58,7 @@ def report(place):
 
 
 def test_files_of_a_run(report, tmp_path):
-    assert write_results(find(report), tmp_path / "out", page=False) is None
+    assert write_results(find(report), tmp_path / "out", page=False).page is None
     names = {file.name for file in (tmp_path / "out").iterdir()}
     assert names == {SAMPLES_FILE, SUMMARY_FILE, SUMMARY_JSON_FILE}
     samples = pd.read_csv(tmp_path / "out" / SAMPLES_FILE)
@@ -72,7 +72,7 @@ def test_files_of_a_run(report, tmp_path):
 
 
 def test_the_page_is_written_and_its_path_given(report, tmp_path):
-    page = write_results(find(report), tmp_path)
+    page = write_results(find(report), tmp_path).page
     assert page == tmp_path / PAGE_FILE
     assert page.read_text("utf-8").lower().startswith("<!doctype html>")
 

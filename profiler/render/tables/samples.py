@@ -135,15 +135,19 @@ def _varying(
 
 def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> dict[str, Any]:
     """Samples of one metric in all cells."""
-    decimals = max(
-        _decimals(value) for column in columns for _, values in column for value in values.tolist()
-    )
-    scaled = [
+    exact = [
         [
-            (sets[name], [_scaled(value, decimals) for value in values.tolist()])
+            (sets[name], [Decimal(numbers.raw(value)) for value in values.tolist()])
             for name, values in column
         ]
         for column in columns
+    ]
+    decimals = max(
+        _decimals(number) for column in exact for _, written in column for number in written
+    )
+    scaled = [
+        [(place, [int(number.scaleb(decimals)) for number in written]) for place, written in column]
+        for column in exact
     ]
     step = math.gcd(*(number for column in scaled for _, whole in column for number in whole)) or 1
     return {
@@ -156,13 +160,8 @@ def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> 
     }
 
 
-def _decimals(value: float) -> int:
-    exponent = Decimal(numbers.raw(value)).as_tuple().exponent
-    return max(0, -int(exponent))
-
-
-def _scaled(value: float, decimals: int) -> int:
-    return int(Decimal(numbers.raw(value)).scaleb(decimals))
+def _decimals(number: Decimal) -> int:
+    return max(0, -int(number.as_tuple().exponent))
 
 
 def _differences(whole: Sequence[int]) -> list[int]:

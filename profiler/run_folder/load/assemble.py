@@ -29,7 +29,7 @@ from profiler.notices import Notice, NoticeKind
 from profiler.parse.stamps import KernelStamps
 from profiler.planning.spec import LoadedSpec
 from profiler.run_folder.folder import Attempt, RunFolder, RunRecord
-from profiler.run_folder.load.attempts import Loaded, load_attempt
+from profiler.run_folder.load.attempts import AttemptReader, Loaded
 from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, with_attributes
 from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import ReplayInfo, Report
@@ -54,18 +54,27 @@ class Finished:
     exit_code: ExitCode
 
 
-def assemble(run: RunFolder, loaded: LoadedSpec, plan: Plan, *, replay: bool = False) -> Finished:
+def assemble(
+    run: RunFolder,
+    loaded: LoadedSpec,
+    plan: Plan,
+    *,
+    replay: bool = False,
+    reader: AttemptReader | None = None,
+) -> Finished:
     """Report of the cells of a plan, from a run folder.
 
     `replay`: the folder is a recording, made on whatever machine. The keys that count are those of
-    the folder itself: they leave out what was measured before a kernel was edited.
+    the folder itself: they leave out what was measured before a kernel was edited. `reader`: has
+    read attempts of the run before.
     """
+    reader = AttemptReader() if reader is None else reader
     record, builds = run.record(), run.builds()
     environment = record.environment
     attempts = run.attempts()
     capability = environment.compute_capability
     loaded_attempts = [
-        load_attempt(attempt, record.keys, capability, record.timelines, record.opened)
+        reader.load(attempt, record.keys, capability, record.timelines, record.opened)
         for attempt in attempts
     ]
     private, names = private_texts(run.path), private_names(run.path)

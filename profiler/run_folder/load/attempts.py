@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -60,7 +61,10 @@ class Loaded:
     records: tuple[dict[str, Any], ...]
     current: frozenset[str]
     """Cells of the attempt whose key is still the same."""
-    notices: tuple[Notice, ...] = ()
+    of_reading: tuple[Notice, ...] = ()
+    """Notices of reading its files, whatever its end."""
+    unreadable: str = ""
+    """File of the tool that could not be read; empty where there is none."""
     attributes: Mapping[str, str | float] = field(default_factory=dict)
     """What the tool says about the GPU: `device__attribute_*`."""
     clocks: pd.DataFrame = field(default_factory=empty_clocks)
@@ -85,6 +89,19 @@ class Loaded:
     """Launches that ncu profiled."""
     practical_roofs: Mapping[str, float] = field(default_factory=dict)
     """Shares of the hardware's roofs that plain kernels reached, by roof."""
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """Notices of its files and of its end, which is written down after they are read."""
+        damaged = (
+            Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name}) for name in self.attempt.damaged
+        )
+        return (
+            *_unreadable(self.attempt, self.unreadable),
+            *self.of_reading,
+            *_gpu_shared(self.attempt),
+            *damaged,
+        )
 
     def visits(self) -> set[Visit]:
         """Visits that have a sample with a value; a faulting kernel leaves a row without any.
@@ -205,25 +222,16 @@ def load_attempt(
     and one that opened a file whose content is another in `opened` (RunRecord.opened).
     """
     record = attempt.record
-    current = {cell for cell, key in record.keys.items() if keys.get(cell) == key}
-    if settings.get(record.collector, record.settings) != record.settings:
-        current = set()
+    current = _counted(attempt, keys, settings, opened)
     journal = protocol.read_whole_journal(attempt.journal)
-    if _changed_since(journal.records, opened):
-        current = set()
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
     )
     clocks, clock_notices = _read_clocks(attempt)
-    odd = (
-        *clock_notices,
-        *_odd_records(attempt, journal.skipped),
-        *_gpu_shared(attempt),
-        *(Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": name}) for name in attempt.damaged),
-    )
+    odd = (*clock_notices, *_odd_records(attempt, journal.skipped))
     if record.kind == SessionKind.TIMELINE:
         loaded = _load_timelines(attempt, records, current)
-        return replace(loaded, notices=(*loaded.notices, *odd), clocks=clocks)
+        return replace(loaded, of_reading=odd, clocks=clocks)
     if record.kind == SessionKind.IN_KERNEL:
         stamps, unreadable = _read_stamps(attempt, current)
         return Loaded(
@@ -231,11 +239,13 @@ def load_attempt(
             samples=empty_samples(),
             records=records,
             current=frozenset(current),
-            notices=(*unreadable, *odd),
+            of_reading=odd,
+            unreadable=unreadable,
             clocks=clocks,
             stamps=stamps,
         )
-    table, notices = _read_csv(attempt)
+    table, unreadable = _read_csv(attempt)
+    of_table = () if table is None else table.notices
     if record.kind == SessionKind.EXPLAIN:
         cells = partial(_explained_cells, attempt, records, current, table)
         profiles, of_pages = cell_profiles(attempt.folder, table, cells)
@@ -244,7 +254,8 @@ def load_attempt(
             samples=empty_samples(),
             records=records,
             current=frozenset(current),
-            notices=(*notices, *odd, *of_pages),
+            of_reading=(*of_table, *odd, *of_pages),
+            unreadable=unreadable,
             clocks=clocks,
             profiles=profiles,
         )
@@ -259,7 +270,8 @@ def load_attempt(
         samples=_with_values(without_durations(samples, impossible)),
         records=records,
         current=frozenset(current),
-        notices=(*notices, *odd, *_left_out(attempt, samples, impossible)),
+        of_reading=(*of_table, *odd, *_left_out(attempt, samples, impossible)),
+        unreadable=unreadable,
         without_duration=_visits_of(samples[impossible]),
         attributes=table.attributes if table is not None else {},
         clocks=clocks,
@@ -270,6 +282,50 @@ def load_attempt(
         launches=len(table.launches) if table is not None else 0,
         practical_roofs=_practical_roofs(records, table, compute_capability) if current else {},
     )
+
+
+def _counted(
+    attempt: Attempt,
+    keys: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, Any]],
+    opened: Mapping[str, str],
+) -> set[str]:
+    """Cells of an attempt that count, as `load_attempt` has them."""
+    record = attempt.record
+    if settings.get(record.collector, record.settings) != record.settings:
+        return set()
+    if _changed_since(protocol.read_whole_journal(attempt.journal).records, opened):
+        return set()
+    return {cell for cell, key in record.keys.items() if keys.get(cell) == key}
+
+
+class AttemptReader:
+    """Reads attempts of one run, each once while the same cells of it count.
+
+    After its session an attempt changes by its end alone: its files are packed, and what became of
+    it is written down. So what was read to learn what is missing is what the report is made of.
+    """
+
+    def __init__(self) -> None:
+        self._loaded: dict[Path, Loaded] = {}
+
+    def load(
+        self,
+        attempt: Attempt,
+        keys: Mapping[str, str],
+        compute_capability: str | None,
+        settings: Mapping[str, Mapping[str, Any]] = NO_SETTINGS,
+        opened: Mapping[str, str] = NO_FILES,
+    ) -> Loaded:
+        """Results of an attempt, as `load_attempt` reads them, with what is known of its end."""
+        loaded = self._loaded.get(attempt.folder)
+        counted = _counted(attempt, keys, settings, opened)
+        if loaded is None or loaded.unreadable or loaded.current != counted:
+            loaded = load_attempt(attempt, keys, compute_capability, settings, opened)
+        elif loaded.attempt != attempt:
+            loaded = replace(loaded, attempt=attempt)
+        self._loaded[attempt.folder] = loaded
+        return loaded
 
 
 def _explained_cells(
@@ -370,30 +426,28 @@ def _load_timelines(
 ) -> Loaded:
     """Results of an attempt with a timeline, from its cleaned files alone."""
     timelines: VisitTimelines | None = None
-    notices: tuple[Notice, ...] = ()
+    unreadable = ""
     try:
         timelines = visit_timelines(attempt, records, current)
     except ParseError:
-        notices = _unreadable(attempt, FACTS_FILE)
+        unreadable = FACTS_FILE
     return Loaded(
         attempt=attempt,
         samples=empty_samples() if timelines is None else _with_values(timelines.samples),
         records=records,
         current=frozenset(current),
-        notices=notices,
+        unreadable=unreadable,
         timeline=timelines or VisitTimelines(),
     )
 
 
-def _read_stamps(
-    attempt: Attempt, current: set[str]
-) -> tuple[dict[Visit, KernelStamps], tuple[Notice, ...]]:
-    """Stamps of the cells whose key is unchanged; none, and a notice, of a damaged file."""
+def _read_stamps(attempt: Attempt, current: set[str]) -> tuple[dict[Visit, KernelStamps], str]:
+    """Stamps of the cells whose key is unchanged; none, and its name, of a damaged file."""
     try:
         stamps = read_stamps(attempt.folder)
     except ParseError:
-        return {}, _unreadable(attempt, STAMPS_FILE)
-    return {visit: recorded for visit, recorded in stamps.items() if visit.cell in current}, ()
+        return {}, STAMPS_FILE
+    return {visit: recorded for visit, recorded in stamps.items() if visit.cell in current}, ""
 
 
 def _of_cells(samples: pd.DataFrame, attempt: Attempt, current: set[str]) -> pd.DataFrame:
@@ -480,19 +534,18 @@ def _rules(attempt: Attempt, table: NcuTable | None, current: set[str]) -> pd.Da
     return rules[rules["cell"].isin(current)]
 
 
-def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, tuple[Notice, ...]]:
-    """The tool's table, and the notices of reading it."""
+def _read_csv(attempt: Attempt) -> tuple[NcuTable | None, str]:
+    """The tool's table; or None, and the name of its file where that cannot be read."""
     path = attempt.csv()
     if path is None:
-        return None, ()
+        return None, ""
     try:
-        table = read_ncu_csv(path)
+        return read_ncu_csv(path), ""
     except ParseError:
-        return None, _unreadable(attempt, path.name)
-    return table, table.notices
+        return None, path.name
 
 
 def _unreadable(attempt: Attempt, name: str) -> tuple[Notice, ...]:
     """Notice of an unreadable file; none where the tool was killed, which may cut it off."""
     ended_well = attempt.result is not None and attempt.result.cause == FINISHED
-    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if ended_well else ()
+    return (Notice(NoticeKind.CSV_UNREADABLE, {"file": name}),) if name and ended_well else ()

@@ -119,18 +119,18 @@ def _fits(listing: Listing, counted: float) -> bool:
 def _listings(folder: Path, kernels: Sequence[str]) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
     """Instructions of each launch, with their source lines where these are known."""
     sass, notices = _page(folder, SASS_FILE, kernels)
-    lines, more_notices = _page(folder, SOURCE_FILE, kernels)
+    lines, more_notices = _page(folder, SOURCE_FILE, kernels, counters=False)
     return join_lines(sass, lines), (*notices, *more_notices)
 
 
 def _page(
-    folder: Path, name: str, kernels: Sequence[str]
+    folder: Path, name: str, kernels: Sequence[str], *, counters: bool = True
 ) -> tuple[Sequence[Listing], tuple[Notice, ...]]:
     packed = folder / f"{name}.gz"
     if not packed.exists():
         return (), ()
     try:
-        return parse_source_page(read_packed(packed), kernels), ()
+        return parse_source_page(read_packed(packed), kernels, counters=counters), ()
     except (ParseError, OSError):
         return (), (Notice(NoticeKind.ATTEMPT_FILE_DAMAGED, {"file": packed.name}),)
 

@@ -1,6 +1,7 @@
 """From attempts on disk to samples and statuses."""
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -10,8 +11,14 @@ from profiler.metrics.queries import ncu_names
 from profiler.model import BuildResult, Outcome, Visit
 from profiler.notices import NoticeKind, text
 from profiler.planning.space import Space
-from profiler.run_folder.folder import JOURNAL_FILE, AttemptResult, KernelCheck, RunFolder
-from profiler.run_folder.load.attempts import load_attempt
+from profiler.run_folder.folder import (
+    JOURNAL_FILE,
+    AttemptResult,
+    KernelCheck,
+    RunFolder,
+    finish_attempt,
+)
+from profiler.run_folder.load.attempts import AttemptReader, load_attempt
 from profiler.run_folder.load.outcomes import Failure, failures
 from profiler.run_folder.recording import write_recording
 from profiler.runner import protocol
@@ -90,6 +97,32 @@ def test_a_cell_that_is_in_no_key_of_today_is_left_out(place):
     today = {PLAIN: place.keys[PLAIN]}
     of_the_baseline = {Visit(PLAIN, block, arm) for block in (0, 1) for arm in (0, 1)}
     assert place.load(keys=today)[0].visits() == of_the_baseline
+
+
+def test_a_reader_reads_an_attempt_again_only_where_other_cells_of_it_count(place):
+    folder = place.attempt(result=None)
+    reader = AttemptReader()
+    before = reader.load(place.run.attempt(folder), place.keys, "9.0")
+    assert reader.load(place.run.attempt(folder), place.keys, "9.0") is before
+    finish_attempt(folder, replace(FINISHED, gpu_processes={7: None}))
+    ended = reader.load(place.run.attempt(folder), place.keys, "9.0")
+    assert ended.samples is before.samples
+    assert [notice.kind for notice in before.notices] == []
+    assert [notice.kind for notice in ended.notices] == [NoticeKind.GPU_SHARED]
+    assert reader.load(place.run.attempt(folder), {PLAIN: place.keys[PLAIN]}, "9.0").current == {
+        PLAIN
+    }
+
+
+def test_a_file_that_could_not_be_read_is_named_once_its_session_has_ended(place):
+    folder = place.attempt(csv="no table", result=None)
+    reader = AttemptReader()
+    assert reader.load(place.run.attempt(folder), place.keys, "9.0").notices == ()
+    finish_attempt(folder, FINISHED)
+    ended = reader.load(place.run.attempt(folder), place.keys, "9.0")
+    direct = load_attempt(place.run.attempt(folder), place.keys, "9.0")
+    assert ended.notices == direct.notices
+    assert [notice.kind for notice in ended.notices] == [NoticeKind.CSV_UNREADABLE]
 
 
 def test_an_attempt_of_a_killed_profiler_is_loaded(place):

@@ -131,6 +131,14 @@ def test_a_confirmation_goes_by_the_looks_before_without_their_checks(name):
     assert max(map(abs, errors)) < 0.3
 
 
+@pytest.mark.parametrize("name", ["async_copy", "fusion_attention", "hopper", "progression"])
+def test_a_first_session_of_counters_goes_by_the_visits_of_the_timing(name):
+    problem_of, timing = recorded(name, "ncu-timing.001")
+    records = recorded(name, "ncu-counters.001")[1]
+    visits = VisitCosts(read_costs(timing, problem_of).visits)
+    assert max(map(abs, errors_after_the_first_tenth(problem_of, records, visits))) < 0.3
+
+
 def test_checks_are_told_from_the_rest_of_a_set_up():
     check = {"event": protocol.FINISHED, "phase": protocol.CHECK, "cell": "a"}
     records = [
