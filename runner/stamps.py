@@ -22,6 +22,8 @@ _PREFIX = "profiler_timeline"
 _TEXTS = ("activities", "groups", "operations")
 """Functions that give names; a kernel may lack the last two."""
 _SIZES = 5
+_END = 5
+"""Place of the two words of globaltimer at the end of a group."""
 
 
 class StampBuffer:
@@ -78,7 +80,10 @@ class StampedVisits:
         self._buffers: dict[str, StampBuffer] = {}
 
     def make(self, visit: JobVisit, launch: Launch) -> dict[str, Any]:
-        """One visit; the journal learns nothing. RuntimeError for a kernel without stamps."""
+        """One visit; the journal learns nothing.
+
+        Raises RuntimeError for a kernel without stamps, and for one that wrote none.
+        """
         buffer = self._buffer(visit.cell)
         self._device.wait()
         buffer.clear()
@@ -87,7 +92,10 @@ class StampedVisits:
         with ranges.visit_range(visit.cell, visit.block, visit.arm):
             launch()
             self._device.wait()
-        line = {"cell": visit.cell, "block": visit.block, "arm": visit.arm, **buffer.content()}
+        content = buffer.content()
+        if not any(any(words[_END : _END + 2]) for *_, words in content["written"]):
+            raise RuntimeError("none of its warpgroups wrote a beginning and an end")
+        line = {"cell": visit.cell, "block": visit.block, "arm": visit.arm, **content}
         # Each visit is a gzip member: whatever ends the process, those before it can be read.
         with gzip.open(self._file, "at", encoding="utf-8") as stream:
             stream.write(json.dumps(line, separators=(",", ":")) + "\n")

@@ -32,10 +32,19 @@ constexpr unsigned kTimelineCodeBits = 5;  // of a stamp; the clock is above the
 constexpr unsigned kTimelineCodes = (1u << kTimelineCodeBits) - 1;  // activities
 constexpr unsigned kTimelineBytes = kTimelineWords * sizeof(unsigned);
 
+constexpr unsigned kTimelinePlaces = kTimelineBlocks * kTimelineGroups;
+
 // One source of a library may include this header: its functions and buffer are those of one kernel.
-// No carry leaves the lower half of an address within the words of a group: they are aligned.
-__device__ __align__(kTimelineBytes) unsigned
-    timeline_words[kTimelineBlocks * kTimelineGroups * kTimelineWords];
+// A place more than is used: the driver aligns variables to less than the bytes of a place, whatever
+// they ask for, so what is used begins at the first multiple of them.
+__device__ unsigned timeline_words[(kTimelinePlaces + 1) * kTimelineWords];
+
+// Where the first place begins: no carry leaves the lower half of an address within a place.
+__host__ __device__ __forceinline__ unsigned* first_place(unsigned* words) {
+  const unsigned long long address = reinterpret_cast<unsigned long long>(words);
+  return reinterpret_cast<unsigned*>((address + kTimelineBytes - 1) &
+                                     ~static_cast<unsigned long long>(kTimelineBytes - 1));
+}
 
 constexpr unsigned names_in(const char* text) {
   unsigned names = 1;
@@ -80,7 +89,8 @@ class Timeline {
   __device__ __forceinline__ Timeline(int group, bool writes) {
     if (!writes || !records_block() || static_cast<unsigned>(group) >= kTimelineGroups) return;
     const unsigned place = static_cast<unsigned>(number_of_block());
-    unsigned* words = timeline_words + (place * kTimelineGroups + group) * kTimelineWords;
+    unsigned* words = first_place(timeline_words);
+    words += (place * kTimelineGroups + group) * kTimelineWords;
     unsigned multiprocessor;
     asm volatile("mov.u32 %0, %%smid;" : "=r"(multiprocessor));
     words[0] = place + 1;
@@ -177,7 +187,12 @@ extern "C" int profiler_timeline_clear() {
 }
 
 extern "C" int profiler_timeline_read(void* words) {
-  return cudaMemcpyFromSymbol(words, profiler::timeline_words, sizeof profiler::timeline_words);
+  void* all = nullptr;
+  const cudaError_t error = cudaGetSymbolAddress(&all, profiler::timeline_words);
+  if (error != cudaSuccess) return error;
+  const unsigned* used = profiler::first_place(static_cast<unsigned*>(all));
+  return cudaMemcpy(words, used, profiler::kTimelinePlaces * profiler::kTimelineBytes,
+                    cudaMemcpyDeviceToHost);
 }
 
 #else
