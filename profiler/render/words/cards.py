@@ -12,6 +12,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.kinds.grid_pairs import DRAM
 from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
 from profiler.findings.ranking import VariantRank
+from profiler.findings.timelines.cells import Phase
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
@@ -298,23 +299,26 @@ def _account_card(findings: Findings) -> Card | None:
 
 def _busy_card(findings: Findings, variant: Variant) -> Card | None:
     """Busy share of the device in the timeline of the best and of the baseline; None without."""
-    shares = [_busy_share(findings, item) for item in (variant, findings.baseline)]
-    best, other = shares
+    best, other = (_timed_unit(findings, item) for item in (variant, findings.baseline))
     baseline = findings.baseline
-    if best is None or other is None or baseline is None or best - other < _BUSIER:
+    if best is None or other is None or baseline is None:
         return None
-    answer = f"{findings.timelines.device} busy {numbers.show(100 * best, '%')}"
-    detail = f"of the time; {numbers.show(100 * other, '%')} in {baseline.name}"
+    if best.busy_share - other.busy_share < _BUSIER:
+        return None
+    shares = [numbers.show(100 * unit.busy_share, "%") for unit in (best, other)]
+    idle = [numbers.show(unit.idle_ns, "ns") for unit in (best, other)]
+    answer = f"{findings.timelines.device} busy {shares[0]}"
+    detail = f"of the time, {idle[0]} idle; {shares[1]} and {idle[1]} in {baseline.name}"
     return Card("Why", answer, detail)
 
 
-def _busy_share(findings: Findings, variant: Variant | None) -> float | None:
-    """Busy share of a unit at the largest problem; None without a timeline there."""
+def _timed_unit(findings: Findings, variant: Variant | None) -> Phase | None:
+    """A unit of the timeline at the largest problem; None without, or without a busy share."""
     problem = findings.largest_problem
     cell = findings.cells.get((variant.id, problem.id)) if variant and problem else None
     timeline = findings.timelines.by_cell.get(cell.id) if cell else None
     unit = timeline.whole_unit if timeline else None
-    return None if unit is None or numbers.is_missing(unit.busy_share) else unit.busy_share
+    return None if unit is None or numbers.is_missing(unit.busy_share) else unit
 
 
 def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
