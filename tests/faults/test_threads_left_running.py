@@ -111,7 +111,7 @@ def test_a_tool_that_hangs_after_the_last_record_is_not_a_cell_that_timed_out(tm
     result = run_session(
         Command(("sh", "-c", script), {}),
         folder=tmp_path,
-        limits=Limits(step_s=0.3, startup_s=0.3, grace_s=0.1),
+        limits=Limits(step_s=0.3, startup_s=3, grace_s=0.1),
         journal=journal,
     )
     assert result.cause is Cause.DIED
