@@ -5,48 +5,19 @@ import shutil
 
 import pytest
 from browser_pages import findings_of, open_page
-from whole_runs import TESTS, attempts, wait_for
+from searches import BEST, CRASHES, WRONG, records_of, write_search
+from whole_runs import attempts, wait_for
 
-TILES = str(TESTS / "workloads/tiles.py")
 BUDGET = 20
 KILLED_AFTER = 4
 """Evaluations; the variant that ends the process is the third of this seed."""
-BEST, CRASHES, WRONG = "x=4.y=2", "x=1.y=1", "x=6.y=4"
-
-
-def write_spec(profiler):
-    return profiler.write_spec(
-        "tiles",
-        workload=TILES,
-        variants={
-            "list": [{"name": "base", "params": {"how": "base"}}],
-            "matrix": {"x": [1, 2, 3, 4, 5, 6], "y": [1, 2, 3, 4]},
-        },
-        problems={"matrix": {"rows": [4, 8]}},
-        search={"budget": BUDGET, "seed": 3},
-        collect={
-            "device": "cpu",
-            "blocks": 6,
-            "final_blocks": 0,
-            "repeats": 3,
-            "metrics": ["cycles"],
-            "warmups": 0,
-        },
-        page={"kind": "autotune"},
-    )
-
-
-def records_of(run, event):
-    path = run / "search/journal.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [record for record in map(json.loads, lines) if record["event"] == event]
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, command_line):
     """A search that was killed once: command line, spec, journal at the kill, what was said."""
     profiler = command_line(tmp_path_factory.mktemp("search"))
-    spec = write_spec(profiler)
+    spec = write_search(profiler, "tiles", BUDGET)
     process = profiler.start(spec, "--no-report")
 
     def evaluated():

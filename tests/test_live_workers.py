@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from clusters import DRIVER, MODEL, Cluster, end
+from searches import BEST, CRASHES, TILES, WRONG, records_of, write_search
 from whole_runs import SECRET, TESTS, attempts, finish, visits_of, wait_for
 
 from profiler.cluster.parcels import content_hash
 
-TILES = str(TESTS / "workloads/tiles.py")
 STAMPED = TESTS / "workloads/stamped"
 ROWS = (4, 8, 16)
 
@@ -337,37 +337,12 @@ def test_a_worker_with_a_fault_is_named_and_the_others_go_on(other_cluster, faul
 
 
 SEARCHED = 20
-BEST, CRASHES, WRONG = "x=4.y=2", "x=1.y=1", "x=6.y=4"
-
-
-def records_of(run, event):
-    path = run / "search/journal.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    return [record for record in map(json.loads, lines) if record["event"] == event]
 
 
 @pytest.fixture(scope="module")
 def searched(cluster):
     """A search of two workers whose coordinator was killed once: run, journal then, messages."""
-    spec = cluster.line.write_spec(
-        "searched",
-        workload=TILES,
-        variants={
-            "list": [{"name": "base", "params": {"how": "base"}}],
-            "matrix": {"x": [1, 2, 3, 4, 5, 6], "y": [1, 2, 3, 4]},
-        },
-        problems={"matrix": {"rows": [4, 8]}},
-        search={"budget": SEARCHED, "seed": 3},
-        collect={
-            "device": "cpu",
-            "blocks": 6,
-            "final_blocks": 0,
-            "repeats": 3,
-            "metrics": ["cycles"],
-            "warmups": 0,
-        },
-        page={"kind": "autotune"},
-    )
+    spec = write_search(cluster.line, "searched", SEARCHED)
     coordinator = cluster.start_coordinator(spec)
     (run,) = wait_for(lambda: cluster.line.runs("searched"))
     wait_for(lambda: len(records_of(run, "evaluated")) >= 3)
