@@ -126,7 +126,7 @@ def variant_sets() -> dict[str, list[dict[str, Value]]]:
 
 
 def recipe(params: Params) -> Recipe | None:
-    """What to compile, as the variant's own kernel says; torch needs nothing.
+    """Recipe of the variant's own kernel; None for torch, which needs no build.
 
     Raises ValueError with the reason where the parameters make no variant.
     """

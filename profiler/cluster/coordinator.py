@@ -210,7 +210,7 @@ def _device_named(name: str) -> Device:
 def _request_for(
     link: Link, device: Device, request: ClusterRequest, reporter: ProgressReporter
 ) -> MeasureRequest:
-    """What a device is to measure, planned for the machine of one of its workers."""
+    """Request of a device's measurement, planned for the machine of one of its workers."""
     machine = _machine_of_worker(link, device, request, reporter)
     plan, space = request.planned(machine)
     return MeasureRequest(

@@ -54,7 +54,7 @@ class GivenTask:
 
 
 class UnderWay(Protocol):
-    """What workers measure for one device: problems, or batches of a search."""
+    """Work under way for one device: problems, or batches of a search."""
 
     link: Link
     device: Device

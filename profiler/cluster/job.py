@@ -72,7 +72,7 @@ class Batch(Order):
     problems: tuple[str, ...]
     objective: str
     noise: Noise
-    """What the search knows of its noise, for who is clearly behind."""
+    """Noise as the search knows it, to tell who is clearly behind."""
     baseline: str
     incumbent: str | None
     """The best so far, which is measured first; None while there is none."""

@@ -67,4 +67,4 @@ class ClusterRequest:
     """Whether GPUs of another model or driver measure as well, each kind a run of its own."""
     certificates: Certificates = field(default_factory=Certificates)
     meanwhile: Callable[[], None] = lambda: None
-    """What is done once while the workers measure, in a thread of its own."""
+    """Done once while the workers measure, in a thread of its own."""

@@ -28,7 +28,7 @@ from profiler.sessions.search.standing_bench import STAGE
 
 @dataclass(frozen=True)
 class Searched:
-    """What is left to be measured of a device, after its search where it has one."""
+    """Measurement that is left of a device, after its search where it has one."""
 
     request: MeasureRequest
     run: RunFolder | None = None

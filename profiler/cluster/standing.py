@@ -24,7 +24,7 @@ class Standing:
 
 
 @dataclass
-class _Kept:
+class _OpenBench:
     search: str
     standing: Standing
     closing: ExitStack
@@ -32,7 +32,7 @@ class _Kept:
 
 
 _guard = threading.RLock()
-_kept: list[_Kept] = []
+_open_benches: list[_OpenBench] = []
 """None or one: a worker has one GPU."""
 
 
@@ -43,52 +43,52 @@ def bench_kept(search: str, make: Callable[[ExitStack], Standing]) -> Iterator[S
     It stands afterwards, until another task begins or none comes for IDLE_S; not after an error.
     """
     with _guard:
-        kept = _taken(search) or _made(search, make)
+        bench = _taken(search) or _made(search, make)
         try:
-            yield kept.standing
+            yield bench.standing
         except BaseException:
-            _close(kept)
+            _close(bench)
             raise
-        kept.idle = threading.Timer(IDLE_S, _close_if_idle, [kept])
-        kept.idle.daemon = True
-        kept.idle.start()
+        bench.idle = threading.Timer(IDLE_S, _close_if_idle, [bench])
+        bench.idle.daemon = True
+        bench.idle.start()
 
 
 def end_standing() -> None:
     """End the bench that stands, if there is one."""
     with _guard:
-        for kept in tuple(_kept):
-            _close(kept)
+        for bench in tuple(_open_benches):
+            _close(bench)
 
 
-def _taken(search: str) -> _Kept | None:
+def _taken(search: str) -> _OpenBench | None:
     """The bench of a search, whose time does not run out any more; that of another is ended."""
-    for kept in tuple(_kept):
-        if kept.search == search:
-            if kept.idle is not None:
-                kept.idle.cancel()
-            kept.idle = None
-            return kept
-        _close(kept)
+    for bench in tuple(_open_benches):
+        if bench.search == search:
+            if bench.idle is not None:
+                bench.idle.cancel()
+            bench.idle = None
+            return bench
+        _close(bench)
     return None
 
 
-def _made(search: str, make: Callable[[ExitStack], Standing]) -> _Kept:
+def _made(search: str, make: Callable[[ExitStack], Standing]) -> _OpenBench:
     with ExitStack() as closing:
-        kept = _Kept(search, make(closing), closing.pop_all())
-    _kept.append(kept)
-    return kept
+        bench = _OpenBench(search, make(closing), closing.pop_all())
+    _open_benches.append(bench)
+    return bench
 
 
-def _close_if_idle(kept: _Kept) -> None:
+def _close_if_idle(bench: _OpenBench) -> None:
     with _guard:
-        if kept.idle is threading.current_thread():
-            _close(kept)
+        if bench.idle is threading.current_thread():
+            _close(bench)
 
 
-def _close(kept: _Kept) -> None:
-    if kept in _kept:
-        _kept.remove(kept)
-        if kept.idle is not None:
-            kept.idle.cancel()
-        kept.closing.close()
+def _close(bench: _OpenBench) -> None:
+    if bench in _open_benches:
+        _open_benches.remove(bench)
+        if bench.idle is not None:
+            bench.idle.cancel()
+        bench.closing.close()
