@@ -11,6 +11,7 @@ from profiler.analyse.why.account import Account
 from profiler.analyse.why.causes import Cause
 from profiler.analyse.why.roof_account import RoofAccount
 from profiler.findings.findings import Findings
+from profiler.findings.timelines.idle import IdleDifference, idle_difference
 from profiler.findings.why.cells import CellWhy, KernelWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Cell
@@ -60,7 +61,15 @@ def _explain_document(
 
 
 def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
-    """`answer.why` of a run's summary: the account of the pair that the answer is about."""
+    """`answer.why` of a run's summary: the account of the pair that the answer is about.
+
+    Without an account, how long the device was idle in the timelines; None where nothing was
+    explained and there are no timelines that differ in it.
+    """
+    if pair is None or pair.account is None:
+        idle = idle_difference(findings)
+        if idle is not None:
+            return _idle_why(findings, idle)
     if pair is None:
         return None
     return {
@@ -72,6 +81,31 @@ def answer_why(findings: Findings, pair: PairWhy | None) -> Document | None:
         "roof_account": _roof_account(pair.roof_account),
         "causes_of_difference": _changes(pair, MOST_CAUSES),
         "limit": pair.first.kernels[0].limit if pair.first.kernels else None,
+        "timeline": None,
+    }
+
+
+def _idle_why(findings: Findings, idle: IdleDifference) -> Document:
+    """Why by two timelines: times are of a unit, medians over all of them."""
+    verdict = findings.verdicts.of(idle.cell.id, idle.against.id).verdict
+    return {
+        "variant": findings.names.full(idle.cell.variant),
+        "against": findings.names.full(idle.against.variant),
+        "problem": idle.cell.problem.id,
+        "verdict": verdict.value if verdict else None,
+        "account": None,
+        "roof_account": None,
+        "causes_of_difference": [],
+        "limit": None,
+        "timeline": {
+            "busy_ns": _rounded(idle.unit.gpu_ns),
+            "against_busy_ns": _rounded(idle.other.gpu_ns),
+            "idle_ns": _rounded(idle.unit.idle_ns),
+            "against_idle_ns": _rounded(idle.other.idle_ns),
+            "busy_pct": _rounded(100 * idle.unit.busy_share),
+            "against_busy_pct": _rounded(100 * idle.other.busy_share),
+            "n": idle.unit.units,
+        },
     }
 
 

@@ -183,6 +183,18 @@ class Explanation(_Part):
     tree: Tree | None
 
 
+class TimelineWhy(_Part):
+    """Operations and gaps of a launch, or of a step in it, in both timelines: medians."""
+
+    busy_ns: Number = Field(description="an operation ran")
+    against_busy_ns: Number
+    idle_ns: Number = Field(description="none ran, since the unit before")
+    against_idle_ns: Number
+    busy_pct: Number
+    against_busy_pct: Number
+    n: int = Field(description="units in the timeline of `variant`")
+
+
 class AnswerWhy(_Part):
     """`answer.why` of `summary.json`: the account of the pair that the answer is about."""
 
@@ -194,6 +206,9 @@ class AnswerWhy(_Part):
     roof_account: RoofAccountDocument | None
     causes_of_difference: list[CauseOfDifference]
     limit: str | None
+    timeline: TimelineWhy | None = Field(
+        description="where there is no account and the device was busier than in `against`"
+    )
 
 
 def schema_text() -> str:

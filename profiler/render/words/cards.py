@@ -12,7 +12,7 @@ from profiler.findings.findings import Findings
 from profiler.findings.kinds.grid_pairs import DRAM
 from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
 from profiler.findings.ranking import VariantRank
-from profiler.findings.timelines.cells import Phase
+from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.verdicts import PairVerdict
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
@@ -37,8 +37,6 @@ from profiler.render.words.why import (
     signed_time,
 )
 
-_BUSIER = 0.05
-"""Share of the time by which a device must be busier, for that to tell why."""
 _LEAST_SAVED = 0.9
 """Bytes and kernels from this ratio on tell nothing about a difference of times."""
 
@@ -268,7 +266,7 @@ def _why_card(findings: Findings) -> Card:
         return Card("Why", "not known", "nothing was measured")
     card = (
         _account_card(findings)
-        or _busy_card(findings, row.variant)
+        or _busy_card(findings)
         or _tail_card(findings)
         or _limit_card(findings, row.variant, problem)
         or _traffic_card(findings)
@@ -297,28 +295,17 @@ def _account_card(findings: Findings) -> Card | None:
     return Card("Why", part_words(largest), f"{times} {against}")
 
 
-def _busy_card(findings: Findings, variant: Variant) -> Card | None:
-    """Busy share of the device in the timeline of the best and of the baseline; None without."""
-    best, other = (_timed_unit(findings, item) for item in (variant, findings.baseline))
-    baseline = findings.baseline
-    if best is None or other is None or baseline is None:
+def _busy_card(findings: Findings) -> Card | None:
+    """Busy share and idle time in the timelines of the best and of the baseline; None without."""
+    difference = idle_difference(findings)
+    if difference is None:
         return None
-    if best.busy_share - other.busy_share < _BUSIER:
-        return None
-    shares = [numbers.show(100 * unit.busy_share, "%") for unit in (best, other)]
-    idle = [numbers.show(unit.idle_ns, "ns") for unit in (best, other)]
+    units = (difference.unit, difference.other)
+    shares = [numbers.show(100 * unit.busy_share, "%") for unit in units]
+    idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
     answer = f"{findings.timelines.device} busy {shares[0]}"
-    detail = f"of the time, {idle[0]} idle; {shares[1]} and {idle[1]} in {baseline.name}"
-    return Card("Why", answer, detail)
-
-
-def _timed_unit(findings: Findings, variant: Variant | None) -> Phase | None:
-    """A unit of the timeline at the largest problem; None without, or without a busy share."""
-    problem = findings.largest_problem
-    cell = findings.cells.get((variant.id, problem.id)) if variant and problem else None
-    timeline = findings.timelines.by_cell.get(cell.id) if cell else None
-    unit = timeline.whole_unit if timeline else None
-    return None if unit is None or numbers.is_missing(unit.busy_share) else unit
+    against = f"{shares[1]} and {idle[1]} in {difference.against.variant.name}"
+    return Card("Why", answer, f"of the time, {idle[0]} idle; {against}")
 
 
 def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:

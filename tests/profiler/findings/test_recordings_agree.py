@@ -16,7 +16,7 @@ from rich.console import Console
 
 from profiler.analyse.why.account import CLOSES_WITHIN
 from profiler.commands.output import dump, report_document
-from profiler.findings.document import judged_table, summary_table
+from profiler.findings.document import answer_document, judged_table, summary_table
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary, schema_text
 from profiler.findings.why.cells import CellWhy
@@ -230,6 +230,18 @@ def test_every_explanation_fits_a_terminal_and_a_reader_of_json(findings: Findin
         text = json.dumps(explain_document(findings, cell, why, pair), allow_nan=False)
         assert len(text) < MOST_BYTES
         Explanation.model_validate_json(text)
+
+
+def test_without_an_account_timelines_say_how_long_the_gpu_was_idle() -> None:
+    why = answer_document(findings_of_recording(RECORDINGS / "mlp"))["why"]
+    assert (why["variant"], why["against"], why["verdict"]) == ("graphs", "eager", "faster")
+    assert why["account"] is None
+    timeline = why["timeline"]
+    assert timeline["idle_ns"] < 0.2 * timeline["against_idle_ns"], "launches are in graphs"
+    assert timeline["busy_ns"] > timeline["against_busy_ns"], "of more kernels"
+    for side in ("", "against_"):
+        busy, idle = timeline[f"{side}busy_ns"], timeline[f"{side}idle_ns"]
+        assert busy / (busy + idle) == pytest.approx(timeline[f"{side}busy_pct"] / 100, abs=0.02)
 
 
 def test_the_schema_in_docs_is_that_of_the_models() -> None:
