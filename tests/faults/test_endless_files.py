@@ -26,7 +26,7 @@ from profiler.planning.spec import load_spec
 from profiler.run_folder.load.assemble import assemble
 from profiler.run_folder.recording import write_recording
 
-PATIENCE_S = 20
+PATIENCE_S = 90
 EVENTS = ", ".join(f'"{name}"' for name in COLUMNS["NVTX_EVENTS"])
 ROW = "INSERT INTO NVTX_EVENTS (start, end, eventType, globalTid, domainId, text) "
 LOOP = "WITH RECURSIVE row(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM row)"
