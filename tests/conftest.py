@@ -12,6 +12,7 @@ from hypothesis import settings
 from whole_runs import PLAIN_INDUCTOR, CommandLine
 
 os.environ.update(PLAIN_INDUCTOR)  # inductor reads them when it is imported
+os.environ["OMP_NUM_THREADS"] = "1"  # torch, MKL and BLAS: workers have all cores busy already
 # Frames and figures are many small objects that live: looking through them for garbage again and
 # again takes 12 % of the time of finding and drawing a page.
 gc.set_threshold(100_000, 50, 100)

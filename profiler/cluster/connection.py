@@ -84,7 +84,8 @@ def check_address(address: str, *, secured: bool) -> None:
     parts = urlsplit(address)
     if parts.scheme not in ("tcp", "tls") or not parts.hostname:
         raise UsageError(
-            f"--workers {address}: neither tcp://HOST:PORT, tls://HOST:PORT nor local:N"
+            f"{address}: no address of a scheduler, which is tcp://HOST:PORT or tls://HOST:PORT; "
+            "on this host, --workers local:N needs none"
         )
     if (parts.scheme == "tls") != secured:
         raise UsageError(

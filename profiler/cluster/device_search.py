@@ -147,9 +147,8 @@ class DeviceSearch:
         self._build(proposed)
 
     def _usable_workers(self) -> tuple[str, ...]:
-        if (
-            time.monotonic() - self._asked > _WORKERS_EVERY_S
-        ):  # results come more often than workers
+        # Results come more often than workers.
+        if time.monotonic() - self._asked > _WORKERS_EVERY_S:
             self._workers = tuple(self.link.addresses(self.device))
             self._asked = time.monotonic()
         return tuple(address for address in self._workers if address not in self._excluded)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import tempfile
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from distributed import Security, Worker
@@ -26,15 +27,18 @@ def serve(
     `scratch`: folder for runs under way and libraries; None: a temporary one.
     """
     hush_dask(logging.WARNING)
-    with tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-") as temporary:
-        folder = str(scratch or temporary)
+    with _temporary_folder() if scratch is None else nullcontext(scratch) as folder:
         try:
-            asyncio.run(_serve(address, environment, security, folder))
+            asyncio.run(_serve(address, environment, security, str(folder)))
         except (OSError, TimeoutError, RuntimeError) as error:
             raise EnvironmentUnusable(
                 f"{address}: no scheduler takes this worker: {error.__cause__ or error}",
                 remedy="Start one with `dask scheduler`. A GPU can have one worker only.",
             ) from error
+
+
+def _temporary_folder() -> AbstractContextManager[str]:
+    return tempfile.TemporaryDirectory(prefix="kernel-profiler-worker-")
 
 
 async def _serve(

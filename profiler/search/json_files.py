@@ -23,8 +23,10 @@ def read_json(path: Path, limit: int) -> Any:
     except OSError as error:
         hint = nearest_file(path) if not path.exists() else ""
         raise ParseError(f"{path}: {error.strerror or error}{hint}") from None
-    except (ValueError, RecursionError) as error:
-        raise ParseError(f"{path}: is no JSON: {str(error)[:200]}") from None
+    except RecursionError:
+        raise ParseError(f"{path}: is nested too deeply") from None
+    except ValueError as error:
+        raise ParseError(f"{path}: is no JSON: {str(error)[:200].partition(';')[0]}") from None
 
 
 def _refuse(constant: str) -> float:

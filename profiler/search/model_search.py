@@ -6,8 +6,11 @@ and cannot be told which configurations are valid.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from scipy.special import ndtr
+from threadpoolctl import ThreadpoolController
 
 from profiler.search.gaussian_process import (
     Embedding,
@@ -31,6 +34,16 @@ GROWTH, MOST_ADDED = 0.1, 20
 """The model is fitted anew when so large a share has been added, or so many."""
 
 
+@cache
+def _thread_pools() -> ThreadpoolController:
+    """Thread pools of SciPy's and NumPy's BLAS.
+
+    One thread is faster here: matrices have a few hundred rows, more threads wait for each other,
+    and builds and measurements need the cores.
+    """
+    return ThreadpoolController()
+
+
 class ModelSearch:
     """Proposes where the expected improvement of the logarithm is largest."""
 
@@ -49,7 +62,8 @@ class ModelSearch:
         if self._history.best is None:
             configuration = int(self._rng.choice(np.flatnonzero(~self._history.seen)))
         else:
-            configuration = self._most_promising()
+            with _thread_pools().limit(limits=1, user_api="blas"):
+                configuration = self._most_promising()
         self._history.see(configuration)
         return configuration
 

@@ -10,17 +10,11 @@ import numpy as np
 from profiler.search.history import History
 from profiler.search.local_search import LocalSearch
 from profiler.search.model_search import ModelSearch
+from profiler.search.portfolio_turns import EARLY, RANDOM
 from profiler.search.sampling import RandomSearch
 from profiler.search.strategy import Strategy
 from profiler.search.tpe import TreeParzen
 
-EARLY = 9
-"""Proposals of the model after the first random one. In spaces with many good configurations they
-find one sooner than random ones do; in rough ones they cost nothing that was noticed."""
-RANDOM = 20
-"""Without the others the model may settle in a part of the space that is not the best one."""
-RANDOM_TURNS = (0, *range(1 + EARLY, EARLY + RANDOM))
-"""Which proposals no result has a say in."""
 JUMP_SHARE = 0.5
 """TPE and the model propose near the best already, so that half of the local search's turns are
 jumps."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,7 @@ from profiler.errors import UsageError
 from profiler.kernels.arithmetic import Arithmetic, parse
 from profiler.search.history import History
 from profiler.search.registry import make_strategy
-from profiler.search.space import SearchSpace, Value
+from profiler.search.space import SearchSpace, Value, value_key
 from profiler.search.t1 import TuningProblem
 from profiler.search.t4 import RecordedResult, Statistic
 
@@ -82,7 +82,7 @@ def recorded_space(
     """Join the space of a problem with recorded results.
 
     Of two records of a configuration the last one counts. Raises UsageError where they share no
-    configuration, or all of them failed.
+    configuration, or all that they share failed.
     """
     space = problem.space
     values = np.full(len(space), np.nan)
@@ -95,11 +95,14 @@ def recorded_space(
         value = result.value_ms(statistic)
         values[configuration] = np.inf if value is None else value
     recorded = ~np.isnan(values)
-    if not np.isfinite(values).any():
+    if not recorded.any():
         raise UsageError(
-            "Space and results share no configuration that was measured.",
+            "Space and results share no configuration: "
+            f"the first result {_difference(space, results[0].params)}.",
             remedy="Give the T1 and the T4 file of the same kernel.",
         )
+    if not np.isfinite(values).any():
+        raise UsageError(f"All {recorded.sum()} recorded configurations of the space failed.")
     unrecorded = int(len(space) - recorded.sum())
     measured_space = (
         space if unrecorded == 0 else SearchSpace(space.parameters, space.codes[recorded])
@@ -111,6 +114,25 @@ def recorded_space(
         foreign=foreign,
         conditions=tuple(map(parse, problem.conditions)),
     )
+
+
+def _difference(space: SearchSpace, params: Mapping[str, Value]) -> str:
+    """How the parameters of a result differ from those of the space."""
+    for parameter in space.parameters:
+        if parameter.name not in params:
+            return f"has no '{parameter.name}'"
+        value = params[parameter.name]
+        if value_key(value) not in map(value_key, parameter.values):
+            return f"has {value!r} as '{parameter.name}', the space {_shown(parameter.values)}"
+    others = sorted(params.keys() - {parameter.name for parameter in space.parameters})
+    if others:
+        return f"has '{others[0]}', which is no parameter of the space"
+    return "does not meet the space's conditions"
+
+
+def _shown(values: Sequence[Value]) -> str:
+    """The first values of a parameter."""
+    return ", ".join([*(repr(value) for value in values[:6]), *["…"][: len(values) > 6]])
 
 
 def _has_names(space: SearchSpace, result: RecordedResult) -> bool:

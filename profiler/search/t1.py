@@ -25,6 +25,14 @@ _TYPES: Mapping[str, type] = {
     "bool": bool,
     "string": str,
 }
+_VALUE_FORMS = (
+    "Values are a list, range(…), list(range(…)), [2**i for i in range(6)] or a sum of these; "
+    "texts stand in quotes, and the boolean values are True and False."
+)
+_CONDITION_FORMS = (
+    "Conditions have numbers, texts, parameters, + - * / // % **, comparisons, in [1, 2], and, or, "
+    "not, a if b else c, min, max and abs."
+)
 
 
 @dataclass(frozen=True)
@@ -57,10 +65,7 @@ def _problem(document: Any, file_name: str) -> TuningProblem:
     conditions = list_of(section.get("Conditions", []), "Conditions")
     if len(conditions) > MAX_CONDITIONS:
         raise ParseError(f"Conditions: {len(conditions)} are more than {MAX_CONDITIONS}")
-    texts = tuple(
-        text_of(mapping_of(item, f"Conditions[{number}]").get("Expression"), "Expression")
-        for number, item in enumerate(conditions)
-    )
+    texts = tuple(_condition(item, f"Conditions[{n}]") for n, item in enumerate(conditions))
     general = document.get("General")
     name = general.get("BenchmarkName") if isinstance(general, Mapping) else None
     return TuningProblem(
@@ -68,6 +73,16 @@ def _problem(document: Any, file_name: str) -> TuningProblem:
         space=constrained_space(parameters, [parse(text) for text in texts]),
         conditions=texts,
     )
+
+
+def _condition(item: Any, where: str) -> str:
+    """Text of a condition; raises ParseError where it is no arithmetic."""
+    text = text_of(mapping_of(item, where).get("Expression"), f"{where}.Expression")
+    try:
+        parse(text)
+    except ExpressionError as error:
+        raise ParseError(f"{where} '{text[:80]}': {error}", remedy=_CONDITION_FORMS) from None
+    return text
 
 
 def _parameter(item: Any, number: int) -> Parameter:
@@ -78,7 +93,7 @@ def _parameter(item: Any, number: int) -> Parameter:
     try:
         listed = parse_values(values) if isinstance(values, str) else _plain_values(values, name)
     except ExpressionError as error:
-        raise ParseError(f"{where} '{name}': Values {error}") from None
+        raise ParseError(f"{where} '{name}': Values: {error}", remedy=_VALUE_FORMS) from None
     return Parameter.of(name, listed)
 
 

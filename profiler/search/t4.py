@@ -27,11 +27,10 @@ CORRECT = "correct"
 INVALIDITIES = (CORRECT, "timeout", "compile", "runtime", "correctness", "constraints")
 Statistic = Literal["median", "mean"]
 _MILLISECONDS_PER_UNIT: Mapping[str, float] = {
-    "nanoseconds": 1e-6,
-    "microseconds": 1e-3,
-    "milliseconds": 1.0,
-    "miliseconds": 1.0,
-    "seconds": 1e3,
+    **dict.fromkeys(("nanoseconds", "ns"), 1e-6),
+    **dict.fromkeys(("microseconds", "us"), 1e-3),
+    **dict.fromkeys(("milliseconds", "miliseconds", "ms"), 1.0),
+    **dict.fromkeys(("seconds", "s"), 1e3),
 }
 
 
@@ -95,20 +94,21 @@ def _result(item: Any, where: str, scale: float) -> RecordedResult:
     if len(runtimes) > MAX_RUNTIMES or not all(map(_is_time, runtimes)):
         raise ParseError(f"{where}.times.runtimes: not at most {MAX_RUNTIMES} positive numbers")
     compile_time = times.get("compilation", times.get("compilation_time"))
-    objective = _objective(mapping)
     invalidity = mapping.get("invalidity")
     if invalidity not in INVALIDITIES:
         raise ParseError(f"{where}.invalidity: {str(invalidity)[:40]!r} is none of {INVALIDITIES}")
     if invalidity == CORRECT and mapping.get("correctness", 1) == 0:
         invalidity = "correctness"
-    if invalidity == CORRECT and not runtimes and objective is None:
+    judged = invalidity == CORRECT and not runtimes
+    objective = _objective_ms(mapping, where, scale) if judged else None
+    if judged and objective is None:
         raise ParseError(f"{where}: is called correct, and has no time")
     timestamp = mapping.get("timestamp")
     return RecordedResult(
         params=_params(mapping.get("configuration"), where),
         invalidity=str(invalidity),
         runtimes_ms=tuple(float(time) * scale for time in runtimes),
-        objective_ms=None if objective is None else objective * scale,
+        objective_ms=objective,
         compile_ms=float(compile_time) * scale if _is_time(compile_time) else None,
         timestamp=timestamp if isinstance(timestamp, str) else "",
     )
@@ -119,16 +119,38 @@ def _is_time(value: Any) -> bool:
     return is_number and 0 < value < 1e300  # an integer may be too large for a float
 
 
-def _objective(result: Mapping[str, Any]) -> float | None:
-    """The measurement that the result calls its objective; failed ones have a text there."""
+def _objective_ms(result: Mapping[str, Any], where: str, scale: float) -> float | None:
+    """The measurement that the result calls its objective; failed ones have a text there.
+
+    `scale`: milliseconds in the unit of the file, for a time that has no unit. Raises ParseError
+    for an objective that is no time: of GFLOP/s or a score the largest would be the best.
+    """
     objectives = result.get("objectives") or ["time"]
     name = objectives[0] if isinstance(objectives, list) else None
     measurements = result.get("measurements") or []
     for measurement in measurements if isinstance(measurements, list) else ():
         if isinstance(measurement, Mapping) and measurement.get("name") == name:
             value = measurement.get("value")
-            return float(value) if value is not None and _is_time(value) else None
+            if value is None or not _is_time(value):
+                return None
+            return float(value) * _unit_of_time(measurement, f"{where}.measurements", scale)
     return None
+
+
+def _unit_of_time(measurement: Mapping[str, Any], where: str, scale: float) -> float:
+    """Milliseconds in the unit of a measurement; raises ParseError where it is no time."""
+    name, unit = measurement.get("name"), measurement.get("unit")
+    if unit in (None, "") and "time" in str(name).lower():
+        return scale
+    factor = _MILLISECONDS_PER_UNIT.get(str(unit).lower())
+    if factor is None:
+        written = f"in '{str(unit)[:40]}'" if unit not in (None, "") else "without a unit"
+        raise ParseError(
+            f"{where}: the objective '{str(name)[:40]}' {written} is no time",
+            remedy="Searches are replayed on times: results need times.runtimes, or a time as "
+            "their objective.",
+        )
+    return factor
 
 
 def _params(configuration: Any, where: str) -> dict[str, Value]:

@@ -57,7 +57,10 @@ def test_a_run_is_written_as_t4(tmp_path, monkeypatch):
         tuning_results(report, "none")
     monkeypatch.setattr("profiler.commands.report.read_run", lambda _: Mock(report=report))
     target = tmp_path / "softmax_T4.json.gz"
-    request = ExportResultsRequest(RECORDING, target, "columns=1024,rows=512,dtype=float16")
+    monkeypatch.chdir(RECORDING.parents[2])  # by its name, and a problem without what all share
+    request = ExportResultsRequest(Path("softmax"), target, "columns=1024,rows=512")
+    with pytest.raises(UsageError, match="--problem columns=1024: there are"):
+        tuning_results(report, "columns=1024")
     assert write_run_results(request) is ExitCode.COMPLETE
     results = read_t4(target)
     assert len(results) == 10

@@ -251,3 +251,57 @@ def test_a_hostile_result_is_refused_by_name(tmp_path, changes, message):
     path.write_text(json.dumps({"results": [result | changes]}))
     with pytest.raises(ParseError, match=message):
         read_t4(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "value_ms"),
+    [
+        ("time", {}, 3000.0),  # in the unit of the file
+        ("time", {"unit": ""}, 3000.0),
+        ("time", {"unit": "us"}, 0.003),
+        ("duration", {"unit": "milliseconds"}, 3.0),
+    ],
+)
+def test_the_unit_of_a_measurement_is_its_own(tmp_path, name, unit, value_ms):
+    result = {
+        "configuration": {"x": 1},
+        "invalidity": "correct",
+        "measurements": [{"name": name, "value": 3, **unit}],
+        "objectives": [name],
+    }
+    path = tmp_path / "r_T4.json"
+    path.write_text(json.dumps({"metadata": {"timeunit": "s"}, "results": [result]}))
+    (recorded,) = read_t4(path)
+    assert recorded.value_ms() == pytest.approx(value_ms)
+
+
+@pytest.mark.parametrize("unit", [{"unit": "GFLOP/s"}, {"unit": "J"}, {}])
+def test_an_objective_that_is_no_time_is_refused_where_it_would_be_used(tmp_path, unit):
+    result = {
+        "configuration": {"x": 1},
+        "invalidity": "correct",
+        "measurements": [{"name": "score", "value": 900, **unit}],
+        "objectives": ["score"],
+    }
+    path = tmp_path / "r_T4.json"
+    path.write_text(json.dumps({"results": [result]}))
+    with pytest.raises(
+        ParseError, match=r"results\[0\].measurements: the objective 'score' .*no time"
+    ):
+        read_t4(path)
+    path.write_text(json.dumps({"results": [result | {"times": {"runtimes": [2.0]}}]}))
+    assert read_t4(path)[0].value_ms() == 2.0
+
+
+def test_a_condition_that_is_no_arithmetic_is_named_by_its_place(tmp_path):
+    path = tmp_path / "x.T1.json"
+    conditions = [{"Expression": "x > 1"}, {"Expression": "int(x / 2) > 0"}]
+    parameters = [{"Name": "x", "Values": "[1, 2]"}]
+    section = {"TuningParameters": parameters, "Conditions": conditions}
+    path.write_text(json.dumps({"ConfigurationSpace": section}))
+    with pytest.raises(
+        ParseError, match=r"Conditions\[1\] 'int\(x / 2\) > 0': no function"
+    ) as error:
+        read_t1(path)
+    assert "min and max" not in error.value.message
+    assert "in [1, 2]" in error.value.remedy

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.search.live.records import SearchRecord
-from profiler.search.portfolio import RANDOM_TURNS
+from profiler.search.portfolio_turns import RANDOM_TURNS
 
 CONFIDENCE = 0.95
 

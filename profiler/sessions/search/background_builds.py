@@ -58,7 +58,7 @@ class BackgroundBuilds:
                 self._changed.wait(_POLL_S)
 
     def take_built(self) -> dict[str, Built]:
-        """What is built and was not taken, by variant id; empty where nothing is.
+        """Builds that are done and were not taken, by variant id.
 
         Raises what the build raised, where it was no fault of a variant.
         """

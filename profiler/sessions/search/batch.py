@@ -18,7 +18,7 @@ class BestHere:
 
     objective: str
     noise: Noise
-    """Of the whole search."""
+    """Noise of the whole search."""
     _best: Estimate | None = None
 
     def take(self, variant: str, log_ratios: LogRatios) -> None:

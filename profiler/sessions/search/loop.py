@@ -57,7 +57,7 @@ def _smoothed(before: float, seconds: float) -> float:
 
 @dataclass
 class Budget:
-    """What a search may still propose, over all executions."""
+    """Proposals or time that a search has left, over all executions."""
 
     search: LiveSearch
     plan: SearchPlan

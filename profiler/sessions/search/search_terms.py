@@ -1,4 +1,4 @@
-"""What a search depends on: its terms, by which another execution goes on with it."""
+"""Terms of a search: all that it depends on, by which another execution goes on with it."""
 
 from __future__ import annotations
 
