@@ -33,6 +33,7 @@ class NoticeKind(StrEnum):
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
     SESSION_DIED = "session_died"
+    EXPLAINING_DIED = "explaining_died"
     JOURNAL_ODD = "journal_odd"
     KERNELS_UNCHECKED = "kernels_unchecked"
     DURATIONS_IMPOSSIBLE = "durations_impossible"
@@ -154,6 +155,11 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         Severity.WARNING,
         "Session {session} ended early ({cause}); its {kept} samples were kept, the rest is left "
         "to another session.",
+    ),
+    NoticeKind.EXPLAINING_DIED: NoticeTemplate(
+        Severity.INFO,
+        "Session {session} ended early ({cause}), with {kept} cells explained. It decides nothing; "
+        "the rest is left to another session.",
     ),
     NoticeKind.JOURNAL_ODD: NoticeTemplate(
         Severity.WARNING,

@@ -37,8 +37,8 @@ import scipy
 
 from profiler.analyse.intervals import CONFIDENCE, FEWEST
 from profiler.analyse.paired_tests import adjust_families
-from profiler.analyse.verdicts import ALPHA, DELTA, FEWEST_BLOCKS, reasons_of, verdicts_of
-from profiler.model import Verdict
+from profiler.analyse.verdicts import ALPHA, DELTA, reasons_of, verdicts_of
+from profiler.model import FEWEST_BLOCKS, Verdict
 
 Floats = npt.NDArray[np.float64]
 Objects = npt.NDArray[np.object_]

@@ -9,13 +9,21 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from profiler.metrics.formulas import Extreme, Formula, Number, Operation, Origin, Quantity
+from profiler.metrics.formulas import (
+    Extreme,
+    Formula,
+    Number,
+    Operation,
+    Origin,
+    Quantity,
+    needed_metrics,
+)
 from profiler.metrics.own import OwnMetric
 from profiler.metrics.queries import CATALOGUE, Combine
 from profiler.model import BuildResult, CellStatus, Environment
@@ -38,13 +46,19 @@ def add_derived(
     """
     derived: dict[str, pd.Series[Any]] = {}
 
+    @cache  # formulas share most of what they read
+    def measured(quantity: Quantity) -> pd.Series[Any]:
+        return _quantity(samples, quantity, statuses, environment)
+
     def lookup(quantity: Quantity) -> pd.Series[Any]:
         if quantity.name in derived and quantity.origin in (Origin.SAMPLE, Origin.VISIT):
             return derived[quantity.name]
-        return _quantity(samples, quantity, statuses, environment)
+        return measured(quantity)
 
     for name, metric in CATALOGUE.items():
-        if metric.formula is not None:
+        if metric.formula is None:
+            continue
+        if all(part in derived or part in samples for part in needed_metrics(metric.formula)):
             derived[name] = evaluate(metric.formula, lookup)
     return _with_columns(samples, derived)
 

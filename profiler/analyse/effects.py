@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 import pandas as pd
@@ -128,8 +129,8 @@ def effects(
     low, high = group_intervals(np.concatenate([*shared, []]), np.array([len(s) for s in shared]))
     names = [problem for _ in parameter_steps for problem in problems]
     flat = [
-        _effect(name, pairs, float(a), float(b))
-        for name, pairs, a, b in zip(names, measured, low, high, strict=True)
+        _effect(name, pairs, blocks, (float(a), float(b)))
+        for name, pairs, blocks, a, b in zip(names, measured, shared, low, high, strict=True)
     ]
     width = len(problems)
     return tuple(tuple(flat[width * i : width * (i + 1)]) for i in range(len(parameter_steps)))
@@ -152,20 +153,27 @@ def _shared_blocks(rows: Sequence[Mapping[int, float]]) -> Floats:
     return np.array([np.mean([row[block] for row in rows]) for block in common], dtype=np.float64)
 
 
-def _effect(problem: str, rows: Sequence[Mapping[int, float]], low: float, high: float) -> Effect:
-    """Effect of a step from the log ratios of its pairs and the ends of their interval."""
+def _effect(
+    problem: str,
+    rows: Sequence[Mapping[int, float]],
+    shared: Floats,
+    interval: tuple[float, float],
+) -> Effect:
+    """Effect of a step from the log ratios of its pairs, by block and by `_shared_blocks`.
+
+    `interval` has the ends of that of the blocks' median.
+    """
     if not rows:
         return Effect(problem, 0)
-    shared = _shared_blocks(rows)
-    single = np.array([np.median(list(row.values())) for row in rows])
+    single = np.array([median(row.values()) for row in rows])
     centre = float(np.median(shared) if len(shared) else single.mean())
     smallest, largest = float(np.exp(single.min())), float(np.exp(single.max()))
     return Effect(
         problem,
         len(rows),
         ratio=float(np.exp(centre)),
-        low=float(np.exp(low)),
-        high=float(np.exp(high)),
+        low=float(np.exp(interval[0])),
+        high=float(np.exp(interval[1])),
         smallest=smallest,
         largest=largest,
     )

@@ -19,11 +19,11 @@ RESAMPLES = 999
 """The ends of a 95 % interval are then its 25th value from below and from above."""
 SEED = 20260101
 """Any fixed number: the same samples always give the same interval."""
-_CHUNK_VALUES = 256
-"""Values per call: their resamples, 2 MB, stay in a processor's cache, which makes it 1.3 to 3
-times as fast as 8 and 32 MB at a time."""
-_MOST_COMPARED = 24
-"""Rows of more values are sorted: a network of comparisons is no faster then."""
+_CHUNK_VALUES = 1024
+"""Values per call: their resamples stay in a processor's cache, and a call's own cost is shared."""
+_MOST_COMPARED = 128
+"""Rows of more values are sorted: a network of comparisons is no faster then. Below 256: the rank
+of a value has one byte."""
 
 
 def median_intervals(rows: Floats) -> tuple[Floats, Floats]:
@@ -78,20 +78,28 @@ def _bootstrap(rows: Floats) -> tuple[Floats, Floats]:
 def resampled_medians(rows: Floats) -> Floats:
     """Median of each resample of each row: (rows, RESAMPLES).
 
-    By a network of comparisons over all resamples at once, which is 2 to 6 times as fast as sorting
-    each of them.
+    By a network of comparisons over all resamples at once. It compares the ranks of values in their
+    row, of one byte each, which is 2 to 6 times as fast as comparing the values.
     """
     n = rows.shape[-1]
     resamples = _resamples(n)
     if n > _MOST_COMPARED:
         return _medians(rows[:, resamples])
-    values = [rows[:, resamples[:, place]] for place in range(n)]
+    order = np.argsort(rows, axis=-1)
+    ranks = np.empty(rows.shape, dtype=np.uint8)
+    np.put_along_axis(ranks, order, np.arange(n, dtype=np.uint8)[np.newaxis], axis=-1)
+    places = [ranks[:, resamples[:, place]] for place in range(n)]
     for first, second in _median_network(n):
-        smaller = np.minimum(values[first], values[second])
-        np.maximum(values[first], values[second], out=values[second])
-        values[first] = smaller
-    middle: Floats = (values[(n - 1) // 2] + values[n // 2]) / 2
-    return middle
+        smaller = np.minimum(places[first], places[second])
+        np.maximum(places[first], places[second], out=places[second])
+        places[first] = smaller
+    ordered = np.take_along_axis(rows, order, axis=-1)
+    low, high = (
+        np.take_along_axis(ordered, places[middle].astype(np.intp), axis=-1)
+        for middle in ((n - 1) // 2, n // 2)
+    )
+    medians: Floats = (low + high) / 2
+    return medians
 
 
 @cache

@@ -22,13 +22,9 @@ from profiler.analyse.verdicts import (
     still_in_the_race,
 )
 from profiler.collect.registry import primary_timer
-from profiler.model import Cell, Plan, SessionKind, SessionPlan
+from profiler.model import Cell, SessionKind
 
 TIME_COLUMNS = ("cell", "variant", "problem", "block", "arm", "duration_ns", "cycles")
-
-MOST_FINALISTS = 8
-"""Of a problem. More that cannot be told apart are a tie whatever a final says, and each costs as
-many visits as a block of the first look."""
 
 Pair = tuple[str, str]
 """Ids of a cell and of the cell that it is compared with, of one problem."""
@@ -68,15 +64,6 @@ def times_of(
     )
     times = made.median().reset_index().astype({"cell": object})  # an empty frame has floats
     return times.merge(plan.astype(object), on="cell")[list(TIME_COLUMNS)]
-
-
-def is_judged(plan: Plan, session: SessionPlan) -> bool:
-    """Whether looks and a final follow a session: it is the one whose durations are judged.
-
-    Other timers beside it measure the blocks of the first look, and no more.
-    """
-    timing = [other.collector for other in plan.sessions if other.kind is SessionKind.TIMING]
-    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timing)
 
 
 @dataclass(frozen=True, eq=False)

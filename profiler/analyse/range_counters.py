@@ -79,9 +79,8 @@ def range_label(domain: str, name: str) -> str:
 
 def empty_range_visits() -> pd.DataFrame:
     """A frame of VISIT_COLUMNS without rows."""
-    integers = dict.fromkeys(("block", "arm"), "int64")
-    frame = pd.DataFrame({name: pd.Series(dtype=object) for name in VISIT_COLUMNS})
-    return frame.astype({**integers, "kernels": "float64"})
+    types = {"block": "int64", "arm": "int64", "kernels": "float64"}
+    return pd.DataFrame({name: np.empty(0, types.get(name, object)) for name in VISIT_COLUMNS})
 
 
 def range_visits(  # noqa: PLR0913 - keyword-only facts about one session
@@ -118,6 +117,8 @@ def _paths(
     """Visit and path of each kind of stack, and which of them each launch has; None: no paths."""
     stacks: dict[Any, int] = {}
     codes = np.array([stacks.setdefault(ranges, len(stacks)) for ranges in nvtx], dtype=np.intp)
+    if all(_is_ours(item) for ranges in stacks for item in ranges or ()):
+        return None
     # A start/end range has no place in the order of the others, and no thread.
     pushed = [[item for item in ranges or () if item.thread is not None] for ranges in stacks]
     in_order = any(_domains_in_turn(ranges) for ranges in pushed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from profiler.analyse.samples import visit_of_ranges
@@ -17,7 +18,8 @@ RULE_COLUMNS = (
 
 def empty_rules() -> pd.DataFrame:
     """A frame of rules without rows."""
-    return pd.DataFrame(columns=list(RULE_COLUMNS)).astype({"speedup_pct": "float64"})
+    types = {"speedup_pct": "float64"}
+    return pd.DataFrame({name: np.empty(0, types.get(name, object)) for name in RULE_COLUMNS})
 
 
 def cell_rules(

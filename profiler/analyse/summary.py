@@ -52,9 +52,9 @@ def summarise(
     has no row for a metric that it has no sample of.
     """
     check_samples(samples)
-    metrics, values = _by_metric(_first_arms(samples))
     plan = _plan_frame(cells)
-    blocks = _block_values(values, plan)
+    metrics, values = _by_metric(_first_arms(samples), plan)
+    blocks = _block_values(values)
     if blocks.empty:
         return _empty_summary()
     summary = _statistics(blocks)
@@ -99,31 +99,40 @@ def _plan_frame(cells: Sequence[Cell]) -> pd.DataFrame:
 # ---- one value per metric, cell and block --------------------------------------------------------
 
 
-def _by_metric(samples: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
-    """Names of metrics, and their samples as rows of (metric number, cell id, block, value)."""
-    source = _source_rank(samples)
-    metrics: list[str] = []
-    parts: list[pd.DataFrame] = []
+def _by_metric(samples: pd.DataFrame, plan: pd.DataFrame) -> tuple[list[str], pd.DataFrame]:
+    """Names of metrics, and their samples as rows of (metric number, cell number, block, value).
 
-    def take(name: str, column: str, rows: pd.Series[bool]) -> None:
-        part = samples.loc[rows, ["cell", "block", column]].set_axis(
-            ["id", "block", "value"], axis=1
-        )
-        parts.append(part.assign(metric=len(metrics)))
+    Without samples of cells that are not in the plan.
+    """
+    source = _source_rank(samples).to_numpy()
+    metrics: list[str] = []
+    parts: list[tuple[np.ndarray, ...]] = []
+    numbers = pd.Series(plan.index, index=plan["id"], dtype="float64")
+    cells = samples["cell"].map(numbers).to_numpy(dtype="float64")
+    blocks = samples["block"].to_numpy()
+
+    def take(name: str, values: np.ndarray, rows: np.ndarray) -> None:
+        rows = np.flatnonzero(rows & ~np.isnan(cells))
+        number = np.full(len(rows), len(metrics))
+        parts.append((number, cells[rows].astype("int64"), blocks[rows], values[rows]))
         metrics.append(name)
 
     for column in (*metric_columns(samples), "kernels"):
-        measured = samples[column].notna()
+        values = samples[column].to_numpy(dtype="float64", na_value=np.nan)
+        measured = ~np.isnan(values)
         if measured.any():
-            best = source[measured].min()
-            take(column, column, measured & (source == best))
+            take(column, values, measured & (source == source[measured].min()))
     if "duration_ns" in metrics:
-        timed = samples["duration_ns"].notna()
+        values = samples["duration_ns"].to_numpy(dtype="float64", na_value=np.nan)
+        timed = ~np.isnan(values)
         durations = tuple(duration_metrics().values())
         for rank in sorted(set(source[timed]) - {source[timed].min(), len(durations)}):
-            take(durations[rank], "duration_ns", timed & (source == rank))
-    values = pd.concat(parts) if parts else pd.DataFrame(columns=["id", "block", "value", "metric"])
-    return metrics, values
+            take(durations[rank], values, timed & (source == rank))
+    columns = (*_KEY, "block", "value")
+    if not parts:
+        return metrics, pd.DataFrame(columns=columns, dtype="float64")
+    joined = map(np.concatenate, zip(*parts, strict=True))
+    return metrics, pd.DataFrame(dict(zip(columns, joined, strict=True)))
 
 
 def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> pd.DataFrame:
@@ -132,11 +141,11 @@ def block_values(samples: pd.DataFrame, cells: Sequence[Cell], metric: str) -> p
     Columns `cell` (id), `block`, `value`; empty where the metric has no sample.
     """
     others = [name for name in metric_columns(samples) if name != metric]
-    metrics, values = _by_metric(_first_arms(samples).drop(columns=others))
+    plan = _plan_frame(cells)
+    metrics, values = _by_metric(_first_arms(samples).drop(columns=others), plan)
     if metric not in metrics:
         return pd.DataFrame(columns=["cell", "block", "value"])
-    plan = _plan_frame(cells)
-    blocks = _block_values(values[values["metric"] == metrics.index(metric)], plan)
+    blocks = _block_values(values[values["metric"] == metrics.index(metric)])
     return blocks.assign(cell=blocks["cell"].map(plan["id"]))[["cell", "block", "value"]]
 
 
@@ -153,13 +162,8 @@ def _source_rank(samples: pd.DataFrame) -> pd.Series[int]:
     return rank.fillna(len(ranks)).astype("int64")
 
 
-def _block_values(values: pd.DataFrame, plan: pd.DataFrame) -> pd.DataFrame:
+def _block_values(values: pd.DataFrame) -> pd.DataFrame:
     """Rows of (metric, cell, block, value), sorted; the median where a block has repeats."""
-    numbers = pd.Series(plan.index, index=plan["id"])
-    values = values.assign(cell=values["id"].map(numbers)).dropna(subset=["cell"])
-    if values.empty:
-        return pd.DataFrame(columns=[*_KEY, "block", "value"])
-    values = values.astype({"cell": "int64", "value": "float64"})
     return values.groupby([*_KEY, "block"])["value"].median().reset_index()
 
 

@@ -30,7 +30,7 @@ from profiler.analyse.paired_tests import (
     margin_tests,
     median_floors,
 )
-from profiler.model import MARGIN_PCT, Verdict
+from profiler.model import FEWEST_BLOCKS, MARGIN_PCT, Verdict
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -43,8 +43,6 @@ LOOKS = (8, 16, 32)
 """Numbers of blocks after which a sequential run decides; each look spends a third of alpha."""
 MOST_NOISE = 0.10
 """Noise floor above which nothing is SAME, unless an experiment asks for a margin as wide."""
-FEWEST_BLOCKS = 6
-"""The smallest two-sided p value of 5 pairs is 0.0625."""
 
 
 class Reason(StrEnum):

@@ -10,9 +10,17 @@ import pandas as pd
 
 from profiler.analyse.judge import Judge, Rules, times_of
 from profiler.analyse.samples import metric_columns
-from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
+from profiler.analyse.verdicts import DELTA
 from profiler.metrics.queries import CATALOGUE
-from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, SessionKind
+from profiler.model import (
+    FEWEST_BLOCKS,
+    BuildResult,
+    Cell,
+    CellStatus,
+    Environment,
+    Outcome,
+    SessionKind,
+)
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.problem_names import short_names
 

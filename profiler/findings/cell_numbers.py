@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import fields
 
 import pandas as pd
 
@@ -90,9 +89,8 @@ def with_ranks(numbers: pd.DataFrame, metric: str, ranks: Mapping[str, float]) -
 
 def values_of(numbers: pd.DataFrame) -> dict[tuple[str, str], Value]:
     """Values by (cell id, metric)."""
-    names = [field.name for field in fields(Value)]
-    frame = numbers.reindex(columns=["cell", "metric", *names])
+    frame = numbers.reindex(columns=["cell", "metric", *Value._fields])
     frame["n"] = frame["n"].fillna(0).astype(int)
     cells, metrics = (map(str, frame[column].tolist()) for column in ("cell", "metric"))
-    values = map(Value, *(frame[name].tolist() for name in names))
+    values = map(Value, *(frame[name].tolist() for name in Value._fields))
     return dict(zip(zip(cells, metrics, strict=True), values, strict=True))

@@ -8,12 +8,11 @@ import pandas as pd
 
 from profiler.analyse.effects import Effect
 from profiler.findings.answer import Answer, ReferenceLead, answer_of, span, verdict_counts
-from profiler.findings.cell_numbers import NUMBER_COLUMNS
 from profiler.findings.findings import Findings
 from profiler.findings.kinds.search import search_document
 from profiler.findings.kinds.steps import StepEffect
 from profiler.findings.ranking import ProblemValue
-from profiler.findings.values import NAN, Value
+from profiler.findings.values import NAN
 from profiler.findings.verdicts import JUDGED, NO_VERDICT, PairVerdict
 from profiler.findings.why.document import answer_why
 from profiler.findings.winners import Winner
@@ -21,8 +20,6 @@ from profiler.model import Cell, Problem, Variant
 from profiler.planning.page_kinds import load_part
 
 Document = dict[str, Any]
-_IDENTITY = ("cell", "variant", "problem", "metric")
-_NUMBERS = tuple(name for name in NUMBER_COLUMNS if name not in _IDENTITY)
 
 
 def findings_document(findings: Findings) -> Document:
@@ -181,21 +178,17 @@ def metrics_by_cell(findings: Findings) -> dict[str, Document]:
     for (cell, metric), value in findings.values.items():
         judged = findings.against_baseline.get(cell) if metric == JUDGED else None
         verdict_fields = {} if judged is None else verdict_document(judged)
-        by_cell.setdefault(cell, {})[metric] = _value(value) | verdict_fields
+        by_cell.setdefault(cell, {})[metric] = value._asdict() | verdict_fields
     return by_cell
 
 
 def blocks_document(findings: Findings, cell: Cell) -> Document | None:
     """The same cell by the timing blocks, where its numbers are of the final; else None."""
     value = findings.value(cell, findings.report.primary)
-    before = findings.block_value(cell, findings.report.primary)
+    before = findings.block_value(cell)
     if value.source == before.source or not before.present:
         return None
-    return {findings.report.primary: _value(before)}
-
-
-def _value(value: Value) -> Document:
-    return {name: getattr(value, name) for name in _NUMBERS}
+    return {findings.report.primary: before._asdict()}
 
 
 def verdict_document(verdict: PairVerdict) -> Document:

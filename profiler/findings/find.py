@@ -292,7 +292,9 @@ class _Leaders:
             rivals = [pair for pair in cells if pair[0].variant.id not in excluded]
             if rivals:
                 leaders[problem] = leader_of(
-                    rivals, higher_is_better=self.programs.higher_is_better
+                    rivals,
+                    self.programs.baseline,
+                    higher_is_better=self.programs.higher_is_better,
                 )
         return leaders
 

@@ -63,8 +63,8 @@ class Findings:
     values: Mapping[tuple[str, str], Value]
     """The same by (cell id, metric)."""
     block_values: Mapping[tuple[str, str], Value]
-    """Of the primary metric, by the blocks in which every cell was measured: what stands beside a
-    number of the final."""
+    """Values of the primary metric by the blocks in which every cell was measured, which stand
+    beside those of the final."""
     verdicts: PairVerdicts
     """Every verdict that anything shows."""
     against_baseline: Mapping[str, PairVerdict]
@@ -228,9 +228,9 @@ class Findings:
         """The one number of a metric in a cell; without any sample, nothing."""
         return self.values.get((cell.id, metric), NOTHING)
 
-    def block_value(self, cell: Cell, metric: str) -> Value:
+    def block_value(self, cell: Cell) -> Value:
         """The primary metric in a cell by the blocks in which every cell was measured."""
-        return self.block_values.get((cell.id, metric), NOTHING)
+        return self.block_values.get((cell.id, self.report.primary), NOTHING)
 
     def at(self, variant: Variant, problem: Problem, metric: str) -> Value:
         """The one number of a metric for a variant and a problem, where that cell is planned."""

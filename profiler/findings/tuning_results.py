@@ -32,12 +32,15 @@ def tuning_results(report: Report, problem: str | None) -> tuple[RecordedResult,
     names = list(dict.fromkeys(cell.problem.name for cell in cells))
     if problem is None and len(names) > 1:
         raise UsageError(
-            f"The run has {len(names)} problems, and a T4 file holds one: {', '.join(names[:20])}.",
+            f"The run has {len(names)} problems, and a T4 file holds one: {'; '.join(names[:20])}.",
             remedy="Name one with --problem.",
         )
-    of_problem = [c for c in cells if problem in (None, c.problem.name, c.problem.id)]
+    short = [name for name in names if set((problem or "").split(",")) <= set(name.split(","))]
+    # Pages leave out of a name what all problems share: `rows=64` of `rows=64,columns=1024`.
+    wanted = short[0] if problem not in names and len(short) == 1 else problem
+    of_problem = [c for c in cells if wanted in (None, c.problem.name, c.problem.id)]
     if not of_problem:
-        raise UsageError(f"--problem {problem}: there are {', '.join(names[:20])}.")
+        raise UsageError(f"--problem {problem}: there are {'; '.join(names[:20])}.")
     variants = list({cell.variant.id: cell.variant for cell in cells}.values())
     tuned = {variant.id for variant in largest_group(variants)}
     results = tuple(_results(report, [c for c in of_problem if c.variant.id in tuned]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NAN = float("nan")
 
@@ -13,9 +13,11 @@ FINAL = "final"
 """Source of a number: the blocks in which the finalists were measured again."""
 
 
-@dataclass(frozen=True)
-class Value:
-    """One metric of one cell; NaN where there is none."""
+class Value(NamedTuple):
+    """One metric of one cell; NaN where there is none.
+
+    A tuple, because a report makes one for each cell and metric, and columns of them.
+    """
 
     n: int = 0
     """Blocks."""

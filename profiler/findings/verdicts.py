@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 import pandas as pd
 
 from profiler.analyse.judge import Judge, Pair, Rules, times_of
-from profiler.analyse.verdicts import ALPHA, FEWEST_BLOCKS, Reason
+from profiler.analyse.verdicts import ALPHA, Reason
 from profiler.findings.values import NAN
-from profiler.model import SessionKind, Verdict
+from profiler.model import FEWEST_BLOCKS, SessionKind, Verdict
 from profiler.run_folder.load.report import Report
 
 __all__ = [

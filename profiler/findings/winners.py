@@ -71,12 +71,16 @@ class Winner:
         return frozenset(cell.variant.id for cell in cells)
 
 
-def leader_of(cells: Measured, *, higher_is_better: bool = False) -> Cell:
+def leader_of(
+    cells: Measured, baseline: Variant | None = None, *, higher_is_better: bool = False
+) -> Cell:
     """The cell with the best number of the final; without a final, of those that stayed to the end.
 
-    `cells` is not empty.
+    A final in which nothing but the baseline was right decides nothing. `cells` is not empty.
     """
     final = [(cell, value) for cell, value in cells if value.source == FINAL]
+    if all(cell.variant == baseline for cell, _ in final):
+        final = []
     most = max(value.n for _, value in cells)
     in_race = final or [(cell, value) for cell, value in cells if value.n > _MOST_OF_THEM * most]
     sign = -1 if higher_is_better else 1

@@ -878,10 +878,18 @@ _ROOFS = {
     ),
 }
 ROOF_PREFIX = "roof_"
+
+
+def _roof_label(roof: str) -> str:
+    """Name as elsewhere on a page: `L2 roof`, `BF16 tensor roof`."""
+    kind = roof.removeprefix("tensor_")
+    return f"{kind.upper()} roof" if kind == roof else f"{kind.upper()} tensor roof"
+
+
 _ROOF_METRICS = tuple(
     _derived(
         f"{ROOF_PREFIX}{name}_pct",
-        f"Roof: {name.replace('_', ' ')}",
+        _roof_label(name),
         "%",
         definition,
         formula,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,8 @@ in the softmax recording), so that most have several samples, for 50 short polls
 
 def empty_clocks() -> pd.DataFrame:
     """A frame of clocks without rows."""
-    return _typed(pd.DataFrame(columns=list(CLOCK_COLUMNS), dtype=str))
+    columns: dict[str, Any] = {name: np.empty(0) for name in CLOCK_COLUMNS}
+    return pd.DataFrame({**columns, "reasons": pd.array([], dtype="Int64")})
 
 
 def read_clocks(path: Path) -> pd.DataFrame:

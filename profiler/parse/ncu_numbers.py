@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,12 +60,16 @@ _CONTINENTAL_EVIDENCE = _evidence(".", ",")
 
 def detect_style(cells: Iterable[str]) -> NumberStyle:
     """Notation by the numbers that allow one reading only; the C locale where none does."""
-    spaced = votes = 0
-    for cell in cells:
-        if _SPACED.fullmatch(cell):
-            spaced += 1
-            cell = _SEPARATORS.sub("", cell)  # noqa: PLW2901 - the rest of the cell still votes
-        votes += bool(_CONTINENTAL_EVIDENCE.fullmatch(cell)) - bool(_C_EVIDENCE.fullmatch(cell))
+    votes, spaced = 0, False
+    for text, count in Counter(cells).items():  # most cells of a page are one of few texts
+        if text.isdecimal():
+            continue
+        plain = text
+        if _SPACED.fullmatch(text):
+            spaced = True
+            plain = _SEPARATORS.sub("", text)  # the rest of the cell still votes
+        continental, c_locale = _CONTINENTAL_EVIDENCE.fullmatch(plain), _C_EVIDENCE.fullmatch(plain)
+        votes += count * (bool(continental) - bool(c_locale))
     style = CONTINENTAL if votes > 0 else C_LOCALE
     return NumberStyle(style.thousands, style.decimal, spaced=True) if spaced else style
 

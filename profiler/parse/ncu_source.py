@@ -15,8 +15,9 @@ What pages of ncu 2025.3.1 look like (H200; `tests/recordings/ncu-2025.3.1`):
 from __future__ import annotations
 
 import itertools
+import math
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -290,13 +291,13 @@ def _listings(
 ) -> Iterable[Listing]:
     """One listing per launch; a table without rows is where the file was cut."""
     blocks = [block for block in blocks if block.rows]
-    style = _style(blocks) if counters else None
+    numbers = _Numbers(_style(blocks)) if counters else None
     of_lines = [block for block in blocks if block.file is not None]
     if of_lines:
         launches = _launches_of_lines(of_lines)
     else:
         launches = [[block] for block in _without_copies(blocks, kernels)]
-    return [Listing(tables[0].kernel, _frame(tables, style)) for tables in launches]
+    return [Listing(tables[0].kernel, _frame(tables, numbers)) for tables in launches]
 
 
 def _launches_of_lines(blocks: Sequence[Block]) -> list[list[Block]]:
@@ -395,85 +396,95 @@ def _style(blocks: Sequence[Block]) -> NumberStyle:
     for block in blocks:
         first = block.header.index("Address") + 2
         texts.update(itertools.chain.from_iterable(row[first:] for row in block.rows))
-    return detect_style(text for text in texts if not text.isdecimal())
+    return detect_style(texts)
 
 
-def _frame(tables: Sequence[Block], style: NumberStyle | None) -> pd.DataFrame:
+def _frame(tables: Sequence[Block], numbers: _Numbers | None) -> pd.DataFrame:
     """Instructions of one launch, each once, in the order of addresses; None: without counters.
 
     Where an instruction stands in several files, the last counts: ncu prints the file of the kernel
     first, so that it is the inlined function's. In a file the first line that has it counts.
     """
-    frames = [_table_frame(table, style) for table in reversed(tables)]
+    frames = [_table_frame(table, numbers) for table in reversed(tables)]
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
     frame = frame.drop_duplicates(ADDRESS).sort_values(ADDRESS, ignore_index=True)
     unknown = sorted(name for name in frame.columns if name not in COLUMNS)
-    return _typed(frame.reindex(columns=[*COLUMNS, *unknown]))
+    return frame[[*COLUMNS, *unknown]]
 
 
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    words = (SASS, OPCODE, FILE, TEXT, *_WORDS)
-    types = {name: "object" if name in words else "float64" for name in frame.columns}
-    typed = frame.astype({**types, ADDRESS: "int64", LINE: "Int64"})
-    for name in words:
-        typed[name] = typed[name].where(typed[name].notna(), None)
-    return typed
+class _Numbers(dict[str, float]):
+    """Numbers by their texts, NaN where there is none.
+
+    Each text is read once: most of the half a million cells of a page are 0.
+    """
+
+    def __init__(self, style: NumberStyle) -> None:
+        super().__init__()
+        self._style = style
+
+    def __missing__(self, text: str) -> float:
+        number = parse_number(text, self._style)
+        return self.setdefault(text, math.nan if number is None else number)
+
+    def of(self, cells: Sequence[str]) -> np.ndarray:
+        """Numbers of a column of cells."""
+        return np.fromiter(map(self.__getitem__, cells), "float64", len(cells))
 
 
-def _table_frame(table: Block, style: NumberStyle | None) -> pd.DataFrame:
-    """Columns that one table has."""
+def _table_frame(table: Block, numbers: _Numbers | None) -> pd.DataFrame:
+    """COLUMNS of one table, and reasons that the catalogue does not have."""
     address_at = table.header.index("Address")
     sass = [" ".join(row[address_at + 1].split()) for row in table.rows]
+    absent = np.full(len(table.rows), np.nan)
     columns: dict[str, Any] = {
-        ADDRESS: table.addresses,
-        SASS: sass,
-        OPCODE: [opcode(text) for text in sass],
-        FILE: [None if number is None else table.file for number in table.line_numbers],
+        ADDRESS: np.array(table.addresses, dtype="int64"),
+        SASS: _objects(sass),
+        OPCODE: _objects(map(opcode, sass)),
+        FILE: _objects(None if number is None else table.file for number in table.line_numbers),
         LINE: pd.array(table.line_numbers, dtype="Int64"),
-        TEXT: [text.strip() if text is not None else None for text in table.line_texts],
+        TEXT: _objects(text.strip() if text is not None else None for text in table.line_texts),
+        **dict.fromkeys((*SUMMED_COLUMNS, _CONFLICT_WAY), absent),
+        **dict.fromkeys(_WORDS, _objects(itertools.repeat(None, len(table.rows)))),
     }
-    if style is not None:
-        columns |= _counted(table, style)
+    if numbers is not None:
+        columns |= _counted(table, numbers)
     return pd.DataFrame(columns)
 
 
-def _counted(table: Block, style: NumberStyle) -> dict[str, Any]:
+def _objects(values: Iterable[str | None]) -> pd.Series:
+    """A column of texts in which None stays None."""
+    return pd.Series(list(values), dtype="object")
+
+
+def _counted(table: Block, numbers: _Numbers) -> dict[str, Any]:
     """Counters of a table, and its words on memory accesses."""
     cells = dict(zip(table.header, zip(*table.rows, strict=True), strict=False))
     columns: dict[str, Any] = {}
     for name, headers in {**_COUNTERS, _CONFLICT_WAY: _CONFLICT_WAY_HEADERS}.items():
         header = next((header for header in headers if header in cells), None)
         if header is not None:
-            columns[name] = _numbers(cells[header], style)
+            columns[name] = numbers.of(cells[header])
     for name, header in _WORDS.items():
         if header in cells:
-            columns[name] = [word if word not in ("", "-") else None for word in cells[header]]
-    return columns | _stalls(cells, style)
+            columns[name] = _objects(
+                word if word not in ("", "-") else None for word in cells[header]
+            )
+    return columns | _stalls(cells, numbers)
 
 
-def _stalls(cells: Mapping[str, Sequence[str]], style: NumberStyle) -> dict[str, np.ndarray]:
+def _stalls(cells: Mapping[str, Sequence[str]], numbers: _Numbers) -> dict[str, np.ndarray]:
     """Samples by stall reason, and those whose reason has no column."""
     stalls: dict[str, np.ndarray] = {}
     for header, column in cells.items():
         match = _STALL_HEADER.fullmatch(header)
         if match is not None:
             reason = _REASONS.get(match[1], match[1])
-            stalls[f"{STALL}{reason}{NOT_ISSUED if match[2] else ''}"] = _numbers(column, style)
+            stalls[f"{STALL}{reason}{NOT_ISSUED if match[2] else ''}"] = numbers.of(column)
     unnamed: dict[str, np.ndarray] = {}
     for total, suffix in ((SAMPLES, ""), (SAMPLES_NOT_ISSUED, NOT_ISSUED)):
         sampled = next((header for header in _COUNTERS[total] if header in cells), None)
         parts = [v for k, v in stalls.items() if k.endswith(NOT_ISSUED) == bool(suffix)]
         if sampled is not None and parts:
-            rest = _numbers(cells[sampled], style) - np.sum(parts, axis=0)
+            rest = numbers.of(cells[sampled]) - np.sum(parts, axis=0)
             unnamed[f"{UNNAMED}{suffix}"] = rest
     return stalls | unnamed
-
-
-def _numbers(cells: Collection[str], style: NumberStyle) -> np.ndarray:
-    """Numbers of cells, NaN where there is none."""
-    # Each text is read once: most of the half a million cells of a page are 0.
-    numbers = {text: parse_number(text, style) for text in set(cells)}
-    values = {text: np.nan if number is None else number for text, number in numbers.items()}
-    if len(values) == 1:
-        return np.full(len(cells), next(iter(values.values())), dtype="float64")
-    return np.fromiter(map(values.__getitem__, cells), "float64", len(cells))

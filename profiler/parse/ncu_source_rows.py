@@ -95,11 +95,11 @@ class _Reader:
         if line.startswith("=="):
             self.tables.messages.setdefault(line)
         elif line.startswith('"'):
-            cells = _cells(line)
-            if cells is None:
+            body = _body(line)
+            if body is None:
                 self._reject()
-            elif not (self._is_title(cells) or self._is_header(cells)):
-                self._add(cells)
+            elif not (self._is_title(body) or self._is_header(body)):
+                self._add(body)
 
     def _reject(self) -> None:
         """Count a row that does not fit; the last line of a file that was cut is none."""
@@ -109,9 +109,9 @@ class _Reader:
             self.tables.bad_rows += 1
             self.tables.first_bad_line = self.tables.first_bad_line or self._source.number
 
-    def _is_title(self, cells: list[str]) -> bool:
+    def _is_title(self, body: str) -> bool:
         """Take a line that names the kernel or the file of what follows."""
-        title, value = cells[0], _SEPARATOR.join(cells[1:])
+        title, _, value = body.partition(_SEPARATOR)
         if title == "Kernel Name":
             self._kernel, self._file = value, None
         elif title in ("File Path", "File Name"):
@@ -123,13 +123,16 @@ class _Reader:
         self._block, self._in_text = None, False
         return True
 
-    def _is_header(self, cells: list[str]) -> bool:
+    def _is_header(self, body: str) -> bool:
         """Take a header: by the neighbours Address and Source, or by Line No and Source alone."""
-        if cells == ["Line No", "Source"]:
+        if body == _SEPARATOR.join(("Line No", "Source")):
             self._block, self._in_text = None, True
             return True
+        if self._kernel is None or "Address" not in body:  # as in nearly every line
+            return False
+        cells = body.split(_SEPARATOR)
         # No instruction has both words as cells, so that a row of them is a header.
-        if self._kernel is None or "Address" not in cells or "Source" not in cells:
+        if "Address" not in cells or "Source" not in cells:
             return False
         self._address_at = cells.index("Address")
         self._text_at = cells.index("Source")
@@ -138,21 +141,22 @@ class _Reader:
         self.tables.blocks.append(self._block)
         return True
 
-    def _add(self, cells: list[str]) -> None:
+    def _add(self, body: str) -> None:
         if self._in_text:
-            self._add_text(cells)
+            self._add_text(body)
         elif self._block is not None:
-            self._add_row(self._block, cells)
+            self._add_row(self._block, body)
 
-    def _add_text(self, cells: list[str]) -> None:
-        number = _line_number(cells[0])
-        if number is None or len(cells) < 2 or self._source.open_end:
+    def _add_text(self, body: str) -> None:
+        cell, separator, text = body.partition(_SEPARATOR)
+        number = _line_number(cell)
+        if number is None or not separator or self._source.open_end:
             self._reject()
         elif self._file is not None:
-            self.tables.texts.setdefault(self._file, {})[number] = _SEPARATOR.join(cells[1:])
+            self.tables.texts.setdefault(self._file, {})[number] = text
 
-    def _add_row(self, block: Block, cells: list[str]) -> None:
-        row = self._fitted(block, cells)
+    def _add_row(self, block: Block, body: str) -> None:
+        row = self._fitted(block, body)
         if row is None:
             self._reject()
             return
@@ -171,19 +175,19 @@ class _Reader:
         block.line_numbers.append(self._line)
         block.line_texts.append(self._text)
 
-    def _fitted(self, block: Block, cells: list[str]) -> list[str] | None:
+    def _fitted(self, block: Block, body: str) -> list[str] | None:
         """Cells of a row as wide as its header, None where it is too short.
 
         Only the text can hold quotes, and those at its ends shift where a row is split: it is what
         lies between the cells counted from the left and those counted from the right.
         """
         width = len(block.header)
+        cells = body.split(_SEPARATOR)
         if len(cells) < width:
             return None
-        row = _SEPARATOR.join(cells)
-        if len(cells) == width and row.count('"') == _QUOTES * (width - 1):
+        if len(cells) == width and body.count('"') == _QUOTES * (width - 1):
             return cells
-        *left, rest = row.split(_SEPARATOR, self._text_at)
+        *left, rest = body.split(_SEPARATOR, self._text_at)
         return [*left, *rest.rsplit(_SEPARATOR, width - self._text_at - 1)]
 
     def _start_line(self, row: list[str]) -> None:
@@ -193,12 +197,13 @@ class _Reader:
             self.tables.texts.setdefault(self._file, {})[self._line] = self._text
 
 
-def _cells(line: str) -> list[str] | None:
-    """Cells of a line in which all are quoted, None where its last quote is missing."""
+def _body(line: str) -> str | None:
+    """Cells of a line in which all are quoted, without the first quote and the last.
+
+    None where the last one is missing.
+    """
     body = line.removesuffix(",")
-    if len(body) < 2 or not body.endswith('"'):
-        return None
-    return body[1:-1].split(_SEPARATOR)
+    return body[1:-1] if len(body) > 1 and body.endswith('"') else None
 
 
 def _line_number(cell: str) -> int | None:

@@ -24,7 +24,7 @@ import pandas as pd
 from profiler.errors import ParseError
 from profiler.model import Visit
 from profiler.parse.bounded_files import read_packed
-from profiler.runner.protocol import STAMPS_FILE
+from profiler.runner.protocol import STAMPS_END, STAMPS_FILE
 
 SPAN_COLUMNS = ("block", "group", "sm", "activity", "start_ns", "end_ns")
 """One row per activity of a group: `block` and `group` by number, `sm` the multiprocessor,
@@ -32,7 +32,7 @@ SPAN_COLUMNS = ("block", "group", "sm", "activity", "start_ns", "end_ns")
 
 _WORD_BITS = 32
 _OPERATION = re.compile(r"\s*(?P<name>[^:;]+?)\s*:\s*(?P<begins>\w+)\s+to\s+(?P<ends>\w+)\s*")
-_SM, _BEGIN, _END = 1, 2, 5
+_SM, _BEGIN, _END = 1, 2, STAMPS_END
 """Places of the multiprocessor, and of the times at the beginning and at the end."""
 
 

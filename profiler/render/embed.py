@@ -21,6 +21,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from markupsafe import Markup
@@ -177,8 +178,12 @@ def _blocks(findings: Findings, cell: Cell) -> list[Any] | None:
 
 def _summary(findings: Findings, metric: Label) -> dict[str, Any]:
     values = [findings.value(cell, metric.name) for cell in findings.distinct_cells]
+    presence = [value.present for value in values]
     columns = {
-        name: [_written(getattr(value, name)) if value.present else None for value in values]
+        name: [
+            _written(number) if present else None
+            for number, present in zip(map(attrgetter(name), values), presence, strict=True)
+        ]
         for name in SUMMARY_FIELDS
     }
     return _table(columns)
@@ -272,7 +277,9 @@ def _table(columns: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 def _column(values: Sequence[Any]) -> list[Any] | dict[str, Any]:
     """One column as a list, or by its different values where these are few."""
-    keys = [_key(value) for value in values]
+    hashable = [json.dumps(value) if isinstance(value, list) else value for value in values]
+    # 1 is written otherwise than 1.0
+    keys = list(zip(map(type, values), hashable, strict=True))
     distinct = dict(zip(keys, values, strict=True))
     if len(distinct) == 1 and len(values) > 1:
         return {"values": list(distinct.values())}
@@ -280,11 +287,6 @@ def _column(values: Sequence[Any]) -> list[Any] | dict[str, Any]:
         return list(values)
     places = {key: place for place, key in enumerate(distinct)}
     return {"values": list(distinct.values()), "index": [places[key] for key in keys]}
-
-
-def _key(value: Any) -> object:
-    """What tells a value from those that are written otherwise: 1 is not 1.0."""
-    return json.dumps(value) if isinstance(value, list) else (type(value), value)
 
 
 def _number(value: float) -> float | int | None:

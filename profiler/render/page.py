@@ -15,7 +15,7 @@ from markupsafe import Markup
 from profiler import notices
 from profiler.errors import UsageError
 from profiler.findings.findings import Findings
-from profiler.findings.verdicts import FEWEST_BLOCKS
+from profiler.model import FEWEST_BLOCKS
 from profiler.notices import Notice, NoticeKind, Severity
 from profiler.planning.page_kinds import PAGE_KINDS, TIMELINES, load_part
 from profiler.planning.problem_names import problem_key

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from profiler.findings.findings import Findings
 from profiler.render.tables.main_table import CellRow, main_table
 from profiler.render.words.names import key_to_names
+from profiler.render.words.ranks import best_word
 
 MOST_ROWS = 30
 
@@ -36,7 +37,8 @@ def short_table(findings: Findings) -> ShortTable:
     problems = len(findings.problems) > 1
     ratio = f"\u00f7 {findings.baseline.name}" if findings.baseline else "ratio"
     heads = ("problem", "variant", table.columns[0].head, "\u00b1", ratio, "verdict")
-    rows = [_row(row) for row in shown]
+    role_names = {"best": best_word(findings), "baseline": "baseline"}
+    rows = [_row(row, role_names.get(row.role or "")) for row in shown]
     first = 0 if problems else 1
     return ShortTable(
         heads=heads[first:],
@@ -60,8 +62,8 @@ def _shown(findings: Findings, rows: Sequence[CellRow]) -> list[CellRow]:
     return shown[:MOST_ROWS]
 
 
-def _row(row: CellRow) -> tuple[str, ...]:
-    tag = f" ({row.role})" if row.role in ("best", "baseline") else ""
+def _row(row: CellRow, role: str | None) -> tuple[str, ...]:
+    tag = f" ({role})" if role else ""
     return (
         row.cell.problem.name,
         f"{row.cell.variant.name}{tag}",

@@ -24,6 +24,7 @@ holds of several as it does of one.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -108,8 +109,8 @@ def kernel_time(profile: KernelProfile) -> KernelTime | None:
         clock_ghz=_quotient(profile.value(ELAPSED), profile.value(DURATION)),
     )
     factors = (time.duration_ns, time.instructions, time.warps, time.imbalance, time.clock_ghz)
-    complete = stalls and all(math.isfinite(factor) and factor > 0 for factor in factors)
-    return time if complete else None
+    counted = all(math.isfinite(factor) and factor > 0 for factor in factors)
+    return time if stalls and counted and profile.has_all_stalls else None
 
 
 def _quotient(numerator: float, denominator: float) -> float:
@@ -160,7 +161,8 @@ def account(first: Sequence[KernelProfile], second: Sequence[KernelProfile]) -> 
         return None
     pairs, first_rest, second_rest = _by_name(first_times, second_times)
     parts: dict[str, float] = defaultdict(float)
-    for part in (*_parts_of_pairs(pairs), *_parts_of_rest(first_rest, second_rest)):
+    of_pairs = itertools.chain.from_iterable(itertools.starmap(_parts, pairs))
+    for part in (*of_pairs, *_parts_of_rest(first_rest, second_rest)):
         parts[part.name] += part.ns
     times = (*first_times, *second_times)
     off = sum(abs(time.duration_ns - time.modelled_ns) for time in times)
@@ -229,11 +231,6 @@ def _together(times: Sequence[KernelTime]) -> KernelTime:
         imbalance=elapsed / active,
         clock_ghz=elapsed / duration_ns,
     )
-
-
-def _parts_of_pairs(pairs: Iterable[tuple[KernelTime, KernelTime]]) -> Iterator[Part]:
-    for first, second in pairs:
-        yield from _parts(first, second)
 
 
 def _parts_of_rest(first: Sequence[KernelTime], second: Sequence[KernelTime]) -> Iterator[Part]:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from profiler.analyse.why.kernel_profiles import ACTIVE_AVERAGE, DURATION, ELAPSED, KernelProfile
-from profiler.analyse.why.sass_classes import executed_by_class
+from profiler.analyse.why.sass_classes import instruction_class
 from profiler.metrics.explain import operations
 
 LEAST_SHARE = 0.02
@@ -76,20 +76,21 @@ class Facts:
 
     def waits(self, *reasons: str) -> float:
         """Share of a warp's time that it waits for these reasons."""
-        stalls = self.profile.stalls()
-        total = sum(stalls.values())
+        stalls, total = self.profile.stalls(), self.profile.latency
         return sum(stalls.get(reason, 0.0) for reason in reasons) / total if total else 0.0
 
     def column(self, name: str, prefix: str = "") -> float:
         """Sum of a column of the source page over opcodes that begin with a prefix."""
-        if name not in self._sums:
-            self._sums[name] = self._by_opcode(name)
-        return sum(
-            (total for opcode, total in self._sums[name].items() if opcode.startswith(prefix)), 0.0
-        )
+        sums = self.by_opcode(name)
+        return sum((total for opcode, total in sums.items() if opcode.startswith(prefix)), 0.0)
 
-    def _by_opcode(self, name: str) -> dict[str, float]:
+    def by_opcode(self, name: str) -> Mapping[str, float]:
         """Sum of a column of the source page by opcode; empty where there is none."""
+        if name not in self._sums:
+            self._sums[name] = self._count(name)
+        return self._sums[name]
+
+    def _count(self, name: str) -> dict[str, float]:
         rows = self.profile.instructions
         if rows is None or name not in rows:
             return {}
@@ -139,16 +140,12 @@ def unfused(profiles: Sequence[KernelProfile], least_bytes: float = math.nan) ->
     they depend on memory, by their durations. None of one kernel, below LEAST_SHARE, and where the
     bytes are not stated or were not counted.
     """
-    moved = sum(profile.value(_DRAM) for profile in profiles)
     duration_ns = sum(profile.value(DURATION) for profile in profiles)
-    if len(profiles) < 2 or not moved > least_bytes or not duration_ns > 0:
+    if len(profiles) < 2 or not duration_ns > 0:
         return None
+    moved = sum(profile.value(_DRAM) for profile in profiles)
     depends = sum(Facts(item, least_bytes).memory * item.value(DURATION) for item in profiles)
-    evidence = {
-        "bytes of DRAM": Evidence(moved, "byte", _DRAM),
-        "bytes that the problem needs": Evidence(least_bytes, "byte", "bytes (workload)"),
-    }
-    share = _part(moved - least_bytes, moved) * depends / duration_ns
+    share, evidence = _more_than_needed(moved, least_bytes, depends / duration_ns)
     return Cause(UNFUSED, share, evidence) if share >= LEAST_SHARE else None
 
 
@@ -352,15 +349,19 @@ def _of_memory(facts: Facts, opcodes: tuple[str, ...]) -> float:
 
 
 def _l2_reuse(facts: Facts) -> Detected:
-    moved = facts.value(_DRAM)
-    excess = moved - facts.least_bytes
-    if not excess > 0:  # also where the workload states nothing
+    return _more_than_needed(facts.value(_DRAM), facts.least_bytes, facts.memory)
+
+
+def _more_than_needed(moved: float, least_bytes: float, memory: float) -> Detected:
+    """Bytes of DRAM beyond those of the problem, where `memory` of the time depends on them."""
+    excess = moved - least_bytes
+    if not excess > 0:  # also where the workload states nothing, or they were not counted
         return 0.0, {}
     evidence = {
         "bytes of DRAM": Evidence(moved, "byte", _DRAM),
-        "bytes that the problem needs": Evidence(facts.least_bytes, "byte", "bytes (workload)"),
+        "bytes that the problem needs": Evidence(least_bytes, "byte", "bytes (workload)"),
     }
-    return _part(excess, moved) * facts.memory, evidence
+    return _part(excess, moved) * memory, evidence
 
 
 def _dependent_chain(facts: Facts) -> Detected:
@@ -452,17 +453,20 @@ def _fp64(facts: Facts) -> Detected:
     return share, evidence
 
 
-_INTEGER = ("integer", "compare")
+_NO_INTEGERS = ("F", "H", "D", "VH")
+"""First letters of the comparisons, minima and maxima of floating point and half precision."""
+
+
+def _is_integer(opcode: str) -> bool:
+    kind = instruction_class(opcode)
+    return kind == "integer" or (kind == "compare" and not opcode.startswith(_NO_INTEGERS))
 
 
 def _integer_arithmetic(facts: Facts) -> Detected:
     """Issue slots of addresses and remainders, where issuing is the limit."""
-    listing = facts.profile.listing
-    if listing is None:
-        return 0.0, {}
-    executed = executed_by_class(listing)
-    integer = float(executed.reindex(list(_INTEGER)).sum())
-    every = float(executed.sum())
+    executed = facts.by_opcode("executed")
+    integer = sum(total for opcode, total in executed.items() if _is_integer(opcode))
+    every = sum(executed.values())
     evidence = {
         "integer instructions": Evidence(integer, "inst", "Instructions Executed"),
         "instructions executed": Evidence(every, "inst", "Instructions Executed"),

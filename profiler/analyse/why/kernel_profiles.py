@@ -16,6 +16,9 @@ ELAPSED = "sm__cycles_elapsed.max"
 ISSUED = "smsp__inst_issued.sum"
 EXECUTED = "smsp__inst_executed.sum"
 LATENCY = "smsp__average_warp_latency_per_inst_issued.ratio"
+_COMPLETE = 0.85
+"""Sums of stall reasons below this part of the counted latency lack a reason; passes alone differ
+by less."""
 WARPS_ACTIVE = "smsp__warps_active.sum"
 WARPS_LAUNCHED = "smsp__warps_launched.sum"
 ACTIVE_AVERAGE = "smsp__cycles_active.avg"
@@ -70,6 +73,20 @@ class KernelProfile:
             if not math.isnan(value):
                 stalls[reason] = value
         return stalls
+
+    @property
+    def has_all_stalls(self) -> bool:
+        """Whether the stall reasons make up the latency that ncu counts by itself."""
+        counted = self.value(LATENCY)
+        return math.isnan(counted) or sum(self.stalls().values()) >= _COMPLETE * counted
+
+    @property
+    def latency(self) -> float:
+        """Cycles between two instructions of a warp: the sum of the stall reasons.
+
+        ncu's own counter where a reason is missing.
+        """
+        return sum(self.stalls().values()) if self.has_all_stalls else self.value(LATENCY)
 
 
 @dataclass(frozen=True, eq=False)

@@ -79,10 +79,13 @@ def instruction_class(opcode: str) -> str:
 
 def instruction_classes(listing: Listing) -> pd.Series:
     """Class of each instruction of a listing."""
-    instructions = listing.instructions
-    classes = instructions[OPCODE].map(instruction_class).astype("object")
-    is_constant = instructions[SASS].astype("str").str.contains(_CONSTANT)
-    return classes.mask(is_constant.astype(bool), "move").rename("class")
+    opcodes, texts = (listing.instructions[column].tolist() for column in (OPCODE, SASS))
+    class_by_opcode = {opcode: instruction_class(opcode) for opcode in set(opcodes)}
+    classes = [
+        "move" if opcode.startswith("HFMA2") and _CONSTANT.search(text) else class_by_opcode[opcode]
+        for opcode, text in zip(opcodes, texts, strict=True)
+    ]
+    return pd.Series(classes, index=listing.instructions.index, dtype="object", name="class")
 
 
 def executed_by_class(listing: Listing) -> pd.Series:

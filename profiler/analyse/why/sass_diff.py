@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -61,8 +62,7 @@ class Side(StrEnum):
     """Only in the second."""
 
 
-@dataclass(frozen=True)
-class DiffLine:
+class DiffLine(NamedTuple):
     """One instruction of a hunk."""
 
     side: Side
@@ -144,20 +144,16 @@ class _Code:
         sass = listing.instructions[SASS].tolist()
         size = _size_without_padding(sass, listing.instructions[ADDRESS].tolist())
         places = _Places.of(listing)
+        key_by_text = {text: _key(text, places) for text in set(sass)}
         return cls(
-            keys=[_key(text, places) for text in sass[:size]],
+            keys=[key_by_text[text] for text in sass[:size]],
             sass=sass[:size],
             classes=instruction_classes(listing).tolist()[:size],
             executed=listing.instructions[EXECUTED].tolist()[:size],
         )
 
     def line(self, side: Side, position: int) -> DiffLine:
-        return DiffLine(
-            side=side,
-            sass=self.sass[position],
-            instruction_class=self.classes[position],
-            executed=self.executed[position],
-        )
+        return DiffLine(side, self.sass[position], self.classes[position], self.executed[position])
 
 
 def _size_without_padding(sass: Sequence[str], addresses: Sequence[int]) -> int:
@@ -207,6 +203,8 @@ _LOADED = 2**20
 
 
 def _key(sass: str, places: _Places) -> str:
+    if "0x" not in sass:
+        return normalised(sass)
     moved = _MOVED.fullmatch(sass)
     if moved and places.is_moved_address(int(moved["number"], 16)):
         return normalised(moved["to"]) + _LABEL

@@ -10,13 +10,13 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.between_runs import Reason
-from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS
+from profiler.analyse.verdicts import DELTA
 from profiler.comparison.runs import ComparedRun
 from profiler.comparison.timings import Timings
 from profiler.findings.runs.grids import RunGrids, find_grids
 from profiler.findings.runs.steps import RunStep, step_between
 from profiler.findings.variant_names import Names, find_names
-from profiler.model import Cell
+from profiler.model import FEWEST_BLOCKS, Cell
 from profiler.notices import Notice, NoticeKind
 from profiler.planning.page_kinds import LADDER
 from profiler.planning.problem_names import short_names

@@ -10,6 +10,7 @@ from functools import cached_property
 import pandas as pd
 
 from profiler.analyse.why.account import KernelTime, kernel_time
+from profiler.analyse.why.busy_units import BusyUnit, busy_unit
 from profiler.analyse.why.causes import Cause, causes, unfused
 from profiler.analyse.why.kernel_profiles import DURATION, CellProfile, KernelProfile
 from profiler.analyse.why.roofs import NO_PRACTICAL, Roof, roofs, roofs_together
@@ -59,6 +60,8 @@ class KernelWhy:
     advice: tuple[Advice, ...]
     time: KernelTime | None
     """Factors of its duration; None where a counter is missing."""
+    busy: BusyUnit | None = None
+    """The unit that is close to its peak; None without any."""
 
     @property
     def duration_ns(self) -> float:
@@ -67,9 +70,11 @@ class KernelWhy:
 
     @property
     def limit(self) -> str:
-        """Name of the nearest roof where it limits; LATENCY else."""
+        """Name of the nearest roof where it limits, else of the busy unit; LATENCY without both."""
         nearest = self.roofs[0] if self.roofs else None
-        return nearest.name if nearest and nearest.share >= NEAR_ROOF else LATENCY
+        if nearest and nearest.share >= NEAR_ROOF:
+            return nearest.name
+        return LATENCY if self.busy is None else self.busy.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,34 +118,34 @@ def cell_why(
 
     `practical`: what plain kernels reached, as shares of the hardware's roofs, by roof.
     """
-    alone = len(profile.kernels) == 1
-    stated = math.nan if least_bytes is None or not alone else least_bytes
+    stated = math.nan if least_bytes is None else least_bytes
+    of_kernel = stated if len(profile.kernels) == 1 else math.nan
     kernels = [
-        _kernel_why(kernel, roofs(kernel, compute_capability, practical), stated)
+        _kernel_why(kernel, roofs(kernel, compute_capability, practical), of_kernel)
         for kernel in profile.kernels
     ]
     in_order = sorted(kernels, key=lambda kernel: -kernel.duration_ns)
-    together = math.nan if least_bytes is None else least_bytes
-    return CellWhy(profile.cell, tuple(in_order), unfused(profile.kernels, together))
+    return CellWhy(profile.cell, tuple(in_order), unfused(profile.kernels, stated))
 
 
 def _kernel_why(profile: KernelProfile, roofs: tuple[Roof, ...], least_bytes: float) -> KernelWhy:
     return KernelWhy(
         profile=profile,
         roofs=roofs,
-        waits=_waits(profile.stalls()),
+        waits=_waits(profile),
         causes=causes(profile, least_bytes),
         lines=hot_lines(profile.instructions, MOST_LINES),
         advice=_advice(profile.rules),
         time=kernel_time(profile),
+        busy=busy_unit(profile),
     )
 
 
-def _waits(stalls: Mapping[str, float]) -> tuple[Wait, ...]:
-    total = sum(stalls.values())
+def _waits(profile: KernelProfile) -> tuple[Wait, ...]:
+    latency = profile.latency
     waits = [
-        Wait(reason, cycles / total)
-        for reason, cycles in stalls.items()
+        Wait(reason, cycles / latency)
+        for reason, cycles in profile.stalls().items()
         if cycles > 0 and reason not in NOT_WAITING
     ]
     return tuple(sorted(waits, key=lambda wait: -wait.share))

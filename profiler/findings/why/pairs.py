@@ -18,6 +18,9 @@ from profiler.findings.verdicts import PairVerdict
 from profiler.findings.why.cells import CellWhy
 from profiler.model import Cell, Verdict
 
+_LEAST_CHANGE = 0.02
+"""Causes that changed by less than this part of the difference went with none of it."""
+
 
 @dataclass(frozen=True)
 class CauseChange:
@@ -75,7 +78,8 @@ class PairWhy:
         ]
         slower_first = self.verdict.verdict is Verdict.SLOWER
         towards = 1 if slower_first else -1
-        moved = [change for change in changes if towards * change.difference_ns > 0]
+        least_ns = _LEAST_CHANGE * abs(self.first.duration_ns - self.second.duration_ns)
+        moved = [change for change in changes if towards * change.difference_ns > least_ns]
         return tuple(sorted(moved, key=lambda change: -abs(change.difference_ns)))
 
     @cached_property

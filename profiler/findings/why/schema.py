@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from profiler.analyse.why.busy_units import BUSY_UNITS
 from profiler.findings.why.document import (
     EXPLAIN_SCHEMA_VERSION,
     MOST_ADVICE,
@@ -93,10 +94,13 @@ class RoofAccountDocument(_Part):
 
 
 class CauseOfDifference(_Part):
-    """Time that a cause may cost in both; estimates overlap and do not add up."""
+    """Time that a cause may cost in both; estimates overlap and do not add up.
+
+    Causes that changed by less than 2 % of the difference are left out.
+    """
 
     name: str
-    ns: Number = Field(description="null where it was not found, or is below 2 %")
+    ns: Number = Field(description="null where it was not found, or is below 2 % of the time")
     against_ns: Number
     n: int = Field(description="launches that were counted")
 
@@ -158,7 +162,10 @@ class Tree(_Part):
     kernel: str
     kernels: int
     duration_ns: Number = Field(description="gpu__time_duration.sum of one launch")
-    limit: str = Field(description="name of the nearest roof, or latency below 60 % of it")
+    limit: str = Field(
+        description="name of the nearest roof from 60 % of it on; else of the unit that is 80 % "
+        f"busy or more ({', '.join(BUSY_UNITS)}), else latency"
+    )
     roofs: list[RoofShare] = Field(max_length=MOST_ROOFS, description="nearest first")
     waits: list[WaitShare] = Field(max_length=MOST_WAITS)
     lines: list[SourceLine]
@@ -205,7 +212,7 @@ class AnswerWhy(_Part):
     account: AccountDocument | None
     roof_account: RoofAccountDocument | None
     causes_of_difference: list[CauseOfDifference]
-    limit: str | None
+    limit: str | None = Field(description="of `variant`, as in the tree of `explain --json`")
     timeline: TimelineWhy | None = Field(
         description="where there is no account and the device was busier than in `against`"
     )

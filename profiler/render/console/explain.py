@@ -18,8 +18,10 @@ from profiler.render.words.why import (
     cause_time,
     cause_words,
     limit_of_cell,
+    no_lines_words,
     no_practical_words,
     part_words,
+    place_words,
     pooled_words,
     practical_words,
     roof_words,
@@ -68,7 +70,7 @@ def explain_text(
     """Text of a cell, and of its difference from another; no line has more columns."""
     lines: list[str | _Prose] = [*_answer(findings, cell, pair)]
     if pair is not None:
-        lines += ["", _Prose(why_sentence(pair))]
+        lines += ["", _Prose(why_sentence(pair)), *_elsewhere(findings, pair)]
         if pair.account is not None:
             bar = _BAR if columns >= COLUMNS else _SHORT_BAR
             lines += ["", *_account(pair.account, slower_name(pair, pair.account), bar)]
@@ -92,6 +94,19 @@ def _answer(findings: Findings, cell: Cell, pair: PairWhy | None) -> Iterator[st
     yield _Prose(
         f"{cell.variant.name} {time}, {pair.against.variant.name} {other}: "
         f"{numbers.ratio(verdict.ratio)} {interval}, {word_of(verdict)}"
+    )
+
+
+def _elsewhere(findings: Findings, pair: PairWhy) -> Iterator[_Prose]:
+    """Where a difference was explained, if this pair shows none; nothing else."""
+    explained = next((other for other in findings.why.pairs if other.told), None)
+    if pair.told or explained is None:
+        return
+    first, second = explained.cell.variant.name, explained.against.variant.name
+    problem = explained.cell.problem.name
+    yield _Prose(
+        f"A difference was explained at {problem}: --problem '{problem}' --variant '{first}' "
+        f"--against '{second}'"
     )
 
 
@@ -166,13 +181,13 @@ def _estimate(advice: Advice) -> str:
 def _hot_lines(kernel: KernelWhy) -> Iterator[str | _Prose]:
     """The lines where warps wait; what they wait for comes before the text, which may be long."""
     if not kernel.lines:
-        yield "  no source page: which lines wait is not known"
+        yield f"  {no_lines_words(kernel)}"
         return
     yield "  where warps wait, as shares of all stalls:"
     for line in kernel.lines:
         share = numbers.show(100 * line.share, "%")
         wait = f"  [{WAITS.get(line.reason, line.reason)}]" if line.reason else ""
-        yield f"  {share:>8}  {line.place or 'SASS'}{wait}  {line.text}"
+        yield f"  {share:>8}  {place_words(line)}{wait}  {line.text}"
 
 
 def _in_columns(line: str | _Prose, columns: int) -> list[str]:

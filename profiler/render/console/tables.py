@@ -6,8 +6,7 @@ Names of kernels and variants are shown as they are: rich's markup is never read
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 from rich.console import Group, RenderableType
@@ -15,10 +14,9 @@ from rich.text import Text
 
 from profiler.findings.findings import Findings
 from profiler.metrics.labels import label
-from profiler.model import BuildResult, KernelFacts, Plan, Problem, SearchPlan, Variant
-from profiler.planning.problem_names import distinct
+from profiler.model import BuildResult, KernelFacts, Variant
 from profiler.render.console.run import run_tables
-from profiler.render.console.terminal import Paragraph, TextTable
+from profiler.render.console.terminal import Paragraph
 from profiler.render.console.terminal import add_rest_caption as _add_rest_caption
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
@@ -33,21 +31,9 @@ from profiler.render.words.searches import search_summary
 
 _MOST_SENTENCES = 5
 """Sentences of the answer: the first four, and the last, on what was measured."""
-_MOST_PROBLEMS = 24
 _MOST_LAUNCH_GROUPS = 40
 _MOST_LAUNCH_COLUMNS = 6
 _LONGEST_KERNEL = 60
-
-
-class LaunchCount(Protocol):
-    """Number of launches of a part of a plan."""
-
-    @property
-    def part(self) -> str: ...  # noqa: D102 - the name says it
-    @property
-    def expected(self) -> int: ...  # noqa: D102
-    @property
-    def most(self) -> int: ...  # noqa: D102
 
 
 def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableType:
@@ -105,99 +91,6 @@ def _fact(fact: int | None) -> str:
 
 def _build_state(build: BuildResult, names: Mapping[str, str]) -> Text:
     return Text(build_state(build, names), style="" if build.ok else "red")
-
-
-def plan_table(plan: Plan, launches: Iterable[LaunchCount], note: str) -> RenderableType:
-    """Show what will be measured: cells by problem, exclusions with counts, sessions, launches.
-
-    `note` stands under the launches.
-    """
-    parts: list[RenderableType] = [_problems_table(plan)]
-    if plan.excluded:
-        excluded = _table("Excluded")
-        _columns(excluded, "reason", name=True)
-        _columns(excluded, "what", fixed=True, drop=1)
-        _columns(excluded, "count", right=True)
-        _columns(excluded, "for example", drop=2)
-        for exclusion in plan.excluded:
-            examples = _plain(", ".join(exclusion.examples))
-            excluded.add_row(
-                _plain(exclusion.reason), exclusion.stage, str(exclusion.count), examples
-            )
-        parts.append(excluded)
-    if plan.search is not None:
-        parts.append(_search_table(plan.search))
-    sessions = _table("Sessions" if plan.search is None else "Sessions after the search, about")
-    _columns(sessions, "session", "collector", fixed=True)
-    _columns(sessions, "kind", fixed=True, drop=2)
-    _columns(sessions, "visits", "blocks", right=True)
-    _columns(sessions, "metrics", drop=1)
-    for session in plan.sessions:
-        sessions.add_row(
-            session.name,
-            session.collector,
-            str(session.kind),
-            str(len(session.visits)),
-            str(len({visit.block for visit in session.visits})),
-            _plain(", ".join(session.metrics)),
-        )
-    return Group(*parts, sessions, _launches_table(launches, note))
-
-
-def _search_table(search: SearchPlan) -> TextTable:
-    """What is searched, and how."""
-    table = _table("Search, by CUDA events")
-    _columns(table, "strategy", fixed=True)
-    _columns(table, "budget", "configurations", "problems", right=True)
-    _columns(table, "objective", name=True)
-    budget = f"{search.evaluations} evaluations" if search.evaluations else f"{search.seconds:g} s"
-    configurations, problems = len(search.variants), len(search.problems)
-    table.add_row(
-        search.strategy, budget, str(configurations), str(problems), _plain(search.objective)
-    )
-    if search.left_out:
-        table.caption = f"{search.left_out} more cannot do every problem of the objective."
-    return table
-
-
-def _launches_table(launches: Iterable[LaunchCount], note: str) -> TextTable:
-    """Number of launches of each part: as expected, and at most."""
-    table = _table("Launches")
-    _columns(table, "part")
-    _columns(table, "expected", "at most", right=True)
-    for count in launches:
-        table.add_row(count.part, str(count.expected), str(count.most))
-    if note:
-        table.caption = note
-    return table
-
-
-def _problems_table(plan: Plan) -> TextTable:
-    """Problems with as many variants in a row; many problems by the values of their parameters."""
-    table = _table(f"{plan.experiment}: {len(plan.cells)} cells, seed {plan.seed}")
-    problems = {problem.id: problem for problem in plan.problems}
-    counts = Counter(cell.problem.id for cell in plan.cells)
-    if len(problems) <= _MOST_PROBLEMS:
-        _columns(table, "problem", name=True)
-        _columns(table, "variants", right=True)
-        for identifier, problem in problems.items():
-            table.add_row(_plain(problem.name), str(counts[identifier]))
-        return table
-    _columns(table, "problems", "with")
-    _columns(table, "variants", right=True)
-    for count in dict.fromkeys(counts.values()):
-        group = [problem for problem in problems.values() if counts[problem.id] == count]
-        table.add_row(str(len(group)), _plain(_values_of(group)), str(count))
-    return table
-
-
-def _values_of(problems: Sequence[Problem]) -> str:
-    """Parameters and the values that occur among problems: `m = 1, 2; n = 3`."""
-    keys = dict.fromkeys(key for problem in problems for key in problem.params)
-    holders = {key: [problem for problem in problems if key in problem.params] for key in keys}
-    return "; ".join(
-        f"{key} = {', '.join(str(value) for value in distinct(holders[key], key))}" for key in keys
-    )
 
 
 def import_table(launches: pd.DataFrame) -> RenderableType:

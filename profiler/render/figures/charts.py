@@ -191,19 +191,20 @@ def line_table(findings: Findings, metric: Label, parameter: str) -> tuple[pd.Da
     groups = _panels(findings.problems, parameter)
     shown = list(groups)[:MOST_PANELS]
     table = [
-        {
-            "panel": panel,
-            "name": variant.name,
-            "role": findings.role(variant),
-            "mark": findings.marks[variant.id],
-            "x": float(problem.params[parameter] or 0),
-            "value": findings.correct_at(variant, problem, metric.name).median,
-        }
+        (
+            panel,
+            variant.name,
+            findings.role(variant),
+            findings.marks[variant.id],
+            float(problem.params[parameter] or 0),
+            findings.correct_at(variant, problem, metric.name).median,
+        )
         for panel in shown
         for problem in groups[panel]
         for variant in findings.variants
     ]
-    return pd.DataFrame(table), len(groups) - len(shown)
+    columns = ["panel", "name", "role", "mark", "x", "value"]
+    return pd.DataFrame(table, columns=columns), len(groups) - len(shown)
 
 
 def _panels(problems: Sequence[Problem], parameter: str) -> dict[str, list[Problem]]:

@@ -156,7 +156,7 @@ def _row(row: Mapping[Hashable, Any], terabytes_per_s: float) -> Row:
     allowed = intensity * terabytes_per_s
     share = 100 * rate / allowed
     data = (
-        Datum(numbers.significant(intensity, 3), numbers.raw(intensity)),
+        Datum(numbers.show(numbers.rounded(intensity, 3)), numbers.raw(intensity)),
         Datum(numbers.show(rate, "TFLOP/s"), numbers.raw(rate)),
         Datum.quantity(counted, "TFLOP/s", "not counted"),
         Datum(numbers.show(allowed, "TFLOP/s"), numbers.raw(allowed)),

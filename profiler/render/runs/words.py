@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from profiler.comparison.machines import Machines
 from profiler.comparison.programs import Program
 from profiler.findings.runs.changes import CellChange, Reason
-from profiler.findings.verdicts import FEWEST_BLOCKS
-from profiler.model import Verdict
+from profiler.model import FEWEST_BLOCKS, Verdict
 from profiler.render.tables.rows import Datum
 from profiler.render.words import numbers
 from profiler.render.words.verdicts import percent

@@ -36,7 +36,7 @@ def timing_blocks(findings: Findings, cell: Cell) -> tuple[float, int] | None:
     metric = findings.primary.name
     if findings.value(cell, metric).source != FINAL:
         return None
-    value = findings.block_value(cell, metric)
+    value = findings.block_value(cell)
     return None if numbers.is_missing(value.median) else (value.median, value.n)
 
 

@@ -17,6 +17,7 @@ from profiler.render.words.why import (
     cause_time,
     cause_words,
     limit_of_cell,
+    no_lines_words,
     part_words,
     plain_kernel_words,
     pooled_words,
@@ -71,6 +72,8 @@ class Tree:
     """Amount, rate, ceiling, share, share of the practical roof."""
     waits: tuple[TextRow, ...]
     lines: tuple[TextRow, ...]
+    no_lines: str
+    """Why there are no lines; empty where there are."""
     causes: tuple[TextRow, ...]
     advice: tuple[TextRow, ...]
 
@@ -251,6 +254,7 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
             for wait in kernel.waits[:_MOST_WAITS]
         ),
         lines=_lines(kernel),
+        no_lines="" if kernel.lines else no_lines_words(kernel),
         causes=tuple(
             TextRow(
                 cause_words(cause.name),
@@ -265,8 +269,10 @@ def _tree(name: str, cell: str, why: CellWhy) -> Tree:
         advice=tuple(
             TextRow(
                 f"{advice.rule}: {advice.text}",
-                (Datum.quantity(advice.speedup_pct, "%", "ncu gives no estimate"),),
-                advice.speedup_type,
+                (
+                    Datum.quantity(advice.speedup_pct, "%", "ncu gives no estimate"),
+                    Datum(advice.speedup_type or numbers.MISSING, ""),
+                ),
             )
             for advice in kernel.advice[:_MOST_ADVICE]
         ),

@@ -12,6 +12,8 @@ _ENDS = (1.25, 1.6, 2.0, 2.5, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 64.0)
 """Ratios at which the last class of a scale may begin."""
 _SHARES = (0.016, 0.07, 0.18, 0.38, 0.65, 1.0)
 """Edges of the classes as shares of the last, on a log scale: the finer, the nearer to 1."""
+_UNLIKE_ONE = 0.0005
+"""Difference from 1 that three decimals show."""
 _INSIDE = 0.9
 """Share of the numbers that a scale must tell apart; what lies further out has its last colour."""
 
@@ -81,4 +83,6 @@ def _beyond(ratios: list[float], end: float, furthest: float) -> str:
 
 
 def _text(ratio: float) -> str:
+    if _UNLIKE_ONE <= abs(ratio - 1) < 0.005:
+        return f"{ratio:.3f}"  # with two decimals both edges beside 1 would read 1.00
     return f"{ratio:.2f}" if ratio < 10 else numbers.significant(ratio, 3)

@@ -54,7 +54,7 @@ def change_datum(value: float, other: float, metric: Label) -> Datum:
         return Datum(title="one of the two is missing", css="none")
     if metric.unit == "%":
         points = value - other
-        text = f"{points:+.1f}" if abs(points) >= 0.05 else "\u00b10.0"
+        text = numbers.signed(points) if abs(points) >= 0.05 else "\u00b10.0"
         return Datum(f"{text} points", numbers.raw(points))
     if other == 0:
         return Datum("unchanged" if value == 0 else "from 0", title="no ratio to 0")

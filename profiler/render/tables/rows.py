@@ -212,7 +212,9 @@ class MetricColumn:
 
 
 def with_unit(metric: Label, unit: str) -> str:
-    """Name and unit of a metric for a head; the name alone where it contains the unit."""
+    """Name and unit of a metric for a head; one of them where the name is or contains the unit."""
+    if metric.label == metric.unit:
+        return unit
     has_unit = metric.label.lower().startswith(unit.lower())
     return metric.label if has_unit else f"{metric.label} ({unit})"
 

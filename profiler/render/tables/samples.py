@@ -124,13 +124,15 @@ def _varying(
         cell, collector, kind, arm = cast("tuple[object, ...]", key)
         session = "confirmation" if kind == SessionKind.FINAL else kind
         source = f"{collector} {session}{' again' if arm else ''}"
-        for name, column in zip(present, values[rows].T, strict=True):
-            finite = column[~np.isnan(column)]
-            if len(finite):
-                sets.setdefault((str(cell), name), []).append((source, finite))
-    for where, found in sets.items():
-        if any((values != found[0][1][0]).any() for _, values in found):
-            yield where, tuple(found)
+        of_group = values[rows]
+        finite = ~np.isnan(of_group)
+        for place in np.flatnonzero(finite.any(axis=0)).tolist():
+            column = of_group[finite[:, place], place]
+            sets.setdefault((str(cell), present[place]), []).append((source, column))
+    for where, of_metric in sets.items():
+        first = of_metric[0][1][0]
+        if any((column != first).any() for _, column in of_metric):
+            yield where, tuple(of_metric)
 
 
 def _packed(columns: Sequence[Sequence[SampleSet]], sets: Mapping[str, int]) -> dict[str, Any]:

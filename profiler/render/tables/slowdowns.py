@@ -97,7 +97,7 @@ def _worst_and_mean(rank: VariantRank) -> tuple[Datum, Datum]:
 def _percent_text(percent: float) -> str:
     """Percent slower; from twice the time on a factor: 1286.2 is 13.9 times."""
     if percent < SLOWDOWN_EDGES[-1]:
-        return f"{percent:.1f}"
+        return f"{percent:.1f}".replace("-", numbers.MINUS)
     return f"{1 + percent / 100:.1f}{numbers.TIMES}"
 
 
@@ -132,7 +132,7 @@ def _datum(findings: Findings, variant: Variant, problem: Problem) -> Datum:
 
 def _comparison_text(slowdown: float, verdict: PairVerdict, winner: Winner, cell: Cell) -> str:
     text = (
-        f"{100 * (1 - slowdown):.1f}\u202f% faster than the best of these"
+        f"{numbers.ratio(1 / slowdown)} faster than the best of these"
         if slowdown < 1
         else f"{slowdown_words(slowdown)} than the best"
     )

@@ -7,6 +7,7 @@ the lowest median, who is not told apart from it, and what the verdict is.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from profiler.findings.answer import answer_of as found_answer
@@ -157,7 +158,7 @@ def _fastest_sentence(findings: Findings) -> Sentence:
     return (
         Part(lead.variant.name, strong=True),
         Part(" is "),
-        Part(f"{1 / lead.ratio:.2f}{numbers.TIMES} faster", strong=True),
+        Part(f"{numbers.ratio(1 / lead.ratio)} faster", strong=True),
         Part(f" than the best of these ({mean}shown at {where})."),
     )
 
@@ -167,6 +168,8 @@ def _overall_sentence(findings: Findings) -> Sentence:
     if row is None:
         return (Part("No variant has a correct and measured result.", strong=True),)
     if baseline is None or row.best is None or row.worst is None or len(row.ratios) < 2:
+        return ()
+    if _has_baseline_alone(findings):
         return ()
     count = len(row.ratios)
     every = row.complete and count == len(findings.problems)
@@ -190,11 +193,17 @@ def _overall_sentence(findings: Findings) -> Sentence:
     )
 
 
+def _has_baseline_alone(findings: Findings) -> bool:
+    """Whether nothing but the baseline has a result."""
+    row = findings.best_rank
+    return row is not None and row.variant == findings.baseline
+
+
 def _largest_sentence(findings: Findings) -> Sentence:
     problem = findings.largest_problem
     if problem is None:
         return ()
-    where = f"At {_largest_words(findings)}{problem.name}"
+    where = f"At {_largest_words(findings, problem)}{problem.name}"
     where += "," if len(findings.problems) > 1 else ""
     first = findings.winners[problem.id]
     shown = findings.rival_winners.get(problem.id, first)
@@ -214,13 +223,27 @@ def _largest_sentence(findings: Findings) -> Sentence:
     )
 
 
-def _largest_words(findings: Findings) -> str:
+def _largest_words(findings: Findings, shown: Problem) -> str:
     """Apposition to the problem that is shown: the largest, or the one that takes longest."""
     if len(findings.problems) == 1:
         return ""
     keys = telling(findings.problems)
-    sizes = any(is_number(problem.params.get(key)) for problem in findings.problems for key in keys)
-    return "the largest problem, " if sizes else "the problem that takes longest, "
+    shown_sizes = _sizes(shown, keys)
+    is_exceeded = any(_exceed(_sizes(other, keys), shown_sizes) for other in findings.problems)
+    is_largest = bool(shown_sizes) and not is_exceeded
+    return "the largest problem, " if is_largest else "the problem that takes longest, "
+
+
+def _sizes(problem: Problem, keys: Iterable[str]) -> dict[str, float]:
+    """Parameters of a problem that are numbers."""
+    values = {key: problem.params.get(key) for key in keys}
+    return {key: value for key, value in values.items() if is_number(value)}
+
+
+def _exceed(sizes: Mapping[str, float], others: Mapping[str, float]) -> bool:
+    """Whether some of these sizes are larger than the others, and none is smaller."""
+    pairs = [(sizes[key], others[key]) for key in sizes.keys() & others.keys()]
+    return any(a > b for a, b in pairs) and all(a >= b for a, b in pairs)
 
 
 def winner_words(findings: Findings, winner: Winner) -> Sentence:
@@ -263,7 +286,7 @@ def _certainty(value: Value, verdict: PairVerdict) -> str:
 def everywhere_sentence(findings: Findings, row: VariantRank | None) -> Sentence:
     """Sentence on the problems that a variant wins, and its slowdown used for all of them."""
     total = 0 if row is None else len(row.planned)
-    if row is None or row.regret is None or total < 2:
+    if row is None or row.regret is None or total < 2 or _has_baseline_alone(findings):
         return ()
     text = f" {contender_words(findings, row)}{_first_elsewhere(findings, row)}"
     if row.covers and row.regret.worst > 1:  # else it has the lowest number everywhere

@@ -14,6 +14,7 @@ from profiler.findings.limits import IDLE_PCT, Limit, LimitKind
 from profiler.findings.ranking import VariantRank
 from profiler.findings.timelines.idle import idle_difference
 from profiler.findings.verdicts import PairVerdict
+from profiler.findings.why.cells import NEAR_ROOF
 from profiler.findings.winners import standing_of
 from profiler.model import Problem, Variant, Verdict
 from profiler.render.words import numbers
@@ -33,10 +34,12 @@ from profiler.render.words.why import (
     limit_kind_words,
     part_words,
     practical_words,
+    roof_parts,
     roof_words,
     signed_time,
 )
 
+_MEMORY_ROOFS = frozenset({"dram", "l2", "l1"})
 _LEAST_SAVED = 0.9
 """Bytes and kernels from this ratio on tell nothing about a difference of times."""
 
@@ -269,7 +272,8 @@ def _why_card(findings: Findings) -> Card:
         or _busy_card(findings)
         or _tail_card(findings)
         or _limit_card(findings, row.variant, problem)
-        or _traffic_card(findings)
+        or _traffic_card(findings, row.variant, problem)
+        or _roof_card(findings, row.variant, problem)
         or _bandwidth_card(findings, row.variant, problem)
     )
     return card or Card(
@@ -282,17 +286,19 @@ def _account_card(findings: Findings) -> Card | None:
     pair = findings.why.answer
     if pair is None or pair.account is None or not pair.account.parts:
         return None
-    account = pair.account
-    along = [part for part in account.parts if part.ns * account.difference_ns > 0]
-    limit = limit_kind_words(pair.first)
-    # One problem is explained, which need not be of the type that the best of all is of.
+    difference = pair.account.difference_ns
+    if pair.roof_account is None:
+        parts = [(part_words(part), part.ns) for part in pair.account.parts]
+    else:
+        parts = roof_parts(pair.roof_account)
+    largest, ns = next((part for part in parts if part[1] * difference > 0), parts[0])
+    # What is explained need not be the leader, nor of the type that the best of all is of.
+    explains_leader = findings.leader and pair.cell.variant == findings.leader.variant
+    of_whom = "" if explains_leader else f" of {pair.cell.variant.name}"
     place = f" at {pair.cell.problem.name}" if len(findings.problems) > 1 else ""
-    against = f"against {pair.against.variant.name}{place}; limited by {limit}"
-    if pair.roof_account is not None:
-        return Card("Why", roof_words(pair.roof_account.name), against)
-    largest = along[0] if along else account.parts[0]
-    times = f"{signed_time(largest.ns)}; in all {signed_time(account.difference_ns)}"
-    return Card("Why", part_words(largest), f"{times} {against}")
+    times = f"{signed_time(ns)}; in all {signed_time(difference)}{of_whom}"
+    against = f"against {pair.against.variant.name}{place}"
+    return Card("Why", largest, f"{times} {against}; limited by {limit_kind_words(pair.first)}")
 
 
 def _busy_card(findings: Findings) -> Card | None:
@@ -304,19 +310,18 @@ def _busy_card(findings: Findings) -> Card | None:
     shares = [numbers.show(100 * unit.busy_share, "%") for unit in units]
     idle = [numbers.show(unit.idle_ns, "ns") for unit in units]
     answer = f"{findings.timelines.device} busy {shares[0]}"
-    against = f"{shares[1]} and {idle[1]} in {difference.against.variant.name}"
+    place = f" at {difference.cell.problem.name}" if len(findings.problems) > 1 else ""
+    against = f"{shares[1]} and {idle[1]} in {difference.against.variant.name}{place}"
     return Card("Why", answer, f"of the time, {idle[0]} idle; {against}")
 
 
 def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
-    """What is near its peak, or the nearest roof; None where neither was counted."""
+    """Card of the unit near its peak, or of the near roof; None without both."""
     limit = limit_at(findings, variant, problem)
     roof = nearest_roof(findings, variant, problem)
     if limit is None or limit.kind is LimitKind.UNKNOWN:
-        if roof is None:
-            return None
-        share = f"{numbers.show(roof[1], '%')} of its roof{_practical(findings, *roof)}"
-        return Card("Why", f"near {roof_words(roof[0])}", f"{share} at {problem.name}")
+        is_near = roof is not None and roof[1] >= 100 * NEAR_ROOF
+        return _roof_card(findings, variant, problem) if is_near else None
     nearest = (
         ""
         if roof is None
@@ -326,6 +331,18 @@ def _limit_card(findings: Findings, variant: Variant, problem: Problem) -> Card 
     if limit.stalls:
         parts.append(f"warps wait for {stall_words(limit.stalls[0].reason)}")
     return Card("Why", _LIMITED[limit.kind], "; ".join(filter(None, parts)))
+
+
+def _roof_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
+    """The nearest roof, and whether it is near; None where none was counted."""
+    roof = nearest_roof(findings, variant, problem)
+    if roof is None:
+        return None
+    share = f"{numbers.show(roof[1], '%')} of its roof{_practical(findings, *roof)}"
+    if roof[1] < 100 * NEAR_ROOF:
+        nearest = f"the nearest, {roof_words(roof[0])}, is at {share} at {problem.name}"
+        return Card("Why", "near no roof", nearest)
+    return Card("Why", f"near {roof_words(roof[0])}", f"{share} at {problem.name}")
 
 
 def _practical(findings: Findings, roof: str, percent: float) -> str:
@@ -348,15 +365,20 @@ def _peaks(limit: Limit) -> str:
     return f"{', '.join(parts)} of peak"
 
 
-def _traffic_card(findings: Findings) -> Card | None:
-    """Bytes and kernels of the best by those of the baseline; None where neither is fewer."""
+def _traffic_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:
+    """Bytes and kernels of the best by those of the baseline; None where neither is fewer.
+
+    Fewer bytes alone explain nothing where a roof of arithmetic is nearer than device memory.
+    """
     ratios = ((DRAM, "the DRAM bytes"), (("kernels",), "the kernels"))
     means = [(mean_ratio(findings, names), what) for names, what in ratios]
     fewer = [f"{numbers.ratio(ratio)} {what}" for ratio, what in means if ratio < _LEAST_SAVED]
-    if not fewer or findings.baseline is None:
+    roof = nearest_roof(findings, variant, problem)
+    by_arithmetic = roof is not None and roof[0] not in _MEMORY_ROOFS
+    if not fewer or findings.baseline is None or (by_arithmetic and len(fewer) == 1):
         return None
-    of_baseline = f"of {findings.baseline.name} (geometric mean)"
-    return Card("Why", fewer[0], "; ".join([*fewer[1:], of_baseline]))
+    of_baseline = f"those of {findings.baseline.name} (geometric mean)"
+    return Card("Why", fewer[0], ", ".join([*fewer[1:], of_baseline]))
 
 
 def _bandwidth_card(findings: Findings, variant: Variant, problem: Problem) -> Card | None:

@@ -22,6 +22,8 @@ _SCALES: dict[str, tuple[tuple[float, str], ...]] = {
     "byte": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1, "B")),
     "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1e6, "MB/s"), (1e3, "kB/s"), (1, "B/s")),
     "GB/s": ((1e3, "TB/s"), (1, "GB/s"), (1e-3, "MB/s")),
+    "op": ((1e12, "Top"), (1e9, "Gop"), (1e6, "Mop"), (1, "op")),
+    "op/s": ((1e12, "Top/s"), (1e9, "Gop/s"), (1e6, "Mop/s"), (1, "op/s")),
     "FLOP": ((1e12, "TFLOP"), (1e9, "GFLOP"), (1e6, "MFLOP"), (1, "FLOP")),
     "TFLOP/s": ((1e3, "PFLOP/s"), (1, "TFLOP/s"), (1e-3, "GFLOP/s"), (1e-6, "MFLOP/s")),
     "Hz": ((1e9, "GHz"), (1e6, "MHz"), (1e3, "kHz"), (1, "Hz")),
@@ -141,6 +143,11 @@ def change(value: float) -> str:
     if 0 < value < _FEWER:
         return f"{_count(rounded(1 / value, 3))}{TIMES} fewer"
     return ratio(value)
+
+
+def signed(value: float) -> str:
+    """Write a difference with its sign and one decimal: `+0.8`."""
+    return f"{value:+.1f}".replace("-", MINUS)
 
 
 def interval(low: float | None, high: float | None, unit: str | None = None) -> str:

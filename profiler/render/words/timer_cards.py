@@ -51,7 +51,8 @@ def _mean_words(timers: TimerComparison, collector: str) -> str:
 
 
 def _why_card(furthest: Furthest | None) -> Card:
-    """The parts of the largest error where they are known, else what timers time beside kernels."""
+    """The parts of the largest error where they are known, else what differs between timers."""
     if furthest is not None and furthest.host:
         return Card("Why", furthest.host, furthest.caches)
-    return Card("Why", "what is timed", "launches, gaps, caches and clocks, beside kernels")
+    detail = "kernels alone, or launches and gaps too; caches and clocks differ"
+    return Card("Why", "what each one times", detail)

@@ -6,8 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 
-from profiler.findings.verdicts import FEWEST_BLOCKS, PairVerdict, Reason
-from profiler.model import Verdict
+from profiler.findings.verdicts import PairVerdict, Reason
+from profiler.model import FEWEST_BLOCKS, Verdict
 from profiler.render.words import numbers
 from profiler.render.words.verdict_words import CSS, ORDER, SYMBOLS, WORDS, word
 

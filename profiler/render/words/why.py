@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from profiler.findings.why import accounts
 from profiler.findings.why.accounts import BYTES, Account, Part, RoofAccount
 from profiler.findings.why.cells import LATENCY, CellWhy, KernelWhy
+from profiler.findings.why.hot_lines import HotLine
 from profiler.findings.why.pairs import PairWhy
 from profiler.model import Verdict
 from profiler.render.words import numbers
@@ -109,8 +110,21 @@ _LIMITS: Mapping[str, str] = {
     "l2": "bandwidth of L2",
     "l1": "bandwidth of L1",
     "fp32": "FP32 arithmetic",
+    "l2_units": "units of L2",
+    "l1_units": "units of L1 and shared memory",
+    "memory_units": "units of the memory system",
+    "issue_slots": "issue slots",
+    "sm_pipes": "pipes of the multiprocessors",
     LATENCY: "latency",
 }
+"""By roof or busy unit."""
+_NOTHING_UNDER = 0.0005
+"""Shares of a roof below it are shown as `0.0 %`, also of a practical one."""
+_MOST_STEM = 24
+"""Longest name of a source file that the console shows whole: some are a hash of 50 letters, which
+leaves no room for the line."""
+_ENDS = 10
+"""Letters at both ends that are left of a longer one: versions differ in the last ones."""
 
 
 def part_words(part: Part) -> str:
@@ -137,19 +151,26 @@ def account_words(account: Account) -> str:
     return ", ".join(parts)
 
 
-def roof_account_words(account: RoofAccount) -> str:
-    """The parts of two kernels under one roof, and how near each is to it."""
-    first, second = account.first, account.second
-    amount = "bytes" if first.unit == BYTES else "operations"
+def roof_parts(account: RoofAccount) -> list[tuple[str, float]]:
+    """Parts of the difference of two kernels under one roof in words, in ns, the largest first."""
+    amount = "bytes" if account.first.unit == BYTES else "operations"
     parts = [
         (account.amount_ns, (f"more {amount}", f"fewer {amount}")),
         (account.share_ns, ("a lower share of the roof", "a higher share of the roof")),
         (account.ceiling_ns, ("a lower roof (clock)", "a higher roof (clock)")),
     ]
-    difference = sum(ns for ns, _ in parts)
+    in_order = sorted(parts, key=lambda part: -abs(part[0]))
+    return [(adds if ns >= 0 else takes, ns) for ns, (adds, takes) in in_order]
+
+
+def roof_account_words(account: RoofAccount) -> str:
+    """The parts of two kernels under one roof, and how near each is to it."""
+    first, second = account.first, account.second
+    parts = roof_parts(account)
+    difference = sum(ns for _, ns in parts)
     words = ", ".join(
-        f"{adds if ns >= 0 else takes} ({signed_time(ns)})"
-        for ns, (adds, takes) in sorted(parts, key=lambda part: -abs(part[0]))
+        f"{name} ({signed_time(ns)})"
+        for name, ns in parts
         if abs(ns) >= _SMALL_UNDER_ROOF * abs(difference)
     )
     shares = [numbers.show(100 * roof.share, "%") for roof in (first, second)]
@@ -244,7 +265,11 @@ def _counted(names: Sequence[str]) -> str:
         for name, count in counts.most_common(_MOST_POOLED)
     ]
     others = len(counts) - len(shown)
-    return ", ".join(shown) + (f" and {others} others" if others else "")
+    return ", ".join(shown) + (f" and {_others(others)}" if others else "")
+
+
+def _others(count: int) -> str:
+    return "another" if count == 1 else f"{count} others"
 
 
 def _not_told(pair: PairWhy) -> str:
@@ -256,27 +281,29 @@ def _not_told(pair: PairWhy) -> str:
 
 
 def limit_words(kernel: KernelWhy) -> str:
-    """Limit of a kernel in words: the nearest roof, or latency with the longest wait."""
+    """Limit of a kernel in words: the nearest roof, a busy unit, or latency with its wait."""
     nearest = kernel.roofs[0] if kernel.roofs else None
-    if kernel.limit != LATENCY and nearest is not None:
+    if nearest is not None and kernel.limit == nearest.name:
         share = numbers.show(100 * nearest.share, "%")
         practical = practical_words(nearest.name, nearest.practical_share)
         return f"{roof_words(nearest.name)}, {share} of its roof{practical}"
-    words = "latency"
-    if kernel.waits:
+    limit = roof_words(kernel.limit)
+    if kernel.busy is not None:
+        limit += f", {numbers.show(100 * kernel.busy.share, '%')} busy"
+    elif kernel.waits:
         wait = kernel.waits[0]
-        words += (
+        limit += (
             f": a warp spends {numbers.show(100 * wait.share, '%')} of its time waiting "
             f"{WAITS.get(wait.reason, wait.reason)}"
         )
     if nearest is not None:
         share = numbers.show(100 * nearest.share, "%")
-        words += f"; nearest roof: {roof_words(nearest.name)}, {share}"
-    return words
+        limit += f"; nearest roof: {roof_words(nearest.name)}, {share}"
+    return limit
 
 
 def roof_words(name: str) -> str:
-    """Name of a roof."""
+    """Name of a roof or of a busy unit."""
     if name.startswith("tensor_"):
         return f"tensor cores ({name.removeprefix('tensor_').upper()})"
     return _LIMITS.get(name, name)
@@ -288,8 +315,8 @@ def plain_kernel_words(roof: str) -> str:
 
 
 def practical_words(roof: str, share: float) -> str:
-    """Share of what a plain kernel reached, in brackets; nothing where that was not measured."""
-    if numbers.is_missing(share):
+    """Share of what a plain kernel reached, in brackets; empty where it is none or not known."""
+    if numbers.is_missing(share) or share < _NOTHING_UNDER:
         return ""
     return f" ({numbers.show(100 * share, '%')} of what {plain_kernel_words(roof)} reached)"
 
@@ -300,6 +327,20 @@ def no_practical_words(measured: Collection[str], faults: Mapping[str, str]) -> 
         named = "; ".join(f"{roof_words(roof)}: {cause}" for roof, cause in faults.items())
         return f"Practical roofs that could not be measured: {named}."
     return "" if measured else "No copy and no matrix product were measured as practical roofs."
+
+
+def no_lines_words(kernel: KernelWhy) -> str:
+    """Reason why no lines are shown where warps wait."""
+    why = "no source page" if kernel.profile.listing is None else "no samples of waiting warps"
+    return f"{why}: which lines wait is not known"
+
+
+def place_words(line: HotLine) -> str:
+    """File and line, or SASS where there is no line; of a long name both ends."""
+    stem, dot, rest = line.place.rpartition(".")
+    if not dot or len(stem) <= _MOST_STEM:
+        return line.place or "SASS"
+    return f"{stem[:_ENDS]}…{stem[-_ENDS:]}{dot}{rest}"
 
 
 def cause_time(ns: float) -> str:
@@ -316,8 +357,7 @@ def limit_kind_words(why: CellWhy) -> str:
     """Limit of the longest kernel of a cell, in two or three words."""
     if not why.kernels:
         return "nothing that was counted"
-    limit = why.kernels[0].limit
-    return limit if limit == LATENCY else roof_words(limit)
+    return roof_words(why.kernels[0].limit)
 
 
 def limit_of_cell(why: CellWhy) -> str:

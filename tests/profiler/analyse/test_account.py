@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.analyse.why import account as accounts
-from profiler.analyse.why.kernel_profiles import KernelProfile, stall_per_issue, stall_per_warp
+from profiler.analyse.why.kernel_profiles import (
+    LATENCY,
+    KernelProfile,
+    stall_per_issue,
+    stall_per_warp,
+)
 
 # Two kernels on one H200 (ncu 2025.3.1): FlashAttention-2 and cuDNN, batch 4, 16 heads, length
 # 4096, head dimension 128, bf16; stall reasons as printed, to two decimals.
@@ -112,6 +117,16 @@ def test_without_a_counter_there_is_no_account(missing):
         lacking = FLASH_STALLS[missing.split("stalled_")[1].split("_per_issue")[0]]
         time = accounts.kernel_time(less)
         assert time.residual > 1 or lacking < 0.02
+
+
+def test_without_a_reason_that_ncu_counts_there_is_no_account():
+    """The parts of the others were once told in its place, as of several passes."""
+    values = {**FLASH, LATENCY: sum(FLASH_STALLS.values())}
+    others = {reason: cycles for reason, cycles in FLASH_STALLS.items() if reason != "wait"}
+    complete, lacking = profile(values, FLASH_STALLS), profile(values, others)
+    assert accounts.kernel_time(complete) is not None
+    assert accounts.kernel_time(lacking) is None
+    assert lacking.latency == complete.latency, "shares of waits are of all of the time"
 
 
 def test_kernels_that_one_side_alone_launches_stand_with_their_durations():

@@ -240,3 +240,12 @@ def test_nothing_is_handed_on_where_no_more_is_moved_than_is_needed(
 def test_without_stated_or_counted_bytes_nothing_is_claimed_of_several_kernels() -> None:
     assert unfused(launches(2e9, 2e9)) is None
     assert unfused(launches(2e9, math.nan), LEAST_BYTES) is None
+
+
+def test_comparisons_of_floats_are_no_integer_arithmetic() -> None:
+    """Row maxima of a softmax were once told as addresses and loops."""
+    for opcode in ("FMNMX", "FSETP.GT.AND", "HMNMX2", "DSETP.LT.AND", "VHMNMX"):
+        floats = kernel(Planted(rows={opcode: {"executed": 2e5}}))
+        assert "integer_arithmetic" not in shares(floats), opcode
+    integers = kernel(Planted(rows={"ISETP.GE.AND": {"executed": 2e5}}))
+    assert shares(integers)["integer_arithmetic"] > LARGE

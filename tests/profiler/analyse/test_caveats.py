@@ -4,9 +4,17 @@ import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
 
-from profiler.analyse.verdicts import FEWEST_BLOCKS
 from profiler.findings.caveats import caveats
-from profiler.model import BuildResult, Cell, CellStatus, Environment, Outcome, Problem, Variant
+from profiler.model import (
+    FEWEST_BLOCKS,
+    BuildResult,
+    Cell,
+    CellStatus,
+    Environment,
+    Outcome,
+    Problem,
+    Variant,
+)
 from profiler.notices import NoticeKind, text
 
 CELLS = tuple(make_cell(variant, problem) for problem in ("p", "q") for variant in ("a", "b", "c"))

@@ -7,8 +7,8 @@ import pandas as pd
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from profiler.analyse.verdicts import COLUMNS, FEWEST_BLOCKS, Reason, compare, still_in_the_race
-from profiler.model import Verdict
+from profiler.analyse.verdicts import COLUMNS, Reason, compare, still_in_the_race
+from profiler.model import FEWEST_BLOCKS, Verdict
 
 FLIPPED = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
 

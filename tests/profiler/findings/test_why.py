@@ -18,6 +18,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary
 from profiler.findings.verdicts import PairVerdicts
+from profiler.findings.why.cells import LATENCY
 from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
@@ -61,6 +62,13 @@ def test_the_answer_is_explained_where_a_difference_is_shown() -> None:
     answer = findings.why.answer
     assert answer is not None
     assert answer.cell.problem == findings.largest_problem
+    # Its L2 is 97 % busy with single sectors, at 37 % of its bandwidth: that is no latency.
+    assert (answer.second.kernels[0].limit, answer.first.kernels[0].limit) == (
+        "l2_units",
+        LATENCY,
+    )
+    # 0.2 of 258 µs: other integer arithmetic went with nothing.
+    assert [change.name for change in answer.causes] == ["uncoalesced_loads"]
     tie = dataclasses.replace(answer.verdict, verdict=Verdict.SAME)
     verdicts = {**findings.verdicts.by_pair, (answer.cell.id, answer.against.id): tie}
     tied = dataclasses.replace(findings, verdicts=PairVerdicts(verdicts))

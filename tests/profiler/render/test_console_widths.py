@@ -27,6 +27,7 @@ from profiler.importers.timelines import read_timelines
 from profiler.model import BuildResult, KernelFacts, Plan, TunedConfig, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
+from profiler.render.console.plan import plan_table
 from profiler.render.console.runs import comparison_tables
 from profiler.render.console.terminal import columns, table
 from profiler.render.import_timeline import timeline_part, timelines_console
@@ -82,7 +83,7 @@ def timeline() -> Printed:
 
 def plan() -> Printed:
     made: Plan = make_report(variant_count=4).plan
-    shown = console.plan_table(made, launch_counts(made), launches_note(made))
+    shown = plan_table(made, launch_counts(made), launches_note(made))
     return Printed(shown, tuple(problem.name for problem in made.problems))
 
 

@@ -111,7 +111,10 @@ def test_a_reference_is_never_best_and_may_be_ahead(tuned: Report, tuning: Findi
     assert apart.best != best
     (row,) = [row for row in whole_heat(apart).rows if row.name == best.name]
     assert row.data[0].raw is None
-    assert any(one.css == "ahead" and "-" in one.text for one in row.data)
+    ahead = [datum for datum in row.data if datum.css == "ahead"]
+    assert ahead
+    assert all(datum.text.startswith("\u2212") for datum in ahead)
+    assert all("\u00d7 faster than the best of these" in datum.title for datum in ahead)
     assert best.name not in [row.name for row in single_choice_rows(apart)]
 
 

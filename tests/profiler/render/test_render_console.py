@@ -13,6 +13,7 @@ from profiler.findings.findings import Findings
 from profiler.model import BuildResult, CellStatus, KernelFacts, Outcome, Plan, Problem, Variant
 from profiler.render.console import lists
 from profiler.render.console import tables as console
+from profiler.render.console.plan import plan_table
 from profiler.render.console.terminal import plain
 from profiler.render.words import numbers
 from profiler.run_folder.load.report import Report
@@ -25,8 +26,8 @@ def shown(table: RenderableType, width: int = 200) -> str:
     return stream.getvalue()
 
 
-def plan_table(plan: Plan) -> RenderableType:
-    return console.plan_table(plan, launch_counts(plan), launches_note(plan))
+def table_of(plan: Plan) -> RenderableType:
+    return plan_table(plan, launch_counts(plan), launches_note(plan))
 
 
 def test_summary_has_best_top_failures_and_answer(findings: Findings) -> None:
@@ -75,7 +76,7 @@ def test_build_table_shows_facts_states_and_errors() -> None:
 
 
 def test_plan_table_counts_cells_exclusions_and_visits(report: Report) -> None:
-    text = shown(plan_table(report.plan), 240)
+    text = shown(table_of(report.plan), 240)
     assert "softmax: 408 cells, seed 42" in text
     assert "a row does not fit into <shared> memory" in text
     assert "36" in text
@@ -125,13 +126,13 @@ def plan_of(count: int) -> Plan:
 def test_titles_stay_on_one_line(count: int) -> None:
     plan = dataclasses.replace(plan_of(count), experiment="some-experiment", seed=123456789)
     title = f"some-experiment: {2 * count} cells, seed 123456789"
-    assert title in shown(plan_table(plan), 100).splitlines()[0]
+    assert title in shown(table_of(plan), 100).splitlines()[0]
 
 
 def test_many_problems_are_told_by_their_values() -> None:
-    few = shown(plan_table(plan_of(4)))
+    few = shown(table_of(plan_of(4)))
     assert "n=1,kind=half" in few
-    many = shown(plan_table(plan_of(40)))
+    many = shown(table_of(plan_of(40)))
     assert "n=1,kind=half" not in many
     assert "n = 0, 1, 2," in many
     assert "kind = half, float" in many

@@ -22,7 +22,7 @@ def test_heat_classes_are_symmetric(ratio: float, expected: str) -> None:
 def test_a_scale_of_colours_fits_its_numbers_and_says_where_it_is_clipped() -> None:
     near = scale_of([0.99, 1.0, 1.2])
     assert near.step(1.2) == 5, "a fifth is far, where nothing else is further"
-    assert near.legend == ((-1, "<1.00"), (0, "1"), (1, ">1.00"), (2, ">1.02"),
+    assert near.legend == ((-1, "<0.996"), (0, "1"), (1, ">1.004"), (2, ">1.02"),
                            (3, ">1.04"), (4, ">1.09"), (5, ">1.16"))  # fmt: skip
     assert not near.clipped
     far = scale_of([*[0.5] * 30, 0.01, 0.9])

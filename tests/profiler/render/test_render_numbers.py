@@ -4,6 +4,8 @@ import math
 
 import pytest
 
+from profiler.metrics.labels import labels
+from profiler.render.tables.rows import with_unit
 from profiler.render.words import numbers
 
 SPACE = "\u202f"
@@ -28,6 +30,7 @@ SPACE = "\u202f"
         (285_601.4, "cycle", f"285{SPACE}601"),
         (0.05321, "warp/issue", "0.05321"),
         (1.973, "GHz", f"1.973{SPACE}GHz"),
+        (370.6e12, "op/s", f"370.6{SPACE}Top/s"),
     ],
 )
 def test_shows_the_prefix_that_reads_best(value: float, unit: str, text: str) -> None:
@@ -38,6 +41,14 @@ def test_shows_the_prefix_that_reads_best(value: float, unit: str, text: str) ->
 def test_missing_is_a_dash_and_never_zero(value: float | None) -> None:
     assert numbers.show(value, "ns") == "\u2013"
     assert numbers.ratio(value) == "\u2013"
+
+
+def test_a_metric_called_by_its_unit_has_no_other_unit_in_its_head() -> None:
+    """A column of GFLOP/s was once called TFLOP/s (GFLOP/s)."""
+    rate, cycles = labels(("tflops", "cycles"))
+    assert with_unit(rate, "GFLOP/s") == "GFLOP/s"
+    assert with_unit(rate, "TFLOP/s") == "TFLOP/s"
+    assert with_unit(cycles, "M cycle") == "Cycles (M cycle)"
 
 
 def test_ratios_and_intervals() -> None:

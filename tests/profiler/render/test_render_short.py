@@ -30,6 +30,15 @@ def test_the_table_has_the_best_of_each_problem_and_the_baseline(findings):
         assert rows[0][1].startswith(winner)
 
 
+def test_behind_a_faster_baseline_nothing_is_called_the_best(findings):
+    names = [row[1] for row in short_table(findings).rows]
+    assert any(name.endswith(" (leader)") for name in names)
+    led = find(make_report(variant_count=34, baseline=findings.best.id))
+    names = [row[1] for row in short_table(led).rows]
+    assert any(name.endswith(" (first of the rest)") for name in names)
+    assert not any("(best)" in name for name in names)
+
+
 def test_markdown_is_what_it_looks_like(findings):
     text = run_markdown(findings)
     rows = [line for line in text.splitlines() if line.startswith("|")]

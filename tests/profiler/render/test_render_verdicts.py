@@ -23,6 +23,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.values import FINAL
 from profiler.findings.verdicts import NO_VERDICT, PairVerdict
+from profiler.findings.winners import leader_of
 from profiler.model import Outcome, SessionKind, Verdict
 from profiler.planning.page_kinds import PAGE_KINDS
 from profiler.render.console import tables as console
@@ -187,7 +188,7 @@ def test_a_final_speaks_where_both_were_in_it(again: Findings, measured_again: R
     assert findings.against_baseline[winner.id].ratio == pytest.approx(pair.ratio)
     value = findings.value(winner, "duration_ns")
     assert (value.ratio, value.source) == (pair.ratio, FINAL)
-    before = findings.block_value(winner, "duration_ns")
+    before = findings.block_value(winner)
     assert before.ratio != pair.ratio
     assert before.median != value.median
     assert "in the confirmation" in say(again)
@@ -267,6 +268,25 @@ def test_a_variant_that_left_the_race_does_not_win() -> None:
     findings = find(without(report, samples=early, summary=summary))
     (winner,) = findings.winners.values()
     assert winner.cell != quitter
+
+
+def test_a_final_with_nothing_right_but_the_baseline_decides_nothing(again: Findings) -> None:
+    """A recheck that found the finalists wrong once left the baseline ahead of faster ones."""
+    problem = again.problems[0].id
+    measured = [
+        (cell, again.value(cell, "duration_ns"))
+        for cell in again.correct_cells.values()
+        if cell.problem.id == problem
+    ]
+    left = [
+        (cell, value)
+        for cell, value in measured
+        if cell.variant == again.baseline or value.source != FINAL
+    ]
+    fastest = min(left, key=lambda pair: pair[1].median)[0]
+    assert fastest.variant != again.baseline
+    assert leader_of(left, again.baseline) == fastest
+    assert leader_of(measured, again.baseline) == again.winners[problem].cell
 
 
 # ---- named baselines -----------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from profiler.render.tables import rows as tables
 from profiler.render.tables.samples import CellSamples
 from profiler.render.tables.why import why
 from profiler.render.words import answer
+from profiler.render.words import cards as cards_module
 from profiler.render.words.answer import sentences
 from profiler.render.words.cards import cards, doubts
 from profiler.render.words.method import method
@@ -125,6 +126,31 @@ def test_cards_say_what_was_not_collected() -> None:
     found = cards(find(without(full, summary=timing, metrics=("duration_ns",))))
     assert found[3].answer == "not explained"
     assert "docs/explain.md" in found[3].detail
+
+
+@pytest.mark.parametrize(
+    ("roof", "saved", "expected"),
+    [
+        (("l2", 9.1), (0.6, 0.5), "0.600x the DRAM bytes: 0.500x the kernels, those of torch"),
+        (("tensor_bf16", 43.1), (0.85, 1.0), "near no roof: the nearest, tensor cores (BF16), is"),
+        (("dram", 87.8), (0.6, 0.5), "near bandwidth of device memory: 87.8 % of its roof"),
+    ],
+)
+def test_no_roof_is_called_near_that_is_not(
+    findings: Findings,
+    monkeypatch: pytest.MonkeyPatch,
+    roof: tuple[str, float],
+    saved: tuple[float, float],
+    expected: str,
+) -> None:
+    """A roof at 9.1 % was once called near; fewer bytes explain nothing under one of arithmetic."""
+    ratios = iter(saved)
+    monkeypatch.setattr(cards_module, "limit_at", lambda *_: None)
+    monkeypatch.setattr(cards_module, "nearest_roof", lambda *_: roof)
+    monkeypatch.setattr(cards_module, "mean_ratio", lambda *_: next(ratios))
+    *_, card = cards(findings)
+    text = f"{card.answer}: {card.detail}".replace("\u202f", " ").replace("\u00d7", "x")
+    assert text.startswith(expected)
 
 
 def test_heat_map_shows_failures_and_what_was_not_measured(findings: Findings) -> None:
@@ -382,7 +408,7 @@ def test_a_confirmed_cell_has_its_timing_blocks_too(findings: Findings) -> None:
     assert cells
     for cell in cells:
         value = confirmed.value(cell, "duration_ns")
-        blocks = confirmed.block_value(cell, "duration_ns")
+        blocks = confirmed.block_value(cell)
         assert value.source == "final"
         assert details.timing_blocks(confirmed, cell) == (blocks.median, blocks.n)
     assert not any(details.timing_blocks(findings, cell) for cell in findings.distinct_cells)
@@ -552,17 +578,21 @@ def test_winners_of_many_lost_problems_are_counted(
     assert f"(elsewhere: {counted})" in say(findings)
 
 
+def unmeasured(report: Report, cells: set[str]) -> Report:
+    """The report as it would be had these cells not been measured."""
+    statuses = {
+        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
+        for name, status in report.statuses.items()
+    }
+    summary = report.summary[~report.summary["cell"].isin(cells)]
+    samples = report.samples[~report.samples["cell"].isin(cells)]
+    return dataclasses.replace(report, statuses=statuses, summary=summary, samples=samples)
+
+
 def test_problems_that_nobody_measured_are_not_all() -> None:
     whole = make_report(variant_count=6)
     gone = whole.plan.cells[0].problem.id
-    cells = {cell.id for cell in whole.plan.cells if cell.problem.id == gone}
-    statuses = {
-        name: CellStatus(name, Outcome.NOT_MEASURED) if name in cells else status
-        for name, status in whole.statuses.items()
-    }
-    summary = whole.summary[~whole.summary["cell"].isin(cells)]
-    samples = whole.samples[~whole.samples["cell"].isin(cells)]
-    part = dataclasses.replace(whole, statuses=statuses, summary=summary, samples=samples)
+    part = unmeasured(whole, {cell.id for cell in whole.plan.cells if cell.problem.id == gone})
     assert "Over all 12 problems" in say(find(whole))
     assert "Over the 11 problems" in say(find(part))
 
@@ -570,6 +600,33 @@ def test_problems_that_nobody_measured_are_not_all() -> None:
 def test_among_problems_of_different_kinds_none_is_the_largest() -> None:
     kinds = tuple(Problem(name, f"op={name}", {"op": name}) for name in ("sum", "max"))
     assert "At the problem that takes longest, " in say(find(make_report(3, kinds)))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ([{"n": 64}, {"n": 128}], "At the problem that takes longest, n=64"),
+        ([{"n": 128}, {"n": 64}], "At the largest problem, n=128"),
+        ([{"n": 128, "batch": 1}, {"n": 64, "batch": 16}], "At the largest problem, 128 \u00d7 1"),
+    ],
+)
+def test_only_a_problem_that_none_exceeds_is_called_the_largest(monkeypatch, sizes, words) -> None:
+    """The first problem of each pair takes longer."""
+    named = [(",".join(f"{key}={value}" for key, value in size.items()), size) for size in sizes]
+    report = make_report(3, tuple(Problem(name, name, size) for name, size in named))
+    findings = find(report)
+    first = property(lambda itself: itself.problems[0])
+    monkeypatch.setattr(type(findings), "largest_problem", first)
+    assert words in say(findings)
+
+
+def test_the_baseline_alone_is_not_compared_with_itself() -> None:
+    report = make_report(variant_count=6)
+    others = {cell.id for cell in report.plan.cells if cell.variant.id != report.plan.baseline}
+    text = say(find(unmeasured(report, others)))
+    assert "torch" in text
+    assert "the time of torch" not in text
+    assert "lowest number" not in text
 
 
 def test_the_card_counts_every_unclear_problem_and_gives_the_most_common_reason() -> None:

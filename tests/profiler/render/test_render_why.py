@@ -13,6 +13,7 @@ from explained_runs import answer_pair, softmax_findings, with_verdict
 from synthetic_report import HOSTILE, make_report, without
 
 from profiler.analyse.why.account import Account, Part
+from profiler.analyse.why.busy_units import BUSY_UNITS, BusyUnit
 from profiler.analyse.why.causes import CAUSES, UNFUSED
 from profiler.analyse.why.kernel_profiles import CellProfile, KernelProfile
 from profiler.analyse.why.sass_classes import CLASSES
@@ -20,6 +21,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.why.cells import CellWhy
 from profiler.findings.why.document import explain_document
+from profiler.findings.why.find import RunWhy
 from profiler.findings.why.pairs import PairWhy
 from profiler.metrics.catalogue import STALL_CAUSES, TENSOR_TYPES
 from profiler.model import Verdict
@@ -28,6 +30,7 @@ from profiler.render.page import render_page
 from profiler.render.tables.explained import explained
 from profiler.render.words import numbers
 from profiler.render.words import why as words
+from profiler.render.words.cards import cards
 
 ROOT = Path(__file__).parents[3]
 
@@ -72,7 +75,7 @@ def test_every_class_of_instructions_has_words() -> None:
     assert tuple(words.CLASSES) == CLASSES
 
 
-@pytest.mark.parametrize("roof", ["dram", "l2", "l1", "fp32"])
+@pytest.mark.parametrize("roof", ["dram", "l2", "l1", "fp32", *BUSY_UNITS])
 def test_every_roof_has_words(roof: str) -> None:
     assert words.roof_words(roof) != roof
 
@@ -156,6 +159,29 @@ def test_under_a_roof_parts_that_are_next_to_nothing_are_left_out(pair: PairWhy)
     )
 
 
+def test_nothing_of_a_roof_is_nothing_of_a_practical_one() -> None:
+    assert plain(words.practical_words("dram", 0.5)) == " (50.0 % of what a copy reached)"
+    assert words.practical_words("dram", 0.0001) == words.practical_words("dram", math.nan) == ""
+
+
+def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair: PairWhy) -> None:
+    """Under one roof it once named the roof twice and no number."""
+    assert plain_card(findings) == (
+        "a higher share of the roof: -47.61 µs; in all -49.28 µs against torch; limited by "
+        "bandwidth of device memory"
+    )
+    other = dataclasses.replace(pair.cell.variant, id="other", name="vector-b256-r1-v8")
+    cell = dataclasses.replace(pair.cell, variant=other)
+    of_other = dataclasses.replace(findings)
+    vars(of_other)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, cell=cell),))
+    assert "in all -49.28 µs of vector-b256-r1-v8 against torch" in plain_card(of_other)
+
+
+def plain_card(findings: Findings) -> str:
+    *_, card = cards(findings)
+    return plain(f"{card.answer}: {card.detail}")
+
+
 def test_an_account_that_goes_the_other_way_than_the_verdict_says_so(pair: PairWhy) -> None:
     note = "That is not the direction of the verdict"
     assert note in words.why_sentence(with_verdict(pair, Verdict.SLOWER))
@@ -214,6 +240,12 @@ def test_a_roof_limits_from_its_share_on_and_else_latency(pair: PairWhy) -> None
     latency = words.limit_words(dataclasses.replace(kernel, roofs=kernel.roofs[1:]))
     assert latency.startswith("latency: a warp spends 67.4")
     assert "waiting for global or local memory; nearest roof: bandwidth of L2" in latency
+    busy = dataclasses.replace(kernel, roofs=kernel.roofs[1:], busy=BusyUnit("l2_units", 0.971))
+    assert plain(words.limit_words(busy)) == (
+        "units of L2, 97.1 % busy; nearest roof: bandwidth of L2, 39.7 %"
+    )
+    near = dataclasses.replace(busy, roofs=kernel.roofs)
+    assert words.limit_words(near) == words.limit_words(kernel), "a roof says more"
     assert words.limit_of_cell(CellWhy("cell", ())) == "nothing was counted"
     two = CellWhy("cell", (kernel, kernel))
     assert words.limit_of_cell(two).startswith("its longest kernel of 2 (50.0")
@@ -275,9 +307,32 @@ def test_without_a_source_page_the_tree_ends_one_level_earlier(
     findings: Findings, pair: PairWhy
 ) -> None:
     (kernel,) = pair.first.kernels
-    bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, lines=()),))
-    text = explain_text(findings, pair.cell, bare, None)
-    assert "no source page: which lines wait is not known" in text
+    for listing, reason in (
+        (None, "no source page"),
+        (kernel.profile.listing, "no samples of waiting warps"),
+    ):
+        profile = dataclasses.replace(kernel.profile, listing=listing)
+        bare = CellWhy(pair.cell.id, (dataclasses.replace(kernel, profile=profile, lines=()),))
+        text = explain_text(findings, pair.cell, bare, None)
+        assert f"  {reason}: which lines wait is not known" in text
+
+
+def test_a_name_of_a_file_leaves_room_for_the_line(findings: Findings, pair: PairWhy) -> None:
+    (kernel,) = pair.first.kernels
+    generated = f"/generated/{'c' * 30}{'d' * 22}.py"
+    line = dataclasses.replace(kernel.lines[0], file=generated, line=28)
+    named = CellWhy(pair.cell.id, (dataclasses.replace(kernel, lines=(line,)),))
+    text = explain_text(findings, pair.cell, named, None)
+    assert f"{'c' * 10}…{'d' * 10}.py:28  [for global or local memory]  value[k][i] = ins" in text
+
+
+def test_where_this_pair_shows_no_difference_the_one_that_does_is_named(
+    findings: Findings, pair: PairWhy
+) -> None:
+    same = with_verdict(pair, Verdict.SAME)
+    text = explain_text(findings, pair.cell, pair.first, same)
+    assert "A difference was explained at 16384 \u00d7 8192 float32: --problem" in text
+    assert "A difference was explained" not in explain_text(findings, pair.cell, pair.first, pair)
 
 
 # ---- the page ------------------------------------------------------------------------------------
@@ -299,6 +354,9 @@ def test_the_page_has_the_account_the_causes_and_the_tree(
     captions = [caption.text_content() for caption in why.xpath(".//caption")]
     for start in ("Where the difference is", "Roofs", "What a warp waits for", "Where it waits"):
         assert any(caption.startswith(start) for caption in captions), start
+    (advice, *_) = why.xpath('.//table[caption[starts-with(., "What ncu\'s rules say")]]//tr[td]')
+    assert advice.xpath("td")[-1].text_content() in ("global", "local")
+    assert "Top" in text, "operations have a unit"
     limits = [summary.text_content() for summary in why.xpath(".//summary")]
     for cell in findings.why.cells.values():
         assert any(words.limit_of_cell(cell) in summary for summary in limits)
