@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
@@ -97,14 +97,14 @@ class Arithmetic:
             return _value(self._root, values)
         except ZeroDivisionError:
             raise ExpressionError(f"'{self.text}' divides by zero") from None
-        except (TypeError, OverflowError) as error:
+        except OverflowError as error:
             raise ExpressionError(f"'{self.text}': {error}") from None
 
     def number(self, values: Mapping[str, Value]) -> int | float:
         """Value as a finite number, true as 1; raises ExpressionError where it is none."""
         value = self.value(values)
         if not isinstance(value, int | float) or not math.isfinite(value):
-            raise ExpressionError(f"'{self.text}' is {value!r}, which is no number")
+            raise ExpressionError(f"'{self.text}' is {_shown(value)}, which is no number")
         return int(value) if isinstance(value, bool) else value
 
     def whole(self, values: Mapping[str, Value]) -> int:
@@ -222,10 +222,18 @@ def _value(node: ast.expr, values: Mapping[str, Value]) -> Value:
         case ast.Constant(value=str() | int() | float() as constant):
             return constant
         case ast.Call(func=ast.Name(id=name), args=arguments):
-            return FUNCTIONS[name](*(_value(argument, values) for argument in arguments))
+            return _called(name, [_value(argument, values) for argument in arguments])
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return _value(body if _value(test, values) else orelse, values)
     return _combined(node, values)
+
+
+def _called(name: str, arguments: Sequence[Value]) -> Value:
+    try:
+        return FUNCTIONS[name](*arguments)
+    except TypeError:
+        shown = ", ".join(map(_shown, arguments))
+        raise ExpressionError(f"{name}({shown}) has no value: too few, or no numbers") from None
 
 
 def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
@@ -233,7 +241,7 @@ def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
         case ast.BinOp(left=left, op=op, right=right):
             return _calculated(op, _value(left, values), _value(right, values))
         case ast.UnaryOp(op=op, operand=operand):
-            return SIGNS[type(op)](_value(operand, values))
+            return _signed(op, _value(operand, values))
         case ast.Compare():
             return _compared(node, values)
         case ast.BoolOp(op=op, values=operands):
@@ -248,13 +256,24 @@ def _combined(node: ast.expr, values: Mapping[str, Value]) -> Value:
 
 def _calculated(op: ast.operator, left: Value, right: Value) -> Value:
     if any(isinstance(side, str) or side is None for side in (left, right)):
-        raise ExpressionError(f"cannot calculate with {left!r} and {right!r}")
+        raise ExpressionError(f"cannot calculate with {_shown(left)} and {_shown(right)}")
     if isinstance(op, ast.Pow) and _bits(left) * abs(right) > MAX_BITS:  # type: ignore[arg-type]
         raise ExpressionError(f"{left} ** {right} is too large")
     result = OPERATORS[type(op)](left, right)
     if _bits(result) > MAX_BITS or isinstance(result, complex):
         raise ExpressionError(f"a result of {left} and {right} is too large, or no number")
     return result
+
+
+def _shown(value: Value) -> str:
+    """A value as an experiment file has it."""
+    return "null" if value is None else repr(value)
+
+
+def _signed(op: ast.unaryop, value: Value) -> Value:
+    if not isinstance(op, ast.Not) and (isinstance(value, str) or value is None):
+        raise ExpressionError(f"cannot calculate with {_shown(value)}")
+    return SIGNS[type(op)](value)
 
 
 def _bits(value: Value) -> int:
@@ -268,7 +287,11 @@ def _compared(node: ast.Compare, values: Mapping[str, Value]) -> bool:
         return MEMBERSHIPS[type(node.ops[0])](left, members)
     for op, other in zip(node.ops, node.comparators, strict=True):
         right = _value(other, values)
-        if not COMPARISONS[type(op)](left, right):
+        try:
+            holds = COMPARISONS[type(op)](left, right)
+        except TypeError:
+            raise ExpressionError(f"cannot compare {_shown(left)} with {_shown(right)}") from None
+        if not holds:
             return False
         left = right
     return True

@@ -617,20 +617,20 @@ def export_space(
 
 @app.command("export-results")
 def export_results(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN", help="A run folder or a recording.")],
+    run_folder: Run,
     out: Annotated[
         Path, typer.Option("--out", "-o", metavar="Y_T4.json.gz", help="The file to write.")
     ],
     problem: Annotated[
         str | None, typer.Option("--problem", metavar="NAME", help="Of several problems, this one.")
     ] = None,
+    reports: Reports = DEFAULT_OUT,
 ) -> None:
     """Write what a run measured at a problem as results of a tuning (T4)."""
     from profiler.commands.exporting import ExportResultsRequest, write_run_results
 
-    raise typer.Exit(
-        write_run_results(ExportResultsRequest(run_folder=run_folder, out=out, problem=problem))
-    )
+    request = ExportResultsRequest(run_folder=run_folder, out=out, problem=problem, reports=reports)
+    raise typer.Exit(write_run_results(request))
 
 
 @app.command()
@@ -754,9 +754,9 @@ def _own_fault() -> NoReturn:
     sys.exit(int(ExitCode.OWN_FAULT))
 
 
-_COLLECT_AFTER = 100_000
-"""Objects between two looks for garbage: a process that ends after one command makes little, and
-with Python's own 700 the looks take a tenth of the time of a large report."""
+_COLLECT_AFTER = 1_000_000
+"""Objects between two looks for garbage: a process that ends after one command makes little. With
+Python's own 700 the looks take a tenth of the time of a large report, with 100,000 a fiftieth."""
 
 
 def main() -> None:

@@ -12,6 +12,8 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
+from operator import is_
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -77,24 +79,33 @@ class _Walk:
         return made
 
     def _inside(self, value: Any) -> Any:
+        kind: type = type(value)
+        names = _field_names(kind)
+        if names is not None:
+            return self._dataclass(value, names)
         if isinstance(value, Mapping):
             pairs = [(self.of(key), self.of(item)) for key, item in value.items()]
             return value if _same(value.items(), pairs) else dict(pairs)
         if isinstance(value, list | tuple) and not hasattr(value, "_fields"):
             items = [self.of(item) for item in value]
-            return value if all(map(_is, value, items)) else type(value)(items)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return self._dataclass(value)
+            return value if all(map(is_, value, items)) else type(value)(items)
         return self._leaf(value)
 
-    def _dataclass(self, value: Any) -> Any:
-        names = [field.name for field in dataclasses.fields(value) if field.init]
+    def _dataclass(self, value: Any, names: tuple[str, ...]) -> Any:
         changed = {
             name: made
             for name in names
-            if (made := self.of(getattr(value, name))) is not getattr(value, name)
+            if (made := self.of(item := getattr(value, name))) is not item
         }
         return dataclasses.replace(value, **changed) if changed else value
+
+
+@cache
+def _field_names(kind: type) -> tuple[str, ...] | None:
+    """Names of the fields that a dataclass is made of; None of other types."""
+    if not dataclasses.is_dataclass(kind):
+        return None
+    return tuple(field.name for field in dataclasses.fields(kind) if field.init)
 
 
 def _same(items: Any, pairs: list[tuple[Any, Any]]) -> bool:
@@ -102,7 +113,3 @@ def _same(items: Any, pairs: list[tuple[Any, Any]]) -> bool:
         key is new_key and item is new_item
         for (key, item), (new_key, new_item) in zip(items, pairs, strict=True)
     )
-
-
-def _is(first: object, second: object) -> bool:
-    return first is second

@@ -192,6 +192,9 @@ class Experiment:
             raise ExperimentError(f"{self.name} has no inputs: mark a function with @….inputs")
         if not self.variants:
             raise ExperimentError(f"{self.name} has no variants: mark functions with @….variant")
+        if self.problems is None:
+            for key in difflib.get_close_matches("problems", self.fields, n=1):
+                raise ExperimentError(f"{key}: unknown key; did you mean 'problems'?")
         problems = None if self.problems is None else plain(self.problems, "problems")
         _check_inputs(self.functions["inputs"], problems)
         return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -73,6 +74,11 @@ class FunctionWorkload:
         with device:
             inputs = self._called("inputs", named)
             outputs = self._called("outputs", named) if "outputs" in self._functions else ()
+        if inputs is None:
+            name = getattr(self._functions["inputs"], "__name__", "inputs")
+            raise TypeError(
+                f"{name} returns nothing: return the inputs as an array, a tuple or a mapping"
+            )
         by_name = dict(inputs) if isinstance(inputs, Mapping) else {}
         positional = () if isinstance(inputs, Mapping) else _as_tuple(inputs)
         return Arguments(positional, by_name, _as_tuple(outputs))
@@ -122,7 +128,14 @@ class FunctionWorkload:
         return function(**accepted(function, named))
 
     def _amount(self, role: str) -> Callable[[Parameters], float | None] | None:
-        return partial(self._called, role) if role in self._functions else None
+        return partial(self._counted, role) if role in self._functions else None
+
+    def _counted(self, role: str, problem: Parameters) -> float | None:
+        """FLOPs or bytes of a problem; raises ValueError for what is no count."""
+        count = self._called(role, problem)
+        if count is not None and not 0 <= float(count) < math.inf:
+            raise ValueError(f"the function of {role} returns {count!r}, which is no count")
+        return None if count is None else float(count)
 
 
 class NoReferenceError(Exception):

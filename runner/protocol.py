@@ -224,6 +224,8 @@ LAUNCH_FACTS = ("compile_seconds", "buffer_bytes", "peak_bytes")
 allocates in all and at one time."""
 
 STAMPS_FILE = "stamps.jsonl"
+STAMPS_END = 5
+"""Place of the time at the end among the words of a group (`profiler/timeline.cuh`)."""
 """Beside the journal, as `<name>.gz`: what visits of `in_kernel` recorded, a line for each."""
 
 _GZIP = 16 + zlib.MAX_WBITS
@@ -385,7 +387,7 @@ _READ_JOURNALS = 16
 
 @dataclass(frozen=True)
 class JournalContent:
-    """What a journal holds; its records are shared, and nobody changes them."""
+    """Content of a journal; its records are shared, and nobody changes them."""
 
     records: tuple[dict[str, Any], ...]
     skipped: int

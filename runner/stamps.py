@@ -22,8 +22,6 @@ _PREFIX = "profiler_timeline"
 _TEXTS = ("activities", "groups", "operations")
 """Functions that give names; a kernel may lack the last two."""
 _SIZES = 5
-_END = 5
-"""Place of the two words of globaltimer at the end of a group."""
 
 
 class StampBuffer:
@@ -93,7 +91,10 @@ class StampedVisits:
             launch()
             self._device.wait()
         content = buffer.content()
-        if not any(any(words[_END : _END + 2]) for *_, words in content["written"]):
+        if not any(
+            any(words[protocol.STAMPS_END : protocol.STAMPS_END + 2])
+            for *_, words in content["written"]
+        ):
             raise RuntimeError("none of its warpgroups wrote a beginning and an end")
         line = {"cell": visit.cell, "block": visit.block, "arm": visit.arm, **content}
         # Each visit is a gzip member: whatever ends the process, those before it can be read.

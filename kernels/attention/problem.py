@@ -19,7 +19,7 @@ ELEMENT_BYTES = 2
 HEADS = 16
 HEAD_DIM = 128
 DTYPE = "BF16"
-"""Of problems and variants that name none."""
+"""Heads, head dimension and type of problems and variants that name none."""
 
 MAX_BATCH = 16
 TOKENS = 65536

@@ -152,8 +152,9 @@ class CudaFile:
 
     def expressions(self, variant: Params, name: str) -> tuple[Arithmetic, ...]:
         """Parsed `grid`, `block` or `shared` of a variant."""
+        given = self._setting(variant, name, getattr(self, name))
         try:
-            parsed = parse_list(self._setting(variant, name, getattr(self, name)))
+            parsed = parse_list(given)
         except ExpressionError as error:
             raise ExpressionError(f"{name}: {error}") from None
         if len(parsed) > (1 if name == "shared" else 3):

@@ -14,6 +14,7 @@ from profiler.collect import (
     wall_clock,
 )
 from profiler.collect.kind import CollectorKind, Need, Records
+from profiler.model import Plan, SessionKind, SessionPlan
 
 COLLECTORS: dict[str, CollectorKind] = {
     kind.name: kind
@@ -69,3 +70,12 @@ def primary_timer(names: Iterable[str]) -> str | None:
     measured = set(names)
     in_order = (name for name in (*COLLECTORS, *sorted(measured)) if name in measured)
     return next(in_order, None)
+
+
+def is_judged(plan: Plan, session: SessionPlan) -> bool:
+    """Whether looks and a final follow a session: it is the one whose durations are judged.
+
+    Other timers beside it measure the blocks of the first look, and no more.
+    """
+    timing = [other.collector for other in plan.sessions if other.kind is SessionKind.TIMING]
+    return session.kind is SessionKind.TIMING and session.collector == primary_timer(timing)

@@ -21,8 +21,8 @@ from profiler.run_folder.folder import RunFolder
 from profiler.sessions.progress import make_console
 
 _REMEDY = (
-    "Explain it with `--explain CELL|PROBLEM|all`; the default is the fastest variant, the "
-    "baseline and the fastest other reference."
+    "Explain it with `--explain CELL|PROBLEM|all`, which needs ncu; the default is the fastest "
+    "variant, the baseline and the fastest other reference."
 )
 
 

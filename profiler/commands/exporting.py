@@ -28,8 +28,11 @@ class ExportResultsRequest:
     """Flags of `profiler export-results`."""
 
     run_folder: Path
+    """Or the name of an experiment."""
     out: Path
     problem: str | None = None
+    reports: Path = Path("reports")
+    """Where runs are looked for by name."""
 
 
 def write_space(request: ExportSpaceRequest) -> ExitCode:
@@ -58,11 +61,13 @@ def write_space(request: ExportSpaceRequest) -> ExitCode:
 def write_run_results(request: ExportResultsRequest) -> ExitCode:
     """Write what a run measured at a problem as a T4 file."""
     from profiler.commands.report import read_run
+    from profiler.comparison.find_run import find_run
     from profiler.findings.tuning_results import tuning_results
     from profiler.run_folder.folder import RunFolder
     from profiler.search.t4 import CORRECT, t4_document
 
-    report = read_run(RunFolder(request.run_folder)).report
+    run = RunFolder(find_run(str(request.run_folder), request.reports))
+    report = read_run(run).report
     results = tuning_results(report, request.problem)
     _write(request.out, t4_document(results))
     failed = sum(result.invalidity != CORRECT for result in results)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
     from profiler.importers.ncu_files import Imported
     from profiler.importers.source_pages import ImportedSource
     from profiler.importers.timelines import ImportedTimeline
+
+
+_ENDINGS = (".csv", ".ncu-rep", ".sqlite", ".nsys-rep", ".json", ".log")
+"""What files of a folder end in that are imported."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def import_files(request: ImportRequest) -> ExitCode:
     from profiler.importers.timelines import read_timelines
     from profiler.importers.tuning_logs import read_tuning_logs
 
+    request = replace(request, files=tuple(_files_named(request.files)))
     reading = f"Reading {', '.join(request.names)}"
     with request.stages.stage(reading):
         timelines = read_timelines(request.files, limit=request.limit_bytes)
@@ -96,6 +102,30 @@ def import_files(request: ImportRequest) -> ExitCode:
     else:
         _import_launches(launches, request)
     return ExitCode.COMPLETE
+
+
+def _files_named(paths: Sequence[Path]) -> Iterator[Path]:
+    """Files, those of a folder that can be imported, and those of a pattern in quotes.
+
+    Raises UsageError for a folder without such files.
+    """
+    for path in paths:
+        if path.is_dir():
+            files = sorted(file for file in path.iterdir() if _can_be_imported(file))
+            if not files:
+                raise UsageError(
+                    f"{path}: no file in this folder can be imported",
+                    remedy=f"Those that can end in {', '.join(_ENDINGS)}, packed (.gz) or not.",
+                )
+            yield from files
+        elif not path.exists() and glob.has_magic(str(path)):
+            yield from sorted(map(Path, glob.glob(str(path)))) or [path]  # noqa: PTH207 - of text
+        else:
+            yield path
+
+
+def _can_be_imported(file: Path) -> bool:
+    return file.name.removesuffix(".gz").endswith(_ENDINGS) and file.is_file()
 
 
 def _import_launches(

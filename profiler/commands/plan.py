@@ -70,7 +70,7 @@ def _plan_document(plan: Plan, forecasts: Sequence[Forecast]) -> dict[str, Any]:
 def _print_plan(
     plan: Plan, foreseen: Plan, forecasts: Sequence[Forecast], command: str, color: str
 ) -> None:
-    from profiler.render.console.tables import plan_table
+    from profiler.render.console.plan import plan_table
     from profiler.sessions.forecasts.visit_costs import duration_words
     from profiler.sessions.launch_counts import launch_counts, launches_note
 

@@ -29,7 +29,7 @@ from profiler.findings.gates import Gate, not_judged, parse_gate, regressions, t
 from profiler.machine.requirements import Machine, find_machine
 from profiler.model import Outcome, Plan
 from profiler.notices import Notice, NoticeKind
-from profiler.planning.plan import judged_plan
+from profiler.planning.plan import EXPLAINS, judged_plan
 from profiler.planning.readiness import check_ready
 from profiler.planning.space import Space, space_of
 from profiler.planning.spec import LoadedSpec
@@ -141,12 +141,23 @@ def run_experiment(request: RunRequest, reporter: ProgressReporter) -> ExitCode:
     started = time.monotonic()
     gate = None if request.fail_on is None else parse_gate(request.fail_on)
     require_one_stdout(request.json_target, request.markdown_target)
+    _require_flags_together(request)
     if request.workers is not None:
         return _run_on_workers(request, gate, reporter)
     run = written_run(request, reporter)
     _print_results(run, request, reporter)
     reporter.say(_time_line(run.stages, time.monotonic() - started))
     return _exit_code(run.exit_code, run.findings, gate, reporter)
+
+
+def _require_flags_together(request: RunRequest) -> None:
+    """Raise UsageError for flags that ask for what the others leave out."""
+    if request.live and request.replay is not None:
+        raise UsageError("--live measures and --replay does not: leave one of them out.")
+    if request.workers is None and request.mixed:
+        raise UsageError("--mixed: only with --workers.")
+    if request.workers is None and request.certificates != Certificates():
+        raise UsageError("--tls-ca, --tls-cert and --tls-key: only with --workers.")
 
 
 def _run_on_workers(request: RunRequest, gate: Gate | None, reporter: ProgressReporter) -> ExitCode:
@@ -169,6 +180,11 @@ def written_run(request: RunRequest, reporter: ProgressReporter) -> WrittenRun:
         from profiler.sessions.explain_cells import asked_cells
 
         asked_cells(planned.plan, request.explain)  # says now what no cell is called
+        if EXPLAINS not in planned.loaded.experiment.collect.collectors:
+            raise UsageError(
+                f"--explain counts under {EXPLAINS}, which is none of collect.collectors.",
+                remedy="Leave out --explain, or --timer.",
+            )
     require_folder(request.out)
     source = _machine_or_recording(request, planned.loaded, reporter)
     if isinstance(source, Machine):

@@ -9,7 +9,7 @@ from typing import Any
 
 from profiler.analyse.safe_frames import safe_frames
 from profiler.analyse.why.sass_classes import executed_by_class
-from profiler.errors import UsageError
+from profiler.errors import ParseError, UsageError
 from profiler.findings.why.hot_lines import HotLine, ListedKernel, file_name, hot_lines
 from profiler.importers.file_heads import head
 from profiler.importers.json_values import json_value
@@ -47,6 +47,11 @@ def read_source_pages(files: Sequence[Path]) -> ImportedSource | None:
     for file in files:
         page = read_source_page(file)
         notices += page.notices
+        if not page.listings:
+            raise ParseError(
+                f"{file.name}: a source page without instructions",
+                remedy="Print it with --print-source sass or cuda,sass.",
+            )
         kernels += listed_kernels(file.name, page.listings)
     return safe_frames(ImportedSource(tuple(kernels), tuple(notices)))
 

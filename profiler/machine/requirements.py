@@ -25,7 +25,7 @@ from profiler.machine.environment import (
 )
 from profiler.machine.nsys_install import importer_fault, nsys_version
 from profiler.model import Environment
-from profiler.planning.spec import CommandWorkload, Experiment
+from profiler.planning.spec import CommandWorkload, CudaWorkload, Experiment
 
 
 @dataclass(frozen=True)
@@ -139,15 +139,18 @@ def _require_torch(experiment: Experiment) -> None:
 
 def _device(experiment: Experiment, gpu: Gpu | None) -> str:
     collect = experiment.collect
+    of_cuda = isinstance(experiment.workload, CudaWorkload)
     if collect.device == "cpu":
         return "cpu"
     if gpu is not None:
         return "cuda"
-    if collect.device == "auto" and not needed(collect.collectors, Need.GPU):
+    if collect.device == "auto" and not of_cuda and not needed(collect.collectors, Need.GPU):
         return "cpu"
     remedy = (
         "Run it where nvidia-smi lists a GPU (`python -m profiler doctor` shows what is missing)."
     )
-    if collect.device == "auto" and not isinstance(experiment.workload, CommandWorkload):
+    if collect.device == "auto" and not isinstance(
+        experiment.workload, CommandWorkload | CudaWorkload
+    ):
         remedy += " What can run on the CPU is timed there with --timer (collect.collectors=timer)."
     raise EnvironmentUnusable("No NVIDIA GPU is visible on this machine.", remedy=remedy)

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from profiler.kernels.arithmetic import ExpressionError, unknown_name
-from profiler.kernels.cuda_file.description import OVERRIDES, CudaFile, TensorArgument
+from profiler.kernels.arithmetic import Arithmetic, ExpressionError, unknown_name
+from profiler.kernels.cuda_file.description import (
+    OVERRIDES,
+    CudaFile,
+    TensorArgument,
+    placeholders,
+)
 from profiler.kernels.cuda_file.torch_syntax import parse_torch
 from profiler.kernels.cuda_file.user_function import split_function
 from profiler.model import Params, Problem, Variant
@@ -43,12 +49,17 @@ class _Checks:
     def run(self, variants: Sequence[Variant]) -> None:
         """Check the tensors, the reference, and every variant at every problem."""
         self._check_names(variants)
+        self._check_macros(variants)
         self._check_tensors()
         reference: FieldPath = ("workload", "reference")
         self._check_expression(self._description.reference, {}, reference)
         for variant in variants:
             if "torch" in variant.params:
                 path = self._field(variant, "torch")
+                if "kernel" in variant.params:
+                    raise self._error(
+                        path, f"variant '{variant.name}' has a kernel, too; take one of the two"
+                    )
                 self._check_expression(str(variant.params["torch"]), variant.params, path)
             else:
                 self._check_kernel(variant)
@@ -66,6 +77,18 @@ class _Checks:
                 ("workload", "arguments"), "no tensor is an output: say `output: true` of one"
             )
 
+    def _check_macros(self, variants: Iterable[Variant]) -> None:
+        """Raise for a macro of a parameter that no variant has: it would never be defined."""
+        taken = {name: None for variant in variants for name in variant.params}
+        for macro, value in (self._description.define or {}).items():
+            path: FieldPath = ("workload", "define")
+            names = self._value(path, partial(placeholders, str(value)), f"macro {macro}")
+            for name in names:
+                if name not in taken:
+                    raise self._error(
+                        path, f"no variant has a parameter: {unknown_name(name, taken)}"
+                    )
+
     def _check_tensors(self) -> None:
         for tensor in self._description.tensors:
             place: FieldPath = ("workload", "arguments", tensor.name)
@@ -78,7 +101,7 @@ class _Checks:
             ("bytes", self._description.bytes),
         ):
             if amount is not None:
-                self._each_problem(("workload", name), amount.number)
+                self._each_problem(("workload", name), partial(_amount, amount))
 
     def _each_problem(self, field: FieldPath, value_at: Callable[[Params], Any]) -> None:
         for problem in self._problems:
@@ -94,6 +117,13 @@ class _Checks:
         if split_function(text) is not None:
             return
         syntax = self._value(field, lambda: parse_torch(text), "an expression of torch")
+        outputs = sum(tensor.output for tensor in self._description.tensors)
+        # A function such as topk gives several results without a comma.
+        if isinstance(syntax.root, ast.Tuple) and len(syntax.root.elts) != outputs:
+            raise self._error(
+                field,
+                f"gives {len(syntax.root.elts)} results; arguments that are outputs: {outputs}",
+            )
         for problem in self._problems:
             readable = self._readable({**params, **problem.params})
             for name in sorted(syntax.names):
@@ -143,6 +173,14 @@ class _Checks:
 
     def _error(self, field: FieldPath, message: str) -> Exception:
         return self._loaded.error(field, message)
+
+
+def _amount(amount: Arithmetic, values: Params) -> int | float:
+    """FLOPs or bytes of a problem; raises ExpressionError below 0."""
+    number = amount.number(values)
+    if number < 0:
+        raise ExpressionError(f"'{amount.text}' is {number:g}, which is below 0")
+    return number
 
 
 def _sizes(description: CudaFile, values: Params, name: str) -> list[int]:

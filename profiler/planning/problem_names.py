@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from profiler.model import Problem, Variant
 
@@ -58,7 +58,7 @@ def distinct(items: Iterable[Variant | Problem], key: str) -> tuple[Any, ...]:
     return tuple(values)
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[int | float]:
     """Whether a parameter is a quantity (a yes or no is not)."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 

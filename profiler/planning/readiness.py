@@ -54,7 +54,7 @@ def check_ready(
         errors = [loaded.error(complaint.field, complaint.message) for complaint in complaints]
         raise SpecError("\n".join(dict.fromkeys(error.message for error in errors)))
     notes = [] if capability else [f"{note.message} (on a GPU of 9.0)" for note in misspelled]
-    return (*notes, *cuda_notes(loaded, plan))
+    return (*notes, *cuda_notes(loaded, plan), *_command_notes(loaded, plan))
 
 
 def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Complaint]:
@@ -65,10 +65,17 @@ def _complaints(loaded: LoadedSpec, plan: Plan, space: Space) -> Iterator[_Compl
     field: FieldPath = ("workload",)
     if isinstance(workload, CudaWorkload) and workload.source is not None:
         field = ("workload", "source")
-    yield from (_Complaint(field, message) for message in _missing_sources(plan, space))
+    missing = _missing_sources(plan, space, loaded.base)
+    yield from (_Complaint(field, message) for message in missing)
     if isinstance(workload, ModuleWorkload):
         yield from _of_module(workload, loaded.base)
     elif isinstance(workload, CudaWorkload):
+        if loaded.experiment.collect.device == "cpu":
+            yield _Complaint(
+                ("collect", "device"),
+                "the kernels of a .cu file do not run on a CPU; `python -m profiler build SPEC "
+                "--arch sm_90` compiles them without a GPU",
+            )
         yield from (_Complaint(*fault) for fault in cuda_faults(loaded, plan))
 
 
@@ -90,16 +97,20 @@ def _module_file(workload: ModuleWorkload, base: Path) -> Path | None:
     return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
-def _missing_sources(plan: Plan, space: Space) -> Iterator[str]:
+def _missing_sources(plan: Plan, space: Space, base: Path) -> Iterator[str]:
+    """A sentence for each source that is not there, with the first variant that needs it."""
+    missing: dict[Path, str] = {}
     for variant in plan.variants:
         recipe = space.recipe(variant.params)
         files = () if recipe is None else (*recipe.sources, *recipe.included)
         for file in files:
             if not file.is_file():
-                yield (
-                    f"the source {file.name} of variant '{variant.name}': there is no such file"
-                    f"{nearest_file(file)}"
-                )
+                missing.setdefault(file, variant.name)
+    for file, name in missing.items():
+        fault = "is no file" if file.exists() else f"there is no such file{nearest_file(file)}"
+        folder = base.resolve()
+        shown = file.relative_to(folder) if file.is_relative_to(folder) else file
+        yield f"the source {shown} of variant '{name}': {fault}"
 
 
 def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_Complaint]:
@@ -123,6 +134,27 @@ def _of_command(workload: CommandWorkload, base: Path, plan: Plan) -> Iterator[_
             yield _Complaint(("workload", "depends", index), f"'{name}': no such file{hint}")
 
 
+def _command_notes(loaded: LoadedSpec, plan: Plan) -> Iterator[str]:
+    """Sentences about parameters that a command line does not have."""
+    workload = loaded.experiment.workload
+    if not isinstance(workload, CommandWorkload):
+        return
+    read = set(workload.placeholders)
+    parts = {None if workload.parts is None else workload.parts.axis}
+    for kind, params in (
+        ("variant", [variant.params for variant in plan.variants]),
+        ("problem", [problem.params for problem in plan.problems]),
+    ):
+        names = dict.fromkeys(name for named in params for name in named)
+        # The name of a variant stands for all its parameters; a single value changes nothing.
+        for name in names if kind not in read else ():
+            if name not in read | parts and len({repr(named.get(name)) for named in params}) > 1:
+                yield (
+                    f"The parameter '{name}' changes nothing: the command has no {{{name}}}, and "
+                    f"runs the same for each of its values."
+                )
+
+
 def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[str]:
     messages: dict[str, str] = {}
     for argv in argvs:
@@ -132,7 +164,9 @@ def _missing_programs(argvs: Sequence[Sequence[str]], folder: Path) -> Sequence[
             find_program(argv, folder)
             messages[argv[0]] = ""
         except SpecError as error:
-            messages[argv[0]] = f"{error.message.removeprefix('command: ')}. {error.remedy}"
+            sentence = error.message.removeprefix("command: ")
+            end = "" if sentence.endswith("?") else "."
+            messages[argv[0]] = f"{sentence}{end} {error.remedy}"
     return [message for message in messages.values() if message]
 
 

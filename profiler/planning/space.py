@@ -55,7 +55,8 @@ class Space:
     def check_variant(self, params: Params) -> str | None:
         """Reason why this variant is invalid, or None."""
         reason = self._reason("check_variant", dict(params))
-        if reason is not None or self.arch is None:
+        # The launcher of a `.cu` file is for any architecture.
+        if reason is not None or self.arch is None or isinstance(self.module, CudaFileSpace):
             return reason
         recipe = self.recipe(params)
         return None if recipe is None else architecture_refusal(recipe, self.arch)

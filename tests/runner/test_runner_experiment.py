@@ -283,6 +283,24 @@ def test_a_result_in_the_memory_of_an_input_is_refused():
         launch()
 
 
+def test_inputs_that_are_nothing_are_refused():
+    experiment = Experiment("sums")
+    experiment.inputs(lambda: None)
+    with pytest.raises(TypeError, match="<lambda> returns nothing: return the inputs as an array"):
+        FunctionWorkload(experiment).make_inputs({}, CPU, 1)
+
+
+@pytest.mark.parametrize("count", [-1, float("nan"), float("inf")])
+def test_flops_that_are_no_count_are_refused(count):
+    experiment = make()
+    experiment.flops(lambda rows: count * rows)
+    with pytest.raises(ValueError, match=r"function of flops returns .* no count"):
+        FunctionWorkload(experiment).flops({"rows": 3})
+    experiment = make()
+    experiment.bytes(lambda rows: np.int64(4 * rows))
+    assert FunctionWorkload(experiment).bytes({"rows": 3}) == 12.0
+
+
 def test_arrays_without_elements_share_no_memory():
     experiment = Experiment("e")
     experiment.inputs(lambda: torch.empty(0))

@@ -85,6 +85,8 @@ def _check_fill(value: object) -> object:
         numbers = next(iter(value.values()))
         if not _are_two_numbers(numbers):
             raise wrong("needs a list of two numbers: `{uniform: [-1, 1]}`")
+        if next(iter(value)) != "normal" and numbers[0] >= numbers[1]:
+            raise wrong(f"the least is not below the bound: {numbers[0]:g} and {numbers[1]:g}")
         return value
     if isinstance(value, str):
         if value not in FILLS:

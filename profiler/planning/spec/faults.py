@@ -9,7 +9,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from profiler.planning.spec.models import Experiment
+from profiler.planning.spec.models import DEVICES, Experiment
 from profiler.planning.spec.right_forms import misplaced_parameter, right_form
 from profiler.planning.spec.source import Document, Fault, FieldPath, field_name, kind_of
 from profiler.planning.spec.values import did_you_mean
@@ -75,8 +75,25 @@ def _message(details: ErrorDetails) -> str:
         "missing": "missing; this key is required",
         "too_short": "must not be empty",
         "model_type": f"must be a mapping, not {shown}",
+        "bool_parsing": f"must be true or false, not {shown}",
+        "bool_type": f"must be true or false, not {shown}",
+        "too_long": _too_long(details),
+        "string_pattern_mismatch": f"{_wanted_text(details)}, not {shown}",
     }
     return ours.get(kind, f"{_plain(details['msg'])}, not {shown}")
+
+
+def _wanted_text(details: ErrorDetails) -> str:
+    """Requirement on a text, in words where they are shorter than the pattern."""
+    pattern = str(details.get("ctx", {}).get("pattern"))
+    if pattern == DEVICES:
+        return "must be auto, cpu, cuda, or a GPU by its number such as cuda:1"
+    return f"must match the pattern '{pattern}'"
+
+
+def _too_long(details: ErrorDetails) -> str:
+    lengths = details.get("ctx", {})
+    return f"has {lengths.get('actual_length')} values; there may be {lengths.get('max_length')}"
 
 
 def _plain_path(loc: Iterable[int | str]) -> FieldPath:
@@ -113,7 +130,7 @@ _TRANSLATIONS = (
 def _shown(value: object) -> str:
     if isinstance(value, dict | list | tuple) or value is None:
         return kind_of(value if not isinstance(value, tuple) else list(value))
-    text = repr(value)
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
     return text if len(text) <= 60 else f"{text[:57]}…"
 
 

@@ -57,6 +57,8 @@ from profiler.planning.spec.values import (
 from profiler.planning.spec.workloads import CommandWorkload, Workload
 from profiler.runner.protocol import CAPTURE_PROGRAM, CAPTURE_VISITS
 
+DEVICES = r"^(auto|cpu|cuda(:[0-9]+)?)$"
+"""Pattern of `collect.device`."""
 DEFAULT_SEED = 0x5EED
 """Any fixed number will do: it only has to be the same from one run to the next."""
 DEFAULT_COMPILE_LIMIT_S = 1800.0
@@ -363,7 +365,7 @@ class Collect(SpecModel):
     timeline: Timeline = Field(
         default_factory=Timeline, description="Timelines of `nsys` and `torch`."
     )
-    device: Annotated[str, Strict(), Field(pattern=r"^(auto|cpu|cuda(:[0-9]+)?)$")] = Field(
+    device: Annotated[str, Strict(), Field(pattern=DEVICES)] = Field(
         default="auto",
         description="Where the workload runs: `auto` (a GPU if there is one), `cpu`, `cuda`, or "
         "`cuda:1`, the GPU that nvidia-smi gives this number, of those that CUDA_VISIBLE_DEVICES "

@@ -38,6 +38,9 @@ from profiler.planning.spec.values import (
 _IN_FILTER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 """A placeholder in a kernel filter, where other braces belong to the regular expression."""
 
+_SHELL = re.compile(r"\||\|\||&|&&|;|[0-9]?>{1,2}(&[0-9])?|<")
+"""Operators of a shell."""
+
 
 def _check_regex(value: str) -> str:
     if value.startswith("regex:"):
@@ -215,9 +218,16 @@ def is_file_name(module: str) -> bool:
 def _arguments(command: object) -> object:
     if isinstance(command, str):
         try:
-            return shlex.split(command)
+            arguments = shlex.split(command)
         except ValueError as error:
             raise wrong(f"the command cannot be split into arguments: {error}") from error
+        for argument in arguments:
+            if _SHELL.fullmatch(argument):
+                raise wrong(
+                    f"no shell reads the command: '{argument}' would be an argument of the "
+                    "program; write a script, or a list where it is meant as an argument"
+                )
+        return arguments
     if isinstance(command, list):
         plain_number = (int, float)
         return [

@@ -25,7 +25,8 @@ def inputs():
 
 def exact_attention(attention):
     query, key, value = (
-        each.double().transpose(1, 2) for each in (attention.query, attention.key, attention.value)
+        tensor.double().transpose(1, 2)
+        for tensor in (attention.query, attention.key, attention.value)
     )
     scores = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
     return (torch.softmax(scores, dim=-1) @ value).transpose(1, 2)

@@ -1,14 +1,10 @@
 """The fastest of both kernels as references, on an NVIDIA GPU of compute capability 9.0."""
 
-import math
-from pathlib import Path
-
 import pytest
 import torch
+from attention_on_gpu import build_libraries, error_and_bound
 
 from profiler.kernels.attention_families import space, workload
-from profiler.model import Variant
-from profiler.sessions.build import build_variants
 
 pytestmark = [
     pytest.mark.gpu,
@@ -32,26 +28,15 @@ LONG_UNEVEN = {"batch": 1, "seq_len": 2049, "heads": 3}
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    variants = [Variant(name, "", params) for name, params in REFERENCES.items()]
-    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
-    folder = tmp_path_factory.mktemp("build")
-    results = build_variants(variants, recipes, arch="sm_90", build_root=folder)
-    assert [result.error for result in results if not result.ok] == []
-    return {result.variant: Path(result.library) for result in results}
+    return build_libraries(REFERENCES, space, "sm_90", tmp_path_factory.mktemp("build"))
 
 
 def excess(params, problem, library):
     """Largest error over the largest allowed one; unwritten elements are infinitely wrong."""
     assert space.check_cell(params, problem) is None
     inputs = workload.make_inputs(problem, torch.device("cuda"), seed=problem["seq_len"])
-    launch = workload.prepare(params, problem, inputs, library)
-    (output,) = launch.outputs
-    output.fill_(math.nan)
-    result = launch()
-    torch.cuda.synchronize()
-    expected, (bound, _) = workload.expected(params, problem, inputs)
-    error = (result.double() - expected.double()).abs().nan_to_num(nan=math.inf).max()
-    return error.item() / bound
+    error, bound = error_and_bound(workload, inputs, params, problem, library)
+    return error / bound
 
 
 @pytest.mark.parametrize("dtype", ["BF16", "FP16"])

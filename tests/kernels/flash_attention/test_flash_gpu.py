@@ -1,7 +1,6 @@
 """Our kernels against plain attention, on an NVIDIA GPU (run with -m gpu)."""
 
 import json
-import math
 import os
 import shutil
 import subprocess
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from attention_on_gpu import build_libraries, error_and_bound
 
 from profiler.kernels.attention.implementations import SDPA
 from profiler.kernels.attention.problem import DTYPES
 from profiler.kernels.flash_attention import space, workload
 from profiler.kernels.flash_attention.config import Config
-from profiler.model import Variant
-from profiler.sessions.build import build_variants
 
 pytestmark = pytest.mark.gpu
 
@@ -62,24 +60,13 @@ PROBLEMS = [
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
     major, minor = torch.cuda.get_device_capability()
-    variants = [Variant(name, "", params) for name, params in VARIANTS.items()]
-    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
-    folder = tmp_path_factory.mktemp("build")
-    results = build_variants(variants, recipes, arch=f"sm_{major}{minor}", build_root=folder)
-    assert [result.error for result in results if not result.ok] == []
-    return {result.variant: result.library for result in results}
+    return build_libraries(VARIANTS, space, f"sm_{major}{minor}", tmp_path_factory.mktemp("build"))
 
 
 def excess(inputs, params, problem, library):
     """Largest error in units of what is allowed; NaN and unwritten elements are infinite."""
-    launch = workload.prepare(params, problem, inputs, library)
-    (output,) = launch.outputs
-    output.fill_(math.nan)
-    result = launch()
-    torch.cuda.synchronize()
-    expected, (bound, _) = workload.expected(params, problem, inputs)
-    error = (result.double() - expected.double()).abs().nan_to_num(nan=math.inf).max()
-    return error.item() / bound
+    error, bound = error_and_bound(workload, inputs, params, problem, library)
+    return error / bound
 
 
 @pytest.mark.parametrize("scale", [1.0, 4.0], ids=["normal", "peaked"])

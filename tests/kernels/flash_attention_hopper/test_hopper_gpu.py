@@ -2,7 +2,6 @@
 
 import itertools
 import json
-import math
 import os
 import subprocess
 import sys
@@ -11,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from attention_on_gpu import build_libraries, error_and_bound
 
 from profiler.kernels.flash_attention_hopper import space, workload
 from profiler.kernels.flash_attention_hopper.config import Config, refusal, short_form
-from profiler.model import Variant
-from profiler.sessions.build import build_variants
 
 pytestmark = [
     pytest.mark.gpu,
@@ -112,12 +110,7 @@ SIZES = [
 
 @pytest.fixture(scope="module")
 def libraries(tmp_path_factory):
-    variants = [Variant(name, "", params) for name, params in VARIANTS.items()]
-    recipes = {variant.id: space.recipe(variant.params) for variant in variants}
-    folder = tmp_path_factory.mktemp("build")
-    results = build_variants(variants, recipes, arch="sm_90", build_root=folder)
-    assert [result.error for result in results if not result.ok] == []
-    return {result.variant: Path(result.library) for result in results}
+    return build_libraries(VARIANTS, space, "sm_90", tmp_path_factory.mktemp("build"))
 
 
 @pytest.fixture(scope="module")
@@ -135,15 +128,9 @@ def problems():
 
 def excess(inputs, params, problem, library):
     """Largest error over the largest allowed one; unwritten elements are infinitely wrong."""
-    launch = workload.prepare(params, problem, inputs, library)
-    (output,) = launch.outputs
-    output.fill_(math.nan)
-    result = launch()
-    torch.cuda.synchronize()
-    expected, (bound, _) = workload.expected(params, problem, inputs)
-    error = (result.double() - expected.double()).abs().nan_to_num(nan=math.inf).max()
+    error, bound = error_and_bound(workload, inputs, params, problem, library)
     # With one key the result is V itself, and no error is allowed.
-    return error.item() / max(bound, 1e-9)
+    return error / max(bound, 1e-9)
 
 
 def test_there_are_many_variants():
