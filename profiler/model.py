@@ -14,6 +14,8 @@ from enum import StrEnum
 SCHEMA_VERSION = 1
 """Version of every JSON document that this project writes."""
 
+FEWEST_BLOCKS = 6
+"""Of a verdict: the smallest two-sided p value of 5 pairs is 0.0625."""
 MARGIN_PCT = 1.0
 """Differences of duration up to this many percent are the same, unless a spec says otherwise."""
 

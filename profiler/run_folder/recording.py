@@ -70,8 +70,12 @@ def write_recording(
     experiment = run.record().experiment
     target = target.resolve()  # through a link: what it points to is replaced, not the link
     _require_replaceable(run, target, experiment)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except (FileNotFoundError, FileExistsError, NotADirectoryError) as error:
+        message = f"{target}: cannot be made: {error.strerror}"
+        raise UsageError(message, remedy=_OTHER_FOLDER) from error
     try:
         redaction = _Redaction(with_folders(private, _source_folders(run)), names)
         _write_recorded(run, staging, redaction)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from profiler import runner
-from profiler.errors import SpecError
+from profiler.errors import SpecError, nearest_file
+from profiler.outside_text import safe
 from profiler.planning.spec import LoadedSpec, check_document, load_spec
 from profiler.planning.spec.python_file import document_of
 from profiler.sessions.process import guarded, stopped_on_leaving
@@ -21,9 +23,17 @@ from profiler.sessions.watchdog import Limits
 
 DESCRIBE_LIMIT_S = 300.0
 """Imports of torch, JAX and Triton from a cold disk take a minute."""
+SILENT_S = 15.0
+"""Seconds after which a user is told that a file is still being imported."""
 _DESCRIBE = Path(runner.__file__).with_name("describe.py")
 _REMEDY = "docs/python.md has a whole example."
+_SCRIPT_REMEDY = 'Put what runs as a script under `if __name__ == "__main__":`.'
 _MISSING_REMEDY = "Install it in the Python that runs the profiler."
+_REMEDIES = {
+    ModuleNotFoundError.__name__: _MISSING_REMEDY,
+    SystemExit.__name__: _SCRIPT_REMEDY,
+}
+"""By the kind of error that importing a file ends with."""
 _MOST_STDERR = 2000
 """Characters of the end of a process's stderr that an error quotes."""
 _descriptions: dict[tuple[Path, str], Mapping[str, Any]] = {}
@@ -45,7 +55,7 @@ def _described(path: Path) -> Mapping[str, Any]:
     try:
         key = path.resolve(), hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError as error:
-        raise SpecError(f"{path}: there is no such file") from error
+        raise SpecError(f"{path}: there is no such file{nearest_file(path)}") from error
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
     if key not in _descriptions:
@@ -65,10 +75,8 @@ def _describe(path: Path) -> Mapping[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
     if "error" in answer:
         line = f":{answer['line']}" if answer["line"] else ""
-        missing = answer["error"].startswith(ModuleNotFoundError.__name__)
-        raise SpecError(
-            f"{path}{line}: {answer['error']}", remedy=_MISSING_REMEDY if missing else _REMEDY
-        )
+        kind = answer["error"].partition(":")[0]
+        raise SpecError(f"{path}{line}: {answer['error']}", remedy=_REMEDIES.get(kind, _REMEDY))
     if "experiment" not in answer:
         raise SpecError(f"{path}: {ended}", remedy=f"{_REMEDY}\n{stderr_tail}".strip())
     description: Mapping[str, Any] | None = answer["experiment"]
@@ -94,7 +102,20 @@ def _run(script: Sequence[str], errors: Path) -> str:
         )
     with stopped_on_leaving(process, grace_s=0.0):
         try:
-            code = process.wait(DESCRIBE_LIMIT_S)
+            code = _wait(process, script[1])
         except subprocess.TimeoutExpired:
             return f"importing it took longer than {DESCRIBE_LIMIT_S:.0f} s, and was ended"
-    return f"the process that imports it ended with exit code {code}"
+    name = f" ({signal.Signals(-code).name})" if code < 0 else ""
+    return f"the process that imports it ended with exit code {code}{name}"
+
+
+def _wait(process: subprocess.Popen[bytes], file: str) -> int:
+    """Exit code of the process that imports a file; says on stderr where that takes long."""
+    try:
+        return process.wait(SILENT_S)
+    except subprocess.TimeoutExpired:
+        sys.stderr.write(
+            f"Importing {safe(file)} takes long; it is ended after {DESCRIBE_LIMIT_S:.0f} s.\n"
+        )
+        sys.stderr.flush()
+    return process.wait(DESCRIBE_LIMIT_S - SILENT_S)

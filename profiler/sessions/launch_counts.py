@@ -10,14 +10,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.analyse.judge import MOST_FINALISTS, is_judged
-from profiler.analyse.verdicts import FEWEST_BLOCKS
-from profiler.model import Plan, SessionKind
+from profiler.collect.registry import is_judged
+from profiler.model import FEWEST_BLOCKS, Plan, SessionKind
 
 GO_ON = 0.1
 """Share of the cells of a problem that is expected to go on to each later look, and to the final.
 It is 10 % in the recorded sweep of softmax and 14 % in the autotuning; more where most versions are
 questions of their own, as in a progression."""
+
+MOST_FINALISTS = 8
+"""Of a problem. More that cannot be told apart are a tie whatever a final says, and each costs as
+many visits as a block of the first look."""
 
 
 @dataclass(frozen=True)

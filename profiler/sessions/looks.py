@@ -13,12 +13,13 @@ from dataclasses import replace
 
 import pandas as pd
 
-from profiler.analyse.judge import MOST_FINALISTS, Judge, Pair, Rules, times_of
-from profiler.analyse.verdicts import DELTA, FEWEST_BLOCKS, Reason, undecided
+from profiler.analyse.judge import Judge, Pair, Rules, times_of
+from profiler.analyse.verdicts import DELTA, Reason, undecided
 from profiler.collect.registry import COLLECTORS
-from profiler.model import Cell, Plan, SessionKind, SessionPlan
+from profiler.model import FEWEST_BLOCKS, Cell, Plan, SessionKind, SessionPlan
 from profiler.planning.plan import block_visits
 from profiler.planning.questions import Question
+from profiler.sessions.launch_counts import MOST_FINALISTS
 
 
 def later_session(

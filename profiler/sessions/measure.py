@@ -12,8 +12,8 @@ from typing import Any
 
 import pandas as pd
 
-from profiler.analyse.judge import is_judged
 from profiler.collect.ncu import KERNEL_REPLAY
+from profiler.collect.registry import is_judged
 from profiler.errors import EnvironmentUnusable, UsageError
 from profiler.kernels.recipe import Recipe
 from profiler.machine.gpu_lock import gpu_lock

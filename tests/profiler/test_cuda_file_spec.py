@@ -1,5 +1,6 @@
 """What is written about a `.cu` file: read, filled in, and refused with file and line."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,8 +123,8 @@ def test_other_arguments_of_one_kernel(planned):
         ("block: block_size\n", "block: block_siz\n", "did you mean 'block_size'?"),
         ("block: block_size\n", "block: n / 3\n", "7: workload.block: 'n / 3' is 333.333, which"),
         ("block: block_size\n", "block: n +\n", "7: workload.block: 'n +' is no arithmetic"),
-        ("block: block_size\n", "block: [1, 2, 3, 4]\n", "7: workload.block"),
-        ("  block: block_size\n", "", "workload.block: block: no block: give it for"),
+        ("block: block_size\n", "block: [1, 2, 3, 4]\n", "7: workload.block: has 4 values; there"),
+        ("  block: block_size\n", "", "workload.block: no block: give it for"),
         ("[n], dtype: dtype", "[n - 1000], dtype: dtype", "5: workload.arguments.x.shape: x: the"),
         (
             "dtype: float16",
@@ -141,10 +142,23 @@ def test_other_arguments_of_one_kernel(planned):
         ("scale<{width}>", "scale<{wdith}>", "4: workload.kernel: nothing fills {wdith} in"),
         ("scale<{width}>", "scale<{width>", "4: workload.kernel: braces in"),
         (", output: true", "", "5: workload.arguments: no tensor is an output"),
-        (", output: true", ", output: yes please", "5: workload.arguments.y.output"),
+        (", output: true", ", output: yes please", "arguments.y.output: must be true or false"),
         ("{shape: [n], ", "{shape: [n], fill: nomral, ", "did you mean 'normal'?"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: 3}, ", "needs a list of two numbers"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, -1]}, ", "the least is not below the"),
         ("true}, n}", "true}, n, FAST}", "5: workload.arguments: there is no 'FAST'"),
+        (
+            "reference: 2 * x",
+            "reference: 2 * x, x",
+            "gives 2 results; arguments that are outputs: 1",
+        ),
+        ("torch: 2 * x", "torch: 2 * x, kernel: a", "has a kernel, too; take one of the two"),
+        ("  flops: n", "  flops: -n", "9: workload.flops: '-n' is -1000, which is below 0"),
+        (
+            "  flops: n",
+            "  define: [wdith]",
+            "9: workload.define: no variant has a parameter: there is no 'wdith'",
+        ),
         ("{x: {", "{n: {", "5: workload.arguments"),
         ("block: [1, 1]", "block: [1, b]", "14: variants.list[2].block: there is no 'b'"),
         ("  flops: n", "  flosp: n", "9: workload.flosp: unknown key; did you mean 'flops'?"),
@@ -158,6 +172,14 @@ def test_what_has_no_value_is_refused_with_its_line(planned, old, new, line):
     with pytest.raises(SpecError) as raised:
         planned(SPEC.replace(old, new))
     assert line in str(raised.value)
+
+
+def test_braces_are_refused_with_their_line_where_the_architecture_is_known(tmp_path):
+    path = tmp_path / "scale.yaml"
+    path.write_text(SPEC.replace("scale<{width}>", "scale<{width>"))
+    loaded = load_spec(path)
+    with pytest.raises(SpecError, match=r"scale.yaml:4: workload.kernel: braces in"):
+        make_plan(loaded, replace(space_of(loaded), arch="sm_90"))
 
 
 def test_integers_have_no_random_reals(planned):

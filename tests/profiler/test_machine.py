@@ -99,6 +99,24 @@ def test_without_ncu_only_what_needs_it_is_refused(find):
     assert find("collectors: timer,", gpu=H200, ncu="/nowhere/ncu").ncu is None
 
 
+CUDA = """\
+name: x
+workload: {source: x.cu, kernel: k, arguments: {y: {shape: 1, output: true}}, grid: 1, block: 1,
+  reference: "1"}
+variants: {list: [a]}
+collect: {collectors: timer}
+"""
+
+
+def test_kernels_of_a_cuda_file_never_go_to_a_cpu(monkeypatch, tmp_path):
+    monkeypatch.setattr(machine_module, "find_gpu", lambda: None)
+    (tmp_path / "spec.yaml").write_text(CUDA)
+    loaded = load_spec(tmp_path / "spec.yaml")
+    with pytest.raises(EnvironmentUnusable, match="No NVIDIA GPU") as error:
+        find_machine(loaded.experiment, loaded.base)
+    assert "--timer" not in error.value.remedy
+
+
 def test_an_ncu_that_is_too_old_is_refused(find):
     with pytest.raises(EnvironmentUnusable, match="2022") as error:
         find("collectors: ncu,", gpu=H200, FAKE_NCU_MODE="old_version")

@@ -242,3 +242,8 @@ def test_the_reference_page_is_in_step_with_the_catalogue() -> None:
     assert page == catalogue_page.page(), (
         "run: python -m profiler.metrics.reference_page > docs/metrics.md"
     )
+
+
+def test_roofs_are_called_as_elsewhere_on_a_page():
+    assert CATALOGUE["roof_l1_pct"].label == "L1 roof"
+    assert CATALOGUE["roof_tensor_bf16_pct"].label == "BF16 tensor roof"

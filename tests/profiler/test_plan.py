@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from profiler.analyse.judge import is_judged
+from profiler.collect.registry import is_judged
 from profiler.commands.selected_plan import selected_plan
 from profiler.errors import SpecError, UsageError
 from profiler.findings.variant_names import find_names

@@ -134,6 +134,8 @@ def test_kernels_of_a_file_and_its_headers_are_found(ready, tmp_path):
     ("old", "new", "line"),
     [
         ("scale.cu", "scael.cu", "3: workload.source: the source scael.cu of variant"),
+        ("scale.cu", "/nowhere/scale.cu", "the source /nowhere/scale.cu of variant"),
+        ("source: scale.cu", "source: .", "the source . of variant 'scale<4>,WIDTH=3': is no file"),
         ("scale<{tile}>", "sclae<{tile}>", "scale.cu has no kernel 'sclae' (variant"),
         ("scale<{tile}>", "sclae<{tile}>", "did you mean 'scale'?"),
         ("scale<{tile}>", "commented_out", "has no kernel 'commented_out'"),
@@ -146,6 +148,11 @@ def test_a_kernel_or_file_that_is_not_there_is_named(ready, old, new, line):
     with pytest.raises(SpecError) as raised:
         ready(CUDA_SPEC.replace(old, new), **files)
     assert line in str(raised.value)
+
+
+def test_kernels_of_a_cuda_file_never_go_to_a_cpu(ready):
+    with pytest.raises(SpecError, match=r"14: collect.device: the kernels of a .cu file do not"):
+        ready(f"{CUDA_SPEC}collect: {{device: cpu}}\n", scale__cu=CUDA, kernels__cuh=HEADER)
 
 
 def test_a_macro_that_nothing_reads_is_said(ready):
@@ -188,6 +195,20 @@ def test_a_program_that_is_not_there_is_named(ready, program, line):
     assert line in str(raised.value)
 
 
+def test_of_files_that_are_there_only_a_program_is_proposed(ready, tmp_path):
+    with pytest.raises(SpecError) as caught:
+        ready(COMMAND.replace("PROGRAM", "./sgemm"), sgemm__cu="")
+    assert "did you mean" not in caught.value.message
+    (tmp_path / "sgemm2").write_text("#!/bin/sh\n")
+    with pytest.raises(
+        SpecError, match=r"can be run in .*: it is not executable \(chmod \+x\)\. B"
+    ):
+        ready(COMMAND.replace("PROGRAM", "./sgemm2"))
+    (tmp_path / "sgemm2").chmod(0o755)
+    with pytest.raises(SpecError, match=r"did you mean '.*/sgemm2'\? Build it first"):
+        ready(COMMAND.replace("PROGRAM", "./sgem2"))
+
+
 def test_the_program_of_a_check_is_looked_for(ready):
     text = COMMAND.replace("PROGRAM", "ls").replace("command:", "check: ./verify, command:")
     with pytest.raises(SpecError) as caught:
@@ -216,3 +237,26 @@ def test_a_misspelled_metric_is_an_error_where_the_chip_is_known(ready):
     assert ready(METRICS, capability="8.0") == ()
     (note,) = ready(METRICS)
     assert note.endswith("did you mean 'smsp__inst_executed.sum'? (on a GPU of 9.0)")
+
+
+def test_a_parameter_that_no_placeholder_reads_is_said(ready):
+    text = "name: x\nworkload: {command: COMMAND}\nvariants: {matrix: {kernel: [0, 1]}}\n"
+    text += "problems: {matrix: {size: [1, 2], rows: 4}}\n"
+    (note,) = ready(text.replace("COMMAND", "'true {kernel}'"))
+    assert note.startswith("The parameter 'size' changes nothing: the command has no {size}")
+    assert ready(text.replace("COMMAND", "'true {variant} {problem}'")) == ()
+    parts = "{command: 'true {kernel}', parts: {size: [1, 2], launches: 1}}"
+    text = text.replace("{command: COMMAND}", parts).partition("problems")[0]
+    assert ready(text) == ()
+
+
+@pytest.mark.parametrize("operator", ["|", ">", "2>&1", "&&", ";"])
+def test_operators_of_a_shell_are_refused_in_a_text(ready, operator):
+    with pytest.raises(SpecError, match=r"no shell reads the command: .* write a script"):
+        ready(COMMAND.replace("'PROGRAM {variant}'", f"'ls {{variant}} {operator} less'"))
+    assert ready(COMMAND.replace("'PROGRAM {variant}'", f"[ls, '{{variant}}', '{operator}']")) == ()
+
+
+def test_a_variable_before_a_program_is_answered_with_env(ready):
+    with pytest.raises(SpecError, match=r"'A=1' is no program. Variables are set by `env`"):
+        ready(COMMAND.replace("PROGRAM", "A=1 ls"))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from profiler.cluster.request import Certificates
 from profiler.commands import run as run_module
 from profiler.commands.run import RunRequest, run_experiment
 from profiler.errors import EnvironmentUnusable, ExitCode, UsageError
@@ -17,9 +18,9 @@ from profiler.model import Verdict
 from profiler.sessions.progress import ProgressReporter
 
 ROOT = Path(__file__).parents[2]
-NAME = "fusion_operators"
-ONLY = "operator=softmax"
-SLOW = "compile..operator=softmax.dim0=4096.dim1=4096"
+NAME = "transpose"
+ONLY = "variant=torch|naive|tiled"
+SLOW = "naive..rows=4096.columns=4096"
 
 
 def spec_of(name):
@@ -178,3 +179,25 @@ def test_a_recording_that_has_none_of_the_cells_is_refused(tmp_path):
         run_experiment(request, ProgressReporter(quiet, quiet))
     assert "It has 200 others, such as eager..operator=softmax" in caught.value.remedy
     assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"live": True, "replay": recording_of(NAME)}, "--live measures and --replay does not"),
+        ({"mixed": True}, "--mixed: only with --workers"),
+        ({"certificates": Certificates(ca=Path("ca.pem"))}, "--tls-ca, .*: only with --workers"),
+    ],
+)
+def test_flags_that_would_be_left_out_are_refused(flags, message):
+    reporter = ProgressReporter(Console(file=io.StringIO()), Console(file=io.StringIO()))
+    with pytest.raises(UsageError, match=message):
+        run_experiment(RunRequest(spec=spec_of(NAME), out=Path("reports"), **flags), reporter)
+
+
+def test_counters_of_a_timer_are_refused(tmp_path):
+    reporter = ProgressReporter(Console(file=io.StringIO()), Console(file=io.StringIO()))
+    timer = ("collect.collectors=timer",)
+    request = RunRequest(spec=spec_of(NAME), out=tmp_path, overrides=timer, explain="all")
+    with pytest.raises(UsageError, match="--explain counts under ncu, which is none of"):
+        run_experiment(request, reporter)

@@ -293,7 +293,7 @@ def test_what_yaml_would_misread(complaints, text: str, line: str) -> None:
         ),
         (
             MINIMAL + "collect: {blocks: true}\n",
-            "spec.yaml:4: collect.blocks: must be a whole number, not True",
+            "spec.yaml:4: collect.blocks: must be a whole number, not true",
         ),
         (
             MINIMAL + "collect: {blocks: [8, 16, 16]}\n",

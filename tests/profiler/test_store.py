@@ -334,6 +334,12 @@ def test_a_recording_holds_nothing_private(telltale, tmp_path):
     assert "PLACE0/x PLACE1/x PLACE2/x PLACE3/x" in after
 
 
+def test_a_place_where_no_recording_can_be_made_is_named(telltale, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="file/recording: cannot be made: "):
+        write_recording(telltale.run, tmp_path / "file/recording", [])
+
+
 def test_a_recording_has_only_what_a_replay_needs(telltale, tmp_path):
     write_recording(telltale.run, tmp_path / "recording", [])
     names = {Path(name).name for name in everything(tmp_path / "recording")}

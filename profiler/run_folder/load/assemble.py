@@ -34,8 +34,7 @@ from profiler.run_folder.load.outcomes import Results, gather, latest_profiles, 
 from profiler.run_folder.load.practical_roofs import measured_roofs, roof_faults
 from profiler.run_folder.load.report import ReplayInfo, Report
 from profiler.run_folder.load.searches import search_of
-from profiler.run_folder.load.throttling import counting_timelines
-from profiler.run_folder.load.timelines import joined_timelines, shared_timelines
+from profiler.run_folder.load.timelines import shared_timelines
 from profiler.run_folder.redact import (
     PrivateTexts,
     private_names,
@@ -145,7 +144,7 @@ def assemble(
             [cell.id for cell in results.cells],
         ),
         ncu_rules=results.ncu_rules,
-        timelines=_timelines(plan, results, loaded_attempts),
+        timelines=_timelines(results),
         in_kernel=_in_kernel(results, loaded_attempts),
         profiles=_profiles(results, loaded_attempts),
         search=search,
@@ -169,12 +168,10 @@ def _other_timer(plan: Plan, samples: pd.DataFrame) -> Iterator[Notice]:
         yield Notice(NoticeKind.OTHER_TIMER, {"planned": planned, "measured": str(measured)})
 
 
-def _timelines(
-    plan: Plan, results: Results, attempts: Sequence[Loaded]
-) -> Mapping[str, CellTimeline]:
+def _timelines(results: Results) -> Mapping[str, CellTimeline]:
     aliases = {cell: status.duplicate_of for cell, status in results.statuses.items()}
     return shared_timelines(
-        joined_timelines(counting_timelines(plan, attempts)),
+        results.timelines,
         {cell: original for cell, original in aliases.items() if original is not None},
     )
 

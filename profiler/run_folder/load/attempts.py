@@ -134,8 +134,13 @@ class Loaded:
     def _throttled_visits(self) -> frozenset[Visit]:
         if self.clocks.empty:
             return frozenset()
-        keys = throttled_visits(self.clocks, measured_visits(self.records))
+        keys = throttled_visits(self.clocks, self.visit_times)
         return frozenset(Visit(*key) for key in keys) & self.visits()
+
+    @cached_property
+    def visit_times(self) -> pd.DataFrame:
+        """When each visit was measured, as `clocks.measured_visits` has it."""
+        return measured_visits(self.records)
 
     def tried(self) -> set[str]:
         """Cells that this attempt started to check or measure."""
@@ -221,8 +226,12 @@ def load_attempt(
     So is a whole attempt at timelines that was made otherwise than `settings` say of its collector,
     and one that opened a file whose content is another in `opened` (RunRecord.opened).
     """
+    return _load(attempt, _counted(attempt, keys, settings, opened), compute_capability)
+
+
+def _load(attempt: Attempt, current: set[str], compute_capability: str | None) -> Loaded:
+    """Read what an attempt has of the cells that count."""
     record = attempt.record
-    current = _counted(attempt, keys, settings, opened)
     journal = protocol.read_whole_journal(attempt.journal)
     records = tuple(
         record for record in journal.records if "cell" not in record or record["cell"] in current
@@ -321,7 +330,7 @@ class AttemptReader:
         loaded = self._loaded.get(attempt.folder)
         counted = _counted(attempt, keys, settings, opened)
         if loaded is None or loaded.unreadable or loaded.current != counted:
-            loaded = load_attempt(attempt, keys, compute_capability, settings, opened)
+            loaded = _load(attempt, counted, compute_capability)
         elif loaded.attempt != attempt:
             loaded = replace(loaded, attempt=attempt)
         self._loaded[attempt.folder] = loaded
@@ -391,7 +400,7 @@ def _left_out(
 
 
 def _visits_of(samples: pd.DataFrame) -> frozenset[Visit]:
-    made = samples[["cell", "block", "arm"]].itertuples(index=False)
+    made = samples[["cell", "block", "arm"]].itertuples(index=False, name=None)
     return frozenset(Visit(str(cell), int(block), int(arm)) for cell, block, arm in made)
 
 

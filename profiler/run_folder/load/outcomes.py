@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from profiler.analyse.cell_timeline import CellTimeline
 from profiler.analyse.range_counters import empty_range_visits
 from profiler.analyse.rules import empty_rules
 from profiler.analyse.samples import (
@@ -33,7 +34,8 @@ from profiler.run_folder.folder import RESULT_FILE
 from profiler.run_folder.load.aliases import find_aliases
 from profiler.run_folder.load.attempts import FINISHED, Loaded
 from profiler.run_folder.load.part_cells import cells_of_parts, planned_cell
-from profiler.run_folder.load.throttling import clock_notices_of, counting_ranges, counting_samples
+from profiler.run_folder.load.throttling import CountingVisits
+from profiler.run_folder.load.timelines import joined_timelines
 from profiler.run_folder.load.workers import worker_notices
 from profiler.runner import protocol
 
@@ -53,6 +55,8 @@ class Results:
     """Advice of ncu's rules, columns `analyse.rules.RULE_COLUMNS`."""
     ranges: pd.DataFrame = field(default_factory=empty_range_visits)
     """Counters of ranges inside visits, columns as `analyse.range_counters.range_visits` says."""
+    timelines: Mapping[str, CellTimeline] = field(default_factory=dict)
+    """What was recorded of each cell on a time axis, by cell id; none of aliases."""
 
 
 def failures(
@@ -120,7 +124,8 @@ def gather(
 
     `recorded`: they are of a recording, whatever the plan asks for today.
     """
-    samples = _joined(counting_samples(plan, attempts))
+    counting = CountingVisits(plan, attempts)
+    samples = _joined(counting.samples())
     samples = _without_strangers(_first_of_each_visit(samples), plan)
     cells = _cells(plan, attempts, samples)
     facts, planned = _facts(plan, _that_decide(attempts)), {cell.id for cell in plan.cells}
@@ -158,9 +163,8 @@ def gather(
         *_trust_notices(plan, objections),
         *_recheck_notices(attempts),
         *worker_notices(plan, attempts),
-        *clock_notices_of(plan, attempts),
+        *counting.notices(),
     )
-    ranges = _first_ranges(counting_ranges(plan, attempts))
     return Results(
         cells=cells,
         samples=samples,
@@ -168,7 +172,8 @@ def gather(
         notices=notices,
         attributes=attributes,
         ncu_rules=_all_rules(attempts),
-        ranges=ranges,
+        ranges=_first_ranges(counting.ranges()),
+        timelines=joined_timelines(counting.timelines()),
     )
 
 
@@ -385,16 +390,26 @@ def _notices(attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
         damaged = RESULT_FILE in loaded.attempt.damaged
         ended_early = result is None or result.cause != FINISHED
         if ended_early and not (damaged or _end_is_reported(loaded)):
-            values: dict[str, str | int | float] = {
-                "session": loaded.attempt.folder.name,
-                "cause": result.cause if result else "the profiler was stopped",
-                "kept": len(loaded.samples),
-            }
-            notices.append(Notice(NoticeKind.SESSION_DIED, values))
+            notices.append(_ended_early(loaded))
         if unchecked := loaded.unchecked():
-            values = {"session": loaded.attempt.folder.name, "count": len(unchecked)}
-            notices.append(Notice(NoticeKind.KERNELS_UNCHECKED, values))
+            session = loaded.attempt.folder.name
+            notices.append(
+                Notice(NoticeKind.KERNELS_UNCHECKED, {"session": session, "count": len(unchecked)})
+            )
     return tuple(notices)
+
+
+def _ended_early(loaded: Loaded) -> Notice:
+    """Notice of an attempt whose session did not finish."""
+    result, explained = loaded.attempt.result, loaded.profiles
+    values: dict[str, str | int | float] = {
+        "session": loaded.attempt.folder.name,
+        "cause": result.cause if result else "the profiler was stopped",
+        "kept": len(loaded.samples) if explained is None else len(explained),
+    }
+    if explained is None:
+        return Notice(NoticeKind.SESSION_DIED, values)
+    return Notice(NoticeKind.EXPLAINING_DIED, values)
 
 
 def _trust_notices(plan: Plan, objections: Mapping[str, str]) -> Iterator[Notice]:

@@ -12,7 +12,6 @@ from profiler.analyse.clocks import (
     VisitKey,
     clock_facts,
     clock_notices,
-    measured_visits,
     plan_repeats,
     with_whole_blocks,
 )
@@ -28,42 +27,65 @@ def throttled_again(plan: Plan, session: str, attempts: Sequence[Loaded]) -> set
     return {Visit(*key) for key in _repeats(of_session, _problems(plan)).again}
 
 
-def counting_samples(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame]:
-    """Samples of each attempt without those of visits that another attempt measured better."""
-    return _counting(plan, attempts, [loaded.samples for loaded in attempts])
+class CountingVisits:
+    """Which measurement of each visit counts, over all attempts of a run; decided once for all."""
 
+    def __init__(self, plan: Plan, attempts: Sequence[Loaded]) -> None:
+        self._attempts = attempts
+        self._problem_of = _problems(plan)
+        self._by_session = _by_session(attempts)
+        self._repeats = {
+            session: _repeats([attempts[number] for number in numbers], self._problem_of)
+            for session, numbers in self._by_session.items()
+        }
+        self._unused: list[frozenset[VisitKey]] = [frozenset()] * len(attempts)
+        """Visits of each attempt that another attempt measured better."""
+        for session, numbers in self._by_session.items():
+            for number, unused in zip(numbers, self._repeats[session].unused, strict=True):
+                self._unused[number] = unused
 
-def counting_ranges(plan: Plan, attempts: Sequence[Loaded]) -> list[pd.DataFrame]:
-    """Counters of ranges of each attempt, of the same visits as `counting_samples`."""
-    return _counting(plan, attempts, [loaded.ranges for loaded in attempts])
+    def samples(self) -> list[pd.DataFrame]:
+        """Samples of each attempt without those of visits that another one measured better."""
+        return self._counting([loaded.samples for loaded in self._attempts])
 
+    def ranges(self) -> list[pd.DataFrame]:
+        """Counters of ranges of each attempt, of the same visits as `samples`."""
+        return self._counting([loaded.ranges for loaded in self._attempts])
 
-def counting_timelines(plan: Plan, attempts: Sequence[Loaded]) -> list[Mapping[str, CellTimeline]]:
-    """Timelines of each attempt by cell, of the same visits as `counting_samples`."""
-    timelines = [
-        loaded.timeline.cells if loaded.timeline is not None else {} for loaded in attempts
-    ]
-    return [
-        {cell: timeline for cell, timeline in cells.items() if (cell, FIRST_BLOCK, 0) not in unused}
-        for cells, unused in zip(timelines, _unused(plan, attempts), strict=True)
-    ]
+    def timelines(self) -> list[Mapping[str, CellTimeline]]:
+        """Timelines of each attempt by cell, of the same visits as `samples`."""
+        timelines = [
+            loaded.timeline.cells if loaded.timeline is not None else {}
+            for loaded in self._attempts
+        ]
+        return [
+            {
+                cell: timeline
+                for cell, timeline in cells.items()
+                if (cell, FIRST_BLOCK, 0) not in unused
+            }
+            for cells, unused in zip(timelines, self._unused, strict=True)
+        ]
 
+    def notices(self) -> tuple[Notice, ...]:
+        """Notices about the clocks of each session."""
+        return tuple(
+            notice
+            for session, numbers in self._by_session.items()
+            for notice in self._session_notices(session, [self._attempts[n] for n in numbers])
+        )
 
-def _counting(
-    plan: Plan, attempts: Sequence[Loaded], frames: list[pd.DataFrame]
-) -> list[pd.DataFrame]:
-    unused = _unused(plan, attempts)
-    return [_without(frame, visits) for frame, visits in zip(frames, unused, strict=True)]
+    def _session_notices(self, session: str, of_session: Sequence[Loaded]) -> Iterator[Notice]:
+        sampled = [loaded for loaded in of_session if len(loaded.clocks)]
+        if not sampled:
+            return
+        visits = pd.concat([loaded.visit_times for loaded in sampled], ignore_index=True)
+        clocks = pd.concat([loaded.clocks for loaded in sampled], ignore_index=True)
+        facts = clock_facts(clocks, visits)
+        yield from clock_notices(session, facts, self._repeats[session], self._problem_of)
 
-
-def _unused(plan: Plan, attempts: Sequence[Loaded]) -> list[frozenset[VisitKey]]:
-    """Of each attempt, the visits that another attempt measured better."""
-    unused_by_attempt: list[frozenset[VisitKey]] = [frozenset()] * len(attempts)
-    for numbers in _by_session(attempts).values():
-        repeats = _repeats([attempts[number] for number in numbers], _problems(plan))
-        for number, unused in zip(numbers, repeats.unused, strict=True):
-            unused_by_attempt[number] = unused
-    return unused_by_attempt
+    def _counting(self, frames: list[pd.DataFrame]) -> list[pd.DataFrame]:
+        return [_without(frame, visits) for frame, visits in zip(frames, self._unused, strict=True)]
 
 
 def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame:
@@ -71,26 +93,6 @@ def _without(samples: pd.DataFrame, unused: frozenset[VisitKey]) -> pd.DataFrame
         return samples
     made = samples[["cell", "block", "arm"]].itertuples(index=False, name=None)
     return samples[[visit not in unused for visit in made]]
-
-
-def clock_notices_of(plan: Plan, attempts: Sequence[Loaded]) -> tuple[Notice, ...]:
-    """Notices about the clocks of each session of a run."""
-    return tuple(
-        notice
-        for session, numbers in _by_session(attempts).items()
-        for notice in _session_notices(plan, session, [attempts[number] for number in numbers])
-    )
-
-
-def _session_notices(plan: Plan, session: str, of_session: Sequence[Loaded]) -> Iterator[Notice]:
-    sampled = [loaded for loaded in of_session if len(loaded.clocks)]
-    if not sampled:
-        return
-    problem_of = _problems(plan)
-    records = [record for loaded in sampled for record in loaded.records]
-    clocks = pd.concat([loaded.clocks for loaded in sampled], ignore_index=True)
-    facts = clock_facts(clocks, measured_visits(records))
-    yield from clock_notices(session, facts, _repeats(of_session, problem_of), problem_of)
 
 
 def _repeats(of_session: Sequence[Loaded], problem_of: Mapping[str, str]) -> Repeats:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from profiler.analyse.judge import is_judged
+from profiler.collect.registry import is_judged
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.sessions.looks import empty_final, final_session, has_final, later_session
 

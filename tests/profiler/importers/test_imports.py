@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler.commands.importing import ImportRequest, import_files
 from profiler.commands.output import dump
-from profiler.errors import ParseError
+from profiler.errors import ParseError, UsageError
 from profiler.importers.ncu_files import import_document, read_imports
 
 RECORDINGS = Path(__file__).parents[2] / "recordings/ncu-2025.3.1"
@@ -132,3 +133,19 @@ def test_one_file_without_a_table_is_refused_by_its_name(tmp_path):
     empty.write_text("hello\n")
     with pytest.raises(ParseError, match=r"empty\.csv"):
         read_imports([capture("ncu_details_basic"), empty])
+
+
+def test_folders_and_patterns_stand_for_their_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "captures"
+    folder.mkdir()
+    for name in ("b.csv", "a.csv"):
+        (folder / name).write_bytes(capture("ncu_raw_6metrics_2kernels").read_bytes())
+    (folder / "notes.txt").write_text("no table")
+    for named in (folder, Path("captures/*.csv")):
+        import_files(ImportRequest((named,), json_target="-"))
+        assert len(json.loads(capsys.readouterr().out)["launches"]) == 12
+    with pytest.raises(UsageError, match="no file in this folder can be imported"):
+        import_files(ImportRequest((tmp_path,)))
+    with pytest.raises(ParseError, match=r"none\*.csv"):
+        import_files(ImportRequest((Path("none*.csv"),)))

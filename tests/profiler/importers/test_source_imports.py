@@ -153,3 +153,11 @@ def test_the_command_makes_one_page_of_a_report(profiler, environ, report):
     html = (profiler.folder / "repeated.html").read_text()
     assert "h.cuh:1" in html
     assert 'id="launches"' in html
+
+
+def test_a_page_of_source_lines_alone_is_refused_with_what_to_print(tmp_path):
+    page = tmp_path / "lines.csv"
+    page.write_text('"File Name","/src/a.cu"\n"Line No","Source"\n"1","int x;"\n')
+    with pytest.raises(ParseError, match="without instructions") as error:
+        read_source_pages([page])
+    assert "--print-source sass or cuda,sass" in error.value.remedy

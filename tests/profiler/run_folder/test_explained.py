@@ -95,6 +95,13 @@ def test_explain_sessions_give_profiles_and_no_samples(loaded: Loaded) -> None:
     assert SessionKind.EXPLAIN.value not in set(report.samples["kind"])
 
 
+def test_an_explain_session_that_ended_early_has_no_samples_to_keep(copy: Path) -> None:
+    (copy / ATTEMPT / "result.json").unlink()
+    (notice,) = results_of(copy).notices
+    assert notice.kind is NoticeKind.EXPLAINING_DIED
+    assert notice.values["kept"] == 2
+
+
 def test_cells_of_another_key_are_left_out() -> None:
     run = RunFolder(RECORDING)
     keys = {**run.record().keys, BEST: "edited since"}

@@ -116,7 +116,10 @@ def in_this_process(monkeypatch):
     [
         ("x = 1\n", "mine.py: defines no profiler.Experiment"),
         ("import profiler\nx = (\n", r"mine.py:2: SyntaxError: '\(' was never closed"),
-        ("import os\n\nraise SystemExit(3)\n", "mine.py:3: SystemExit: 3"),
+        (
+            "import os\n\nraise SystemExit(3)\n",
+            '(?s)mine.py:3: SystemExit: 3.*`if __name__ == "__ma',
+        ),
         ("import nowhere_at_all\n", "(?s)mine.py:1: ModuleNotFoundError: .*Install it in the"),
         (f"{HEAD}f = profiler.Experiment('two')\n", r"2 experiments in one file \(mine, two\)"),
         (f"{HEAD}\n@e.variant(bloc=3)\ndef f(x, block): ...\n", "mine.py:16: f takes no argument"),
@@ -124,6 +127,10 @@ def in_this_process(monkeypatch):
         (HEAD.replace("[128, 256]", "[1, b'x']"), r"mine.py:2: third: block: b'x' is no text"),
         (HEAD.replace("[128, 256]", "['a\\n', 2]"), r"mine.py:13: variants.list\[2\].*control"),
         (HEAD.replace("{fields}", "colect={}"), "mine.py:2: colect: unknown key; did you mean"),
+        (
+            HEAD.replace("problems=", "problms="),
+            "mine.py:2: problms: unknown key; did you mean 'prob",
+        ),
     ],
 )
 def test_errors_name_the_line_of_the_file(write, text, message):
@@ -141,14 +148,16 @@ def test_the_words_of_the_file_go_to_the_error_and_never_to_stdout(write, capfd)
     assert capfd.readouterr().out == ""
 
 
-def test_a_file_that_hangs_is_ended(write, monkeypatch):
+def test_a_file_that_hangs_is_ended(write, monkeypatch, capsys):
     monkeypatch.setattr(experiment_files, "DESCRIBE_LIMIT_S", 0.5)
+    monkeypatch.setattr(experiment_files, "SILENT_S", 0.1)
     path = write("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
     monkeypatch.chdir(path.parent)
     began = time.monotonic()
     with pytest.raises(SpecError, match="took longer than 0 s"):
         load_experiment(path)
     assert time.monotonic() - began < 20
+    assert "mine.py takes long" in capsys.readouterr().err
     pid = int((path.parent / "pid").read_text())
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)

@@ -11,9 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from profiler.analyse.judge import is_judged
 from profiler.analyse.samples import empty_samples
 from profiler.analyse.verdicts import DELTA
+from profiler.collect.registry import is_judged
 from profiler.errors import SpecError
 from profiler.model import Plan, SessionKind, SessionPlan
 from profiler.planning.plan import make_plan
