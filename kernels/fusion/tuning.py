@@ -52,7 +52,8 @@ def _modules() -> Sequence[Any]:
     with suppress(*_OTHERWISE):
         from torch._inductor.codecache import PyCodeCache
 
-        return PyCodeCache.modules
+        modules: Sequence[Any] = PyCodeCache.modules
+        return modules
     return ()
 
 
@@ -78,16 +79,16 @@ def _noted_benchmarks() -> Iterator[dict[int, list[tuple[Any, float]]]]:
 
     @functools.wraps(original)
     def noted(self: Any, *args: Any, **kwargs: Any) -> Any:
-        timings = original(self, *args, **kwargs)  # type: ignore[no-untyped-call]
+        timings = original(self, *args, **kwargs)
         if isinstance(timings, Mapping):
             tried[id(self)] = list(timings.items())
         return timings
 
-    CachingAutotuner.benchmark_all_configs = noted  # type: ignore[method-assign]
+    CachingAutotuner.benchmark_all_configs = noted
     try:
         yield tried
     finally:
-        CachingAutotuner.benchmark_all_configs = original  # type: ignore[method-assign]
+        CachingAutotuner.benchmark_all_configs = original
 
 
 def _rows(kernel: Any, tried: Mapping[int, Sequence[tuple[Any, float]]]) -> Iterator[Row]:
