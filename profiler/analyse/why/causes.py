@@ -250,14 +250,12 @@ _LIMITS = {
 def _occupancy(facts: Facts, limit: str) -> Detected:
     """Issue slots that stay empty while the SM could hold more warps, if this is what limits it."""
     limits = {name: facts.value(raw) for name, raw in _LIMITS.items() if facts.value(raw) > 0}
-    theoretical = facts.percent("sm__maximum_warps_per_active_cycle_pct")
+    theoretical = facts.percent(_MOST_WARPS)
     if not limits or not theoretical or limits.get(limit) != min(limits.values()):
         return 0.0, {}
     busiest = max(facts.issuing, facts.percent(_COMPUTE), facts.percent(_MEMORY_THROUGHPUT))
     evidence = {
-        "theoretical occupancy": Evidence(
-            100 * theoretical, "%", "sm__maximum_warps_per_active_cycle_pct"
-        ),
+        "theoretical occupancy": Evidence(100 * theoretical, "%", _MOST_WARPS),
         "blocks per SM": Evidence(limits[limit], "block", _LIMITS[limit]),
         "busiest unit": Evidence(100 * busiest, "%", _COMPUTE),
     }
@@ -266,6 +264,7 @@ def _occupancy(facts: Facts, limit: str) -> Detected:
     return (1 - theoretical) * (1 - busiest) * latencies, evidence
 
 
+_MOST_WARPS = "sm__maximum_warps_per_active_cycle_pct"
 _COMPUTE = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
 _MEMORY_THROUGHPUT = "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed"
 
@@ -368,6 +367,23 @@ def _dependent_chain(facts: Facts) -> Detected:
     share = facts.waits("wait") * (1 - facts.issuing)
     metric = "smsp__average_warps_issue_stalled_wait_per_issue_active.ratio"
     return share, {"of a warp's time": Evidence(100 * facts.waits("wait"), "%", metric)}
+
+
+def _few_loads_in_flight(facts: Facts) -> Detected:
+    """Waits for memory that is not busy, in as many warps as the limits of the SM allow.
+
+    What more warps would hide is the share of an occupancy limit; the rest takes more loads in
+    flight in each warp (Little's law: bytes in flight are throughput times latency).
+    """
+    waits, occupancy = facts.waits("long_scoreboard"), facts.percent(_MOST_WARPS)
+    busiest = max(facts.issuing, facts.percent(_COMPUTE), facts.percent(_MEMORY_THROUGHPUT))
+    metric = "smsp__average_warps_issue_stalled_long_scoreboard_per_issue_active.ratio"
+    evidence = {
+        "of a warp's time": Evidence(100 * waits, "%", metric),
+        "busiest unit": Evidence(100 * busiest, "%", _MEMORY_THROUGHPUT),
+        "theoretical occupancy": Evidence(100 * occupancy, "%", _MOST_WARPS),
+    }
+    return occupancy * (1 - busiest) * waits, evidence
 
 
 def _barrier_waits(facts: Facts) -> Detected:
@@ -488,6 +504,7 @@ _DETECTORS: Mapping[str, Callable[[Facts], Detected]] = {
     "atomic_contention": _atomic_contention,
     "l2_reuse": _l2_reuse,
     "dependent_chain": _dependent_chain,
+    "few_loads_in_flight": _few_loads_in_flight,
     "barrier_waits": _barrier_waits,
     "narrow_accesses": _narrow_accesses,
     "no_tensor_cores": _no_tensor_cores,

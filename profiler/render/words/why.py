@@ -75,6 +75,7 @@ CAUSES: Mapping[str, str] = {
     "unfused_operations": "intermediate results in device memory",
     "l2_reuse": "more traffic to device memory than the problem needs",
     "dependent_chain": "chains of dependent instructions, too few warps to hide them",
+    "few_loads_in_flight": "too few loads in flight to hide the latency of memory",
     "barrier_waits": "waiting at barriers",
     "narrow_accesses": "narrow loads and stores",
     "no_tensor_cores": "FP32 multiply-adds instead of tensor cores",

@@ -120,6 +120,9 @@ PLANTED: Mapping[str, Planted] = {
     ),
     "l2_reuse": Planted({"dram__bytes.sum": 4 * LEAST_BYTES, L2: 90.0}),
     "dependent_chain": Planted({ISSUING: 15.0}, {"wait": 9.0}),
+    "few_loads_in_flight": Planted(
+        {OCCUPANCY: 100.0, ISSUING: 20.0, COMPUTE: 20.0, MEMORY: 20.0}, {"long_scoreboard": 9.0}
+    ),
     "barrier_waits": Planted(stalls={"barrier": 5.0}),
     "narrow_accesses": Planted(
         {REQUESTS: 95.0}, rows={"LDG.E.U8": {"executed": 5e4, "access_size": "8"}}
@@ -184,6 +187,14 @@ def test_what_was_not_counted_is_no_cause() -> None:
     assert causes(KernelProfile("kernel()", {})) == ()
     stalls = {stall_per_issue("selected"): 1.0}
     assert causes(KernelProfile("kernel()", stalls)) == ()
+
+
+def test_waits_for_memory_are_of_few_warps_or_of_few_loads_in_each() -> None:
+    waits = {"long_scoreboard": 9.0}
+    few_warps = shares(kernel(PLANTED["occupancy_registers"]))
+    assert few_warps["occupancy_registers"] > 4 * few_warps["few_loads_in_flight"]
+    many_warps = Planted({**PLANTED["few_loads_in_flight"].values, MEMORY: 99.0}, waits)
+    assert "few_loads_in_flight" not in shares(kernel(many_warps)), "more loads would wait longer"
 
 
 @pytest.mark.parametrize("name", ["uncoalesced_loads", "bank_conflicts", "narrow_accesses"])
