@@ -469,19 +469,16 @@ def _fp64(facts: Facts) -> Detected:
     return share, evidence
 
 
-_NO_INTEGERS = ("F", "H", "D", "VH")
-"""First letters of the comparisons, minima and maxima of floating point and half precision."""
-
-
-def _is_integer(opcode: str) -> bool:
-    kind = instruction_class(opcode)
-    return kind == "integer" or (kind == "compare" and not opcode.startswith(_NO_INTEGERS))
+_INTEGERS = ("integer", "compare")
+"""Classes of instructions that compute with integers and predicates."""
 
 
 def _integer_arithmetic(facts: Facts) -> Detected:
     """Issue slots of addresses and remainders, where issuing is the limit."""
     executed = facts.by_opcode("executed")
-    integer = sum(total for opcode, total in executed.items() if _is_integer(opcode))
+    integer = sum(
+        total for opcode, total in executed.items() if instruction_class(opcode) in _INTEGERS
+    )
     every = sum(executed.values())
     evidence = {
         "integer instructions": Evidence(integer, "inst", "Instructions Executed"),

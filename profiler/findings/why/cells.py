@@ -161,7 +161,7 @@ _ADVISES = ("OPT", "WRN")
 
 
 def _advice(rules: pd.DataFrame) -> tuple[Advice, ...]:
-    """Advice of ncu: that with an estimate first, the larger ones first."""
+    """Advice of ncu: speedups of the launch, then of parts of it, larger first; then the rest."""
     if rules.empty:
         return ()
     advice = [
@@ -177,6 +177,6 @@ def _advice(rules: pd.DataFrame) -> tuple[Advice, ...]:
     return tuple(sorted(advice, key=_by_estimate))
 
 
-def _by_estimate(advice: Advice) -> tuple[bool, float]:
+def _by_estimate(advice: Advice) -> tuple[bool, bool, float]:
     unknown = math.isnan(advice.speedup_pct)
-    return unknown, 0.0 if unknown else -advice.speedup_pct
+    return unknown, advice.speedup_type != "global", 0.0 if unknown else -advice.speedup_pct

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from explained_runs import SOFTMAX, answer_pair, softmax_findings, with_verdict
 
+from profiler.analyse.why.kernel_profiles import CellProfile
 from profiler.commands.explain import ExplainRequest, explain
 from profiler.commands.output import report_document
 from profiler.commands.report import read_run
@@ -18,7 +21,7 @@ from profiler.findings.find import find
 from profiler.findings.findings import Findings
 from profiler.findings.schema import Summary
 from profiler.findings.verdicts import PairVerdicts
-from profiler.findings.why.cells import LATENCY
+from profiler.findings.why.cells import LATENCY, cell_why
 from profiler.findings.why.document import MOST_BYTES, MOST_PARTS, explain_document
 from profiler.findings.why.pairs import PairWhy
 from profiler.findings.why.schema import Explanation, schema_text
@@ -123,6 +126,16 @@ def test_stall_shares_are_of_all_of_a_warps_time(pair: PairWhy) -> None:
         shares = [wait.share for wait in kernel.waits]
         assert shares == sorted(shares, reverse=True)
         assert 0 < sum(shares) < 1, "issuing and being ready are no waits"
+
+
+def test_a_speedup_of_the_launch_comes_before_larger_ones_of_a_part_of_it(pair: PairWhy) -> None:
+    estimates = [("a", 60.0, "local"), ("b", math.nan, None), ("c", 5.0, "global")]
+    rules = pd.DataFrame(estimates, columns=["rule", "speedup_pct", "speedup_type"])
+    launch = pair.first.kernels[0].profile
+    advised = dataclasses.replace(launch, rules=rules.assign(type="OPT", text="do"))
+    profile = CellProfile(pair.cell.id, (advised,))
+    why = cell_why(profile, compute_capability="9.0", least_bytes=None)
+    assert [advice.rule for advice in why.kernels[0].advice] == ["c", "a", "b"]
 
 
 # ---- the document --------------------------------------------------------------------------------
