@@ -296,7 +296,8 @@ def _account_card(findings: Findings) -> Card | None:
     explains_leader = findings.leader and pair.cell.variant == findings.leader.variant
     of_whom = "" if explains_leader else f" of {pair.cell.variant.name}"
     place = f" at {pair.cell.problem.name}" if len(findings.problems) > 1 else ""
-    times = f"{signed_time(ns)}; in all {signed_time(difference)}{of_whom}"
+    # The cards beside it are of other launches: of the confirmation, at other clocks.
+    times = f"{signed_time(ns)}; in all {signed_time(difference)} in the explain session{of_whom}"
     against = f"against {pair.against.variant.name}{place}"
     return Card("Why", largest, f"{times} {against}; limited by {limit_kind_words(pair.first)}")
 

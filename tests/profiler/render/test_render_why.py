@@ -167,14 +167,15 @@ def test_nothing_of_a_roof_is_nothing_of_a_practical_one() -> None:
 def test_the_card_has_the_largest_part_and_whose_it_is(findings: Findings, pair: PairWhy) -> None:
     """Under one roof it once named the roof twice and no number."""
     assert plain_card(findings) == (
-        "a higher share of the roof: -47.61 µs; in all -49.28 µs against torch; limited by "
-        "bandwidth of device memory"
+        "a higher share of the roof: -47.61 µs; in all -49.28 µs in the explain session against "
+        "torch; limited by bandwidth of device memory"
     )
     other = dataclasses.replace(pair.cell.variant, id="other", name="vector-b256-r1-v8")
     cell = dataclasses.replace(pair.cell, variant=other)
     of_other = dataclasses.replace(findings)
     vars(of_other)["why"] = RunWhy(findings.why.cells, (dataclasses.replace(pair, cell=cell),))
-    assert "in all -49.28 µs of vector-b256-r1-v8 against torch" in plain_card(of_other)
+    whose = "in the explain session of vector-b256-r1-v8 against torch"
+    assert f"in all -49.28 µs {whose}" in plain_card(of_other)
 
 
 def plain_card(findings: Findings) -> str:
