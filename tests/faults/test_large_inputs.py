@@ -1,27 +1,37 @@
 """What takes long says so; what is large is read piece by piece."""
 
 import json
-import time
+import sys
 import tracemalloc
+from pathlib import Path
 
 import torch_traces
+
+sys.path.append(str(Path(__file__).parents[1]))
+from whole_runs import wait_for
 
 from profiler.commands import stages
 from profiler.parse.chrome_trace import read_traces
 
 
 def test_a_command_says_what_it_does_once_it_takes_long(monkeypatch, capsys):
+    written = []
+
+    def something_is_written():
+        written.append(capsys.readouterr())
+        return written[-1].err
+
+    monkeypatch.setattr(stages, "PATIENCE_S", 60.0)
+    with stages.Stages("never").stage("Quick"):
+        pass
     monkeypatch.setattr(stages, "PATIENCE_S", 0.05)
     slow = stages.Stages("never")
-    with slow.stage("Quick"):
-        pass
-    with slow.stage("Reading [1] file"):
-        time.sleep(0.2)
-    with slow.stage("Writing"):
-        time.sleep(0.1)
-    written = capsys.readouterr()
-    assert written.out == ""
-    assert written.err.splitlines() == ["Reading [1] file …", "Writing …"]
+    for text in ("Reading [1] file", "Writing"):
+        with slow.stage(text):
+            wait_for(something_is_written)
+    assert "".join(output.out for output in written) == ""
+    lines = "".join(output.err for output in written).splitlines()
+    assert lines == ["Reading [1] file …", "Writing …"]
 
 
 def test_a_trace_takes_little_more_memory_than_its_text(tmp_path):

@@ -151,7 +151,7 @@ def test_nothing_waits_any_more_when_the_profiler_is_gone(paused):
     below = psutil.Process(paused.process.pid).children(recursive=True)
     paused.process.kill()
     paused.process.wait(timeout=60)
-    _, alive = psutil.wait_procs(below, timeout=20)
+    _, alive = psutil.wait_procs(below, timeout=60)
     assert not alive
     paused.go.touch()
     done = paused.profiler.measure(paused.spec)
@@ -199,7 +199,7 @@ class Building:
         """Kill the profiler; all that it started ends."""
         self.process.kill()
         self.process.communicate()
-        _, alive = psutil.wait_procs(self.below, timeout=20)
+        _, alive = psutil.wait_procs(self.below, timeout=60)
         assert not alive
 
     def finish(self, fault=""):
@@ -238,7 +238,7 @@ def test_the_first_session_starts_before_the_builds_are_done(building, fork_serv
 def test_a_build_that_fails_ends_the_process_of_the_first_session(building):
     code, _, err = building.finish("the compiler is gone")
     assert (code, "the compiler is gone" in err) == (2, True), err
-    _, alive = psutil.wait_procs(building.below, timeout=20)
+    _, alive = psutil.wait_procs(building.below, timeout=60)
     assert not alive
     assert not list(building.profiler.folder.glob("reports/mine"))
 

@@ -35,7 +35,7 @@ def measuring(profiler):
         collect={"device": "cpu", "blocks": 2, "metrics": ["duration_ns"], "time_limit_s": 2.0},
     )
     process = profiler.start_interpreter(spec)
-    wait_for(lambda: (profiler.folder / "pid").exists() or process.poll() is not None, seconds=20)
+    wait_for(lambda: (profiler.folder / "pid").exists() or process.poll() is not None, seconds=60)
     return process
 
 

@@ -45,7 +45,7 @@ def test_a_fifo_gives_the_text_to_its_reader_and_stays(tmp_path):
     reader = threading.Thread(target=lambda: received.append(fifo.read_text()))
     reader.start()
     write_target(fifo, "text" * 50_000)
-    reader.join(timeout=10)
+    reader.join(timeout=60)
     assert received == ["text" * 50_000]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
 
@@ -55,7 +55,7 @@ def test_a_reader_of_a_fifo_may_leave_early(tmp_path):
     os.mkfifo(fifo)
     reader = subprocess.Popen(["head", "-c", "10", str(fifo)], stdout=subprocess.DEVNULL)
     write_target(fifo, "text" * 500_000)
-    assert reader.wait(timeout=10) == 0
+    assert reader.wait(timeout=60) == 0
 
 
 def test_a_descriptor_writes_into_the_file_that_is_open(tmp_path):

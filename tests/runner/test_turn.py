@@ -51,7 +51,7 @@ def test_a_gate_is_waited_at_until_it_is_opened(waiting):
         held.write(protocol.GATE_OPEN)
         held.flush()
         fcntl.flock(held, fcntl.LOCK_UN)
-        passed.join(20)
+        passed.join(60)
         assert not passed.is_alive()
 
 

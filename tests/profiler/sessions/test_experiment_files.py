@@ -149,14 +149,14 @@ def test_the_words_of_the_file_go_to_the_error_and_never_to_stdout(write, capfd)
 
 
 def test_a_file_that_hangs_is_ended(write, monkeypatch, capsys):
-    monkeypatch.setattr(experiment_files, "DESCRIBE_LIMIT_S", 0.5)
+    monkeypatch.setattr(experiment_files, "DESCRIBE_LIMIT_S", 4.0)
     monkeypatch.setattr(experiment_files, "SILENT_S", 0.1)
     path = write("import os, time\nopen('pid', 'w').write(str(os.getpid()))\ntime.sleep(600)\n")
     monkeypatch.chdir(path.parent)
     began = time.monotonic()
-    with pytest.raises(SpecError, match="took longer than 0 s"):
+    with pytest.raises(SpecError, match="took longer than 4 s"):
         load_experiment(path)
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 200
     assert "mine.py takes long" in capsys.readouterr().err
     pid = int((path.parent / "pid").read_text())
     with pytest.raises(ProcessLookupError):

@@ -18,7 +18,7 @@ from profiler.sessions.process import Cause, FailingCell, failing_cell, members,
 from profiler.sessions.watchdog import Limits
 
 PATIENT = Limits(step_s=60, startup_s=60, grace_s=5)
-HASTY = Limits(step_s=0.5, startup_s=30, grace_s=5)
+HASTY = Limits(step_s=3.0, startup_s=60, grace_s=10)
 
 PRELUDE = """
 import json, os, signal, subprocess, sys, time
@@ -169,7 +169,7 @@ def test_without_journal_the_innermost_process_is_ended_first(tmp_path):
     rows = tmp_path / "rows"
     sleeper = (sys.executable, "-c", "import time; time.sleep(600)")
     command = Command((sys.executable, "-c", TOOL, str(rows), *sleeper))
-    limits = Limits(step_s=1.0, grace_s=5)
+    limits = Limits(step_s=4.0, grace_s=10)
     result = run_session(command, folder=tmp_path, journal=None, limits=limits)
     assert rows.read_text() == "rows after target -9"
     assert (result.cause, result.failing_cell) == (Cause.TIMED_OUT, None)
@@ -182,7 +182,7 @@ def test_a_session_that_ignores_sigterm_is_killed(target, tmp_path, monkeypatch)
         time.sleep(600)
     """)
     monkeypatch.setattr("profiler.sessions.process._HARD_STOP_S", 0.5)
-    limits = Limits(step_s=0.5, grace_s=0.2)
+    limits = Limits(step_s=3.0, startup_s=60, grace_s=0.2)
     result = run_session(command, folder=tmp_path, journal=journal, limits=limits)
     assert result.cause is Cause.TIMED_OUT
     assert not alive(pids(journal)[1])

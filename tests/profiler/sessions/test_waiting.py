@@ -62,7 +62,7 @@ def test_two_wait_at_most_and_each_is_started_once(bench):
 def test_what_is_not_expected_any_more_is_ended_and_its_folder_goes(bench):
     bench.room.expect([planned("a"), planned("b")])
     bench.room.expect([planned("b")])
-    assert bench.started["a"].process.wait(timeout=20) == 0
+    assert bench.started["a"].process.wait(timeout=60) == 0
     with bench.room:
         pass
     assert not list(bench.folder.iterdir())
@@ -116,7 +116,7 @@ def test_whoever_has_a_context_is_gone_before_another_session_begins(bench):
 def test_one_that_has_died_is_not_taken(bench):
     bench.room.expect([planned("a")])
     bench.started["a"].process.kill()
-    bench.started["a"].process.wait(timeout=20)
+    bench.started["a"].process.wait(timeout=60)
     assert bench.room.take("a") is None
     assert bench.said == ["a: what waited for its turn has ended; another is started."]
     assert not (bench.folder / "a").exists()
@@ -137,7 +137,7 @@ def test_a_process_that_waited_before_there_was_a_room_is_taken_like_any_other(b
     assert bench.room.take("a") is early
     bench.room.adopt(early)
     bench.room.expect([])  # its session turned out to have nothing to measure
-    assert early.process.wait(timeout=20) == 0
+    assert early.process.wait(timeout=60) == 0
 
 
 def test_gates_that_somebody_holds_are_not_cleared(tmp_path):
