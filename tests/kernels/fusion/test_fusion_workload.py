@@ -30,9 +30,9 @@ def test_eager_code_is_right(operator):
 # Importing inductor imports what torch itself has deprecated.
 # A chain of elementwise steps is compiled and checked in test_fusion_live.py.
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@pytest.mark.usefixtures("inductor_cache")
 @pytest.mark.parametrize("operator", ["layer_norm", "matmul_add_relu"])
-def test_compiled_code_is_right(operator, monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+def test_compiled_code_is_right(operator):
     problem = SMALL[operator]
     with torch.no_grad():
         launch, variant, inputs = prepared("compile", problem, CPU)

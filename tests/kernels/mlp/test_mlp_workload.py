@@ -23,8 +23,8 @@ def test_the_first_step_of_eager_code_is_right(optimizer):
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_the_first_step_of_compiled_code_is_right(monkeypatch, tmp_path):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+@pytest.mark.usefixtures("inductor_cache")
+def test_the_first_step_of_compiled_code_is_right():
     problem = small("adam")
     step, inputs = prepared("compile", problem, "cpu")
     assert excess(step(), workload.reference(problem, inputs)) < 1
