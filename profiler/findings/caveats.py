@@ -50,16 +50,20 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
 
     `baseline` is a variant id; `delta` the relative difference of durations that counts as none.
     """
+    usable = _usable(samples, statuses)
+    timing, final = (
+        times_of(usable, cells, kind) for kind in (SessionKind.TIMING, SessionKind.FINAL)
+    )
     return (
         *_failed(statuses),
         *_wrong(statuses),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
-        *_missing_values(_usable(samples, statuses)),
+        *_missing_values(usable),
         *_few_blocks(samples, statuses),
         *_no_baseline(cells, statuses, baseline),
-        *_noise(_usable(samples, statuses), cells, baseline, delta),
-        *_shift(_usable(samples, statuses), cells, baseline, delta),
+        *_noise(timing, cells, baseline, delta),
+        *_shift(timing, final, cells, baseline, delta),
         *_clocks(environment),
         *_aliases(cells, builds),
     )
@@ -175,13 +179,12 @@ def _dated(samples: pd.DataFrame) -> list[str]:
 
 
 def _noise(
-    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
+    times: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
 ) -> Iterable[Notice]:
     """Where the baseline varies by more than the margin, or nobody looked.
 
     With fewer blocks than a verdict needs another notice says so already.
     """
-    times = times_of(samples, cells, SessionKind.TIMING)
     baseline_times = times[times["variant"] == baseline]
     blocks = baseline_times[baseline_times["arm"] == 0].groupby("problem")["block"].nunique()
     judged = [str(problem) for problem in blocks[blocks >= FEWEST_BLOCKS].index]
@@ -209,13 +212,14 @@ def _noise(
 
 
 def _shift(
-    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, delta: float
+    timing: pd.DataFrame,
+    final: pd.DataFrame,
+    cells: Sequence[Cell],
+    baseline: str | None,
+    delta: float,
 ) -> Iterable[Notice]:
     """Where the baseline itself took longer or shorter in the final."""
-    before, after = (
-        _baseline_medians(samples, cells, baseline, kind)
-        for kind in (SessionKind.TIMING, SessionKind.FINAL)
-    )
+    before, after = (_baseline_medians(times, baseline) for times in (timing, final))
     shifts = (after / before - 1).dropna()
     beyond = shifts[shifts.abs() > delta]
     if beyond.empty:
@@ -232,10 +236,7 @@ def _shift(
     yield Notice(NoticeKind.BASELINE_SHIFTED, values)
 
 
-def _baseline_medians(
-    samples: pd.DataFrame, cells: Sequence[Cell], baseline: str | None, kind: SessionKind
-) -> pd.Series[float]:
-    times = times_of(samples, cells, kind)
+def _baseline_medians(times: pd.DataFrame, baseline: str | None) -> pd.Series[float]:
     baseline_times = times[times["variant"] == baseline]
     return baseline_times.groupby("problem")["duration_ns"].median()
 
