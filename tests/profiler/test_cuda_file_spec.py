@@ -146,6 +146,20 @@ def test_other_arguments_of_one_kernel(planned):
         ("{shape: [n], ", "{shape: [n], fill: nomral, ", "did you mean 'normal'?"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: 3}, ", "needs a list of two numbers"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, -1]}, ", "the least is not below the"),
+        (
+            "{shape: [n], ",
+            "{shape: [n], fill: .nan, ",
+            "5: workload.arguments.x.fill: must be finite",
+        ),
+        ("{shape: [n], ", "{shape: [n], fill: -.inf, ", "must be finite numbers, not -inf"),
+        ("{shape: [n], ", "{shape: [n], fill: {normal: [.nan, 1]}, ", "must be finite"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: [0, .inf]}, ", "numbers, not inf"),
+        (
+            "{shape: [n], ",
+            "{shape: [n, 10**12], ",
+            "5: workload.arguments.x.shape: x: float16 of the shape [1000, 1000000000000] takes "
+            "2,000,000,000,000,000 bytes (2,000 TB), more than any GPU has (problem '",
+        ),
         ("true}, n}", "true}, n, FAST}", "5: workload.arguments: there is no 'FAST'"),
         (
             "reference: 2 * x",
