@@ -163,9 +163,9 @@ def test_other_arguments_of_one_kernel(planned):
             "{shape: [n], fill: .nan, ",
             "5: workload.arguments.x.fill: must be finite",
         ),
-        ("{shape: [n], ", "{shape: [n], fill: -.inf, ", "must be finite numbers, not -inf"),
+        ("{shape: [n], ", "{shape: [n], fill: -.inf, ", "must be finite, not -inf"),
         ("{shape: [n], ", "{shape: [n], fill: {normal: [.nan, 1]}, ", "must be finite"),
-        ("{shape: [n], ", "{shape: [n], fill: {uniform: [0, .inf]}, ", "numbers, not inf"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: [0, .inf]}, ", "must be finite, not inf"),
         (
             "{shape: [n], ",
             "{shape: [n, 10**12], ",

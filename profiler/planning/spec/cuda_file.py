@@ -107,7 +107,7 @@ def _require_finite(value: float) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise wrong(f"must be finite numbers, not {number}; the largest float32 is 3.4e38")
+        raise wrong(f"must be finite, not {number}; the largest float32 is 3.4e38")
     return number
 
 
