@@ -297,6 +297,8 @@ class CellStatus:
     bytes: float | None = None
     result_bytes: float | None = None
     """Size of its result, as the check saw it."""
+    result_dtypes: tuple[str, ...] = ()
+    """Names of the dtypes of its outputs; empty where no check saw them."""
     compile_seconds: float | None = None
     """Compilation and first call, of the session in which it took longest: later ones find it in
     a cache."""

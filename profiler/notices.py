@@ -32,6 +32,7 @@ class NoticeKind(StrEnum):
     VALUES_MISSING = "values_missing"
     OTHER_TIMER = "other_timer"
     DUPLICATE_CODE = "duplicate_code"
+    RESULTS_OF_OTHER_TYPES = "results_of_other_types"
     SESSION_DIED = "session_died"
     EXPLAINING_DIED = "explaining_died"
     JOURNAL_ODD = "journal_odd"
@@ -146,6 +147,12 @@ TEMPLATES: Mapping[NoticeKind, NoticeTemplate] = {
         "In {count} cells half or more of the values of {metrics} are missing, up to {share} % "
         "of them ({cell}). What is shown is the median of the others.",
         "The tool's own output is in the folder of the attempt; measuring again may give them.",
+    ),
+    NoticeKind.RESULTS_OF_OTHER_TYPES: NoticeTemplate(
+        Severity.WARNING,
+        "Not all results have the type of the baseline's: {results}. Each passed the check by the "
+        "tolerance of its own type, and times are compared as they are.",
+        "Where the same work is to be compared, let all variants return the same type.",
     ),
     NoticeKind.DUPLICATE_CODE: NoticeTemplate(
         Severity.INFO,

@@ -167,13 +167,13 @@ STAMPS = (PYTHON_BEGUN, TORCH_IMPORTED, LOADED, ITS_TURN, DEVICE_OPEN, VISITS_KN
 the device may be opened, a context is there, the visits are known."""
 
 # Phases. `prepare` makes the launch, `check` compares with the reference (its FINISHED record has
-# max_abs_error, max_rel_error and result_bytes, and the errors stand in its FAILED record after a
-# wrong result), `describe` has flops and bytes, and LAUNCH_FACTS and TUNED as far as the launch
-# carries them, `warmup`, `measure` is one visit. A cell that was checked in this session launches
-# in `relaunch` on inputs that were overwritten, and `recheck` compares that result. `inputs` and
-# `reference` belong to a problem: their `cell` is the first cell that is visited there, `problem`
-# names the problem, and when one of them fails every cell of that problem that is left gets a
-# FAILED record.
+# max_abs_error, max_rel_error, result_bytes and result_dtypes, and the errors stand in its FAILED
+# record after a wrong result), `describe` has flops and bytes, and LAUNCH_FACTS and TUNED as far as
+# the launch carries them, `warmup`, `measure` is one visit. A cell that was checked in this session
+# launches in `relaunch` on inputs that were overwritten, and `recheck` compares that result.
+# `inputs` and `reference` belong to a problem: their `cell` is the first cell that is visited
+# there, `problem` names the problem, and when one of them fails every cell of that problem that is
+# left gets a FAILED record.
 INPUTS = "inputs"
 REFERENCE = "reference"
 PREPARE = "prepare"
@@ -471,6 +471,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _is_dtype(value: object) -> bool:
+    return isinstance(value, str) and value.isidentifier()
+
+
 def _is_list_of(check: Callable[[object], bool]) -> Callable[[object], bool]:
     return lambda value: isinstance(value, list) and all(check(item) for item in value)
 
@@ -508,6 +512,7 @@ _CHECKS: Mapping[str, Callable[[object], bool]] = {
     "operators": lambda value: value is None or _is_list_of(_is_operator)(value),
     TUNED: lambda value: isinstance(value, list),
     **dict.fromkeys(("flops", "bytes", "result_bytes"), _is_fact),
+    "result_dtypes": _is_list_of(_is_dtype),
     # The error of a result that overflowed is infinite, or no number.
     **dict.fromkeys(
         ("max_abs_error", "max_rel_error"), lambda value: value is None or _is_real(value)

@@ -188,6 +188,7 @@ class Session:
             errors = check.compare(got, expected, self._job.tolerances, tolerances)
             findings.update(_error_fields(errors))
             findings["result_bytes"] = float(sum(tensor.nbytes for tensor in got))
+            findings["result_dtypes"] = [str(t.dtype).removeprefix("torch.") for t in got]
 
     def _expected_of(
         self, cell: JobCell, inputs: Any, reference: Tensors | None

@@ -26,6 +26,23 @@ FILLS: Mapping[str, tuple[float, ...]] = {
 """Kinds of fill, each with the two numbers that it takes where it takes any: mean and standard
 deviation, or the least and the bound above."""
 
+KINDS: Mapping[str, str] = {
+    "float64": "f8",
+    "float32": "f4",
+    "float16": "f2",
+    "bfloat16": "g2",
+    "int64": "i8",
+    "int32": "i4",
+    "int16": "i2",
+    "int8": "i1",
+    "uint8": "u1",
+    "bool": "b1",
+}
+"""Kind and bytes of a dtype's elements, as the launcher names them.
+
+A kernel may take other types for its own ends (a struct of several numbers, 8-bit floats), which it
+calls `?`."""
+
 MAX_BLOCK = (1024, 1024, 64)
 MAX_GRID = (2**31 - 1, 65535, 65535)
 MAX_THREADS = 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from profiler.kernels.cuda_file.description import LaunchShape
+from profiler.kernels.cuda_file.description import KINDS, LaunchShape
 from profiler.kernels.library import KernelLibrary
 
 STATIC_LIMIT = 48 * 1024
@@ -16,20 +16,7 @@ STATIC_LIMIT = 48 * 1024
 
 Number = int | float
 
-_KINDS = {
-    torch.float64: "f8",
-    torch.float32: "f4",
-    torch.float16: "f2",
-    torch.bfloat16: "g2",
-    torch.int64: "i8",
-    torch.int32: "i4",
-    torch.int16: "i2",
-    torch.int8: "i1",
-    torch.uint8: "u1",
-    torch.bool: "b1",
-}
-"""Kind and bytes as the launcher names them; a kernel may take other types for its own ends (a
-struct of several numbers, 8-bit floats), which it calls `?`."""
+_KINDS = {getattr(torch, name): kind for name, kind in KINDS.items()}
 _WORDS = {"f": "floating", "g": "bfloat16", "i": "signed", "u": "unsigned", "b": "bool"}
 
 

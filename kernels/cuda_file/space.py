@@ -6,7 +6,13 @@ import json
 from pathlib import Path
 
 from profiler.kernels.arithmetic import ExpressionError, Value
-from profiler.kernels.cuda_file.description import CudaFile, Params, placeholders
+from profiler.kernels.cuda_file.description import (
+    KINDS,
+    CudaFile,
+    Params,
+    TensorArgument,
+    placeholders,
+)
 from profiler.kernels.recipe import Recipe
 
 _SOURCES = Path(__file__).resolve().parent / "src"
@@ -48,6 +54,7 @@ class CudaFileSpace:
                 **description.macros(params),
                 "PROFILER_KERNEL": description.kernel_of(params),
                 "PROFILER_ARGUMENTS": len(description.arguments_of(params)),
+                "PROFILER_TENSORS": _tensor_checks(description, params),
             },
         )
 
@@ -60,6 +67,20 @@ class CudaFileSpace:
     def at_launch(self, params: Params) -> Params:
         """Parameters that act at a launch, with the expressions of grid, block and arguments."""
         return {} if "torch" in params else self._description.at_launch(params)
+
+
+def _tensor_checks(description: CudaFile, params: Params) -> str:
+    """Macros of launch.cuh that refuse tensors by the types of the kernel's parameters."""
+    places = enumerate(description.arguments_of(params), start=1)
+    tensors = ((place, description.tensor(name)) for place, name in places)
+    return " ".join(_tensor_check(place, tensor) for place, tensor in tensors if tensor is not None)
+
+
+def _tensor_check(place: int, tensor: TensorArgument) -> str:
+    kind = KINDS.get(tensor.dtype)
+    if kind is None:
+        return f"PROFILER_UNTYPED_TENSOR({place},{tensor.name})"
+    return f"PROFILER_TENSOR({place},{tensor.name},{tensor.dtype},{kind[0]},{kind[1:]})"
 
 
 def _written(parameter: tuple[str, Value]) -> str:

@@ -57,6 +57,7 @@ def caveats(  # noqa: PLR0913 - all that a caveat can come from, by keyword
     return (
         *_failed(statuses),
         *_wrong(statuses),
+        *_other_types(cells, statuses, baseline),
         *_not_measured(statuses),
         *_missing_metrics(statuses),
         *_missing_values(usable),
@@ -83,6 +84,26 @@ def _wrong(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:
     wrong = [cell for cell, s in statuses.items() if s.outcome is Outcome.WRONG_RESULT]
     if wrong:
         yield Notice(NoticeKind.WRONG_RESULTS, {"count": len(wrong), "cells": _some(wrong)})
+
+
+def _other_types(
+    cells: Sequence[Cell], statuses: Mapping[str, CellStatus], baseline: str | None
+) -> Iterable[Notice]:
+    """Variants whose results have other dtypes than the baseline's at the same problem."""
+    usable = {id_: status for id_, status in statuses.items() if status.outcome in _USABLE}
+    dtypes = {id_: ", ".join(status.result_dtypes) for id_, status in usable.items()}
+    expected = {c.problem.id: dtypes.get(c.id, "") for c in cells if c.variant.id == baseline}
+    variants: dict[tuple[str, str], dict[str, None]] = {}
+    for cell in cells:
+        types = dtypes.get(cell.id, ""), expected.get(cell.problem.id, "")
+        if all(types) and types[0] != types[1]:
+            variants.setdefault(types, {})[cell.variant.name] = None
+    if variants:
+        results = "; ".join(
+            f"{its} instead of {usual} ({_some([*names])})"
+            for (its, usual), names in variants.items()
+        )
+        yield Notice(NoticeKind.RESULTS_OF_OTHER_TYPES, {"results": results})
 
 
 def _not_measured(statuses: Mapping[str, CellStatus]) -> Iterable[Notice]:

@@ -1,4 +1,4 @@
-"""Static facts of kernels from the messages of `ptxas -v`.
+"""What a log of nvcc says: static facts of kernels, by `ptxas -v`, and errors.
 
 The messages of one kernel, as nvcc 11 to 13 print them; other lines may stand between:
 
@@ -6,12 +6,19 @@ The messages of one kernel, as nvcc 11 to 13 print them; other lines may stand b
     ptxas info    : Function properties for scale
         0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads
     ptxas info    : Used 8 registers, used 1 barriers, 256 bytes smem, 380 bytes cmem[0]
+
+Errors stand in the same log; some are what the launcher of a `.cu` file made the compiler say:
+
+    launcher.cu(7): error: static assertion failed with "profiler: argument 1 of the kernel (x): …"
+      static_assert(…);
+      ^
+    1 error detected in the compilation of "launcher.cu".
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from profiler.model import KernelFacts
@@ -25,6 +32,8 @@ _STACK = re.compile(
 _REGISTERS = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
 _CONSTANT = re.compile(r"(\d+) bytes cmem\[\d+\]")
+_FAULT = re.compile(r'\S.*: static assertion failed with "profiler: (?P<sentence>.+)"')
+_COUNT = re.compile(r"\d+ errors? detected in the compilation of .+")
 
 
 def parse_ptxas_log(text: str, arch: str | None = None) -> tuple[KernelFacts, ...]:
@@ -74,3 +83,27 @@ def _read(line: str, facts: KernelFacts, function: str | None) -> KernelFacts:
 def _total(numbers: Iterable[str]) -> int | None:
     values = [int(number) for number in numbers]
     return sum(values) if values else None
+
+
+def error_lines(log: str) -> tuple[str, ...]:
+    """Lines of a failed compilation that say what is wrong, each error of the launcher once.
+
+    Where nothing but the launcher's checks (kernels/cuda_file/src/launch.cuh) failed, their
+    sentences alone; else all but those: the arguments of a kernel that does not compile tell
+    nothing, and variants of one source have the same lines then.
+    """
+    lines = [line for line in log.splitlines() if line.strip() and not _COUNT.fullmatch(line)]
+    faults = [match["sentence"] for match in map(_FAULT.fullmatch, lines) if match is not None]
+    others = tuple(_without_faults(lines))
+    if faults and not any("error" in line for line in others):
+        return tuple(dict.fromkeys(faults))
+    return others
+
+
+def _without_faults(lines: Iterable[str]) -> Iterator[str]:
+    """Lines but for the launcher's faults and what is indented below them."""
+    inside = False
+    for line in lines:
+        inside = _FAULT.fullmatch(line) is not None or (inside and line[0].isspace())
+        if not inside:
+            yield line

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from profiler.kernels.arithmetic import Arithmetic, ExpressionError, unknown_name
+from profiler.kernels.arithmetic import SIZES, Arithmetic, ExpressionError, unknown_name
 from profiler.kernels.cuda_file.description import (
     OVERRIDES,
     CudaFile,
@@ -21,6 +22,9 @@ from profiler.planning.spec import CudaWorkload, LoadedSpec
 from profiler.planning.spec.source import FieldPath
 
 _MODULES = frozenset({"torch", "F"})
+
+MOST_BYTES = 10**13
+"""More than the memory of any GPU, generously: 10 TB; the largest have less than 0.5 TB."""
 
 
 def check_cuda_file(
@@ -94,6 +98,7 @@ class _Checks:
             place: FieldPath = ("workload", "arguments", tensor.name)
             self._each_problem((*place, "shape"), tensor.shape_of)
             self._each_problem((*place, "dtype"), tensor.dtype_of)
+            self._each_problem((*place, "shape"), partial(_require_memory, tensor))
             if tensor.fill is not None and tensor.fill.kind in ("normal", "uniform"):
                 self._each_problem((*place, "fill"), partial(_require_floating, tensor))
         for name, amount in (
@@ -194,6 +199,17 @@ def _scalars(description: CudaFile, values: Params) -> list[int | float]:
         for argument in arguments
         if description.tensor(argument) is None
     ]
+
+
+def _require_memory(tensor: TensorArgument, values: Params) -> None:
+    """Raise ExpressionError for a tensor that is larger than the memory of any GPU."""
+    sizes, dtype = tensor.shape_of(values), tensor.dtype_of(values)
+    needed = math.prod(sizes) * SIZES[dtype]
+    if needed > MOST_BYTES:
+        raise ExpressionError(
+            f"{tensor.name}: {dtype} of the shape {list(sizes)} takes {needed:,} bytes "
+            f"({needed // 10**12:,} TB), more than any GPU has"
+        )
 
 
 def _require_floating(tensor: TensorArgument, values: Params) -> None:

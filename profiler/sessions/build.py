@@ -33,7 +33,7 @@ from profiler.machine.compilers import check_arch, find_compiler
 from profiler.machine.lock_files import holder_of, take_lock, write_holder
 from profiler.model import BuildResult, KernelFacts, Params, Variant
 from profiler.parse.machine_code import code_hash, kernel_hash, launched_kernel
-from profiler.parse.ptxas import parse_ptxas_log
+from profiler.parse.ptxas import error_lines, parse_ptxas_log
 from profiler.planning.spec.models import DEFAULT_COMPILE_LIMIT_S
 from profiler.sessions.ninja import NinjaResult, Progress, run_ninja
 
@@ -367,7 +367,7 @@ def _error(library: Library, folder: Path, ninja_result: NinjaResult) -> str:
     """
     outputs = _outputs(library)
     printed = "\n".join(_read(folder / log) for log in _logs(library))
-    lines = [line for line in printed.splitlines() if line.strip() and "ptxas info" not in line]
+    lines = [line for line in error_lines(printed) if "ptxas info" not in line]
     if not lines or ninja_result.ended(outputs):
         lines.append(ninja_result.ending(outputs))
     text = "\n".join(lines[-ERROR_LINES:])

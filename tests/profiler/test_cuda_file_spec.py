@@ -15,6 +15,8 @@ from profiler.planning.spec import load_spec
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "experiments/transpose.yaml"
 
+TENSORS = "PROFILER_UNTYPED_TENSOR(1,x) PROFILER_UNTYPED_TENSOR(2,y)"
+
 SPEC = """\
 name: scale
 workload:
@@ -62,10 +64,15 @@ def test_variants_become_recipes(planned, tmp_path):
     assert wide.defines == {
         "PROFILER_KERNEL": "scale<4>",
         "PROFILER_ARGUMENTS": 3,
+        "PROFILER_TENSORS": TENSORS,
         "FAST": "true",
     }
     # Small letters make no macro, and null defines nothing.
-    assert plain.defines == {"PROFILER_KERNEL": "plain", "PROFILER_ARGUMENTS": 3}
+    assert plain.defines == {
+        "PROFILER_KERNEL": "plain",
+        "PROFILER_ARGUMENTS": 3,
+        "PROFILER_TENSORS": TENSORS,
+    }
 
 
 def test_what_acts_at_launch_keeps_variants_of_the_same_code_apart(planned):
@@ -92,6 +99,7 @@ def test_macros_that_are_named_are_the_only_ones(planned):
     assert space.recipe(plan.variants[1].params).defines == {
         "PROFILER_KERNEL": "scale<4>",
         "PROFILER_ARGUMENTS": 3,
+        "PROFILER_TENSORS": TENSORS,
         "WIDTH": "4",
         "DEBUG": 0,
     }
@@ -109,11 +117,15 @@ def test_a_launch_that_no_gpu_can_do_is_left_out_with_the_reason(planned):
 
 
 def test_other_arguments_of_one_kernel(planned):
-    text = SPEC.replace("SPARE: null", 'arguments: "y, x, n // 2, 0.5"')
-    plan, space = planned(text)
+    text = SPEC.replace("SPARE: null", 'arguments: "n // 2, y, 0.5, x"')
+    plan, space = planned(text.replace("dtype: dtype, output", "dtype: float16, output"))
     recipe = space.recipe(plan.variants[2].params)
     assert recipe.defines["PROFILER_ARGUMENTS"] == 4
-    assert "(y, x, n // 2, 0.5)" in space.at_launch(plan.variants[2].params)["launch"]
+    # The dtype of x is that of the problem: only the runner knows it.
+    assert recipe.defines["PROFILER_TENSORS"] == (
+        "PROFILER_TENSOR(2,y,float16,f,2) PROFILER_UNTYPED_TENSOR(4,x)"
+    )
+    assert "(n // 2, y, 0.5, x)" in space.at_launch(plan.variants[2].params)["launch"]
 
 
 @pytest.mark.parametrize(
@@ -146,6 +158,20 @@ def test_other_arguments_of_one_kernel(planned):
         ("{shape: [n], ", "{shape: [n], fill: nomral, ", "did you mean 'normal'?"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: 3}, ", "needs a list of two numbers"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, -1]}, ", "the least is not below the"),
+        (
+            "{shape: [n], ",
+            "{shape: [n], fill: .nan, ",
+            "5: workload.arguments.x.fill: must be finite",
+        ),
+        ("{shape: [n], ", "{shape: [n], fill: -.inf, ", "must be finite, not -inf"),
+        ("{shape: [n], ", "{shape: [n], fill: {normal: [.nan, 1]}, ", "must be finite"),
+        ("{shape: [n], ", "{shape: [n], fill: {uniform: [0, .inf]}, ", "must be finite, not inf"),
+        (
+            "{shape: [n], ",
+            "{shape: [n, 10**12], ",
+            "5: workload.arguments.x.shape: x: float16 of the shape [1000, 1000000000000] takes "
+            "2,000,000,000,000,000 bytes (2,000 TB), more than any GPU has (problem '",
+        ),
         ("true}, n}", "true}, n, FAST}", "5: workload.arguments: there is no 'FAST'"),
         (
             "reference: 2 * x",

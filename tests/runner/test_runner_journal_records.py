@@ -64,6 +64,12 @@ def test_errors_of_an_overflow_are_no_odd_numbers(tmp_path):
     assert read(tmp_path, line).skipped == 0
 
 
+@pytest.mark.parametrize("dtypes", ["float16", [16], ["<b>float16</b>"]])
+def test_dtypes_of_a_result_are_names(tmp_path, dtypes):
+    assert read(tmp_path, json.dumps({**VISIT, "result_dtypes": dtypes})).skipped == 1
+    assert read(tmp_path, json.dumps({**VISIT, "result_dtypes": ["float16"]})).skipped == 0
+
+
 def test_no_flipped_bit_makes_a_reader_stumble(tmp_path):
     draw = random.Random(5)  # noqa: S311 - flips of bits, no secret
     path = tmp_path / "journal.jsonl"

@@ -120,6 +120,7 @@ def test_findings_of_check_and_description(bench, select):
     (checked,) = select(records, event="finished", phase="check")
     assert 0 <= checked["max_abs_error"] < 1e-5
     assert 0 <= checked["max_rel_error"] < 1e-4
+    assert checked["result_dtypes"] == ["float32"]
     (described,) = select(records, event="finished", phase="describe")
     assert (described["flops"], described["bytes"]) == (5 * 6, 4 * 5 * 8)
 

@@ -3,6 +3,10 @@
 // The only place that names the kernel, so that what the compiler has against it is said once.
 static constexpr auto* profiler_function = PROFILER_KERNEL;
 
+#ifdef PROFILER_TENSORS
+PROFILER_TENSORS
+#endif
+
 // Its relocation says which kernel of the file is the one that is started.
 extern "C" __attribute__((used, section(".data.rel.ro.profiler_kernel")))
 const void* const profiler_kernel = reinterpret_cast<const void*>(profiler_function);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -85,6 +86,8 @@ def _check_fill(value: object) -> object:
         numbers = next(iter(value.values()))
         if not _are_two_numbers(numbers):
             raise wrong("needs a list of two numbers: `{uniform: [-1, 1]}`")
+        for number in numbers:
+            _require_finite(number)
         if next(iter(value)) != "normal" and numbers[0] >= numbers[1]:
             raise wrong(f"the least is not below the bound: {numbers[0]:g} and {numbers[1]:g}")
         return value
@@ -93,8 +96,19 @@ def _check_fill(value: object) -> object:
             raise wrong(f"no such fill: {value!r}{did_you_mean(value, FILLS)}")
         return value
     if isinstance(value, int | float):
-        return float(value)
+        return _require_finite(value)
     raise wrong(f"must be one of {', '.join(FILLS)}, or a number, not {kind_of(value)}")
+
+
+def _require_finite(value: float) -> float:
+    """The number; ValueError for nan and infinities, which no bound is and JSON cannot hold."""
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise wrong(f"must be finite, not {number}; the largest float32 is 3.4e38")
+    return number
 
 
 def _are_two_numbers(value: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.text import Text
@@ -16,6 +16,7 @@ from profiler.planning.page_kinds import load_part
 from profiler.planning.problem_names import problem_key
 from profiler.render.console.terminal import TextTable, add_rest_caption, columns, plain, table
 from profiler.render.console.timeline import timeline_tables
+from profiler.render.tables.build_failures import compiler_message, variants_text
 from profiler.render.words import numbers
 from profiler.render.words.names import key_to_names
 from profiler.render.words.outcomes import OUTCOME_WORDS
@@ -271,13 +272,34 @@ def _failed_table(findings: Findings, failed: Sequence[Cell], most: int) -> Text
     rich_table = table(f"Failed: {len(failed)} of {len(findings.report.plan.cells)} cells")
     columns(rich_table, "variant", name=True)
     columns(rich_table, "problem", "outcome", "cause")
-    for cell in failed[:most]:
-        status = findings.status(cell)
+    groups = _alike(findings, failed)
+    for cells in groups[:most]:
+        status = findings.status(cells[0])
         rich_table.add_row(
-            plain(cell.variant.name),
-            plain(cell.problem.name),
+            plain(variants_text(_distinct(cell.variant.name for cell in cells))),
+            plain(_problems_text(_distinct(cell.problem.name for cell in cells))),
             Text(OUTCOME_WORDS[status.outcome], style="red"),
             plain(next(iter(status.cause.strip().splitlines()), "")),
         )
-    add_rest_caption(rich_table, len(failed) - most, "failed cells are in the page")
+    rest = sum(map(len, groups[most:]))
+    add_rest_caption(rich_table, rest, "failed cells are in the page")
     return rich_table
+
+
+def _alike(findings: Findings, failed: Sequence[Cell]) -> list[list[Cell]]:
+    """Failed cells, those together that the compiler refused with the same message."""
+    groups: dict[str | tuple[str, ...], list[Cell]] = {}
+    for cell in failed:
+        status = findings.status(cell)
+        broken = status.outcome is Outcome.COMPILE_FAILED
+        alike = compiler_message(status.cause) if broken else cell.id
+        groups.setdefault(alike, []).append(cell)
+    return list(groups.values())
+
+
+def _distinct(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _problems_text(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} problems"

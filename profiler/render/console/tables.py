@@ -21,6 +21,7 @@ from profiler.render.console.terminal import add_rest_caption as _add_rest_capti
 from profiler.render.console.terminal import columns as _columns
 from profiler.render.console.terminal import plain as _plain
 from profiler.render.console.terminal import table as _table
+from profiler.render.tables.build_failures import build_failures
 from profiler.render.tables.launches import group_launches
 from profiler.render.tables.rows import build_state
 from profiler.render.words import numbers
@@ -49,7 +50,7 @@ def final_summary(findings: Findings, *, verbose: bool = False) -> RenderableTyp
 
 
 def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> RenderableType:
-    """Show the static facts of every kernel, and the compiler's words where a build failed."""
+    """Show the static facts of every kernel, and each error of the compiler once."""
     names = {variant.id: variant.name for variant in variants}
     table = _table("Build")
     _columns(table, "variant", name=True)
@@ -68,9 +69,8 @@ def build_table(builds: Sequence[BuildResult], variants: Sequence[Variant]) -> R
                 _build_state(build, names) if row == 0 else Text(""),
             )
     errors = [
-        Text(f"{names.get(build.variant, build.variant)}: {build.error.strip()}", style="red")
-        for build in builds
-        if not build.ok
+        Text(f"{failure.where}: {failure.error}", style="red")
+        for failure in build_failures(builds, names)
     ]
     return Group(table, *errors)
 

@@ -13,6 +13,7 @@ from profiler.findings.verdicts import NO_VERDICT, PairVerdict
 from profiler.metrics.labels import Label
 from profiler.model import BuildResult, Cell, KernelFacts, Outcome, Problem, Variant
 from profiler.planning.problem_names import telling
+from profiler.render.tables.build_failures import BuildFailure, build_failures
 from profiler.render.tables.heat_scale import RatioScale, scale_of
 from profiler.render.words import numbers
 from profiler.render.words.kernel_names import readable_kernel
@@ -264,7 +265,6 @@ class VariantBuild:
     variant: str
     mark: int
     state: str
-    error: str
     kernels: tuple[BuiltKernel, ...]
 
 
@@ -276,7 +276,8 @@ class Builds:
     """Those with kernels, in the order of the builds."""
     without: tuple[tuple[str, tuple[str, ...]], ...]
     """Names of the variants without any, by the state of their build."""
-    failed: tuple[VariantBuild, ...]
+    failed: tuple[BuildFailure, ...]
+    """Equal messages of the compiler once."""
 
 
 BUILD_HEADS = (
@@ -300,7 +301,7 @@ def builds_of(findings: Findings) -> Builds:
     return Builds(
         with_facts=tuple(build for build in builds if build.kernels),
         without=tuple((state, tuple(names)) for state, names in without.items()),
-        failed=tuple(build for build in builds if build.error),
+        failed=build_failures(distinct, {v.id: v.name for v in findings.variants}),
     )
 
 
@@ -310,7 +311,6 @@ def _variant_build(findings: Findings, build: BuildResult) -> VariantBuild:
         variant=names.get(build.variant, build.variant),
         mark=findings.marks.get(build.variant, -1),
         state=build_state(build, names),
-        error=build.error,
         kernels=tuple(_built_kernel(kernel) for kernel in build.kernels),
     )
 

@@ -302,6 +302,8 @@ def _take_description(facts: dict[str, _Facts], record: Mapping[str, Any]) -> No
         tuned = tuned_of_record(record[protocol.TUNED])
         # The session that compiled tells of everything that it tried; later ones find the winner.
         described[protocol.TUNED] = max(described.get(protocol.TUNED, ()), tuned, key=len)
+    if "result_dtypes" in record:
+        described["result_dtypes"] = tuple(record["result_dtypes"])
     described |= values  # a wrong result has its errors, too
 
 

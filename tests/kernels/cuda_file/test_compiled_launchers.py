@@ -59,3 +59,22 @@ def test_a_kernel_is_the_same_program_whatever_is_compiled_beside_it(builds):
     assert code_hash(naive) != code_hash(tiled)
     programs = [build.program for build in builds.values() if build.library]
     assert len(set(programs)) == 3
+
+
+def test_a_tensor_of_another_type_than_the_kernels_pointer_fails_in_the_build(tmp_path):
+    text = EXAMPLE.read_text("utf-8")
+    text = text.replace("[columns, rows], output", "[columns, rows], dtype: bfloat16, output")
+    (tmp_path / "wrong.yaml").write_text(text)
+    (tmp_path / "transpose.cu").write_text(
+        "#define out oops  // macros of the user's file change nothing in the message\n"
+        "__global__ void transpose_naive(const float*, float*, int, int) {}"
+    )
+    loaded = load_spec(tmp_path / "wrong.yaml")
+    space = space_of(loaded)
+    (naive,) = (v for v in make_plan(loaded, space).variants if v.name == "naive")
+    (build,) = build_plan(loaded.experiment, [naive], space, arch="sm_90", build_root=tmp_path)
+    assert not build.ok
+    assert build.error == (
+        "argument 2 of the kernel (out): a tensor of bfloat16, but the kernel takes a pointer to "
+        "float"
+    )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from profiler.kernels.cuda_file.description import KINDS
 from profiler.kernels.cuda_file.launch import check_parameters
 from profiler.kernels.cuda_file.space import LAUNCH_HEADER, LAUNCHER
 from profiler.kernels.cuda_file.workload import described
@@ -162,6 +163,54 @@ def test_an_argument_that_does_not_fit_is_named(parameter, value, message):
 )
 def test_an_argument_that_fits_passes(parameter, value):
     check_parameters([parameter], [("n", value)])
+
+
+def refusals(parameters, tensors):
+    """What the launcher has against a kernel of these parameters, by the host's compiler."""
+    source = f"struct __half; struct __nv_bfloat16; struct Pair; void k({parameters}) {{}}\n"
+    command = ["g++", "-std=c++17", "-fsyntax-only", "-w", "-x", "c++", "-DPROFILER_KERNEL=k"]
+    command += [f"-I{HERE / 'fake_runtime'}", "-DPROFILER_ARGUMENTS=2"]
+    command += [f"-DPROFILER_TENSORS={tensors}"]
+    text = f'#include "{LAUNCH_HEADER}"\n{source}#include "{LAUNCHER}"\n'
+    done = subprocess.run([*command, "-"], input=text, capture_output=True, text=True, check=False)
+    return [line for line in done.stderr.splitlines() if "error:" in line]
+
+
+def checked(dtype):
+    kind = KINDS[dtype]
+    return f"PROFILER_TENSOR(1,x,{dtype},{kind[0]},{kind[1:]})"
+
+
+@pytest.mark.parametrize(
+    ("parameters", "tensors", "refusal"),
+    [
+        ("const __half*, int", checked("float32"), "a tensor of float32, but the kernel takes a "),
+        ("float*, int", checked("float16"), "float16, but the kernel takes a pointer to float"),
+        ("__nv_bfloat16*, int", checked("float16"), "takes a pointer to bfloat16"),
+        ("unsigned short*, int", checked("float32"), "takes a pointer to uint16"),
+        ("volatile long long*, int", checked("int32"), "takes a pointer to int64"),
+        ("int, const float*", checked("float32"), "(x): a tensor, but the kernel takes no pointer"),
+        ("int, int", "PROFILER_UNTYPED_TENSOR(2,x)", "argument 2 of the kernel (x): a tensor, but"),
+        ("float*", checked("float16"), "profiler: the kernel has another number of parameters"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_refused_by_the_compiler(parameters, tensors, refusal):
+    (error,) = refusals(parameters, tensors)
+    assert refusal in error
+
+
+def test_a_tensor_that_fits_compiles():
+    fitting = {
+        "const __half* __restrict__": "float16",
+        "unsigned short*": "bfloat16",
+        "signed char*": "uint8",
+        "Pair*": "float16",
+        "void*": "float64",
+        "bool*": "bool",
+    }
+    for pointer, dtype in fitting.items():
+        assert refusals(f"{pointer} x, int", checked(dtype)) == []
+    assert refusals("float* x, int", "PROFILER_UNTYPED_TENSOR(1,x)") == []
 
 
 def test_a_kernel_is_not_launched_on_a_cpu(affine):

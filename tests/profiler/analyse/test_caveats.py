@@ -1,5 +1,7 @@
 """What a reader must know first, as typed notices."""
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 from analyse_frames import make_cell, samples_of
@@ -34,6 +36,7 @@ def found():
         environment=None,
         cells=CELLS,
         lacking=(),
+        dtypes=(),
         delta=0.01,
     ):
         statuses = {cell.id: CellStatus(cell.id, Outcome.MEASURED) for cell in cells}
@@ -41,6 +44,10 @@ def found():
         statuses |= {
             cell: CellStatus(cell, Outcome.MEASURED, missing_metrics=names)
             for cell, names in dict(lacking).items()
+        }
+        statuses |= {
+            cell: replace(statuses[cell], result_dtypes=names)
+            for cell, names in dict(dtypes).items()
         }
         notices = caveats(
             cells=cells,
@@ -72,6 +79,26 @@ def twice(times, *, again=None, **kind):
 
 def test_nothing_to_say(found):
     assert found(baseline="a", samples=twice(ENOUGH)) == {}
+
+
+def test_results_of_another_type_than_the_baselines_are_said_once(found):
+    half, single = ("float16",), ("float32",)
+    dtypes = {"a..p": single, "b..p": half, "c..p": single, "a..q": half, "b..q": half}
+    notices = found(baseline="a", samples=twice(ENOUGH), dtypes={**dtypes, "c..q": single})
+    assert notices == {
+        NoticeKind.RESULTS_OF_OTHER_TYPES: {
+            "results": "float16 instead of float32 (b); float32 instead of float16 (c)"
+        }
+    }
+    several = {"a..p": ("float32", "int64"), "b..p": ("float32", "int32")}
+    notices = found(baseline="a", samples=twice(ENOUGH), dtypes=several)
+    assert notices[NoticeKind.RESULTS_OF_OTHER_TYPES]["results"] == (
+        "float32, int32 instead of float32, int64 (b)"
+    )
+    # Runs of before this was recorded, and what was measured without a check.
+    assert found(baseline="a", samples=twice(ENOUGH), dtypes={"b..p": half}) == {}
+    wrong = found({"b..p": Outcome.WRONG_RESULT}, dtypes=dtypes, baseline="a")
+    assert NoticeKind.RESULTS_OF_OTHER_TYPES not in wrong
 
 
 def test_without_a_second_arm_the_noise_floor_is_not_known(found):

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from profiler.model import KernelFacts
-from profiler.parse.ptxas import parse_ptxas_log
+from profiler.parse.ptxas import error_lines, parse_ptxas_log
 
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "ptxas-13.0"
 
@@ -78,3 +78,34 @@ def test_properties_of_a_device_function_do_not_reach_the_kernel_before_it():
         "ptxas info    : Used 20 registers, 24 bytes smem, 380 bytes cmem[0], 8 bytes cmem[2]\n"
     )
     assert parse_ptxas_log(text) == (KernelFacts("k", 20, 0, 0, 0, 24, 388),)
+
+
+FAULT = """\
+launcher.cu(7): error: static assertion failed with "profiler: argument 1 of the kernel (x): a"
+  static_assert(a); static_assert(b);
+                    ^
+
+"""
+USERS = """\
+scale.cu(3): error: identifier "oops" is undefined
+    oops();
+    ^
+
+"""
+COUNT = '{} errors detected in the compilation of "launcher.cu".\n'
+
+
+def test_what_only_the_launcher_refuses_is_one_sentence():
+    log = FAULT + FAULT + COUNT.format(2)
+    assert error_lines(log) == ("argument 1 of the kernel (x): a",)
+
+
+def test_errors_of_the_source_stand_alone():
+    expected = tuple(USERS.splitlines()[:3])
+    assert error_lines(FAULT + USERS + FAULT + COUNT.format(3)) == expected
+    assert error_lines(USERS + COUNT.format(1)) == expected
+
+
+def test_another_static_assertion_is_shown_as_it_is():
+    log = FAULT.replace("profiler: ", "")
+    assert error_lines(log) == tuple(log.splitlines()[:3])

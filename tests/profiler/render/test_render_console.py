@@ -75,6 +75,35 @@ def test_build_table_shows_facts_states_and_errors() -> None:
     assert "no build step" in text
 
 
+def test_an_error_that_variants_share_is_printed_once() -> None:
+    variants = [Variant(str(place), f"tile{place}") for place in range(5)]
+    error = "a.cu(3): error: no such thing\n    float tile[{}];\n          ^"
+    failed = [BuildResult(str(n), ok=False, error=error.format(n)) for n in range(4)]
+    other = BuildResult("4", ok=False, error="a.cu(9): error: another\n    x")
+    text = shown(console.build_table([*failed, other], variants), 240)
+    assert "in 4 variants (tile0, tile1, tile2, …): a.cu(3): error: no such thing" in text
+    assert text.count("no such thing") == 1
+    assert "float tile[0]" in text
+    assert "tile4: a.cu(9): error: another" in text
+
+
+def test_cells_that_the_compiler_refused_alike_are_one_row_of_what_failed() -> None:
+    full = make_report(variant_count=4, problem_list=problems()[:2])
+    first, *_, last = full.plan.variants
+    statuses = dict(full.statuses)
+    for cell in full.plan.cells:
+        if cell.variant is not first:
+            # A runner's error stays a row of its own, whatever its text.
+            broken = cell.variant is not last
+            outcome = Outcome.COMPILE_FAILED if broken else Outcome.RAISED
+            statuses[cell.id] = CellStatus(cell.id, outcome, cause="a.cu(3): error: no such thing")
+    text = shown(console.final_summary(find(without(full, statuses=statuses))), 240)
+    assert "Failed: 6 of 8 cells" in text
+    assert text.count("no such thing") == 3
+    assert "2 variants (" in text
+    assert "2 problems" in text
+
+
 def test_plan_table_counts_cells_exclusions_and_visits(report: Report) -> None:
     text = shown(table_of(report.plan), 240)
     assert "softmax: 408 cells, seed 42" in text

@@ -8,9 +8,10 @@ from synthetic_grid import make_grid
 from synthetic_report import make_report, problems
 
 from profiler.findings.find import find
-from profiler.model import Verdict
-from profiler.render.page import render_page
+from profiler.model import BuildResult, Verdict
+from profiler.render.page import render_page, templates
 from profiler.render.tables.main_table import main_table
+from profiler.render.tables.rows import builds_of
 from profiler.render.tables.why import why
 from profiler.render.words.numbers import raw
 from profiler.render.words.verdicts import word_of
@@ -111,6 +112,25 @@ def test_builds_are_grouped_and_absent_where_nothing_was_built(of_grid, page_of)
         (name,) = group.xpath("./tr/th")
         assert int(name.get("rowspan")) == len(group.xpath("./tr"))
     assert not lxml.html.document_fromstring(render_page(of_grid)).xpath("//table[@id='builds']")
+
+
+def test_an_error_that_variants_share_is_on_the_page_once(of_grid):
+    variants = of_grid.variants[:3]
+    failed = [
+        BuildResult(v.id, ok=False, error="a.cu(3): error: no <such> thing") for v in variants
+    ]
+    report = replace(of_grid.report, builds=tuple(failed))
+    builds = builds_of(replace(of_grid, report=report))
+    (failure,) = builds.failed
+    assert failure.variants == tuple(variant.name for variant in variants)
+    html = (
+        templates().get_template("build.html").render(builds=builds, report=report, code_groups=())
+    )
+    (details,) = lxml.html.document_fromstring(html).xpath("//details")
+    text = details.text_content()
+    assert text.startswith("The compiler in 3 variants (")
+    assert text.count("no <such> thing") == 1
+    assert all(variant.name in text for variant in variants)
 
 
 def lacking(report, variant, problem_ids):

@@ -354,12 +354,19 @@ def test_a_failure_outweighs_samples_from_before_it(place):
 def test_what_a_check_found_out_is_kept(place):
     where = {"event": protocol.FINISHED, "cell": PLAIN}
     facts = [
-        {**where, "phase": protocol.CHECK, "max_abs_error": 1e-6, "max_rel_error": None},
+        {
+            **where,
+            "phase": protocol.CHECK,
+            "max_abs_error": 1e-6,
+            "max_rel_error": None,
+            "result_dtypes": ["float16"],
+        },
         {**where, "phase": protocol.DESCRIBE, "flops": 1e9, "bytes": 4096.0},
     ]
     place.attempt(visits=[(PLAIN, 0)], journal=[*facts, *measured([(PLAIN, 0)])])
     status = place.results().statuses[PLAIN]
     assert (status.max_abs_error, status.max_rel_error) == (1e-6, None)
+    assert status.result_dtypes == ("float16",)
     assert (status.flops, status.bytes) == (1e9, 4096.0)
 
 
