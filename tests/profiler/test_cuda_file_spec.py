@@ -158,6 +158,8 @@ def test_other_arguments_of_one_kernel(planned):
         ("{shape: [n], ", "{shape: [n], fill: nomral, ", "did you mean 'normal'?"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: 3}, ", "needs a list of two numbers"),
         ("{shape: [n], ", "{shape: [n], fill: {uniform: [1, -1]}, ", "the least is not below the"),
+        ("{shape: [n], ", "{shape: [n], fill: {normal: [0, -1]}, ", "deviation is below 0: -1"),
+        ("{shape: [n], ", "{shape: [n], fill: {integers: [0.5, 2]}, ", "not 0.5 and 2"),
         (
             "{shape: [n], ",
             "{shape: [n], fill: .nan, ",

@@ -86,10 +86,7 @@ def _check_fill(value: object) -> object:
         numbers = next(iter(value.values()))
         if not _are_two_numbers(numbers):
             raise wrong("needs a list of two numbers: `{uniform: [-1, 1]}`")
-        for number in numbers:
-            _require_finite(number)
-        if next(iter(value)) != "normal" and numbers[0] >= numbers[1]:
-            raise wrong(f"the least is not below the bound: {numbers[0]:g} and {numbers[1]:g}")
+        _check_bounds(next(iter(value)), *map(_require_finite, numbers))
         return value
     if isinstance(value, str):
         if value not in FILLS:
@@ -98,6 +95,17 @@ def _check_fill(value: object) -> object:
     if isinstance(value, int | float):
         return _require_finite(value)
     raise wrong(f"must be one of {', '.join(FILLS)}, or a number, not {kind_of(value)}")
+
+
+def _check_bounds(name: str, first: float, second: float) -> None:
+    """ValueError for two numbers that a random fill cannot have."""
+    if name == "normal":
+        if second < 0:
+            raise wrong(f"the standard deviation is below 0: {second:g}")
+    elif first >= second:
+        raise wrong(f"the least is not below the bound: {first:g} and {second:g}")
+    if name == "integers" and not (float(first).is_integer() and float(second).is_integer()):
+        raise wrong(f"bounds of integers are integers, not {first:g} and {second:g}")
 
 
 def _require_finite(value: float) -> float:
